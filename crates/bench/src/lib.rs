@@ -1,0 +1,1 @@
+//! Load generation, measurement, reports and the demonstration.

@@ -1,0 +1,1 @@
+//! Sidle's client on tokio.

@@ -1,0 +1,1 @@
+//! Tablet map, coordinator and node agent state machines, without input or output.

@@ -1,0 +1,1 @@
+//! Operation histories and the linearizability checker.

@@ -1,0 +1,1 @@
+//! Migration protocol state machines, without input or output.

@@ -1,0 +1,1 @@
+//! One node: commands, ownership, movers; composition without input or output.

@@ -1,0 +1,1 @@
+//! Redis protocol (RESP2 and RESP3) codecs.

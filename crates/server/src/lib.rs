@@ -1,0 +1,1 @@
+//! Sockets, threads and clocks around a node.

@@ -1,0 +1,1 @@
+//! Log-structured memory and the per-slot hash index.

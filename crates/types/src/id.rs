@@ -1,0 +1,120 @@
+//! Identifiers and epochs.
+
+use serde::{Deserialize, Serialize};
+
+/// Counts the changes of the whole tablet map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MapEpoch(pub u64);
+
+/// Counts the owners that a tablet has had; a later owner has the larger epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TabletEpoch(pub u64);
+
+/// One migration, for ever: the coordinator never gives a number twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MigrationId(pub u64);
+
+/// A record's version: grows with every change of its key, across deletion and re-creation too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Version(pub u64);
+
+impl std::fmt::Display for MigrationId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A node's name for life: 160 random bits, written as Redis Cluster writes them, 40 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NodeId([u8; 20]);
+
+impl NodeId {
+    /// The node with these bits.
+    pub const fn from_bytes(bytes: [u8; 20]) -> NodeId {
+        NodeId(bytes)
+    }
+
+    /// The node's bits.
+    pub const fn as_bytes(&self) -> &[u8; 20] {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for NodeId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "NodeId({self})")
+    }
+}
+
+/// What [`NodeId`]'s parser refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseNodeIdError;
+
+impl std::fmt::Display for ParseNodeIdError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a node id is 40 lower-case hex digits")
+    }
+}
+
+impl std::error::Error for ParseNodeIdError {}
+
+impl std::str::FromStr for NodeId {
+    type Err = ParseNodeIdError;
+
+    fn from_str(text: &str) -> Result<NodeId, ParseNodeIdError> {
+        let digits = text.as_bytes();
+        if digits.len() != 40 {
+            return Err(ParseNodeIdError);
+        }
+        let nibble = |digit: u8| match digit {
+            b'0'..=b'9' => Ok(digit - b'0'),
+            b'a'..=b'f' => Ok(digit - b'a' + 10),
+            _ => Err(ParseNodeIdError),
+        };
+        let mut bytes = [0; 20];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = nibble(pair[0])? << 4 | nibble(pair[1])?;
+        }
+        Ok(NodeId(bytes))
+    }
+}
+
+impl TryFrom<String> for NodeId {
+    type Error = ParseNodeIdError;
+
+    fn try_from(text: String) -> Result<NodeId, ParseNodeIdError> {
+        text.parse()
+    }
+}
+
+impl From<NodeId> for String {
+    fn from(node: NodeId) -> String {
+        node.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_id_prints_and_parses() {
+        let node = NodeId::from_bytes(std::array::from_fn(|i| (i * 13) as u8));
+        assert_eq!(node.to_string().len(), 40);
+        assert_eq!(node.to_string().parse(), Ok(node));
+        for bad in ["", "ab", &"g".repeat(40), &"A".repeat(40), &"0".repeat(41)] {
+            assert_eq!(bad.parse::<NodeId>(), Err(ParseNodeIdError));
+        }
+    }
+}

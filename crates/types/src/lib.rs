@@ -1,0 +1,17 @@
+//! The words every other crate shares: slots, key hashes, positions, ranges, identifiers, epochs and time.
+//!
+//! Data is stored, split, scanned and moved in one total order, the [`Position`]: Redis's hash slot in the upper
+//! 14 bits, the upper 50 bits of the key's XXH3-64 hash below. A slot is then one interval, and so is any finer
+//! part of it, down to a single hot key.
+
+mod id;
+mod key;
+mod position;
+mod slot;
+mod time;
+
+pub use id::{MapEpoch, MigrationId, NodeId, ParseNodeIdError, TabletEpoch, Version};
+pub use key::HashedKey;
+pub use position::{KeyHash, ParsePositionError, Position, PositionRange};
+pub use slot::{SLOT_COUNT, Slot, hash_tag};
+pub use time::{MonotonicUs, WallMs};

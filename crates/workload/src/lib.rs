@@ -1,0 +1,1 @@
+//! YCSB workloads: key choice, operation mix, values that prove themselves.
