@@ -1,1 +1,34 @@
-fn main() {}
+//! The project's own tasks. `cargo xtask help` lists them.
+
+// A program at the edge: it runs other programs and measures their time.
+#![allow(clippy::disallowed_methods)]
+
+mod clients;
+mod fuzz;
+mod step;
+mod test;
+
+use clap::{Parser, Subcommand};
+
+/// Sidle's tasks.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Check everything that is checked before a change lands: format, lints, layering, all tests, models, clients
+    Test(test::Arguments),
+    /// Run the fuzz targets (needs a nightly toolchain and cargo-fuzz)
+    Fuzz(fuzz::Arguments),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().task {
+        Task::Test(arguments) => test::run(&arguments),
+        Task::Fuzz(arguments) => fuzz::run(&arguments),
+    }
+}

@@ -1,0 +1,84 @@
+//! The outside programs that Sidle is tested with: redis-server 7 as the reference, redis-cli, redis-benchmark, and
+//! redis-py in a virtual environment under the target folder.
+
+use crate::step::{Steps, succeeds, target_folder};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What the process tests find in the environment; a test whose program is missing prints that it was skipped.
+pub(crate) struct Clients {
+    variables: Vec<(&'static str, PathBuf)>,
+}
+
+impl Clients {
+    /// Finds the programs, installing what is missing where this machine allows it.
+    pub(crate) fn set_up(steps: &mut Steps) -> Clients {
+        let mut variables = Vec::new();
+        let wanted = ["redis-server", "redis-cli", "redis-benchmark"];
+        if wanted.iter().any(|program| find(program).is_none()) && !install_redis() {
+            println!("   the redis packages could not be installed here");
+        }
+        let names = ["SIDLE_TEST_REDIS_SERVER", "SIDLE_TEST_REDIS_CLI", "SIDLE_TEST_REDIS_BENCHMARK"];
+        for (program, name) in wanted.iter().zip(names) {
+            match find(program) {
+                Some(path) => variables.push((name, path)),
+                None => steps.skip(
+                    &format!("tests with {program}"),
+                    "it is not installed (Debian: apt-get install redis-server redis-tools)",
+                ),
+            }
+        }
+        match redis_py() {
+            Ok(python) => variables.push(("SIDLE_TEST_PYTHON", python)),
+            Err(reason) => steps.skip("tests with redis-py", &reason),
+        }
+        Clients { variables }
+    }
+
+    /// Names the programs to the tests that a command runs.
+    pub(crate) fn tell<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.envs(self.variables.iter().map(|(name, path)| (name, path)))
+    }
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
+}
+
+/// Installs Debian's redis packages when running as root on a Debian; their service is not started.
+fn install_redis() -> bool {
+    if find("apt-get").is_none() || !succeeds(Command::new("sh").args(["-c", "test \"$(id -u)\" = 0"])) {
+        return false;
+    }
+    println!("\n── installing redis-server and redis-tools to test against");
+    let apt = |arguments: &[&str]| {
+        succeeds(
+            Command::new("apt-get")
+                .args(["-q", "-y", "-o", "DPkg::Lock::Timeout=120"])
+                .args(arguments)
+                .env("DEBIAN_FRONTEND", "noninteractive")
+                .env("RUNLEVEL", "1"),
+        )
+    };
+    let install = ["install", "--no-install-recommends", "redis-server", "redis-tools"];
+    apt(&install) || (apt(&["update"]) && apt(&install))
+}
+
+/// A Python with redis-py; made on the first run, under the target folder.
+fn redis_py() -> Result<PathBuf, String> {
+    let folder = target_folder().join("clients").join("python");
+    let python = folder.join("bin").join("python");
+    let has_redis = |python: &PathBuf| succeeds(Command::new(python).args(["-c", "import redis.cluster"]));
+    if has_redis(&python) {
+        return Ok(python);
+    }
+    println!("\n── installing redis-py to test with");
+    let Some(system) = find("python3") else { return Err("there is no python3".to_owned()) };
+    if !succeeds(Command::new(system).args(["-m", "venv"]).arg(&folder)) {
+        return Err("python3 -m venv failed (Debian: apt-get install python3-venv)".to_owned());
+    }
+    succeeds(Command::new(&python).args(["-m", "pip", "install", "--quiet", "redis>=5,<9"]));
+    if has_redis(&python) { Ok(python) } else { Err("pip could not install redis".to_owned()) }
+}

@@ -1,0 +1,60 @@
+//! `cargo xtask fuzz`: the coverage-guided fuzz targets of `fuzz/`.
+
+use crate::step::{Steps, cargo, project_root, succeeds};
+use std::process::Command;
+
+/// The fuzz targets: the RESP parser, the frames between nodes, and sequences of store operations.
+pub(crate) const TARGETS: [&str; 3] = ["resp", "frames", "store_ops"];
+
+/// What to fuzz, and for how long.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Targets to run; all when none is named
+    #[arg(value_parser = TARGETS)]
+    targets: Vec<String>,
+    /// Seconds for each target
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+}
+
+/// Runs each target for its time, and fails on the first finding.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(missing) = missing() {
+        anyhow::bail!("{missing}");
+    }
+    let mut steps = Steps::default();
+    let named: Vec<&str> = match arguments.targets.as_slice() {
+        [] => TARGETS.to_vec(),
+        targets => targets.iter().map(String::as_str).collect(),
+    };
+    for target in named {
+        steps.run(&format!("fuzz {target}"), &mut command(target, arguments.seconds))?;
+    }
+    steps.print_summary();
+    Ok(())
+}
+
+/// What this machine lacks for fuzzing, and how to get it.
+pub(crate) fn missing() -> Option<&'static str> {
+    if !succeeds(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
+        return Some("fuzzing needs a nightly toolchain: rustup toolchain install nightly");
+    }
+    if !succeeds(cargo().args(["fuzz", "--version"])) {
+        return Some("fuzzing needs cargo-fuzz: cargo install cargo-fuzz");
+    }
+    None
+}
+
+/// The command that fuzzes one target.
+pub(crate) fn command(target: &str, seconds: u32) -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .arg("+nightly")
+        .args(["fuzz", "run", "--fuzz-dir"])
+        .arg(project_root().join("fuzz"))
+        .arg(target)
+        .arg("--")
+        .arg(format!("-max_total_time={seconds}"))
+        .env_remove("RUSTUP_TOOLCHAIN");
+    command
+}

@@ -1,0 +1,91 @@
+//! `cargo xtask test`: everything that is checked before a change lands, cheapest first.
+
+use crate::clients::Clients;
+use crate::fuzz;
+use crate::step::{Steps, cargo, succeeds, target_folder};
+use std::process::Command;
+
+/// Which checks to run.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Leave out the models, sanitizers and processes: what one runs while editing
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Runs the checks in order and stops at the first that fails.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let mut steps = Steps::default();
+    steps.run("format", cargo().args(["fmt", "--all", "--check"]))?;
+    steps.run(
+        "lints",
+        cargo().args([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--",
+            "--deny",
+            "warnings",
+        ]),
+    )?;
+    steps.run("layers and purity", cargo().args(["test", "--package", "xtask"]))?;
+    let library_tests = ["test", "--workspace", "--exclude", "xtask", "--exclude", "sidle", "--all-features"];
+    steps.run("unit, property and pair tests", cargo().args(library_tests))?;
+    if arguments.quick {
+        steps.print_summary();
+        return Ok(());
+    }
+    model_check(&mut steps)?;
+    address_sanitizer(&mut steps)?;
+    licences(&mut steps)?;
+    for target in fuzz::TARGETS {
+        match fuzz::missing() {
+            Some(reason) => steps.skip(&format!("fuzz {target}"), reason),
+            None => steps.run(&format!("fuzz {target}"), &mut fuzz::command(target, 10))?,
+        }
+    }
+    let clients = Clients::set_up(&mut steps);
+    steps.run("processes and clients", clients.tell(cargo().args(["test", "--package", "sidle"])))?;
+    steps.print_summary();
+    Ok(())
+}
+
+/// Explores the interleavings of the store's lock-free kernel.
+fn model_check(steps: &mut Steps) -> anyhow::Result<()> {
+    steps.run(
+        "loom: read, publish, reclaim",
+        cargo()
+            .args(["test", "--release", "--package", "sidle-store", "--lib", "loom"])
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("CARGO_TARGET_DIR", target_folder().join("loom")),
+    )
+}
+
+/// The store's tests under AddressSanitizer, where a nightly toolchain is installed.
+fn address_sanitizer(steps: &mut Steps) -> anyhow::Result<()> {
+    let name = "address sanitizer: store";
+    if !succeeds(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
+        steps.skip(name, "it needs a nightly toolchain: rustup toolchain install nightly");
+        return Ok(());
+    }
+    steps.run(
+        name,
+        Command::new("cargo")
+            .args(["+nightly", "test", "--package", "sidle-store", "--lib", "--tests"])
+            .args(["--target", "x86_64-unknown-linux-gnu"])
+            .env_remove("RUSTUP_TOOLCHAIN")
+            .env("RUSTFLAGS", "-Zsanitizer=address")
+            .env("CARGO_TARGET_DIR", target_folder().join("address-sanitizer")),
+    )
+}
+
+/// Licences, bans and sources of the dependencies, where cargo-deny is installed.
+fn licences(steps: &mut Steps) -> anyhow::Result<()> {
+    if succeeds(cargo().args(["deny", "--version"])) {
+        steps.run("licences, bans, sources", cargo().args(["deny", "check", "licenses", "bans", "sources"]))
+    } else {
+        steps.skip("licences, bans, sources", "it needs cargo-deny: cargo install cargo-deny");
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! Dependencies point downwards only, and the pure crates stay pure.
+
+#![allow(clippy::disallowed_methods)] // a test that runs cargo and reads sources
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use std::path::Path;
+
+/// The layers, lowest first. A crate may depend on crates of lower layers only.
+const LAYERS: [&[&str]; 7] = [
+    &["sidle-types"],
+    &["sidle-store", "sidle-resp", "sidle-wire", "sidle-history", "sidle-workload"],
+    &["sidle-migration", "sidle-cluster"],
+    &["sidle-node", "sidle-client-core"],
+    &["sidle-server", "sidle-client"],
+    &["sidle-bench"],
+    &["sidle", "xtask"],
+];
+
+/// How many of the lowest layers are pure: no sockets, clocks, threads or ambient randomness.
+const PURE_LAYERS: usize = 4;
+
+/// What pure crates may depend on beside each other. Data structures, codecs and derives; nothing that does I/O.
+/// `rustix` is the store's alone, for the mapping of its memory.
+const PURE_DEPENDENCIES: &[&str] = &[
+    "crc32c",
+    "crossbeam-epoch",
+    "crossbeam-utils",
+    "hashbrown",
+    "hdrhistogram",
+    "loom",
+    "rtrb",
+    "rustix",
+    "serde",
+    "serde_json",
+    "shuttle",
+    "smallvec",
+    "thiserror",
+    "xxhash-rust",
+    "zerocopy",
+];
+
+fn workspace() -> Metadata {
+    MetadataCommand::new()
+        .manifest_path(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml"))
+        .no_deps()
+        .exec()
+        .expect("cargo metadata describes the workspace")
+}
+
+fn layer_of(name: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| layer.contains(&name))
+}
+
+fn shipped_dependencies(package: &Package) -> impl Iterator<Item = &str> {
+    package
+        .dependencies
+        .iter()
+        .filter(|dependency| dependency.kind == DependencyKind::Normal)
+        .map(|dependency| dependency.name.as_str())
+}
+
+#[test]
+fn every_crate_has_a_layer() {
+    let metadata = workspace();
+    for package in metadata.workspace_packages() {
+        assert!(layer_of(&package.name).is_some(), "{} is in no layer", package.name);
+    }
+}
+
+#[test]
+fn dependencies_point_down() {
+    let metadata = workspace();
+    for package in metadata.workspace_packages() {
+        let own = layer_of(&package.name).expect("checked above");
+        for dependency in shipped_dependencies(package) {
+            if let Some(below) = layer_of(dependency) {
+                assert!(below < own, "{} must not depend on {dependency}", package.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn pure_crates_depend_on_nothing_that_does_io() {
+    let metadata = workspace();
+    for package in metadata.workspace_packages() {
+        if layer_of(&package.name).expect("checked above") >= PURE_LAYERS {
+            continue;
+        }
+        for dependency in shipped_dependencies(package) {
+            let allowed = layer_of(dependency).is_some() || PURE_DEPENDENCIES.contains(&dependency);
+            let only_store = dependency != "rustix" || package.name.as_str() == "sidle-store";
+            assert!(allowed && only_store, "{} is pure and must not depend on {dependency}", package.name);
+        }
+    }
+}
+
+/// Clippy's disallowed lists stop pure crates from reading clocks and the like; this stops them from opting out, and
+/// keeps unsafe code where the architecture names it. Tests may do as they like.
+#[test]
+fn pure_crates_do_not_opt_out_of_the_disallowed_lists() {
+    let metadata = workspace();
+    for package in metadata.workspace_packages() {
+        let pure = layer_of(&package.name).expect("checked above") < PURE_LAYERS;
+        let may_be_unsafe = ["sidle-store", "sidle-server"].contains(&package.name.as_str());
+        let folder = package.manifest_path.parent().expect("a manifest lies in a folder").join("src");
+        for (path, text) in sources(folder.as_std_path()) {
+            let shipped = text.split("#[cfg(test)]").next().unwrap_or_default();
+            assert!(
+                !pure || !shipped.contains("allow(clippy::disallowed"),
+                "{} opts out of the purity lints",
+                path.display()
+            );
+            assert!(
+                may_be_unsafe || !shipped.contains("allow(unsafe_code)"),
+                "{} allows unsafe code",
+                path.display()
+            );
+        }
+    }
+}
+
+fn sources(folder: &Path) -> Vec<(std::path::PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a crate has sources") {
+            let path = entry.expect("a folder can be read").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).expect("a source is text");
+                found.push((path, text));
+            }
+        }
+    }
+    found
+}
