@@ -1,0 +1,56 @@
+//! One command in execution: what it is given ([`Call`]), how it ends ([`Flow`]).
+//!
+//! The dispatcher has already checked the name, the arity, the right to run and who owns every key, and has waited
+//! for whatever a migration still had to bring. A command therefore treats an absent key as absent and knows nothing
+//! of migrations, except that it removes a key with the [`Leave`] it was given.
+
+use crate::session::Session;
+use crate::shared::NodeShared;
+use crate::stats::WorkerStats;
+use sidle_resp::ReplyWriter;
+use sidle_store::{Leave, LogHead, Store};
+use sidle_types::{HashedKey, WallMs};
+
+pub use crate::reply_error::ReplyError;
+
+/// What a command works with.
+pub struct Call<'a> {
+    /// The whole request, name first.
+    pub args: &'a [&'a [u8]],
+    /// The keys among `args`, hashed, in the order of [`KeySpec::indices`](crate::table::KeySpec::indices).
+    pub keys: &'a [HashedKey<'a>],
+    /// For each key what its removal leaves behind.
+    pub leave: &'a [Leave],
+    /// The data.
+    pub store: &'a Store,
+    /// Where this worker appends.
+    pub head: &'a mut LogHead,
+    /// The wall clock at the start of the loop's turn; decides expiry.
+    pub now: WallMs,
+    /// Fresh random bits.
+    pub random: u64,
+    /// Where the reply goes. Nothing may be written before an error is returned.
+    pub reply: ReplyWriter<'a>,
+    /// The connection.
+    pub session: &'a mut Session,
+    /// The counters of this worker.
+    pub stats: &'a WorkerStats,
+    /// What all workers of the node share.
+    pub shared: &'a NodeShared,
+}
+
+/// How a command ended, when not in an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// The reply is written.
+    Done,
+    /// The reply is written; the connection closes once it is sent.
+    Close,
+    /// Nothing is written. The dispatcher discards every key of this node, in slices, and then replies `OK`.
+    Flush,
+    /// Nothing is written. The process ends, and the client sees its connection close.
+    Shutdown,
+}
+
+/// What a command returns.
+pub type CommandResult = Result<Flow, ReplyError>;

@@ -1,0 +1,100 @@
+//! Errors that commands answer with, in the words that Redis uses: clients match on them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// An error reply. The command that returns one had no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplyError {
+    /// Options that do not parse or exclude each other.
+    Syntax,
+    /// An argument or a stored value that had to be a 64-bit integer and is not.
+    NotAnInteger,
+    /// An argument or a stored value that had to be a number and is not.
+    NotAFloat,
+    /// An expiry of this command that is not positive, or that lies beyond the end of time.
+    InvalidExpire(&'static str),
+    /// The number of arguments does not fit the named command.
+    WrongArity(&'static str),
+    /// The value would exceed the size limit of strings.
+    StringTooLong,
+    /// The log has no room; reads and deletions still work.
+    OutOfMemory,
+    /// The connection has yet to authenticate.
+    NoAuth,
+    /// The password or the user is wrong.
+    WrongPass,
+    /// Any other text, error code first. Bytes, since some repeat what the client sent.
+    Text(Cow<'static, [u8]>),
+}
+
+impl ReplyError {
+    /// An error with a fixed text, error code first.
+    pub const fn text(text: &'static str) -> ReplyError {
+        ReplyError::Text(Cow::Borrowed(text.as_bytes()))
+    }
+
+    /// An error with a text made for the occasion, error code first.
+    pub fn owned(text: impl Into<Vec<u8>>) -> ReplyError {
+        ReplyError::Text(Cow::Owned(text.into()))
+    }
+
+    /// The words before the first space: what INFO's errorstats counts by.
+    pub fn code(&self) -> Cow<'_, str> {
+        match self {
+            ReplyError::OutOfMemory => "OOM".into(),
+            ReplyError::NoAuth => "NOAUTH".into(),
+            ReplyError::WrongPass => "WRONGPASS".into(),
+            ReplyError::Text(text) => {
+                let end = text.iter().position(|&byte| byte == b' ').unwrap_or(text.len());
+                String::from_utf8_lossy(&text[..end])
+            }
+            _ => "ERR".into(),
+        }
+    }
+}
+
+impl ReplyError {
+    /// The text as it goes over the wire, without the marks around it: one line, whatever the client sent.
+    pub fn line(&self) -> Cow<'_, [u8]> {
+        match self {
+            ReplyError::Text(text) if text.iter().any(|byte| matches!(byte, b'\r' | b'\n')) => {
+                let blank = |&byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte };
+                text.iter().map(blank).collect::<Vec<u8>>().into()
+            }
+            ReplyError::Text(text) => Cow::Borrowed(text),
+            other => other.to_string().into_bytes().into(),
+        }
+    }
+}
+
+impl fmt::Display for ReplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReplyError::Syntax => f.write_str("ERR syntax error"),
+            ReplyError::NotAnInteger => f.write_str("ERR value is not an integer or out of range"),
+            ReplyError::NotAFloat => f.write_str("ERR value is not a valid float"),
+            ReplyError::InvalidExpire(command) => {
+                write!(f, "ERR invalid expire time in '{command}' command")
+            }
+            ReplyError::WrongArity(command) => {
+                write!(f, "ERR wrong number of arguments for '{command}' command")
+            }
+            ReplyError::StringTooLong => {
+                f.write_str("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
+            }
+            ReplyError::OutOfMemory => f.write_str("OOM command not allowed when used memory > 'maxmemory'."),
+            ReplyError::NoAuth => f.write_str("NOAUTH Authentication required."),
+            ReplyError::WrongPass => {
+                f.write_str("WRONGPASS invalid username-password pair or user is disabled.")
+            }
+            ReplyError::Text(text) => f.write_str(&String::from_utf8_lossy(text)),
+        }
+    }
+}
+
+impl From<sidle_store::OutOfMemory> for ReplyError {
+    fn from(_: sidle_store::OutOfMemory) -> ReplyError {
+        ReplyError::OutOfMemory
+    }
+}

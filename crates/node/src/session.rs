@@ -1,0 +1,67 @@
+//! The state of one connection.
+
+use crate::clients::Registration;
+use sidle_resp::RespVersion;
+
+/// One connection's state; lives and dies on one worker.
+pub struct Session {
+    /// The connection's entry in the node's list of clients, taken out when the session is dropped.
+    pub client: Registration,
+    /// The protocol version that HELLO chose.
+    pub version: RespVersion,
+    /// Whether commands other than AUTH, HELLO and QUIT may run.
+    pub authenticated: bool,
+    /// The next command may touch a slot that is being imported (ASKING).
+    pub asking: bool,
+    /// The connection accepts reads from a node that does not own the slot (READONLY).
+    pub readonly: bool,
+    /// The client understands Sidle's own replies (CLIENT CAPA sidle).
+    pub capa_sidle: bool,
+    /// Which replies are sent (CLIENT REPLY).
+    pub replies: Replies,
+}
+
+/// What becomes of replies (CLIENT REPLY).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replies {
+    /// All are sent.
+    #[default]
+    On,
+    /// None is sent.
+    Off,
+    /// The next command's reply is not sent; this command's neither.
+    SkipNext,
+    /// This command's reply is not sent.
+    Skip,
+}
+
+impl Session {
+    /// A fresh connection, speaking RESP2.
+    pub fn new(client: Registration, authenticated: bool) -> Session {
+        Session {
+            client,
+            version: RespVersion::Resp2,
+            authenticated,
+            asking: false,
+            readonly: false,
+            capa_sidle: false,
+            replies: Replies::On,
+        }
+    }
+
+    /// Called by the dispatcher before each command: moves CLIENT REPLY SKIP one command on.
+    #[inline]
+    pub fn begin_command(&mut self) {
+        self.replies = match self.replies {
+            Replies::SkipNext => Replies::Skip,
+            Replies::Skip => Replies::On,
+            other => other,
+        };
+    }
+
+    /// Whether the reply to the command that has just run is sent.
+    #[inline]
+    pub fn sends_reply(&self) -> bool {
+        self.replies == Replies::On
+    }
+}

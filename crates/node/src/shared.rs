@@ -1,0 +1,87 @@
+//! What all workers of a node share: configuration, clients, counters, and facts about the process.
+
+use crate::clients::Clients;
+use crate::config::Config;
+use crate::stats::WorkerStats;
+use sidle_types::{NodeId, WallMs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Shared by all workers of a node.
+pub struct NodeShared {
+    /// CONFIG GET and SET.
+    pub config: Config,
+    /// The connected clients.
+    pub clients: Arc<Clients>,
+    /// Each worker's counters.
+    pub workers: Vec<Arc<WorkerStats>>,
+    /// What does not change while the process lives.
+    pub process: ProcessFacts,
+    /// What the control thread measures from time to time.
+    pub gauges: Gauges,
+}
+
+impl NodeShared {
+    /// The shared part of a node with so many workers.
+    pub fn new(config: Config, workers: usize, process: ProcessFacts) -> NodeShared {
+        NodeShared {
+            config,
+            clients: Arc::default(),
+            workers: (0..workers).map(|_| Arc::default()).collect(),
+            process,
+            gauges: Gauges::default(),
+        }
+    }
+
+    /// A counter's sum over all workers.
+    pub fn sum(&self, read: impl Fn(&WorkerStats) -> u64) -> u64 {
+        self.workers.iter().map(|worker| read(worker)).sum()
+    }
+}
+
+/// Facts about the process that INFO and CLUSTER tell.
+#[derive(Clone, Debug)]
+pub struct ProcessFacts {
+    /// This node's name in the cluster.
+    pub node: NodeId,
+    /// Names this run of the process.
+    pub run_id: NodeId,
+    /// When the process started.
+    pub started_at: WallMs,
+    /// Process number.
+    pub process_id: u32,
+    /// The port that clients connect to.
+    pub port: u16,
+    /// The operating system, as `uname -srm` prints it.
+    pub system: String,
+    /// The executable's path.
+    pub executable: String,
+    /// The configuration file's path; empty when there is none.
+    pub config_file: String,
+}
+
+/// Measurements that the control thread refreshes and INFO tells.
+#[derive(Debug, Default)]
+pub struct Gauges {
+    /// Commands per second of late.
+    pub operations_per_second: AtomicU64,
+    /// Bytes received per second of late.
+    pub input_bytes_per_second: AtomicU64,
+    /// Bytes sent per second of late.
+    pub output_bytes_per_second: AtomicU64,
+    /// The process's resident memory.
+    pub resident_bytes: AtomicU64,
+    /// The machine's memory.
+    pub system_memory_bytes: AtomicU64,
+    /// CPU time in the kernel so far.
+    pub cpu_system_us: AtomicU64,
+    /// CPU time in the program so far.
+    pub cpu_user_us: AtomicU64,
+}
+
+impl Gauges {
+    /// Reads one of the gauges.
+    pub fn read(gauge: &AtomicU64) -> u64 {
+        gauge.load(Relaxed)
+    }
+}

@@ -1,0 +1,283 @@
+//! What is known of a command before it runs: arity, flags, keys, what it needs to know of old values, documentation.
+
+use crate::call::{Call, CommandResult};
+
+/// A set of properties, named as `COMMAND INFO` names them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandFlags(u16);
+
+impl CommandFlags {
+    /// None.
+    pub const NONE: CommandFlags = CommandFlags(0);
+    /// May change data.
+    pub const WRITE: CommandFlags = CommandFlags(1 << 0);
+    /// Only reads data.
+    pub const READONLY: CommandFlags = CommandFlags(1 << 1);
+    /// May need memory, and is refused when there is none.
+    pub const DENYOOM: CommandFlags = CommandFlags(1 << 2);
+    /// For operators.
+    pub const ADMIN: CommandFlags = CommandFlags(1 << 3);
+    /// Not to be used in scripts.
+    pub const NOSCRIPT: CommandFlags = CommandFlags(1 << 4);
+    /// Allowed while the node loads its data.
+    pub const LOADING: CommandFlags = CommandFlags(1 << 5);
+    /// Allowed on stale data.
+    pub const STALE: CommandFlags = CommandFlags(1 << 6);
+    /// Constant or logarithmic time.
+    pub const FAST: CommandFlags = CommandFlags(1 << 7);
+    /// Allowed before authentication.
+    pub const NO_AUTH: CommandFlags = CommandFlags(1 << 8);
+    /// Not to be queued in a transaction.
+    pub const NO_MULTI: CommandFlags = CommandFlags(1 << 9);
+    /// Allowed while a script runs for too long.
+    pub const ALLOW_BUSY: CommandFlags = CommandFlags(1 << 10);
+    /// Not allowed while data is loaded in the background.
+    pub const NO_ASYNC_LOADING: CommandFlags = CommandFlags(1 << 11);
+    /// Dangerous by what it costs or shows, without being for operators only.
+    pub const DANGEROUS: CommandFlags = CommandFlags(1 << 12);
+    /// Belongs to the key space: the ACL category `@keyspace`.
+    pub const KEYSPACE: CommandFlags = CommandFlags(1 << 13);
+    /// Belongs to strings: the ACL category `@string`.
+    pub const STRING: CommandFlags = CommandFlags(1 << 14);
+    /// Belongs to the connection: the ACL category `@connection`.
+    pub const CONNECTION: CommandFlags = CommandFlags(1 << 15);
+
+    const NAMES: [(CommandFlags, &'static str); 12] = [
+        (CommandFlags::WRITE, "write"),
+        (CommandFlags::READONLY, "readonly"),
+        (CommandFlags::DENYOOM, "denyoom"),
+        (CommandFlags::ADMIN, "admin"),
+        (CommandFlags::NOSCRIPT, "noscript"),
+        (CommandFlags::LOADING, "loading"),
+        (CommandFlags::STALE, "stale"),
+        (CommandFlags::FAST, "fast"),
+        (CommandFlags::NO_AUTH, "no_auth"),
+        (CommandFlags::NO_ASYNC_LOADING, "no_async_loading"),
+        (CommandFlags::NO_MULTI, "no_multi"),
+        (CommandFlags::ALLOW_BUSY, "allow_busy"),
+    ];
+
+    /// Both sets together.
+    pub const fn with(self, other: CommandFlags) -> CommandFlags {
+        CommandFlags(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is in the set.
+    pub const fn contains(self, other: CommandFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The flags' names, in the order in which Redis lists them.
+    pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
+        CommandFlags::NAMES.iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| *name)
+    }
+
+    /// The ACL categories that follow from the flags, in the order in which Redis lists them.
+    pub fn categories(self) -> impl Iterator<Item = &'static str> + Clone {
+        let dangerous = self.contains(CommandFlags::ADMIN) || self.contains(CommandFlags::DANGEROUS);
+        [
+            (self.contains(CommandFlags::KEYSPACE), "@keyspace"),
+            (self.contains(CommandFlags::READONLY), "@read"),
+            (self.contains(CommandFlags::WRITE), "@write"),
+            (self.contains(CommandFlags::STRING), "@string"),
+            (self.contains(CommandFlags::ADMIN), "@admin"),
+            (self.contains(CommandFlags::FAST), "@fast"),
+            (!self.contains(CommandFlags::FAST), "@slow"),
+            (dangerous, "@dangerous"),
+            (self.contains(CommandFlags::CONNECTION), "@connection"),
+        ]
+        .into_iter()
+        .filter(|(applies, _)| *applies)
+        .map(|(_, name)| name)
+    }
+}
+
+/// Where a command's keys stand among its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    /// The index of the first key; 0 means that there are no keys.
+    pub first: u8,
+    /// The index of the last key; negative counts from the end.
+    pub last: i8,
+    /// From one key to the next.
+    pub step: u8,
+    /// What is done to the keys, in the words of `COMMAND INFO`: `RO`, `RW`, `OW` or `RM`, then access, update, ...
+    pub access: &'static [&'static str],
+}
+
+impl KeySpec {
+    /// No keys.
+    pub const NONE: KeySpec = KeySpec { first: 0, last: 0, step: 0, access: &[] };
+
+    /// One key, the first argument.
+    pub const fn one(access: &'static [&'static str]) -> KeySpec {
+        KeySpec { first: 1, last: 1, step: 1, access }
+    }
+
+    /// One key, the argument after the subcommand.
+    pub const fn second(access: &'static [&'static str]) -> KeySpec {
+        KeySpec { first: 2, last: 2, step: 1, access }
+    }
+
+    /// Every argument is a key.
+    pub const fn all(access: &'static [&'static str]) -> KeySpec {
+        KeySpec { first: 1, last: -1, step: 1, access }
+    }
+
+    /// Every other argument is a key, a value after each.
+    pub const fn pairs(access: &'static [&'static str]) -> KeySpec {
+        KeySpec { first: 1, last: -1, step: 2, access }
+    }
+
+    /// Which arguments are keys in a request of `argument_count` arguments, the command's name included.
+    #[inline]
+    pub fn indices(self, argument_count: usize) -> std::iter::StepBy<std::ops::Range<usize>> {
+        let end = match self.last {
+            last if last >= 0 => last as usize + 1,
+            last => (argument_count + 1).saturating_sub(last.unsigned_abs() as usize),
+        };
+        let range = if self.first == 0 { 0..0 } else { self.first as usize..end.min(argument_count) };
+        range.step_by((self.step as usize).max(1))
+    }
+}
+
+/// What a command has to know of its keys' old values; decides whether it waits for a migration to bring them.
+#[derive(Clone, Copy, Debug)]
+pub enum Access {
+    /// Touches no key.
+    NoKeys,
+    /// Reads values.
+    Read,
+    /// Writes without looking, when the function says so of the arguments; otherwise as [`Access::ReadWrite`].
+    BlindWrite(fn(&[&[u8]]) -> bool),
+    /// Writes what depends on the old value, if only on whether there is one.
+    ReadWrite,
+}
+
+/// What `COMMAND DOCS` tells.
+#[derive(Clone, Copy, Debug)]
+pub struct Docs {
+    /// One sentence.
+    pub summary: &'static str,
+    /// The first Redis version that has the command.
+    pub since: &'static str,
+    /// Redis's group name.
+    pub group: &'static str,
+    /// The cost.
+    pub complexity: &'static str,
+    /// Hints to client authors, in Redis's vocabulary.
+    pub tips: &'static [&'static str],
+}
+
+/// One command, or one subcommand (its name is then `parent|child`).
+#[derive(Clone, Copy, Debug)]
+pub struct CommandSpec {
+    /// The name in lower case.
+    pub name: &'static str,
+    /// How many arguments, the name included; negative: at least so many.
+    pub arity: i16,
+    /// Properties.
+    pub flags: CommandFlags,
+    /// Where the keys are.
+    pub keys: KeySpec,
+    /// What it needs to know of old values.
+    pub access: Access,
+    /// Runs it.
+    pub run: fn(&mut Call<'_>) -> CommandResult,
+    /// For a container such as CONFIG: its subcommands.
+    pub subcommands: &'static [CommandSpec],
+    /// Documentation.
+    pub docs: Docs,
+}
+
+impl CommandSpec {
+    /// A command without keys; refine it with the other methods.
+    pub const fn new(
+        name: &'static str,
+        arity: i16,
+        flags: CommandFlags,
+        run: fn(&mut Call<'_>) -> CommandResult,
+    ) -> CommandSpec {
+        CommandSpec {
+            name,
+            arity,
+            flags,
+            keys: KeySpec::NONE,
+            access: Access::NoKeys,
+            run,
+            subcommands: &[],
+            docs: Docs { summary: "", since: "1.0.0", group: "generic", complexity: "O(1)", tips: &[] },
+        }
+    }
+
+    /// A command that exists only for its subcommands.
+    pub const fn container(
+        name: &'static str,
+        flags: CommandFlags,
+        subcommands: &'static [CommandSpec],
+    ) -> CommandSpec {
+        // Without a subcommand the arity check refuses the request, with an unknown one the look-up does.
+        let mut spec = CommandSpec::new(name, -2, flags, |_| Err(crate::ReplyError::Syntax));
+        spec.subcommands = subcommands;
+        spec
+    }
+
+    /// Says where the keys are and what must be known of their values.
+    pub const fn keys(mut self, keys: KeySpec, access: Access) -> CommandSpec {
+        self.keys = keys;
+        self.access = access;
+        self
+    }
+
+    /// Documents the command.
+    pub const fn docs(
+        mut self,
+        group: &'static str,
+        since: &'static str,
+        complexity: &'static str,
+        summary: &'static str,
+    ) -> CommandSpec {
+        self.docs = Docs { summary, since, group, complexity, tips: self.docs.tips };
+        self
+    }
+
+    /// Adds hints for client authors.
+    pub const fn tips(mut self, tips: &'static [&'static str]) -> CommandSpec {
+        self.docs.tips = tips;
+        self
+    }
+
+    /// Whether a request of so many arguments fits.
+    #[inline]
+    pub const fn accepts(&self, argument_count: usize) -> bool {
+        if self.arity >= 0 {
+            argument_count == self.arity as usize
+        } else {
+            argument_count >= self.arity.unsigned_abs() as usize
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_follow_first_last_and_step() {
+        let of = |spec: KeySpec, count| spec.indices(count).collect::<Vec<_>>();
+        assert_eq!(of(KeySpec::NONE, 3), []);
+        assert_eq!(of(KeySpec::one(&[]), 3), [1]);
+        assert_eq!(of(KeySpec::one(&[]), 1), []);
+        assert_eq!(of(KeySpec::second(&[]), 3), [2]);
+        assert_eq!(of(KeySpec::all(&[]), 4), [1, 2, 3]);
+        assert_eq!(of(KeySpec::pairs(&[]), 5), [1, 3]);
+        assert_eq!(of(KeySpec::pairs(&[]), 4), [1, 3]);
+    }
+
+    #[test]
+    fn categories_follow_flags() {
+        let get = CommandFlags::READONLY.with(CommandFlags::FAST).with(CommandFlags::STRING);
+        assert_eq!(get.categories().collect::<Vec<_>>(), ["@read", "@string", "@fast"]);
+        assert_eq!(get.names().collect::<Vec<_>>(), ["readonly", "fast"]);
+    }
+}

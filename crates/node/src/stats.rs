@@ -1,0 +1,126 @@
+//! Counters. Each worker writes its own, so no counter is contended; readers add them up.
+
+use crate::table::{CommandId, commands};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// A counter with one writer and any number of readers.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds; only the owning worker may.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        // One writer: a plain load and store do, without the locked instruction.
+        self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
+    }
+
+    /// The sum so far.
+    #[inline]
+    pub fn read(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Starts again from 0 (CONFIG RESETSTAT). An addition at the same moment may survive.
+    pub fn reset(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+/// What is counted for each command.
+#[derive(Debug, Default)]
+pub struct CommandCounters {
+    /// Executed.
+    pub calls: Counter,
+    /// Time spent, in microseconds, as far as the driver measured it.
+    pub microseconds: Counter,
+    /// Refused before they ran: arity, authentication, redirection.
+    pub rejected: Counter,
+    /// Answered with an error.
+    pub failed: Counter,
+}
+
+/// How many kinds of error are told apart; further ones are counted in the totals only.
+const ERROR_KINDS: usize = 128;
+
+/// One worker's counters.
+#[derive(Debug)]
+pub struct WorkerStats {
+    commands: Box<[CommandCounters]>,
+    /// Reads that found a value.
+    pub hits: Counter,
+    /// Reads that did not.
+    pub misses: Counter,
+    /// Keys removed because their time had come.
+    pub expired: Counter,
+    /// Bytes received from clients.
+    pub bytes_in: Counter,
+    /// Bytes sent to clients.
+    pub bytes_out: Counter,
+    /// Error replies.
+    pub errors: Counter,
+    errors_by_code: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Default for WorkerStats {
+    fn default() -> WorkerStats {
+        WorkerStats {
+            commands: commands().all().iter().map(|_| CommandCounters::default()).collect(),
+            hits: Counter::default(),
+            misses: Counter::default(),
+            expired: Counter::default(),
+            bytes_in: Counter::default(),
+            bytes_out: Counter::default(),
+            errors: Counter::default(),
+            errors_by_code: Mutex::default(),
+        }
+    }
+}
+
+impl WorkerStats {
+    /// One command's counters.
+    #[inline]
+    pub fn command(&self, id: CommandId) -> &CommandCounters {
+        &self.commands[id.0 as usize]
+    }
+
+    /// Counts an error reply by its code.
+    pub fn count_error(&self, code: Cow<'_, str>) {
+        self.errors.add(1);
+        let mut kinds = self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner);
+        match kinds.get_mut(code.as_ref()) {
+            Some(count) => *count += 1,
+            None if kinds.len() < ERROR_KINDS => {
+                kinds.insert(code.into_owned(), 1);
+            }
+            None => {}
+        }
+    }
+
+    /// Adds this worker's error counts to a sum.
+    pub fn add_errors_to(&self, sum: &mut BTreeMap<String, u64>) {
+        let kinds = self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner);
+        for (code, count) in kinds.iter() {
+            *sum.entry(code.clone()).or_default() += count;
+        }
+    }
+
+    /// Starts all counters again from 0 (CONFIG RESETSTAT).
+    pub fn reset(&self) {
+        for command in &self.commands {
+            command.calls.reset();
+            command.microseconds.reset();
+            command.rejected.reset();
+            command.failed.reset();
+        }
+        for counter in
+            [&self.hits, &self.misses, &self.expired, &self.bytes_in, &self.bytes_out, &self.errors]
+        {
+            counter.reset();
+        }
+        self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
