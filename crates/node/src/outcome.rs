@@ -1,0 +1,52 @@
+//! How a request ends as far as its worker is concerned, and what it may ask of the control thread.
+
+use crate::parking::Ticket;
+use sidle_types::{MigrationId, PositionRange};
+
+/// How a request ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The reply, if the client wants one, stands in the output.
+    Done,
+    /// As `Done`; the connection is to be closed once the output is sent.
+    Close,
+    /// Nothing was written. The connection pauses, keeps the request, and runs it again when
+    /// [`Worker::poll_woken`](crate::Worker::poll_woken) returns the ticket.
+    Parked(Ticket),
+    /// Nothing was written. The connection pauses; the request is spent, and is answered with
+    /// [`Worker::answer`](crate::Worker::answer) once the control thread has the reply.
+    Control(ControlRequest),
+    /// Nothing was written. The process is to end: SHUTDOWN.
+    Shutdown,
+}
+
+/// What a client asked that only the control thread can answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlRequest {
+    /// SIDLE.MIGRATE START.
+    StartMigration {
+        /// What is to move.
+        range: PositionRange,
+        /// The node that takes it: its id, or its client address as `host:port`.
+        to: String,
+        /// The protocol's name.
+        protocol: String,
+    },
+    /// SIDLE.MIGRATE CANCEL.
+    CancelMigration(MigrationId),
+    /// SIDLE.MIGRATE STATUS, of one migration or of all.
+    MigrationStatus(Option<MigrationId>),
+    /// SIDLE.STATUS.
+    Status,
+}
+
+/// What the control thread answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlReply {
+    /// `+OK`.
+    Ok,
+    /// A bulk string.
+    Text(String),
+    /// An error, its code first.
+    Error(String),
+}

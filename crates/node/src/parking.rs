@@ -1,0 +1,186 @@
+//! Commands that wait, by ticket.
+//!
+//! A parked command holds no locks and no memory but its entry here: its connection stops reading, keeps the request
+//! in its buffer, and runs it again from the start once the ticket is woken. Running it again is what makes waking
+//! safe: a wake too many costs a look, never a wrong answer.
+//!
+//! Invariants:
+//! - P1: a ticket is woken at most once, and never after it was forgotten.
+//! - P2: the lot holds at most one entry a connection, so the number of connections bounds it.
+//! - P3: whatever a ticket waits for wakes it: the arrival of all its keys, the end of its migration, or a new range
+//!   table (after which a command may run, redirect or wait anew).
+//!
+//! Ownership: one lot for each worker, touched by that worker's thread only.
+
+use crate::queue::{MoverIndex, ToMover, ToWorker};
+use sidle_types::MigrationId;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Names one parked command of one worker; never given twice by the same worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// What a command that waited has brought about already, so that running it again does not do it twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resume {
+    /// FLUSHALL: the movers have flushed every import of the range table with this number.
+    ImportsFlushed {
+        /// The range table's number.
+        table: u64,
+    },
+}
+
+#[derive(Debug)]
+struct Waiting {
+    /// The imports that it waits for, each with the number of answers to come; 0 for its activation.
+    on: Vec<(MigrationId, u32)>,
+}
+
+/// The parked commands of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct ParkingLot {
+    last_ticket: u64,
+    waiting: BTreeMap<Ticket, Waiting>,
+    woken: VecDeque<Ticket>,
+    /// Messages that found their queue full; sent again each turn. At most as many as there are parked keys.
+    unsent: VecDeque<(MoverIndex, ToMover)>,
+}
+
+impl ParkingLot {
+    /// Parks a command until the import may be served.
+    pub(crate) fn park_for_activation(&mut self, migration: MigrationId) -> Ticket {
+        self.park(vec![(migration, 0)])
+    }
+
+    /// Parks a command until so many answers have come from each of these imports.
+    pub(crate) fn park_for_answers(&mut self, on: Vec<(MigrationId, u32)>) -> Ticket {
+        assert!(
+            on.iter().all(|&(_, answers)| answers > 0),
+            "P3: a command waits for an answer never asked for"
+        );
+        self.park(on)
+    }
+
+    fn park(&mut self, on: Vec<(MigrationId, u32)>) -> Ticket {
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
+        self.waiting.insert(ticket, Waiting { on });
+        ticket
+    }
+
+    /// Takes in what a mover said. An answer counts once for the ticket as a whole: an import that ends wakes it
+    /// at once.
+    pub(crate) fn handle(&mut self, message: ToWorker) {
+        match message {
+            ToWorker::Wake { migration, ticket } => {
+                let Some(waiting) = self.waiting.get_mut(&ticket) else { return };
+                for (on, answers) in &mut waiting.on {
+                    if *on == migration {
+                        *answers = answers.saturating_sub(1);
+                    }
+                }
+                if waiting.on.iter().all(|&(_, answers)| answers == 0) {
+                    self.wake(ticket);
+                }
+            }
+            ToWorker::WakeAll(migration) => {
+                let ready: Vec<Ticket> = self
+                    .waiting
+                    .iter()
+                    .filter(|(_, waiting)| waiting.on.iter().any(|&(on, _)| on == migration))
+                    .map(|(&ticket, _)| ticket)
+                    .collect();
+                ready.into_iter().for_each(|ticket| self.wake(ticket));
+            }
+        }
+    }
+
+    /// Wakes every parked command: the range table has changed.
+    pub(crate) fn wake_everything(&mut self) {
+        self.woken.extend(std::mem::take(&mut self.waiting).into_keys());
+    }
+
+    fn wake(&mut self, ticket: Ticket) {
+        if self.waiting.remove(&ticket).is_some() {
+            self.woken.push_back(ticket);
+        }
+    }
+
+    /// The next command that may run again.
+    pub(crate) fn poll_woken(&mut self) -> Option<Ticket> {
+        self.woken.pop_front()
+    }
+
+    /// Forgets a command whose connection is gone.
+    pub(crate) fn forget(&mut self, ticket: Ticket) {
+        self.waiting.remove(&ticket);
+        self.woken.retain(|&woken| woken != ticket);
+    }
+
+    /// Keeps a message that found its queue full.
+    pub(crate) fn keep(&mut self, mover: MoverIndex, message: ToMover) {
+        self.unsent.push_back((mover, message));
+    }
+
+    /// The oldest kept message, to be tried again.
+    pub(crate) fn poll_unsent(&mut self) -> Option<(MoverIndex, ToMover)> {
+        self.unsent.pop_front()
+    }
+
+    /// Puts a message back that found its queue full again.
+    pub(crate) fn put_back(&mut self, mover: MoverIndex, message: ToMover) {
+        self.unsent.push_front((mover, message));
+    }
+
+    /// How many commands wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const M: MigrationId = MigrationId(7);
+    const OTHER: MigrationId = MigrationId(8);
+
+    fn drain(lot: &mut ParkingLot) -> Vec<Ticket> {
+        std::iter::from_fn(|| lot.poll_woken()).collect()
+    }
+
+    #[test]
+    fn handle_wakes_when_the_last_answer_came() {
+        let mut lot = ParkingLot::default();
+        let ticket = lot.park_for_answers(vec![(M, 2), (OTHER, 1)]);
+        lot.handle(ToWorker::Wake { migration: M, ticket });
+        lot.handle(ToWorker::Wake { migration: OTHER, ticket });
+        assert_eq!(drain(&mut lot), []);
+        lot.handle(ToWorker::Wake { migration: M, ticket });
+        assert_eq!(drain(&mut lot), [ticket]);
+        lot.handle(ToWorker::Wake { migration: M, ticket });
+        assert_eq!(drain(&mut lot), [], "P1: woken twice");
+    }
+
+    #[test]
+    fn handle_wake_all_leaves_other_migrations_alone() {
+        let mut lot = ParkingLot::default();
+        let first = lot.park_for_activation(M);
+        let second = lot.park_for_answers(vec![(M, 3)]);
+        let third = lot.park_for_activation(OTHER);
+        lot.handle(ToWorker::WakeAll(M));
+        assert_eq!(drain(&mut lot), [first, second]);
+        lot.wake_everything();
+        assert_eq!(drain(&mut lot), [third]);
+        assert_eq!(lot.len(), 0);
+    }
+
+    #[test]
+    fn forget_drops_a_wake_under_way() {
+        let mut lot = ParkingLot::default();
+        let ticket = lot.park_for_activation(M);
+        lot.handle(ToWorker::WakeAll(M));
+        lot.forget(ticket);
+        assert_eq!(drain(&mut lot), []);
+    }
+}

@@ -1,0 +1,91 @@
+//! Bounded queues between workers and movers: one pair for each worker and mover, single producer, single consumer,
+//! no locks.
+//!
+//! Neither side ever waits for the other. A worker whose queue is full drops a sample, and keeps a pull in its parking
+//! lot until the next turn; a mover whose queue is full keeps the wake until its next step.
+
+use crate::parking::Ticket;
+use rtrb::{Consumer, Producer, RingBuffer};
+use sidle_types::{MigrationId, Position};
+
+/// A worker's index on its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerIndex(pub u16);
+
+/// A mover's index on its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MoverIndex(pub u16);
+
+/// How many messages to a mover may wait.
+pub const TO_MOVER_CAPACITY: usize = 4096;
+/// How many messages to a worker may wait.
+pub const TO_WORKER_CAPACITY: usize = 4096;
+
+/// What a worker asks of a mover.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToMover {
+    /// A read missed here; its position was drawn for a sampled pull. May be lost.
+    Sampled {
+        /// The migration that will bring the position.
+        migration: MigrationId,
+        /// Where the key stands.
+        position: Position,
+    },
+    /// A command waits for this key.
+    Pull {
+        /// The migration that brings it.
+        migration: MigrationId,
+        /// The key.
+        key: Box<[u8]>,
+        /// The command.
+        ticket: Ticket,
+    },
+    /// FLUSHALL: what has not arrived must never arrive, and what has must go.
+    Flush {
+        /// The import to flush.
+        migration: MigrationId,
+        /// The command that waits until it is done.
+        ticket: Ticket,
+    },
+}
+
+/// What a mover tells a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToWorker {
+    /// One of the answers that the command waits for has come.
+    Wake {
+        /// The migration that it was asked of.
+        migration: MigrationId,
+        /// The command.
+        ticket: Ticket,
+    },
+    /// The import may be served, or is over: run again whatever waits for it.
+    WakeAll(MigrationId),
+}
+
+/// A worker's end of its queues with one mover.
+pub struct WorkerPort {
+    pub(crate) to_mover: Producer<ToMover>,
+    pub(crate) from_mover: Consumer<ToWorker>,
+}
+
+/// A mover's end of its queues with one worker.
+pub struct MoverPort {
+    pub(crate) from_worker: Consumer<ToMover>,
+    pub(crate) to_worker: Producer<ToWorker>,
+}
+
+/// Both ends of every queue: for each worker its ports by mover, for each mover its ports by worker.
+pub fn connect(workers: u16, movers: u16) -> (Vec<Vec<WorkerPort>>, Vec<Vec<MoverPort>>) {
+    let mut worker_ports: Vec<Vec<WorkerPort>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut mover_ports: Vec<Vec<MoverPort>> = (0..movers).map(|_| Vec::new()).collect();
+    for worker in &mut worker_ports {
+        for mover in &mut mover_ports {
+            let (to_mover, from_worker) = RingBuffer::new(TO_MOVER_CAPACITY);
+            let (to_worker, from_mover) = RingBuffer::new(TO_WORKER_CAPACITY);
+            worker.push(WorkerPort { to_mover, from_mover });
+            mover.push(MoverPort { from_worker, to_worker });
+        }
+    }
+    (worker_ports, mover_ports)
+}
