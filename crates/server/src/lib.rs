@@ -1,1 +1,4 @@
 //! Sockets, threads and clocks around a node.
+
+pub mod address;
+pub mod config;

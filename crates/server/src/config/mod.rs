@@ -1,0 +1,317 @@
+//! A node's settings: the file `sidle.toml`, its defaults, and what the flags of `sidle server` override.
+//!
+//! [`EXAMPLE`] is the documented default file. It is the one place where settings are described; tests hold it and
+//! [`Config::default`] together.
+
+mod file;
+mod size;
+
+pub use file::ConfigError;
+pub use size::{Auto, ParseSizeError, Size};
+
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// The default settings as a commented file, printed by `sidle server --print-config`.
+pub const EXAMPLE: &str = include_str!("../../../../sidle.toml.example");
+
+/// How far the bus port lies above the client port unless it is set, as in Redis Cluster.
+pub const BUS_PORT_OFFSET: u16 = 10_000;
+
+/// The largest value that a record can hold, as in Redis.
+pub const MAX_VALUE_BYTES: u64 = 512 << 20;
+
+/// The most threads of one kind; far above any machine that one node makes sense on.
+pub const MAX_THREADS: usize = 512;
+
+/// All settings of a node. [`EXAMPLE`] describes each of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The node itself.
+    pub node: NodeConfig,
+    /// Addresses and ports.
+    pub network: NetworkConfig,
+    /// Memory.
+    pub memory: MemoryConfig,
+    /// Who may connect.
+    pub security: SecurityConfig,
+    /// What one client may use.
+    pub limits: LimitsConfig,
+    /// The log.
+    pub log: LogConfig,
+}
+
+/// `[node]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NodeConfig {
+    /// The data directory.
+    pub dir: PathBuf,
+    /// A bus address of the cluster to join; empty: none.
+    pub join: String,
+    /// Threads that serve clients.
+    pub workers: Auto<usize>,
+    /// Threads that move data.
+    pub movers: usize,
+}
+
+impl Default for NodeConfig {
+    fn default() -> NodeConfig {
+        NodeConfig { dir: "sidle-data".into(), join: String::new(), workers: Auto::Auto, movers: 1 }
+    }
+}
+
+/// `[network]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkConfig {
+    /// The address to listen on.
+    pub bind: String,
+    /// The port for clients; 0: any free one.
+    pub port: u16,
+    /// The port for nodes; 0: any free one.
+    pub bus_port: Auto<u16>,
+    /// The host that others are told.
+    pub advertise: Auto<String>,
+    /// Connections waiting to be accepted, per worker.
+    pub backlog: u32,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> NetworkConfig {
+        NetworkConfig {
+            bind: "127.0.0.1".to_owned(),
+            port: 6379,
+            bus_port: Auto::Auto,
+            advertise: Auto::Auto,
+            backlog: 511,
+        }
+    }
+}
+
+/// `[memory]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemoryConfig {
+    /// What keys, values and their index may take.
+    pub max_memory: Auto<Size>,
+}
+
+/// `[security]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SecurityConfig {
+    /// The clients' password; empty: none.
+    pub password: String,
+}
+
+/// `[limits]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// Connected clients over all workers.
+    pub max_clients: usize,
+    /// One client's unfinished request.
+    pub query_buffer: Size,
+    /// Arguments of one request.
+    pub arguments: u32,
+    /// One argument.
+    pub value: Size,
+    /// One client's unread replies; 0: no limit.
+    pub output_buffer: Size,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> LimitsConfig {
+        LimitsConfig {
+            max_clients: 10_000,
+            query_buffer: Size(1 << 30),
+            arguments: 1 << 20,
+            value: Size(MAX_VALUE_BYTES),
+            output_buffer: Size(1 << 30),
+        }
+    }
+}
+
+/// `[log]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogConfig {
+    /// The least severe level that is written.
+    pub level: LogLevel,
+}
+
+impl Default for LogConfig {
+    fn default() -> LogConfig {
+        LogConfig { level: LogLevel::Info }
+    }
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// What went wrong.
+    Error,
+    /// What may go wrong.
+    Warn,
+    /// What the node does, in few lines.
+    Info,
+    /// What connections and migrations do.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl LogLevel {
+    /// The level's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LogLevel::Error => "error",
+            LogLevel::Warn => "warn",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+            LogLevel::Trace => "trace",
+        }
+    }
+}
+
+impl std::str::FromStr for LogLevel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LogLevel, String> {
+        use LogLevel::{Debug, Error, Info, Trace, Warn};
+        [Error, Warn, Info, Debug, Trace]
+            .into_iter()
+            .find(|level| level.name() == text)
+            .ok_or_else(|| format!("'{text}' is not a log level: give error, warn, info, debug or trace"))
+    }
+}
+
+impl Config {
+    /// Reads and checks a file.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), error })?;
+        file::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads and checks settings from text; `origin` is what errors call it.
+    pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
+        file::parse(text, origin)
+    }
+
+    /// Checks what the types alone do not say. To be called once flags have been applied.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let wrong = |setting: &'static str, why: String| Err(ConfigError::Invalid { setting, why });
+        if let Auto::Value(0) = self.node.workers {
+            return wrong("workers", "at least one thread must serve clients".to_owned());
+        }
+        if let Auto::Value(workers) = self.node.workers
+            && workers > MAX_THREADS
+        {
+            return wrong("workers", format!("{workers} threads are too many: at most {MAX_THREADS}"));
+        }
+        if self.node.movers == 0 || self.node.movers > MAX_THREADS {
+            return wrong("movers", format!("give a number from 1 to {MAX_THREADS}"));
+        }
+        if self.network.bind.parse::<std::net::IpAddr>().is_err() {
+            return wrong("bind", format!("'{}' is not an IP address", self.network.bind));
+        }
+        if self.network.bus_port == Auto::Auto && self.network.port.checked_add(BUS_PORT_OFFSET).is_none() {
+            let port = self.network.port;
+            return wrong("bus_port", format!("port {port} + {BUS_PORT_OFFSET} is no port: set bus_port"));
+        }
+        if self.limits.max_clients == 0 {
+            return wrong("max_clients", "at least one client must be let in".to_owned());
+        }
+        if !(1..=MAX_VALUE_BYTES).contains(&self.limits.value.0) {
+            return wrong("value", format!("give a size from 1 to {}", Size(MAX_VALUE_BYTES)));
+        }
+        if self.limits.query_buffer.0 < MIN_QUERY_BUFFER_BYTES {
+            return wrong("query_buffer", format!("give at least {}", Size(MIN_QUERY_BUFFER_BYTES)));
+        }
+        if self.limits.arguments == 0 {
+            return wrong("arguments", "a request has at least one argument".to_owned());
+        }
+        if !self.node.join.is_empty() && crate::address::split_host_port(&self.node.join).is_none() {
+            return wrong("join", format!("'{}' is not HOST:PORT, such as 10.0.0.1:16379", self.node.join));
+        }
+        Ok(())
+    }
+
+    /// How many workers to start.
+    pub fn worker_count(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.node.workers.unwrap_or_else(cores).min(MAX_THREADS)
+    }
+
+    /// The bus port to bind; 0: any free one.
+    pub fn bus_port(&self) -> u16 {
+        let above = || match self.network.port {
+            0 => 0,
+            port => port + BUS_PORT_OFFSET,
+        };
+        self.network.bus_port.unwrap_or_else(above)
+    }
+}
+
+/// The least that `limits.query_buffer` may be: Redis's own lower bound.
+pub const MIN_QUERY_BUFFER_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn example_file_parses_to_the_defaults() {
+        let config = Config::parse(EXAMPLE, "sidle.toml.example").unwrap();
+        assert_eq!(config, Config::default());
+        config.validate().unwrap();
+    }
+
+    #[test]
+    fn example_file_lists_every_setting() {
+        let table: toml::Table = EXAMPLE.parse().unwrap();
+        let listed: Vec<String> = table
+            .iter()
+            .flat_map(|(section, keys)| {
+                keys.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))
+            })
+            .collect();
+        for known in file::KNOWN {
+            for key in known.keys {
+                let name = format!("{}.{key}", known.section);
+                assert!(listed.contains(&name), "{name} is not in sidle.toml.example");
+            }
+        }
+        let known: usize = file::KNOWN.iter().map(|known| known.keys.len()).sum();
+        assert_eq!(listed.len(), known);
+    }
+
+    #[test]
+    fn validate_names_the_setting() {
+        let refused = |change: fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            config.validate().unwrap_err().to_string()
+        };
+        assert!(refused(|c| c.node.workers = Auto::Value(0)).contains("workers"));
+        assert!(refused(|c| c.node.movers = 0).contains("movers"));
+        assert!(refused(|c| c.network.bind = "localhost".into()).contains("bind"));
+        assert!(refused(|c| c.network.port = 60_000).contains("bus_port"));
+        assert!(refused(|c| c.limits.value = Size(1 << 40)).contains("value"));
+        assert!(refused(|c| c.node.join = "host".into()).contains("HOST:PORT"));
+    }
+
+    #[test]
+    fn bus_port_follows_the_client_port() {
+        let mut config = Config::default();
+        assert_eq!(config.bus_port(), 16379);
+        config.network.port = 0;
+        assert_eq!(config.bus_port(), 0);
+        config.network.bus_port = Auto::Value(7000);
+        assert_eq!(config.bus_port(), 7000);
+    }
+}
