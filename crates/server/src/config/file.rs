@@ -69,7 +69,10 @@ pub(super) const KNOWN: [Known; 6] = [
     Known { section: "network", keys: &["bind", "port", "bus_port", "advertise", "backlog"] },
     Known { section: "memory", keys: &["max_memory"] },
     Known { section: "security", keys: &["password"] },
-    Known { section: "limits", keys: &["max_clients", "query_buffer", "arguments", "value", "output_buffer"] },
+    Known {
+        section: "limits",
+        keys: &["max_clients", "query_buffer", "arguments", "value", "output_buffer"],
+    },
     Known { section: "log", keys: &["level"] },
 ];
 
@@ -81,8 +84,8 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
     };
     let table = DeTable::parse(text).map_err(|error| malformed(error.span(), error.message().to_owned()))?;
     refuse_unknown(text, origin, table.get_ref())?;
-    let deserializer =
-        toml::Deserializer::parse(text).map_err(|error| malformed(error.span(), error.message().to_owned()))?;
+    let deserializer = toml::Deserializer::parse(text)
+        .map_err(|error| malformed(error.span(), error.message().to_owned()))?;
     Config::deserialize(deserializer).map_err(|error| {
         let setting = error.span().and_then(|span| setting_at(table.get_ref(), &span));
         let what = match setting {
@@ -116,7 +119,8 @@ fn refuse_unknown(text: &str, origin: &str, table: &DeTable<'_>) -> Result<(), C
 
 /// The setting whose value stands at `span`.
 fn setting_at(table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
-    let covers = |value: &Spanned<DeValue<'_>>| value.span().start <= span.start && span.end <= value.span().end;
+    let covers =
+        |value: &Spanned<DeValue<'_>>| value.span().start <= span.start && span.end <= value.span().end;
     table.iter().find_map(|(section, value)| {
         let DeValue::Table(keys) = value.get_ref() else { return None };
         let (key, _) = keys.iter().find(|(_, value)| covers(value))?;
