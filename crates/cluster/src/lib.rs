@@ -1,1 +1,32 @@
 //! Tablet map, coordinator and node agent state machines, without input or output.
+//!
+//! The coordinator owns the [`TabletMap`], the membership and the [migrations](MigrationRecord), and commits every
+//! change to a [`MetaStore`] before it acts on it. Each node speaks to it through a node agent, in
+//! [control messages](ControlMessage).
+
+mod host_port;
+mod message;
+mod metadata;
+mod migration_record;
+mod node_info;
+mod refusal;
+#[cfg(test)]
+mod sample;
+mod slot_view;
+mod status;
+mod tablet_map;
+
+pub use host_port::{HostPort, ParseHostPortError};
+pub use message::{
+    ControlMessage, CoordinatorSays, Heartbeat, NodeLoad, NodeName, NodeSays, ParseNodeNameError,
+    PrepareRefusal, Progress, Reply, Request, Survey, ToCoordinator, ToNode,
+};
+pub use metadata::{CommitFailure, HISTORY, MemoryMetaStore, MetaError, MetaStore, Metadata};
+pub use migration_record::{
+    MAX_PARTITIONS, MigrationCounters, MigrationRecord, MigrationState, PARTITIONS, RequestKey,
+};
+pub use node_info::{ClusterId, Incarnation, NodeInfo, ParseClusterIdError};
+pub use refusal::Refusal;
+pub use slot_view::SlotRun;
+pub use status::{MigrationStatus, NodeState, NodeStatus, PartitionStatus, StatusReport};
+pub use tablet_map::{MapError, Tablet, TabletMap};

@@ -1,0 +1,386 @@
+//! What the coordinator and the nodes say to each other, as JSON in control frames.
+//!
+//! Every message names the life of the node that it comes from or goes to, and everything about a migration names the
+//! migration, so that a late message is recognised and dropped (M9). Every message may be lost, doubled or late (M10):
+//! whoever needs an answer asks again, and an answer is given as often as it is asked for.
+
+use crate::{
+    ClusterId, HostPort, Incarnation, MigrationRecord, MigrationState, Refusal, StatusReport, TabletMap,
+};
+use serde::{Deserialize, Serialize};
+use sidle_types::{MapEpoch, MigrationId, NodeId, Position, PositionRange};
+use std::sync::Arc;
+
+/// A message on the control connection between a node and the coordinator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ControlMessage {
+    /// From a node.
+    ToCoordinator(ToCoordinator),
+    /// From the coordinator.
+    ToNode(ToNode),
+}
+
+impl ControlMessage {
+    /// The message as the body of a control frame.
+    pub fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self)
+            .expect("a message has string keys only and no value that refuses to be written")
+    }
+
+    /// The message in the body of a control frame.
+    pub fn from_json(body: &[u8]) -> Result<ControlMessage, serde_json::Error> {
+        serde_json::from_slice(body)
+    }
+}
+
+impl From<ToCoordinator> for ControlMessage {
+    fn from(message: ToCoordinator) -> ControlMessage {
+        ControlMessage::ToCoordinator(message)
+    }
+}
+
+impl From<ToNode> for ControlMessage {
+    fn from(message: ToNode) -> ControlMessage {
+        ControlMessage::ToNode(message)
+    }
+}
+
+/// A message from a node to the coordinator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToCoordinator {
+    /// The sender.
+    pub from: NodeId,
+    /// The life that the sender is in.
+    pub incarnation: Incarnation,
+    /// What it says.
+    pub body: NodeSays,
+}
+
+/// What a node says to the coordinator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeSays {
+    /// Asks to be a member. Repeated until [`CoordinatorSays::Welcome`] or [`CoordinatorSays::JoinRefused`].
+    Join {
+        /// Where clients reach the node.
+        client_addr: HostPort,
+        /// Where other nodes reach it.
+        bus_addr: HostPort,
+        /// The cluster that the node belongs to, once it belongs to one.
+        cluster: Option<ClusterId>,
+    },
+    /// The node lives.
+    Heartbeat(Heartbeat),
+    /// Answers [`CoordinatorSays::Survey`].
+    Surveyed {
+        /// The migration.
+        migration: MigrationId,
+        /// What the source found.
+        survey: Survey,
+    },
+    /// Answers [`CoordinatorSays::Prepare`]: the target has made room and is connected to the source.
+    Prepared {
+        /// The migration.
+        migration: MigrationId,
+    },
+    /// Answers [`CoordinatorSays::Prepare`]: the target cannot take the range.
+    PrepareRefused {
+        /// The migration.
+        migration: MigrationId,
+        /// Why not.
+        why: PrepareRefusal,
+    },
+    /// How far the target has come.
+    Progress {
+        /// The migration.
+        migration: MigrationId,
+        /// How far.
+        progress: Progress,
+    },
+    /// The target has everything. Repeated until [`CoordinatorSays::Over`].
+    Finished {
+        /// The migration.
+        migration: MigrationId,
+        /// The final figures.
+        progress: Progress,
+    },
+    /// The target cannot go on, ever. Repeated until [`CoordinatorSays::Over`]. What has not arrived is lost: a target
+    /// that can hope to go on reports a stall instead.
+    Broken {
+        /// The migration.
+        migration: MigrationId,
+        /// Why it cannot go on.
+        why: String,
+    },
+    /// Hands on a client's request. Repeated until [`CoordinatorSays::Reply`].
+    Request {
+        /// A number that this life of the node gives once.
+        number: u64,
+        /// The oldest number that the node still wants an answer to.
+        oldest_open: u64,
+        /// The request.
+        request: Request,
+    },
+}
+
+/// A node's sign of life, with what it holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// The epoch of the map that the node has published to its workers.
+    pub map_epoch: MapEpoch,
+    /// How full the node is.
+    pub load: NodeLoad,
+    /// The migrations that the node keeps something for; the coordinator answers those that are over.
+    pub holds: Vec<MigrationId>,
+}
+
+/// How full a node is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeLoad {
+    /// Keys that it holds.
+    pub keys: u64,
+    /// Bytes of memory in use for data.
+    pub memory_used_bytes: u64,
+    /// The limit of that.
+    pub memory_limit_bytes: u64,
+}
+
+/// What the source of a migration found in the range.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survey {
+    /// How many records there are.
+    pub records: u64,
+    /// Their bytes as the log lays them out.
+    pub bytes: u64,
+    /// The range in parts of about equal record count, in order.
+    pub partitions: Vec<PositionRange>,
+}
+
+/// Why a target does not take a range.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PrepareRefusal {
+    /// The records would not fit.
+    NoMemory {
+        /// What the range needs.
+        needed_bytes: u64,
+        /// What is free.
+        free_bytes: u64,
+    },
+    /// The target could not reach the source.
+    SourceUnreachable {
+        /// The error.
+        error: String,
+    },
+    /// Anything else.
+    Other {
+        /// The reason.
+        why: String,
+    },
+}
+
+/// How far a running migration has come at the target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Whether the source has frozen the range and the target serves it.
+    pub activated: bool,
+    /// Records that have arrived.
+    pub records_moved: u64,
+    /// Bytes of the records that have arrived.
+    pub bytes_moved: u64,
+    /// For each partition the first position that has not arrived, or `None` when all of it has.
+    pub next: Vec<Option<Position>>,
+    /// Why nothing moves at present.
+    pub stalled: Option<String>,
+}
+
+/// A message from the coordinator to a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToNode {
+    /// The receiver.
+    pub to: NodeId,
+    /// The life of the receiver that is meant; any other life drops the message.
+    pub incarnation: Incarnation,
+    /// What the coordinator says.
+    pub body: CoordinatorSays,
+}
+
+/// What the coordinator says to a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CoordinatorSays {
+    /// The node is a member.
+    Welcome {
+        /// The cluster that the node belongs to from now on.
+        cluster: ClusterId,
+        /// The present map.
+        map: Arc<TabletMap>,
+    },
+    /// The node cannot be a member.
+    JoinRefused {
+        /// Why not, and what to do.
+        why: String,
+    },
+    /// The coordinator does not know this life of the node: it must join again.
+    JoinAgain,
+    /// Answers a heartbeat.
+    Heard {
+        /// The epoch of the present map.
+        map_epoch: MapEpoch,
+    },
+    /// The map has changed. Repeated until a heartbeat shows that it was published.
+    MapUpdate {
+        /// The present map.
+        map: Arc<TabletMap>,
+    },
+    /// To the source: count the range and cut it into parts. Repeated until answered.
+    Survey {
+        /// The migration.
+        migration: MigrationId,
+        /// What to count.
+        range: PositionRange,
+        /// How many parts to cut it into at most.
+        partitions: usize,
+    },
+    /// To the target: make room and connect to the source. Repeated until answered.
+    Prepare {
+        /// The migration, with what the source counted.
+        record: MigrationRecord,
+        /// Where the source is reached.
+        source_bus_addr: HostPort,
+    },
+    /// The migration is over; acted on once the map of `map_epoch` is published.
+    Over {
+        /// The migration.
+        migration: MigrationId,
+        /// How it ended; always a state that [is over](MigrationState::is_over).
+        state: MigrationState,
+        /// The epoch of the first map without the migration.
+        map_epoch: MapEpoch,
+    },
+    /// Answers a request.
+    Reply {
+        /// The request's number.
+        number: u64,
+        /// The answer.
+        reply: Reply,
+    },
+}
+
+/// A client's request to the coordinator, through any node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Move a range to another node.
+    StartMigration {
+        /// What to move.
+        range: PositionRange,
+        /// Where to.
+        target: NodeName,
+        /// By which protocol.
+        protocol: String,
+    },
+    /// Give a migration up that does not run yet.
+    Cancel {
+        /// The migration.
+        migration: MigrationId,
+    },
+    /// Report nodes, tablets and migrations.
+    Status,
+}
+
+/// How a request names a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeName {
+    /// By its id.
+    Id(NodeId),
+    /// By the address where clients or other nodes reach it.
+    Addr(HostPort),
+}
+
+impl std::fmt::Display for NodeName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NodeName::Id(id) => id.fmt(f),
+            NodeName::Addr(address) => address.fmt(f),
+        }
+    }
+}
+
+/// What [`NodeName`]'s parser refuses.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' names no node: give its id (40 hex digits) or its host:port")]
+pub struct ParseNodeNameError(String);
+
+impl std::str::FromStr for NodeName {
+    type Err = ParseNodeNameError;
+
+    fn from_str(text: &str) -> Result<NodeName, ParseNodeNameError> {
+        let id = text.parse().map(NodeName::Id);
+        id.or_else(|_| text.parse().map(NodeName::Addr)).map_err(|_| ParseNodeNameError(text.to_owned()))
+    }
+}
+
+/// The answer to a [`Request`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// The migration is queued, runs, or is over already.
+    Started {
+        /// Its number.
+        migration: MigrationId,
+        /// Where it stands.
+        state: MigrationState,
+    },
+    /// The migration is cancelled; nothing has changed.
+    Cancelled {
+        /// Its number.
+        migration: MigrationId,
+    },
+    /// Nodes, tablets and migrations.
+    Status(Box<StatusReport>),
+    /// Nothing was done, except where the refusal says that this is not known.
+    Refused(Refusal),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{node_id, node_info, range, running};
+
+    #[test]
+    fn messages_survive_json() {
+        let map = Arc::new(TabletMap::founded_by(node_info(1)));
+        let to_node =
+            |body| ControlMessage::from(ToNode { to: node_id(1), incarnation: Incarnation(3), body });
+        let to_coordinator = |body| {
+            ControlMessage::from(ToCoordinator { from: node_id(1), incarnation: Incarnation(3), body })
+        };
+        let progress = Progress { next: vec![None, Some(Position(u64::MAX - 1))], ..Progress::default() };
+        let record = running(u64::MAX, range(0, u64::MAX), 1, 2, 5);
+        for message in [
+            to_node(CoordinatorSays::Welcome { cluster: ClusterId::from_bits(7), map }),
+            to_node(CoordinatorSays::JoinAgain),
+            to_node(CoordinatorSays::Prepare { record, source_bus_addr: "[::1]:7".parse().unwrap() }),
+            to_node(CoordinatorSays::Over {
+                migration: MigrationId(4),
+                state: MigrationState::Failed { why: "so".into() },
+                map_epoch: MapEpoch(9),
+            }),
+            to_coordinator(NodeSays::Progress { migration: MigrationId(4), progress }),
+            to_coordinator(NodeSays::Heartbeat(Heartbeat::default())),
+            to_coordinator(NodeSays::Request { number: 1, oldest_open: 1, request: Request::Status }),
+        ] {
+            assert_eq!(ControlMessage::from_json(&message.to_json()).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn node_names_are_ids_or_addresses() {
+        assert_eq!(node_id(7).to_string().parse(), Ok(NodeName::Id(node_id(7))));
+        assert_eq!("h:7".parse(), Ok(NodeName::Addr("h:7".parse().unwrap())));
+        assert!("h".parse::<NodeName>().unwrap_err().to_string().contains("'h' names no node"));
+    }
+}

@@ -1,0 +1,184 @@
+//! What is written down about one migration.
+
+use crate::Incarnation;
+use serde::{Deserialize, Serialize};
+use sidle_types::{MigrationId, NodeId, PositionRange, TabletEpoch};
+
+/// How many partitions a migrating range is cut into at most.
+pub const MAX_PARTITIONS: usize = 64;
+
+/// How many partitions the coordinator asks the source for.
+pub const PARTITIONS: usize = 8;
+
+/// Where a migration stands. What reads and writes do in each state is said with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MigrationState {
+    /// Waits for an earlier migration that shares a node with it. The source owns the range and serves everything.
+    Queued,
+    /// The source counts and partitions the range, then the target makes room. The source owns the range and serves
+    /// everything.
+    Preparing,
+    /// The target owns the range. From the source's freeze on it serves reads and writes of the range; the source
+    /// serves frozen values to those that the target sent there.
+    Running,
+    /// Everything has arrived. The target serves everything; the source gives its copy's memory back.
+    Done,
+    /// Given up on request before it ran. The source owns the range and nothing has changed.
+    Cancelled,
+    /// Given up for a reason. Before it ran: nothing has changed. While it ran: the target owns the range and serves
+    /// what it has; the rest is lost, and `why` says how much.
+    Failed {
+        /// What happened and what was lost.
+        why: String,
+    },
+}
+
+impl MigrationState {
+    /// Whether nothing more will happen to the migration.
+    pub const fn is_over(&self) -> bool {
+        matches!(self, MigrationState::Done | MigrationState::Cancelled | MigrationState::Failed { .. })
+    }
+
+    /// The state's name in one lower-case word.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            MigrationState::Queued => "queued",
+            MigrationState::Preparing => "preparing",
+            MigrationState::Running => "running",
+            MigrationState::Done => "done",
+            MigrationState::Cancelled => "cancelled",
+            MigrationState::Failed { .. } => "failed",
+        }
+    }
+
+    /// Why it failed.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            MigrationState::Failed { why } => Some(why),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for MigrationState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.why() {
+            Some(why) => write!(f, "failed: {why}"),
+            None => f.write_str(self.name()),
+        }
+    }
+}
+
+/// How much a migration moves. Brought up to date when the record's state changes; between that, progress is only in
+/// the coordinator's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MigrationCounters {
+    /// Records in the range when the source counted them.
+    pub records: u64,
+    /// Bytes of those records as the log lays them out.
+    pub bytes: u64,
+    /// Records that have arrived, repeats by priority pulls and samples not counted twice where the target can tell.
+    pub records_moved: u64,
+    /// Bytes of the records that have arrived.
+    pub bytes_moved: u64,
+    /// Microseconds that it ran, as far as the present coordinator process saw it run.
+    pub elapsed_us: u64,
+}
+
+/// Which request asked for something: a node's life and a number that it gives once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestKey {
+    /// The node that the request came in through.
+    pub node: NodeId,
+    /// Its life at the time.
+    pub incarnation: Incarnation,
+    /// The number, given once in that life.
+    pub number: u64,
+}
+
+/// One migration, as it is kept in the metadata and, while it runs, shown in the tablet map.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MigrationRecord {
+    /// Its number, never given twice.
+    pub id: MigrationId,
+    /// The protocol's name.
+    pub protocol: String,
+    /// What moves.
+    pub range: PositionRange,
+    /// The node that gives the range up.
+    pub source: NodeId,
+    /// The life of the source that holds the data.
+    pub source_incarnation: Incarnation,
+    /// The node that takes the range.
+    pub target: NodeId,
+    /// The life of the target that made room.
+    pub target_incarnation: Incarnation,
+    /// The epoch at which the target owns the range; 0 until it runs.
+    pub epoch: TabletEpoch,
+    /// The range in parts of about equal record count, in order; empty until the source has counted.
+    pub partitions: Vec<PositionRange>,
+    /// Where it stands.
+    pub state: MigrationState,
+    /// How much it moves.
+    pub counters: MigrationCounters,
+    /// The request that started it, so that a repeated request finds it instead of starting another.
+    pub requested_by: RequestKey,
+}
+
+impl MigrationRecord {
+    /// Whether the node takes part in it.
+    pub fn involves(&self, node: NodeId) -> bool {
+        self.source == node || self.target == node
+    }
+
+    /// Whether it shares a node with `other`.
+    pub fn shares_a_node_with(&self, other: &MigrationRecord) -> bool {
+        self.involves(other.source) || self.involves(other.target)
+    }
+
+    /// Whether the partitions are in order and leave nothing of the range out.
+    pub fn partitions_tile_the_range(&self) -> bool {
+        tiles(&self.partitions, self.range) && self.partitions.len() <= MAX_PARTITIONS
+    }
+}
+
+/// Whether `parts`, in order, cover `range` without gap or overlap.
+pub(crate) fn tiles(parts: &[PositionRange], range: PositionRange) -> bool {
+    let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return false };
+    first.first() == range.first()
+        && last.last() == range.last()
+        && parts.windows(2).all(|pair| pair[0].last().next() == Some(pair[1].first()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidle_types::Position;
+
+    #[test]
+    fn tiles_refuses_gaps_overlaps_and_nothing() {
+        let range = |first, last| PositionRange::new(Position(first), Position(last)).unwrap();
+        let whole = range(10, 19);
+        assert!(tiles(&[whole], whole));
+        assert!(tiles(&[range(10, 12), range(13, 13), range(14, 19)], whole));
+        assert!(!tiles(&[], whole));
+        assert!(!tiles(&[range(10, 12), range(14, 19)], whole));
+        assert!(!tiles(&[range(10, 13), range(13, 19)], whole));
+        assert!(!tiles(&[range(10, 18)], whole));
+        assert!(!tiles(&[range(11, 19)], whole));
+    }
+
+    #[test]
+    fn states_read_well_in_json() {
+        let json = |state: &MigrationState| serde_json::to_string(state).unwrap();
+        assert_eq!(json(&MigrationState::Running), r#""running""#);
+        let failed = MigrationState::Failed { why: "the target restarted".into() };
+        assert_eq!(json(&failed), r#"{"failed":{"why":"the target restarted"}}"#);
+        assert_eq!(serde_json::from_str::<MigrationState>(&json(&failed)).unwrap(), failed);
+        assert_eq!(failed.to_string(), "failed: the target restarted");
+    }
+}

@@ -1,0 +1,144 @@
+//! Why the coordinator does not do what a client asks.
+
+use serde::{Deserialize, Serialize};
+use sidle_types::{MigrationId, NodeId, PositionRange};
+
+/// A refused request. Nothing was done, except where the text says that this is not known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// No member has this id or address.
+    #[error("no node of this cluster is called {name}")]
+    UnknownNode {
+        /// The id or address.
+        name: String,
+    },
+    /// The address is that of several members.
+    #[error("several nodes have the address {name}: give the node's id")]
+    AmbiguousNode {
+        /// The address.
+        name: String,
+    },
+    /// The target has not been heard of lately.
+    #[error("the target {node} is down: the coordinator has not heard of it lately")]
+    TargetDown {
+        /// The target.
+        node: NodeId,
+    },
+    /// The source has not been heard of lately.
+    #[error("the source {node} is down: the coordinator has not heard of it lately")]
+    SourceDown {
+        /// The source.
+        node: NodeId,
+    },
+    /// Parts of the range have different owners.
+    #[error("{range} is owned by {} nodes ({}): move the part of each alone", .owners.len(), list(.owners))]
+    SeveralOwners {
+        /// The range.
+        range: PositionRange,
+        /// The owners, in order of their first positions in the range.
+        owners: Vec<NodeId>,
+    },
+    /// There is nothing to move.
+    #[error("{range} is owned by the target {node} already")]
+    OwnedByTarget {
+        /// The range.
+        range: PositionRange,
+        /// The target.
+        node: NodeId,
+    },
+    /// Part of the range is already to be moved.
+    #[error("the range overlaps {range} of migration {migration}, which is {state}")]
+    Overlaps {
+        /// The other migration.
+        migration: MigrationId,
+        /// Its range.
+        range: PositionRange,
+        /// Its state.
+        state: String,
+    },
+    /// Nobody has written such a protocol.
+    #[error("there is no migration protocol '{protocol}': the protocols are {}", .known.join(", "))]
+    UnknownProtocol {
+        /// What was asked for.
+        protocol: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// Too many migrations are waiting.
+    #[error("{limit} migrations are not over yet, no more are queued: wait for some of them")]
+    TooManyMigrations {
+        /// How many may be under way.
+        limit: usize,
+    },
+    /// The target has too little memory.
+    #[error("the target {node} has no memory for it: {needed_bytes} bytes needed, {free_bytes} bytes free")]
+    NoMemory {
+        /// The target.
+        node: NodeId,
+        /// What the range needs.
+        needed_bytes: u64,
+        /// What is free at the target.
+        free_bytes: u64,
+    },
+    /// The migration failed before it ran.
+    #[error("migration {migration} failed before it ran, nothing has changed: {why}")]
+    NotPrepared {
+        /// The migration.
+        migration: MigrationId,
+        /// Why.
+        why: String,
+    },
+    /// The migration was cancelled while the request that started it was being answered.
+    #[error("migration {migration} was cancelled before it ran, nothing has changed")]
+    CancelledMeanwhile {
+        /// The migration.
+        migration: MigrationId,
+    },
+    /// No such migration.
+    #[error("there is no migration {migration}, or it ended too long ago to be remembered")]
+    UnknownMigration {
+        /// The number asked for.
+        migration: MigrationId,
+    },
+    /// It runs: the target has writes that exist nowhere else.
+    #[error(
+        "migration {migration} runs and cannot be cancelled: the target already owns {range}; \
+         let it finish, then move the range back"
+    )]
+    Running {
+        /// The migration.
+        migration: MigrationId,
+        /// Its range.
+        range: PositionRange,
+    },
+    /// It is over.
+    #[error("migration {migration} is over: {state}")]
+    IsOver {
+        /// The migration.
+        migration: MigrationId,
+        /// How it ended.
+        state: String,
+    },
+    /// The metadata could not be written. Whether it has been is not known.
+    #[error(
+        "the coordinator could not write it down ({error}); whether it takes effect is unknown, ask for the status"
+    )]
+    NotCommitted {
+        /// The error of the metadata store.
+        error: String,
+    },
+    /// Nobody answered in time.
+    #[error("the coordinator did not answer in time; whether it takes effect is unknown, ask for the status")]
+    NoAnswer,
+    /// The node has too many open requests.
+    #[error("{limit} requests to the coordinator are open at this node: try again later")]
+    TooManyRequests {
+        /// How many may be open.
+        limit: usize,
+    },
+}
+
+fn list(nodes: &[NodeId]) -> String {
+    nodes.iter().map(NodeId::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,147 @@
+//! What `sidle status --json` and `SIDLE.STATUS` tell.
+
+use crate::{ClusterId, HostPort, Incarnation, Tablet};
+use serde::{Deserialize, Serialize};
+use sidle_types::{MapEpoch, MigrationId, NodeId, Position, PositionRange, TabletEpoch};
+
+/// The cluster at one moment, as the coordinator sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StatusReport {
+    /// The cluster's name.
+    pub cluster: ClusterId,
+    /// The epoch of the present map.
+    pub map_epoch: MapEpoch,
+    /// The members, in order of their ids.
+    pub nodes: Vec<NodeStatus>,
+    /// The tablets, in order of their positions.
+    pub tablets: Vec<Tablet>,
+    /// The migrations that the coordinator remembers, in order of their numbers.
+    pub migrations: Vec<MigrationStatus>,
+}
+
+/// Whether the coordinator hears of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeState {
+    /// It has been heard of lately.
+    #[serde(rename = "up")]
+    Up,
+    /// It has not been heard of for a while, or not since the coordinator started. It may still serve: nothing is
+    /// taken from it.
+    #[serde(rename = "fail?")]
+    Suspected,
+}
+
+impl std::fmt::Display for NodeState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            NodeState::Up => "up",
+            NodeState::Suspected => "fail?",
+        })
+    }
+}
+
+/// A member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// The node's name for life.
+    pub id: NodeId,
+    /// Which of its lives it is in; larger after every restart, which loses its data.
+    pub incarnation: Incarnation,
+    /// Where clients reach it.
+    pub client_addr: HostPort,
+    /// Where other nodes reach it.
+    pub bus_addr: HostPort,
+    /// Whether the coordinator hears of it.
+    pub state: NodeState,
+    /// Microseconds since it was last heard of, or `null` when the coordinator has not heard of it since it started.
+    pub silent_us: Option<u64>,
+    /// The epoch of the map that the node was last known to use.
+    pub map_epoch: MapEpoch,
+    /// Keys that it holds, as it said last.
+    pub keys: u64,
+    /// Bytes of memory in use for data, as it said last.
+    pub memory_used_bytes: u64,
+    /// The limit of that.
+    pub memory_limit_bytes: u64,
+    /// How many slots are shown as its own.
+    pub slots: u16,
+}
+
+/// A migration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MigrationStatus {
+    /// Its number.
+    pub id: MigrationId,
+    /// The protocol's name.
+    pub protocol: String,
+    /// What moves.
+    pub range: PositionRange,
+    /// What moves, in words: slots where it is whole slots.
+    pub range_text: String,
+    /// The node that gives the range up.
+    pub source: NodeId,
+    /// The node that takes it.
+    pub target: NodeId,
+    /// The epoch at which the target owns the range; 0 until it runs.
+    pub epoch: TabletEpoch,
+    /// `queued`, `preparing`, `running`, `done`, `cancelled` or `failed`.
+    pub state: String,
+    /// Why it failed.
+    pub why: Option<String>,
+    /// Whether the source has frozen the range, so that the target serves it.
+    pub activated: bool,
+    /// How much of the range has arrived, 0 to 1: the mean over the partitions, which hold about equally many records.
+    pub fraction: f64,
+    /// Records in the range when the source counted them.
+    pub records: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Records that have arrived.
+    pub records_moved: u64,
+    /// Bytes of those.
+    pub bytes_moved: u64,
+    /// Microseconds that it has run, as far as the present coordinator process saw it run.
+    pub elapsed_us: u64,
+    /// Recent rate; 0 unless it runs.
+    pub bytes_per_second: u64,
+    /// Microseconds to go at the recent rate; `null` when that cannot be told.
+    pub remaining_us: Option<u64>,
+    /// Why nothing moves at present.
+    pub stalled: Option<String>,
+    /// How far each part of the range has come.
+    pub partitions: Vec<PartitionStatus>,
+}
+
+/// A part of a migrating range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionStatus {
+    /// Its positions.
+    pub range: PositionRange,
+    /// The first position that has not arrived, or `null` when all of it has.
+    pub next: Option<Position>,
+}
+
+impl PartitionStatus {
+    /// How much of the partition's positions has arrived, 0 to 1.
+    pub fn fraction(&self) -> f64 {
+        let Some(next) = self.next else { return 1.0 };
+        let moved = next.0.saturating_sub(self.range.first().0) as f64;
+        let whole = (self.range.last().0 - self.range.first().0) as f64 + 1.0;
+        (moved / whole).min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::range;
+
+    #[test]
+    fn fraction_of_a_partition_is_that_of_its_positions() {
+        let partition = |next| PartitionStatus { range: range(100, 199), next };
+        assert_eq!(partition(Some(Position(100))).fraction(), 0.0);
+        assert_eq!(partition(Some(Position(150))).fraction(), 0.5);
+        assert_eq!(partition(None).fraction(), 1.0);
+        assert_eq!(partition(Some(Position(7))).fraction(), 0.0);
+    }
+}

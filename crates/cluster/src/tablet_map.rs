@@ -1,0 +1,335 @@
+//! The tablet map: who owns which positions, at which epoch.
+//!
+//! Invariants, held by every value of [`TabletMap`] (its constructors and its deserializer check them):
+//! 1. The tablets, in order, cover every position exactly once.
+//! 2. Nodes are in order of their ids, each id once; every owner, source and target is one of them.
+//! 3. Migrations are in order of their ids, all of them [`Running`](MigrationState::Running), their ranges apart.
+//! 4. A running migration's target owns all of its range at the migration's epoch (M1), its source is another node,
+//!    and its partitions tile the range.
+//!
+//! Over the life of a cluster the map epoch grows with every change, and a tablet's epoch with every change of owner,
+//! so that for one position an epoch never names two owners.
+
+use crate::migration_record::tiles;
+use crate::{MigrationRecord, MigrationState, NodeInfo};
+use serde::{Deserialize, Serialize};
+use sidle_types::{MapEpoch, MigrationId, NodeId, Position, PositionRange, TabletEpoch};
+
+/// A range of positions with one owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tablet {
+    /// The positions.
+    pub range: PositionRange,
+    /// The node that acknowledges writes for them.
+    pub owner: NodeId,
+    /// Grows with every change of owner.
+    pub epoch: TabletEpoch,
+}
+
+/// Which invariant a would-be map breaks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the tablet map is inconsistent: {0}")]
+pub struct MapError(String);
+
+/// All nodes, tablets and running migrations at one map epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
+pub struct TabletMap {
+    epoch: MapEpoch,
+    nodes: Vec<NodeInfo>,
+    tablets: Vec<Tablet>,
+    migrations: Vec<MigrationRecord>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unchecked {
+    epoch: MapEpoch,
+    nodes: Vec<NodeInfo>,
+    tablets: Vec<Tablet>,
+    migrations: Vec<MigrationRecord>,
+}
+
+impl TryFrom<Unchecked> for TabletMap {
+    type Error = MapError;
+
+    fn try_from(map: Unchecked) -> Result<TabletMap, MapError> {
+        TabletMap::new(map.epoch, map.nodes, map.tablets, map.migrations)
+    }
+}
+
+impl TabletMap {
+    /// The map of a cluster whose first node owns everything.
+    pub fn founded_by(first: NodeInfo) -> TabletMap {
+        let everything = Tablet { range: PositionRange::ALL, owner: first.id, epoch: TabletEpoch(1) };
+        TabletMap {
+            epoch: MapEpoch(1),
+            nodes: vec![first],
+            tablets: vec![everything],
+            migrations: Vec::new(),
+        }
+    }
+
+    /// The map with these parts, or which invariant they break.
+    pub fn new(
+        epoch: MapEpoch,
+        nodes: Vec<NodeInfo>,
+        tablets: Vec<Tablet>,
+        migrations: Vec<MigrationRecord>,
+    ) -> Result<TabletMap, MapError> {
+        let map = TabletMap { epoch, nodes, tablets, migrations };
+        map.check().map(|()| map)
+    }
+
+    /// Counts the changes of the map.
+    pub const fn epoch(&self) -> MapEpoch {
+        self.epoch
+    }
+
+    /// The members, in order of their ids.
+    pub fn nodes(&self) -> &[NodeInfo] {
+        &self.nodes
+    }
+
+    /// The tablets, in order of their positions.
+    pub fn tablets(&self) -> &[Tablet] {
+        &self.tablets
+    }
+
+    /// The running migrations, in order of their ids.
+    pub fn migrations(&self) -> &[MigrationRecord] {
+        &self.migrations
+    }
+
+    /// The member with this id.
+    pub fn node(&self, id: NodeId) -> Option<&NodeInfo> {
+        self.nodes.binary_search_by_key(&id, |node| node.id).ok().map(|index| &self.nodes[index])
+    }
+
+    /// The running migration with this id.
+    pub fn migration(&self, id: MigrationId) -> Option<&MigrationRecord> {
+        self.migrations.iter().find(|record| record.id == id)
+    }
+
+    /// The running migration whose range holds the position.
+    pub fn migration_at(&self, position: Position) -> Option<&MigrationRecord> {
+        self.migrations.iter().find(|record| record.range.contains(position))
+    }
+
+    /// The tablet that holds the position; a binary search.
+    pub fn tablet_at(&self, position: Position) -> &Tablet {
+        &self.tablets[self.index_at(position)]
+    }
+
+    /// The node that owns the position; a binary search.
+    pub fn owner_of(&self, position: Position) -> NodeId {
+        self.tablet_at(position).owner
+    }
+
+    /// The tablets that share a position with the range, in order.
+    pub fn tablets_in(&self, range: PositionRange) -> &[Tablet] {
+        &self.tablets[self.index_at(range.first())..=self.index_at(range.last())]
+    }
+
+    fn index_at(&self, position: Position) -> usize {
+        // Invariant 1: the first tablet starts at the first position, so at least one starts no later.
+        self.tablets.partition_point(|tablet| tablet.range.first() <= position) - 1
+    }
+
+    /// Which of the invariants in the module's header the map breaks, if any.
+    pub fn check(&self) -> Result<(), MapError> {
+        let ensure =
+            |holds: bool, what: &dyn Fn() -> String| if holds { Ok(()) } else { Err(MapError(what())) };
+        let ranges: Vec<PositionRange> = self.tablets.iter().map(|tablet| tablet.range).collect();
+        ensure(tiles(&ranges, PositionRange::ALL), &|| "the tablets leave a gap or overlap".into())?;
+        ensure(self.nodes.is_sorted_by(|a, b| a.id < b.id), &|| {
+            "the nodes are out of order or doubled".into()
+        })?;
+        let is_member = |node: NodeId| self.node(node).is_some();
+        for tablet in &self.tablets {
+            ensure(is_member(tablet.owner), &|| format!("the owner of {} is not a member", tablet.range))?;
+        }
+        ensure(self.migrations.is_sorted_by(|a, b| a.id < b.id), &|| {
+            "the migrations are out of order".into()
+        })?;
+        for (index, record) in self.migrations.iter().enumerate() {
+            let id = record.id;
+            ensure(record.state == MigrationState::Running, &|| format!("migration {id} does not run"))?;
+            ensure(is_member(record.source), &|| format!("the source of migration {id} is not a member"))?;
+            ensure(record.source != record.target, &|| format!("migration {id} goes nowhere"))?;
+            ensure(record.partitions_tile_the_range(), &|| {
+                format!("the partitions of migration {id} do not tile its range")
+            })?;
+            let owned = |tablet: &Tablet| tablet.owner == record.target && tablet.epoch == record.epoch;
+            ensure(self.tablets_in(record.range).iter().all(owned), &|| {
+                format!("the target of migration {id} does not own its range at its epoch")
+            })?;
+            let apart = |other: &MigrationRecord| !other.range.overlaps(record.range);
+            ensure(self.migrations[..index].iter().all(apart), &|| {
+                format!("migration {id} overlaps another")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The map after `change`, one epoch later. Panics if the change breaks an invariant: whoever changes the map has
+    /// checked before that the change is possible.
+    pub(crate) fn changed(&self, change: impl FnOnce(&mut MapChange<'_>)) -> TabletMap {
+        let mut map = self.clone();
+        map.epoch = MapEpoch(self.epoch.0 + 1);
+        change(&mut MapChange { map: &mut map });
+        if let Err(error) = map.check() {
+            panic!("a change of the tablet map was not checked beforehand: {error}");
+        }
+        map
+    }
+}
+
+/// The ways in which a map can change.
+pub(crate) struct MapChange<'m> {
+    map: &'m mut TabletMap,
+}
+
+impl MapChange<'_> {
+    /// Adds a member, or replaces what is known of it.
+    pub(crate) fn put_node(&mut self, node: NodeInfo) {
+        match self.map.nodes.binary_search_by_key(&node.id, |member| member.id) {
+            Ok(index) => self.map.nodes[index] = node,
+            Err(index) => self.map.nodes.insert(index, node),
+        }
+    }
+
+    /// Gives the range of a migration to its target and lists the migration as running. The record's epoch must be
+    /// above every epoch in the range.
+    pub(crate) fn start(&mut self, record: MigrationRecord) {
+        let given = Tablet { range: record.range, owner: record.target, epoch: record.epoch };
+        let mut tablets = Vec::with_capacity(self.map.tablets.len() + 2);
+        for tablet in &self.map.tablets {
+            assert!(
+                tablet.epoch < given.epoch || !tablet.range.overlaps(given.range),
+                "M1: an ownership epoch is given once"
+            );
+            let (before, after) = tablet.range.without(given.range);
+            tablets.extend(before.map(|range| Tablet { range, ..*tablet }));
+            if tablet.range.contains(given.range.first()) {
+                tablets.push(given);
+            }
+            tablets.extend(after.map(|range| Tablet { range, ..*tablet }));
+        }
+        self.map.tablets = tablets;
+        let index = self.map.migrations.partition_point(|running| running.id < record.id);
+        self.map.migrations.insert(index, record);
+    }
+
+    /// Takes a migration off the list and joins neighbouring tablets of one owner where none of them migrates.
+    pub(crate) fn finish(&mut self, id: MigrationId) {
+        self.map.migrations.retain(|record| record.id != id);
+        let TabletMap { tablets, migrations, .. } = &mut *self.map;
+        let migrates = |tablet: &Tablet| migrations.iter().any(|record| record.range.overlaps(tablet.range));
+        tablets.dedup_by(|later, earlier| {
+            let joined = PositionRange::new(earlier.range.first(), later.range.last());
+            match joined {
+                Some(range) if earlier.owner == later.owner && !migrates(earlier) && !migrates(later) => {
+                    *earlier = Tablet { range, owner: earlier.owner, epoch: earlier.epoch.max(later.epoch) };
+                    true
+                }
+                _ => false,
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{node_id, node_info, range, running};
+
+    fn two_nodes() -> TabletMap {
+        TabletMap::founded_by(node_info(1)).changed(|map| map.put_node(node_info(2)))
+    }
+
+    #[test]
+    fn a_migration_splits_its_tablet_and_its_end_joins_neighbours() {
+        let map = two_nodes().changed(|map| map.start(running(1, range(100, 199), 1, 2, 2)));
+        let owners: Vec<_> = map.tablets().iter().map(|t| (t.range, t.owner, t.epoch.0)).collect();
+        assert_eq!(
+            owners,
+            [
+                (range(0, 99), node_id(1), 1),
+                (range(100, 199), node_id(2), 2),
+                (range(200, u64::MAX), node_id(1), 1)
+            ]
+        );
+        let neighbour = map.changed(|map| map.finish(MigrationId(1)));
+        let neighbour = neighbour.changed(|map| map.start(running(2, range(200, 299), 1, 2, 2)));
+        assert_eq!(neighbour.tablets().len(), 4, "a migrating tablet is not joined");
+        let joined = neighbour.changed(|map| map.finish(MigrationId(2)));
+        assert_eq!(joined.tablets().len(), 3);
+        assert_eq!(joined.tablet_at(Position(250)).range, range(100, 299));
+        assert_eq!(joined.epoch(), MapEpoch(6));
+    }
+
+    #[test]
+    fn a_migration_over_several_tablets_leaves_one() {
+        let map = two_nodes()
+            .changed(|map| map.start(running(1, range(100, 199), 1, 2, 2)))
+            .changed(|map| map.finish(MigrationId(1)))
+            .changed(|map| map.start(running(2, range(100, 149), 2, 1, 3)))
+            .changed(|map| map.finish(MigrationId(2)))
+            .changed(|map| map.start(running(3, range(50, 149), 1, 2, 4)));
+        let owners: Vec<_> = map.tablets().iter().map(|t| (t.range.first().0, t.owner)).collect();
+        assert_eq!(owners, [(0, node_id(1)), (50, node_id(2)), (150, node_id(2)), (200, node_id(1))]);
+    }
+
+    #[test]
+    fn owner_of_agrees_with_a_linear_search() {
+        let map = two_nodes()
+            .changed(|map| map.start(running(1, range(100, 199), 1, 2, 2)))
+            .changed(|map| map.start(running(2, range(1000, u64::MAX), 1, 2, 2)));
+        for position in [0, 99, 100, 150, 199, 200, 999, 1000, u64::MAX].map(Position) {
+            let linear = map.tablets().iter().find(|tablet| tablet.range.contains(position)).unwrap();
+            assert_eq!(map.owner_of(position), linear.owner);
+            assert_eq!(map.migration_at(position).is_some(), linear.owner == node_id(2));
+        }
+        assert_eq!(map.tablets_in(range(150, 1000)).len(), 3);
+    }
+
+    #[test]
+    fn json_round_trips_and_is_checked() {
+        let map = two_nodes().changed(|map| map.start(running(1, range(100, 199), 1, 2, 2)));
+        let json = serde_json::to_string(&map).unwrap();
+        assert_eq!(serde_json::from_str::<TabletMap>(&json).unwrap(), map);
+        let gap = json.replace("0x0000000000000063", "0x0000000000000062");
+        let error = serde_json::from_str::<TabletMap>(&gap).unwrap_err().to_string();
+        assert!(error.contains("gap or overlap"), "{error}");
+    }
+
+    #[test]
+    fn check_names_the_broken_invariant() {
+        let sound = two_nodes().changed(|map| map.start(running(1, range(100, 199), 1, 2, 2)));
+        let broken = |change: &dyn Fn(&mut TabletMap), why: &str| {
+            let mut map = sound.clone();
+            change(&mut map);
+            let error = map.check().unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        };
+        broken(&|map| map.tablets.truncate(2), "gap or overlap");
+        broken(&|map| map.tablets.clear(), "gap or overlap");
+        broken(&|map| map.nodes.reverse(), "out of order or doubled");
+        broken(&|map| map.tablets[0].owner = node_id(9), "not a member");
+        broken(&|map| map.migrations[0].state = MigrationState::Done, "does not run");
+        broken(&|map| map.migrations[0].source = node_id(2), "goes nowhere");
+        broken(&|map| map.migrations[0].source = node_id(9), "not a member");
+        broken(&|map| map.migrations[0].partitions.clear(), "do not tile");
+        broken(&|map| map.tablets[1].owner = node_id(1), "does not own its range");
+        broken(&|map| map.tablets[1].epoch = TabletEpoch(7), "at its epoch");
+        broken(&|map| map.migrations.push(running(2, range(150, 160), 1, 2, 2)), "overlaps another");
+    }
+
+    #[test]
+    #[should_panic(expected = "M1")]
+    fn an_epoch_is_not_given_twice() {
+        two_nodes().changed(|map| map.start(running(1, range(100, 199), 1, 2, 1)));
+    }
+}
