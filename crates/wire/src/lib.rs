@@ -1,1 +1,31 @@
 //! Frames between nodes.
+//!
+//! Every connection between two nodes carries frames: a 16-byte header (length, version, kind, CRC32C) and a body.
+//! All numbers are little-endian. Bulk bodies hold records laid out as the log lays them out, so the sender packs
+//! them straight into the frame ([`PullReplyStart`]) and the receiver reads them where they were received
+//! ([`FrameReader`]): no batch is copied on its way through this crate.
+//!
+//! Bytes from the network are parsed once, into a [`Message`], and everything behind that works on checked values.
+//! Whatever does not parse is a [`WireError`] that names its reason; the connection is then closed and nothing of the
+//! frame is applied. A flipped bit anywhere in a frame is always noticed: CRC32C covers header and body.
+//!
+//! The crate has no sockets and no state beyond [`FrameReader`]'s buffer.
+
+mod encode;
+mod error;
+mod frame;
+mod layout;
+pub mod limits;
+mod lists;
+mod message;
+mod reader;
+
+pub use encode::{PriorityPullReplyStart, PullReplyStart, SampPullReplyStart};
+pub use error::WireError;
+pub use frame::{Frame, FrameStart, HEADER_BYTES, Kind, VERSION, begin_frame, end_frame};
+pub use lists::{AbsentKeys, Keys, Positions};
+pub use message::{
+    Activate, Hello, Lane, Message, PriorityPull, PriorityPullReply, Pull, PullReply, Refusal, RefusalCode,
+    SampPull, SampPullReply, Scope,
+};
+pub use reader::FrameReader;

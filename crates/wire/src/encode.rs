@@ -1,0 +1,230 @@
+//! Writing messages: small ones at once, replies with records around a batch that is packed in place.
+
+use crate::Message;
+use crate::layout::{
+    ActivateLayout, HelloLayout, PingLayout, PriorityPullLayout, PriorityPullReplyLayout, PullLayout,
+    PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
+};
+use crate::limits::{PRIORITY_PULL_KEYS_MAX, REFUSAL_TEXT_BYTES_MAX};
+use crate::{
+    AbsentKeys, Activate, FrameStart, Hello, Keys, Kind, Positions, PriorityPull, Pull, Refusal, RefusalCode,
+    SampPull, Scope, WireError, begin_frame, end_frame,
+};
+use sidle_types::Position;
+use zerocopy::{Immutable, IntoBytes};
+
+impl From<Scope> for ScopeLayout {
+    fn from(scope: Scope) -> ScopeLayout {
+        ScopeLayout { migration: scope.migration.0.into(), epoch: scope.epoch.0.into() }
+    }
+}
+
+/// Writes a frame with a fixed body, which always fits.
+fn write_fixed(out: &mut Vec<u8>, kind: Kind, fixed: &(impl IntoBytes + Immutable)) {
+    let start = begin_frame(out, kind);
+    out.extend_from_slice(fixed.as_bytes());
+    end_frame(out, start).expect("a fixed body is far below the limit");
+}
+
+impl Hello {
+    /// Appends the message as a frame.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let node = *self.node.as_bytes();
+        let fixed = HelloLayout { scope: self.scope.into(), node, lane: self.lane as u8, zero: [0; 3] };
+        write_fixed(out, Kind::Hello, &fixed);
+    }
+}
+
+impl Activate {
+    /// Appends the message as a frame.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let fixed =
+            ActivateLayout { scope: self.scope.into(), highest_version: self.highest_version.0.into() };
+        write_fixed(out, Kind::Activate, &fixed);
+    }
+}
+
+impl Scope {
+    /// Appends [`Message::HelloAck`] as a frame.
+    pub fn write_hello_ack(self, out: &mut Vec<u8>) {
+        write_fixed(out, Kind::HelloAck, &ScopeLayout::from(self));
+    }
+
+    /// Appends [`Message::Activated`] as a frame.
+    pub fn write_activated(self, out: &mut Vec<u8>) {
+        write_fixed(out, Kind::Activated, &ScopeLayout::from(self));
+    }
+}
+
+impl Refusal<'_> {
+    /// Appends a refusal as a frame; a text over the limit is cut.
+    pub fn write(scope: Scope, code: RefusalCode, text: &str, out: &mut Vec<u8>) {
+        let start = begin_frame(out, Kind::Refuse);
+        let fixed = RefuseLayout { scope: scope.into(), code: (code as u16).into(), zero: [0; 6] };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(&text.as_bytes()[..text.floor_char_boundary(REFUSAL_TEXT_BYTES_MAX)]);
+        end_frame(out, start).expect("a refusal is far below the limit");
+    }
+}
+
+impl Pull {
+    /// Appends the message as a frame.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let fixed = PullLayout {
+            scope: self.scope.into(),
+            sequence: self.sequence.into(),
+            from: self.range.first().0.into(),
+            last: self.range.last().0.into(),
+            max_bytes: self.max_bytes.into(),
+            partition: self.partition,
+            zero: [0; 3],
+        };
+        write_fixed(out, Kind::Pull, &fixed);
+    }
+}
+
+impl SampPull<'_> {
+    /// Appends a sampled pull of `positions` (at most
+    /// [`SAMP_PULL_POSITIONS_MAX`](crate::limits::SAMP_PULL_POSITIONS_MAX)) as a frame.
+    pub fn write(scope: Scope, sequence: u64, positions: &[Position], out: &mut Vec<u8>) {
+        let start = begin_frame(out, Kind::SampPull);
+        out.extend_from_slice(SampPullLayout { scope: scope.into(), sequence: sequence.into() }.as_bytes());
+        Positions::write(positions, out);
+        end_frame(out, start).expect("a bounded number of positions is far below the limit");
+    }
+}
+
+impl PriorityPull<'_> {
+    /// Appends a priority pull of `keys` (at most [`PRIORITY_PULL_KEYS_MAX`]) as a frame.
+    pub fn write<'k>(
+        scope: Scope,
+        sequence: u64,
+        keys: impl ExactSizeIterator<Item = &'k [u8]>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), WireError> {
+        assert!(keys.len() <= PRIORITY_PULL_KEYS_MAX, "a priority pull of {} keys", keys.len());
+        let start = begin_frame(out, Kind::PriorityPull);
+        let count = (keys.len() as u32).into();
+        let fixed =
+            PriorityPullLayout { scope: scope.into(), sequence: sequence.into(), count, zero: [0; 4] };
+        out.extend_from_slice(fixed.as_bytes());
+        keys.for_each(|key| Keys::write(key, out));
+        end_frame(out, start)
+    }
+}
+
+/// Overwrites the fixed part of a body whose tail has been packed meanwhile, and ends the frame.
+fn finish(
+    out: &mut Vec<u8>,
+    start: FrameStart,
+    fixed: &(impl IntoBytes + Immutable),
+) -> Result<(), WireError> {
+    let body = start.body();
+    let fixed = fixed.as_bytes();
+    out[body..body + fixed.len()].copy_from_slice(fixed);
+    end_frame(out, start)
+}
+
+/// A reply to a pull whose records are being packed.
+///
+/// Call order: [`begin`](Self::begin), append records to `out`, [`finish`](Self::finish).
+#[derive(Debug)]
+#[must_use = "the frame is not complete before `finish`"]
+pub struct PullReplyStart {
+    start: FrameStart,
+    fixed: PullReplyLayout,
+}
+
+impl PullReplyStart {
+    /// Starts the reply to `pull` at the end of `out`.
+    pub fn begin(pull: &Pull, out: &mut Vec<u8>) -> PullReplyStart {
+        let fixed = PullReplyLayout {
+            scope: pull.scope.into(),
+            sequence: pull.sequence.into(),
+            from: pull.range.first().0.into(),
+            partition: pull.partition,
+            ..PullReplyLayout::default()
+        };
+        let start = begin_frame(out, Kind::PullReply);
+        out.extend_from_slice(fixed.as_bytes());
+        PullReplyStart { start, fixed }
+    }
+
+    /// Ends the reply: everything appended since [`begin`](Self::begin) are its records.
+    pub fn finish(self, next: Option<Position>, out: &mut Vec<u8>) -> Result<(), WireError> {
+        let PullReplyStart { start, mut fixed } = self;
+        fixed.next = next.map_or(0, |next| next.0).into();
+        fixed.more = next.is_some().into();
+        finish(out, start, &fixed)
+    }
+}
+
+/// A reply to a sampled pull whose records are being packed; used as [`PullReplyStart`].
+#[derive(Debug)]
+#[must_use = "the frame is not complete before `finish`"]
+pub struct SampPullReplyStart(FrameStart);
+
+impl SampPullReplyStart {
+    /// Starts the reply at the end of `out`.
+    pub fn begin(scope: Scope, sequence: u64, out: &mut Vec<u8>) -> SampPullReplyStart {
+        let start = begin_frame(out, Kind::SampPullReply);
+        out.extend_from_slice(SampPullLayout { scope: scope.into(), sequence: sequence.into() }.as_bytes());
+        SampPullReplyStart(start)
+    }
+
+    /// Ends the reply: everything appended since [`begin`](Self::begin) are its records.
+    pub fn finish(self, out: &mut Vec<u8>) -> Result<(), WireError> {
+        end_frame(out, self.0)
+    }
+}
+
+/// A reply to a priority pull whose records are being packed; used as [`PullReplyStart`].
+#[derive(Debug)]
+#[must_use = "the frame is not complete before `finish`"]
+pub struct PriorityPullReplyStart {
+    start: FrameStart,
+    fixed: PriorityPullReplyLayout,
+}
+
+impl PriorityPullReplyStart {
+    /// Starts the reply at the end of `out`.
+    pub fn begin(scope: Scope, sequence: u64, out: &mut Vec<u8>) -> PriorityPullReplyStart {
+        let start = begin_frame(out, Kind::PriorityPullReply);
+        let fixed = PriorityPullReplyLayout {
+            scope: scope.into(),
+            sequence: sequence.into(),
+            ..PriorityPullReplyLayout::default()
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        PriorityPullReplyStart { start, fixed }
+    }
+
+    /// Ends the reply: the first `answered` keys are answered, `absent` of them do not exist, and everything appended
+    /// since [`begin`](Self::begin) are the records of the others.
+    pub fn finish(self, answered: usize, absent: AbsentKeys, out: &mut Vec<u8>) -> Result<(), WireError> {
+        assert!(answered <= PRIORITY_PULL_KEYS_MAX, "an answer to {answered} keys");
+        let PriorityPullReplyStart { start, mut fixed } = self;
+        fixed.answered = (answered as u32).into();
+        fixed.absent = absent.bits().into();
+        finish(out, start, &fixed)
+    }
+}
+
+impl Message<'_> {
+    /// Appends [`Message::Control`] as a frame around `json`.
+    pub fn write_control(json: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
+        let start = begin_frame(out, Kind::Control);
+        out.extend_from_slice(json);
+        end_frame(out, start)
+    }
+
+    /// Appends [`Message::Ping`] as a frame.
+    pub fn write_ping(nonce: u64, out: &mut Vec<u8>) {
+        write_fixed(out, Kind::Ping, &PingLayout { nonce: nonce.into() });
+    }
+
+    /// Appends [`Message::Pong`] as a frame.
+    pub fn write_pong(nonce: u64, out: &mut Vec<u8>) {
+        write_fixed(out, Kind::Pong, &PingLayout { nonce: nonce.into() });
+    }
+}

@@ -1,0 +1,43 @@
+//! Why a frame was not accepted.
+
+/// Why a frame was not accepted. The connection it came over must be closed: what follows cannot be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// The peer speaks another version of this protocol.
+    #[error(
+        "frame version {found} is unknown here (this node speaks {expected}): run the same release on both nodes"
+    )]
+    UnknownVersion {
+        /// The version in the frame.
+        found: u8,
+        /// The version this node speaks.
+        expected: u8,
+    },
+    /// Header or body were altered on the way, or the peer lost track of frame boundaries.
+    #[error("frame checksum is {found:#010x}, computed {computed:#010x}: the frame was damaged on its way")]
+    BadChecksum {
+        /// The checksum in the frame.
+        found: u32,
+        /// The checksum of what was received.
+        computed: u32,
+    },
+    /// The frame announces, or would have, more than its kind may hold.
+    #[error("frame body of {bytes} bytes is over the limit of {limit}")]
+    Oversized {
+        /// The body's length.
+        bytes: usize,
+        /// The most that is allowed.
+        limit: usize,
+    },
+    /// The frame's kind is not one of this version's.
+    #[error("frame kind {0} is unknown")]
+    UnknownKind(u8),
+    /// The body does not have the form that its kind asks for.
+    #[error("malformed {kind} frame: {reason}")]
+    Malformed {
+        /// The frame's kind.
+        kind: &'static str,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}

@@ -1,0 +1,248 @@
+//! One frame: header layout, checksum, and writing a frame around a body that is packed in place.
+
+use crate::limits::{BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
+use crate::{Message, WireError};
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// The version of the frame format and of all bodies.
+pub const VERSION: u8 = 1;
+
+/// How long a header is.
+pub const HEADER_BYTES: usize = size_of::<Header>();
+
+/// The header before every body.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Header {
+    /// Bytes of the body, the header not counted.
+    length: U32,
+    version: u8,
+    kind: u8,
+    /// None are defined in this version: zero.
+    flags: U16,
+    /// CRC32C of the header, this field zero, and the body.
+    checksum: U32,
+    /// Zero; keeps the body 8-byte aligned within the stream.
+    reserved: U32,
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "each is documented at the `Message` of its name")]
+pub enum Kind {
+    Hello = 1,
+    HelloAck = 2,
+    Refuse = 3,
+    Activate = 4,
+    Activated = 5,
+    Pull = 6,
+    PullReply = 7,
+    SampPull = 8,
+    SampPullReply = 9,
+    PriorityPull = 10,
+    PriorityPullReply = 11,
+    Control = 12,
+    Ping = 13,
+    Pong = 14,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 14] = [
+        Kind::Hello,
+        Kind::HelloAck,
+        Kind::Refuse,
+        Kind::Activate,
+        Kind::Activated,
+        Kind::Pull,
+        Kind::PullReply,
+        Kind::SampPull,
+        Kind::SampPullReply,
+        Kind::PriorityPull,
+        Kind::PriorityPullReply,
+        Kind::Control,
+        Kind::Ping,
+        Kind::Pong,
+    ];
+
+    fn from_byte(byte: u8) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|&kind| kind as u8 == byte)
+    }
+
+    /// The kind's name, for logs and errors.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Hello => "Hello",
+            Kind::HelloAck => "HelloAck",
+            Kind::Refuse => "Refuse",
+            Kind::Activate => "Activate",
+            Kind::Activated => "Activated",
+            Kind::Pull => "Pull",
+            Kind::PullReply => "PullReply",
+            Kind::SampPull => "SampPull",
+            Kind::SampPullReply => "SampPullReply",
+            Kind::PriorityPull => "PriorityPull",
+            Kind::PriorityPullReply => "PriorityPullReply",
+            Kind::Control => "Control",
+            Kind::Ping => "Ping",
+            Kind::Pong => "Pong",
+        }
+    }
+
+    /// The largest body of this kind: only frames with keys or records in them may be large.
+    pub const fn body_limit(self) -> usize {
+        match self {
+            Kind::PullReply | Kind::SampPullReply | Kind::PriorityPull | Kind::PriorityPullReply => {
+                BODY_BYTES_MAX
+            }
+            _ => REQUEST_BODY_BYTES_MAX,
+        }
+    }
+}
+
+/// A frame whose header and checksum are right; its body is still to be parsed.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'b> {
+    /// What the body is.
+    pub kind: Kind,
+    /// The body, where it was received.
+    pub body: &'b [u8],
+}
+
+impl<'b> Frame<'b> {
+    /// Parses the body.
+    pub fn message(self) -> Result<Message<'b>, WireError> {
+        Message::parse(self)
+    }
+}
+
+/// What a header, once complete, announces.
+pub(crate) struct Announced {
+    header: Header,
+    kind: Kind,
+    body_bytes: usize,
+}
+
+impl Announced {
+    /// Reads the header at the front of `bytes`; `None` while it is not complete.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Option<Announced>, WireError> {
+        let Ok((header, _)) = Header::read_from_prefix(bytes) else { return Ok(None) };
+        if header.version != VERSION {
+            return Err(WireError::UnknownVersion { found: header.version, expected: VERSION });
+        }
+        let kind = Kind::from_byte(header.kind).ok_or(WireError::UnknownKind(header.kind))?;
+        let body_bytes = header.length.get() as usize;
+        if body_bytes > kind.body_limit() {
+            return Err(WireError::Oversized { bytes: body_bytes, limit: kind.body_limit() });
+        }
+        if header.flags.get() != 0 || header.reserved.get() != 0 {
+            return Err(WireError::Malformed {
+                kind: kind.name(),
+                reason: "reserved header fields are not zero",
+            });
+        }
+        Ok(Some(Announced { header, kind, body_bytes }))
+    }
+
+    /// Header and body together.
+    pub(crate) fn frame_bytes(&self) -> usize {
+        HEADER_BYTES + self.body_bytes
+    }
+
+    /// The frame, once all of it stands at the front of `bytes`; checks the checksum.
+    pub(crate) fn complete<'b>(&self, bytes: &'b [u8]) -> Result<Option<Frame<'b>>, WireError> {
+        let Some(body) = bytes.get(HEADER_BYTES..self.frame_bytes()) else { return Ok(None) };
+        let found = self.header.checksum.get();
+        let computed = checksum(self.header, body);
+        if found != computed {
+            return Err(WireError::BadChecksum { found, computed });
+        }
+        Ok(Some(Frame { kind: self.kind, body }))
+    }
+}
+
+fn checksum(mut header: Header, body: &[u8]) -> u32 {
+    header.checksum = U32::ZERO;
+    crc32c::crc32c_append(crc32c::crc32c(header.as_bytes()), body)
+}
+
+/// Where a frame begun by [`begin_frame`] starts; [`end_frame`] takes it.
+#[derive(Debug)]
+#[must_use = "a frame that is begun must be ended"]
+pub struct FrameStart {
+    pub(crate) at: usize,
+    kind: Kind,
+}
+
+impl FrameStart {
+    /// Where the body starts in the buffer.
+    pub(crate) fn body(&self) -> usize {
+        self.at + HEADER_BYTES
+    }
+}
+
+/// Starts a frame at the end of `out`. The caller appends the body, then calls [`end_frame`].
+pub fn begin_frame(out: &mut Vec<u8>, kind: Kind) -> FrameStart {
+    let at = out.len();
+    out.resize(at + HEADER_BYTES, 0);
+    FrameStart { at, kind }
+}
+
+/// Ends the frame: everything after its header is its body. An oversized frame is taken out of `out` again.
+pub fn end_frame(out: &mut Vec<u8>, start: FrameStart) -> Result<(), WireError> {
+    let FrameStart { at, kind } = start;
+    let body_bytes = out.len() - at - HEADER_BYTES;
+    if body_bytes > kind.body_limit() {
+        out.truncate(at);
+        return Err(WireError::Oversized { bytes: body_bytes, limit: kind.body_limit() });
+    }
+    let mut header = Header {
+        length: U32::new(body_bytes as u32),
+        version: VERSION,
+        kind: kind as u8,
+        flags: U16::ZERO,
+        checksum: U32::ZERO,
+        reserved: U32::ZERO,
+    };
+    header.checksum = U32::new(checksum(header, &out[at + HEADER_BYTES..]));
+    out[at..at + HEADER_BYTES].copy_from_slice(header.as_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_is_sixteen_bytes_and_the_length_comes_first() {
+        assert_eq!(HEADER_BYTES, 16);
+        let mut out = Vec::new();
+        let start = begin_frame(&mut out, Kind::Ping);
+        out.extend_from_slice(&[7; 8]);
+        end_frame(&mut out, start).unwrap();
+        assert_eq!(out[..8], [8, 0, 0, 0, VERSION, Kind::Ping as u8, 0, 0]);
+        assert_eq!(out[12..16], [0; 4]);
+    }
+
+    #[test]
+    fn kinds_round_trip_and_have_distinct_names() {
+        let mut names: Vec<&str> = Kind::ALL.map(Kind::name).to_vec();
+        for kind in Kind::ALL {
+            assert_eq!(Kind::from_byte(kind as u8), Some(kind));
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Kind::ALL.len());
+    }
+
+    #[test]
+    fn end_frame_takes_an_oversized_frame_back() {
+        let mut out = b"before".to_vec();
+        let start = begin_frame(&mut out, Kind::Control);
+        out.resize(out.len() + REQUEST_BODY_BYTES_MAX + 1, 0);
+        assert!(matches!(end_frame(&mut out, start), Err(WireError::Oversized { .. })));
+        assert_eq!(out, b"before");
+    }
+}

@@ -1,0 +1,34 @@
+//! Fixed parts of the bodies, as they lie in memory. Sizes are multiples of eight, so that what follows a fixed part
+//! keeps the alignment it has in the log.
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+macro_rules! layouts {
+    ($($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? })*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+        #[repr(C)]
+        pub(crate) struct $name { $(pub(crate) $field: $type),* }
+        const _: () = assert!(size_of::<$name>() % 8 == 0);
+    )* };
+}
+
+layouts! {
+    /// First in every migration message (M9).
+    ScopeLayout { migration: U64, epoch: U64 }
+    HelloLayout { scope: ScopeLayout, node: [u8; 20], lane: u8, zero: [u8; 3] }
+    /// Followed by the text.
+    RefuseLayout { scope: ScopeLayout, code: U16, zero: [u8; 6] }
+    ActivateLayout { scope: ScopeLayout, highest_version: U64 }
+    PullLayout { scope: ScopeLayout, sequence: U64, from: U64, last: U64, max_bytes: U32, partition: u8, zero: [u8; 3] }
+    /// Followed by the records. `next` counts only where `more` is 1.
+    PullReplyLayout { scope: ScopeLayout, sequence: U64, from: U64, next: U64, more: u8, partition: u8, zero: [u8; 6] }
+    /// Before the positions of a sampled pull, and before the records of its reply.
+    SampPullLayout { scope: ScopeLayout, sequence: U64 }
+    /// Followed by the keys, each a length (U32) and its bytes.
+    PriorityPullLayout { scope: ScopeLayout, sequence: U64, count: U32, zero: [u8; 4] }
+    /// Followed by the records. Bit `i` of `absent`: the request's key `i` does not exist.
+    PriorityPullReplyLayout { scope: ScopeLayout, sequence: U64, answered: U32, absent: U32 }
+    PingLayout { nonce: U64 }
+}

@@ -1,0 +1,25 @@
+//! What a frame may hold, as named bounds. A peer that exceeds one is refused before anything is allocated for it.
+
+/// The largest value of a record, as in Redis.
+pub const VALUE_BYTES_MAX: usize = 512 << 20;
+
+/// The largest body: what one pull may return beyond its last value, and that value.
+pub const BODY_BYTES_MAX: usize = (64 << 20) + VALUE_BYTES_MAX;
+
+/// The largest body of a frame that carries no records.
+pub const REQUEST_BODY_BYTES_MAX: usize = 16 << 20;
+
+/// How many keys one priority pull may ask for (Rocksteady, 2.4: "at most 16 records").
+pub const PRIORITY_PULL_KEYS_MAX: usize = 16;
+
+/// How many positions one sampled pull may ask for.
+pub const SAMP_PULL_POSITIONS_MAX: usize = 1024;
+
+/// The longest explanation in a refusal.
+pub const REFUSAL_TEXT_BYTES_MAX: usize = 1024;
+
+/// How much of a frame's body is reserved ahead of its arrival: a forged length alone must not cost memory.
+pub const RECEIVE_AHEAD_BYTES: usize = 1 << 20;
+
+/// A receive buffer larger than this is given back once it is empty.
+pub const RECEIVE_KEEP_BYTES: usize = 8 << 20;

@@ -1,0 +1,356 @@
+//! Messages: what a checked frame says.
+
+use crate::layout::{
+    ActivateLayout, HelloLayout, PingLayout, PriorityPullLayout, PriorityPullReplyLayout, PullLayout,
+    PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
+};
+use crate::limits::REFUSAL_TEXT_BYTES_MAX;
+use crate::{AbsentKeys, Frame, Keys, Kind, Positions, WireError};
+use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+/// Which migration a message belongs to, and under which ownership epoch of its range (M9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Scope {
+    /// The migration.
+    pub migration: MigrationId,
+    /// The epoch at which the target owns the range.
+    pub epoch: TabletEpoch,
+}
+
+/// Which of a migration's two connections a message travels over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Lane {
+    /// Pulls and their large replies.
+    Bulk = 0,
+    /// What somebody waits for: activation, priority pulls, and sampled pulls; never behind a bulk reply.
+    Priority = 1,
+}
+
+impl Lane {
+    /// Both lanes.
+    pub const ALL: [Lane; 2] = [Lane::Bulk, Lane::Priority];
+
+    /// The lane as an array index.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Why a peer refuses, as a number that programs can act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum RefusalCode {
+    /// The node does not (yet, or any more) take part in this migration. Trying again later may help.
+    UnknownMigration = 1,
+    /// The message belongs to another epoch of this migration's range. Trying again cannot help.
+    StaleScope = 2,
+    /// The message came from a node that has no part in the migration.
+    WrongNode = 3,
+    /// The source has not frozen the range yet.
+    NotFrozen = 4,
+    /// The migration is over.
+    Done = 5,
+    /// The request names positions outside the migrating range, or a partition that does not exist.
+    OutOfRange = 6,
+}
+
+impl RefusalCode {
+    fn from_number(number: u16) -> Option<RefusalCode> {
+        use RefusalCode::*;
+        [UnknownMigration, StaleScope, WrongNode, NotFrozen, Done, OutOfRange]
+            .into_iter()
+            .find(|&code| code as u16 == number)
+    }
+}
+
+/// First frame of the target on each connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The migration.
+    pub scope: Scope,
+    /// The target.
+    pub node: NodeId,
+    /// What the connection is for.
+    pub lane: Lane,
+}
+
+/// A message was refused; nothing was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal<'b> {
+    /// The scope of the refused message.
+    pub scope: Scope,
+    /// Why, for programs.
+    pub code: RefusalCode,
+    /// Why, for people.
+    pub text: &'b str,
+}
+
+/// Source to target: the range is frozen; the target may acknowledge (M3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activate {
+    /// The migration.
+    pub scope: Scope,
+    /// The highest version in the range, so that versions only grow.
+    pub highest_version: Version,
+}
+
+/// Target to source: send the records of a partition from a position on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pull {
+    /// The migration.
+    pub scope: Scope,
+    /// Which partition.
+    pub partition: u8,
+    /// Counts this partition's pulls; the reply repeats it, so that a late one is known.
+    pub sequence: u64,
+    /// From which position to which: the rest of the partition.
+    pub range: PositionRange,
+    /// Stop at the first position boundary after this many bytes.
+    pub max_bytes: u32,
+}
+
+/// All records from `from` to just before `next`.
+#[derive(Clone, Copy, Debug)]
+pub struct PullReply<'b> {
+    /// The migration.
+    pub scope: Scope,
+    /// The pull's partition.
+    pub partition: u8,
+    /// The pull's sequence number.
+    pub sequence: u64,
+    /// Where the pull began.
+    pub from: Position,
+    /// The first position that is not in the reply; `None` when the reply reaches the partition's end.
+    pub next: Option<Position>,
+    /// The records, laid out as in the log.
+    pub batch: &'b [u8],
+}
+
+/// Target to source: send what stands at these (hot) positions.
+#[derive(Clone, Copy, Debug)]
+pub struct SampPull<'b> {
+    /// The migration.
+    pub scope: Scope,
+    /// Counts sampled pulls.
+    pub sequence: u64,
+    /// The positions.
+    pub positions: Positions<'b>,
+}
+
+/// The records at the positions of a sampled pull, or at the first of them when all would be too much.
+#[derive(Clone, Copy, Debug)]
+pub struct SampPullReply<'b> {
+    /// The migration.
+    pub scope: Scope,
+    /// The pull's sequence number.
+    pub sequence: u64,
+    /// The records, laid out as in the log.
+    pub batch: &'b [u8],
+}
+
+/// Target to source: send these keys at once.
+#[derive(Clone, Copy, Debug)]
+pub struct PriorityPull<'b> {
+    /// The migration.
+    pub scope: Scope,
+    /// Counts priority pulls.
+    pub sequence: u64,
+    /// The keys.
+    pub keys: Keys<'b>,
+}
+
+/// The answer for the first `answered` keys of a priority pull; the others are to be asked for again.
+#[derive(Clone, Copy, Debug)]
+pub struct PriorityPullReply<'b> {
+    /// The migration.
+    pub scope: Scope,
+    /// The pull's sequence number.
+    pub sequence: u64,
+    /// How many of the request's keys are answered, from the first on.
+    pub answered: usize,
+    /// Which of them do not exist.
+    pub absent: AbsentKeys,
+    /// The records of the others, laid out as in the log.
+    pub batch: &'b [u8],
+}
+
+/// What a frame says.
+#[derive(Clone, Copy, Debug)]
+pub enum Message<'b> {
+    /// See [`Hello`].
+    Hello(Hello),
+    /// The source takes part; the connection may be used.
+    HelloAck(Scope),
+    /// See [`Refusal`].
+    Refuse(Refusal<'b>),
+    /// See [`Activate`].
+    Activate(Activate),
+    /// The target has heard [`Activate`].
+    Activated(Scope),
+    /// See [`Pull`].
+    Pull(Pull),
+    /// See [`PullReply`].
+    PullReply(PullReply<'b>),
+    /// See [`SampPull`].
+    SampPull(SampPull<'b>),
+    /// See [`SampPullReply`].
+    SampPullReply(SampPullReply<'b>),
+    /// See [`PriorityPull`].
+    PriorityPull(PriorityPull<'b>),
+    /// See [`PriorityPullReply`].
+    PriorityPullReply(PriorityPullReply<'b>),
+    /// A message of the cluster, in JSON; opaque here.
+    Control(&'b [u8]),
+    /// Is the peer there?
+    Ping(u64),
+    /// Yes.
+    Pong(u64),
+}
+
+impl<'b> Message<'b> {
+    /// Parses a frame's body. What is returned borrows from it.
+    pub fn parse(frame: Frame<'b>) -> Result<Message<'b>, WireError> {
+        let body = Body(frame);
+        Ok(match frame.kind {
+            Kind::Hello => Message::Hello(body.hello()?),
+            Kind::HelloAck => Message::HelloAck(body.whole::<ScopeLayout>()?.into()),
+            Kind::Refuse => Message::Refuse(body.refusal()?),
+            Kind::Activate => {
+                let fixed = body.whole::<ActivateLayout>()?;
+                let highest_version = Version(fixed.highest_version.get());
+                Message::Activate(Activate { scope: fixed.scope.into(), highest_version })
+            }
+            Kind::Activated => Message::Activated(body.whole::<ScopeLayout>()?.into()),
+            Kind::Pull => Message::Pull(body.pull()?),
+            Kind::PullReply => Message::PullReply(body.pull_reply()?),
+            Kind::SampPull => {
+                let (fixed, rest) = body.split::<SampPullLayout>()?;
+                let positions = Positions::parse(rest)?;
+                Message::SampPull(SampPull {
+                    scope: fixed.scope.into(),
+                    sequence: fixed.sequence.get(),
+                    positions,
+                })
+            }
+            Kind::SampPullReply => {
+                let (fixed, batch) = body.split::<SampPullLayout>()?;
+                let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
+                Message::SampPullReply(SampPullReply { scope, sequence, batch })
+            }
+            Kind::PriorityPull => Message::PriorityPull(body.priority_pull()?),
+            Kind::PriorityPullReply => Message::PriorityPullReply(body.priority_pull_reply()?),
+            Kind::Control => Message::Control(frame.body),
+            Kind::Ping => Message::Ping(body.whole::<PingLayout>()?.nonce.get()),
+            Kind::Pong => Message::Pong(body.whole::<PingLayout>()?.nonce.get()),
+        })
+    }
+
+    /// The migration that the message belongs to, if to one.
+    pub fn scope(&self) -> Option<Scope> {
+        match *self {
+            Message::Hello(Hello { scope, .. })
+            | Message::HelloAck(scope)
+            | Message::Refuse(Refusal { scope, .. })
+            | Message::Activate(Activate { scope, .. })
+            | Message::Activated(scope)
+            | Message::Pull(Pull { scope, .. })
+            | Message::PullReply(PullReply { scope, .. })
+            | Message::SampPull(SampPull { scope, .. })
+            | Message::SampPullReply(SampPullReply { scope, .. })
+            | Message::PriorityPull(PriorityPull { scope, .. })
+            | Message::PriorityPullReply(PriorityPullReply { scope, .. }) => Some(scope),
+            Message::Control(_) | Message::Ping(_) | Message::Pong(_) => None,
+        }
+    }
+}
+
+impl From<ScopeLayout> for Scope {
+    fn from(layout: ScopeLayout) -> Scope {
+        Scope { migration: MigrationId(layout.migration.get()), epoch: TabletEpoch(layout.epoch.get()) }
+    }
+}
+
+/// A body on its way to a message.
+struct Body<'b>(Frame<'b>);
+
+impl<'b> Body<'b> {
+    fn malformed(&self, reason: &'static str) -> WireError {
+        WireError::Malformed { kind: self.0.kind.name(), reason }
+    }
+
+    fn split<T: FromBytes + KnownLayout + Immutable + Unaligned>(
+        &self,
+    ) -> Result<(&'b T, &'b [u8]), WireError> {
+        T::ref_from_prefix(self.0.body).map_err(|_| self.malformed("shorter than its fixed part"))
+    }
+
+    fn whole<T: FromBytes + KnownLayout + Immutable + Unaligned + Copy>(&self) -> Result<T, WireError> {
+        let (fixed, rest) = self.split::<T>()?;
+        if rest.is_empty() { Ok(*fixed) } else { Err(self.malformed("longer than its fixed part")) }
+    }
+
+    fn hello(&self) -> Result<Hello, WireError> {
+        let fixed = self.whole::<HelloLayout>()?;
+        let lane = Lane::ALL.into_iter().find(|&lane| lane as u8 == fixed.lane);
+        let lane = lane.ok_or_else(|| self.malformed("unknown lane"))?;
+        Ok(Hello { scope: fixed.scope.into(), node: NodeId::from_bytes(fixed.node), lane })
+    }
+
+    fn refusal(&self) -> Result<Refusal<'b>, WireError> {
+        let (fixed, text) = self.split::<RefuseLayout>()?;
+        let code = RefusalCode::from_number(fixed.code.get());
+        let code = code.ok_or_else(|| self.malformed("unknown refusal code"))?;
+        if text.len() > REFUSAL_TEXT_BYTES_MAX {
+            return Err(self.malformed("the text is too long"));
+        }
+        let text = std::str::from_utf8(text).map_err(|_| self.malformed("the text is not UTF-8"))?;
+        Ok(Refusal { scope: fixed.scope.into(), code, text })
+    }
+
+    fn pull(&self) -> Result<Pull, WireError> {
+        let fixed = self.whole::<PullLayout>()?;
+        let range = PositionRange::new(Position(fixed.from.get()), Position(fixed.last.get()));
+        Ok(Pull {
+            scope: fixed.scope.into(),
+            partition: fixed.partition,
+            sequence: fixed.sequence.get(),
+            range: range.ok_or_else(|| self.malformed("the range ends before it starts"))?,
+            max_bytes: fixed.max_bytes.get(),
+        })
+    }
+
+    fn pull_reply(&self) -> Result<PullReply<'b>, WireError> {
+        let (fixed, batch) = self.split::<PullReplyLayout>()?;
+        let from = Position(fixed.from.get());
+        let next = match fixed.more {
+            0 => None,
+            1 if fixed.next.get() > from.0 => Some(Position(fixed.next.get())),
+            1 => return Err(self.malformed("the cursor did not move")),
+            _ => return Err(self.malformed("neither more nor the end")),
+        };
+        let (scope, partition, sequence) = (fixed.scope.into(), fixed.partition, fixed.sequence.get());
+        Ok(PullReply { scope, partition, sequence, from, next, batch })
+    }
+
+    fn priority_pull(&self) -> Result<PriorityPull<'b>, WireError> {
+        let (fixed, keys) = self.split::<PriorityPullLayout>()?;
+        let keys = Keys::parse(fixed.count.get(), keys)?;
+        Ok(PriorityPull { scope: fixed.scope.into(), sequence: fixed.sequence.get(), keys })
+    }
+
+    fn priority_pull_reply(&self) -> Result<PriorityPullReply<'b>, WireError> {
+        let (fixed, batch) = self.split::<PriorityPullReplyLayout>()?;
+        let answered = fixed.answered.get() as usize;
+        if answered > crate::limits::PRIORITY_PULL_KEYS_MAX {
+            return Err(self.malformed("more keys answered than can be asked for"));
+        }
+        if u64::from(fixed.absent.get()) >> answered != 0 {
+            return Err(self.malformed("a key is absent that is not answered"));
+        }
+        let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
+        let absent = AbsentKeys::from_bits(fixed.absent.get());
+        Ok(PriorityPullReply { scope, sequence, answered, absent, batch })
+    }
+}

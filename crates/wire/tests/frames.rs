@@ -1,0 +1,356 @@
+//! Frames survive the way unchanged, or are refused: round trips, truncations, flipped bits, garbage.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use proptest::prelude::*;
+use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
+use sidle_wire::{
+    AbsentKeys, Activate, Frame, FrameReader, HEADER_BYTES, Hello, Kind, Lane, Message, PriorityPull,
+    PriorityPullReplyStart, Pull, PullReplyStart, Refusal, RefusalCode, SampPull, SampPullReplyStart, Scope,
+    VERSION, WireError, begin_frame, end_frame, limits,
+};
+
+const SCOPE: Scope = Scope { migration: MigrationId(7), epoch: TabletEpoch(3) };
+
+/// One message of each kind, owned, so that it can be generated, written and compared.
+#[derive(Clone, Debug, PartialEq)]
+enum Owned {
+    Hello([u8; 20], Lane),
+    HelloAck,
+    Refuse(RefusalCode, String),
+    Activate(u64),
+    Activated,
+    Pull { partition: u8, sequence: u64, range: PositionRange, max_bytes: u32 },
+    PullReply { partition: u8, sequence: u64, range: PositionRange, more: bool, batch: Vec<u8> },
+    SampPull(u64, Vec<u64>),
+    SampPullReply(u64, Vec<u8>),
+    PriorityPull(u64, Vec<Vec<u8>>),
+    PriorityPullReply { sequence: u64, answered: usize, absent: Vec<usize>, batch: Vec<u8> },
+    Control(Vec<u8>),
+    Ping(u64),
+    Pong(u64),
+}
+
+impl Owned {
+    fn write(&self, scope: Scope, out: &mut Vec<u8>) {
+        match self {
+            Owned::Hello(node, lane) => {
+                Hello { scope, node: NodeId::from_bytes(*node), lane: *lane }.write(out);
+            }
+            Owned::HelloAck => scope.write_hello_ack(out),
+            Owned::Refuse(code, text) => Refusal::write(scope, *code, text, out),
+            Owned::Activate(version) => Activate { scope, highest_version: Version(*version) }.write(out),
+            Owned::Activated => scope.write_activated(out),
+            Owned::Pull { partition, sequence, range, max_bytes } => {
+                let (partition, sequence, range, max_bytes) = (*partition, *sequence, *range, *max_bytes);
+                Pull { scope, partition, sequence, range, max_bytes }.write(out);
+            }
+            Owned::PullReply { partition, sequence, range, more, batch } => {
+                let (partition, sequence, range) = (*partition, *sequence, *range);
+                let pull = Pull { scope, partition, sequence, range, max_bytes: 1 };
+                let start = PullReplyStart::begin(&pull, out);
+                out.extend_from_slice(batch);
+                start.finish(more.then_some(range.last()), out).unwrap();
+            }
+            Owned::SampPull(sequence, positions) => {
+                let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
+                SampPull::write(scope, *sequence, &positions, out);
+            }
+            Owned::SampPullReply(sequence, batch) => {
+                let start = SampPullReplyStart::begin(scope, *sequence, out);
+                out.extend_from_slice(batch);
+                start.finish(out).unwrap();
+            }
+            Owned::PriorityPull(sequence, keys) => {
+                PriorityPull::write(scope, *sequence, keys.iter().map(Vec::as_slice), out).unwrap();
+            }
+            Owned::PriorityPullReply { sequence, answered, absent, batch } => {
+                let start = PriorityPullReplyStart::begin(scope, *sequence, out);
+                out.extend_from_slice(batch);
+                let mut set = AbsentKeys::default();
+                absent.iter().for_each(|&index| set.insert(index));
+                start.finish(*answered, set, out).unwrap();
+            }
+            Owned::Control(json) => Message::write_control(json, out).unwrap(),
+            Owned::Ping(nonce) => Message::write_ping(*nonce, out),
+            Owned::Pong(nonce) => Message::write_pong(*nonce, out),
+        }
+    }
+
+    fn of(message: &Message<'_>) -> Owned {
+        match *message {
+            Message::Hello(hello) => Owned::Hello(*hello.node.as_bytes(), hello.lane),
+            Message::HelloAck(_) => Owned::HelloAck,
+            Message::Refuse(refusal) => Owned::Refuse(refusal.code, refusal.text.to_owned()),
+            Message::Activate(activate) => Owned::Activate(activate.highest_version.0),
+            Message::Activated(_) => Owned::Activated,
+            Message::Pull(Pull { partition, sequence, range, max_bytes, .. }) => {
+                Owned::Pull { partition, sequence, range, max_bytes }
+            }
+            Message::PullReply(reply) => Owned::PullReply {
+                partition: reply.partition,
+                sequence: reply.sequence,
+                range: PositionRange::new(reply.from, reply.next.unwrap_or(Position::LAST)).unwrap(),
+                more: reply.next.is_some(),
+                batch: reply.batch.to_vec(),
+            },
+            Message::SampPull(pull) => {
+                Owned::SampPull(pull.sequence, pull.positions.iter().map(|position| position.0).collect())
+            }
+            Message::SampPullReply(reply) => Owned::SampPullReply(reply.sequence, reply.batch.to_vec()),
+            Message::PriorityPull(pull) => {
+                assert_eq!(pull.keys.len(), pull.keys.iter().count());
+                Owned::PriorityPull(pull.sequence, pull.keys.iter().map(<[u8]>::to_vec).collect())
+            }
+            Message::PriorityPullReply(reply) => Owned::PriorityPullReply {
+                sequence: reply.sequence,
+                answered: reply.answered,
+                absent: (0..64).filter(|&index| reply.absent.contains(index)).collect(),
+                batch: reply.batch.to_vec(),
+            },
+            Message::Control(json) => Owned::Control(json.to_vec()),
+            Message::Ping(nonce) => Owned::Ping(nonce),
+            Message::Pong(nonce) => Owned::Pong(nonce),
+        }
+    }
+}
+
+fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..=most)
+}
+
+fn lane() -> impl Strategy<Value = Lane> {
+    prop::sample::select(Lane::ALL.to_vec())
+}
+
+fn code() -> impl Strategy<Value = RefusalCode> {
+    use RefusalCode::*;
+    prop::sample::select(vec![UnknownMigration, StaleScope, WrongNode, NotFrozen, Done, OutOfRange])
+}
+
+fn range() -> impl Strategy<Value = PositionRange> {
+    any::<[u64; 2]>().prop_map(|mut ends| {
+        ends.sort_unstable();
+        PositionRange::new(Position(ends[0]), Position(ends[1])).unwrap()
+    })
+}
+
+fn pull_reply() -> impl Strategy<Value = Owned> {
+    (any::<u8>(), any::<u64>(), range(), any::<bool>(), bytes(300)).prop_map(
+        |(partition, sequence, range, more, batch)| {
+            let more = more && range.first() < range.last();
+            let last = if more { range.last() } else { Position::LAST };
+            let range = PositionRange::new(range.first(), last).unwrap();
+            Owned::PullReply { partition, sequence, range, more, batch }
+        },
+    )
+}
+
+fn priority_reply() -> impl Strategy<Value = Owned> {
+    (any::<u64>(), 0..=limits::PRIORITY_PULL_KEYS_MAX, any::<u32>(), bytes(300)).prop_map(
+        |(sequence, answered, bits, batch)| {
+            let absent = (0..answered).filter(|index| bits >> index & 1 == 1).collect();
+            Owned::PriorityPullReply { sequence, answered, absent, batch }
+        },
+    )
+}
+
+fn message() -> impl Strategy<Value = Owned> {
+    let keys = prop::collection::vec(bytes(40), 0..=limits::PRIORITY_PULL_KEYS_MAX);
+    prop_oneof![
+        (any::<[u8; 20]>(), lane()).prop_map(|(node, lane)| Owned::Hello(node, lane)),
+        Just(Owned::HelloAck),
+        (code(), "\\PC{0,40}").prop_map(|(code, text)| Owned::Refuse(code, text)),
+        any::<u64>().prop_map(Owned::Activate),
+        Just(Owned::Activated),
+        (any::<u8>(), any::<u64>(), range(), any::<u32>()).prop_map(
+            |(partition, sequence, range, max_bytes)| {
+                Owned::Pull { partition, sequence, range, max_bytes }
+            }
+        ),
+        pull_reply(),
+        (any::<u64>(), prop::collection::vec(any::<u64>(), 0..=50)).prop_map(|(s, p)| Owned::SampPull(s, p)),
+        (any::<u64>(), bytes(300)).prop_map(|(sequence, batch)| Owned::SampPullReply(sequence, batch)),
+        (any::<u64>(), keys).prop_map(|(sequence, keys)| Owned::PriorityPull(sequence, keys)),
+        priority_reply(),
+        bytes(300).prop_map(Owned::Control),
+        any::<u64>().prop_map(Owned::Ping),
+        any::<u64>().prop_map(Owned::Pong),
+    ]
+}
+
+fn written(message: &Owned) -> Vec<u8> {
+    let mut out = Vec::new();
+    message.write(SCOPE, &mut out);
+    out
+}
+
+/// Everything a reader makes of a stream that arrives in pieces of the given sizes, up to the first error.
+fn read_in_pieces(stream: &[u8], sizes: &[usize]) -> (Vec<Owned>, Option<WireError>) {
+    let mut reader = FrameReader::new();
+    let mut messages = Vec::new();
+    let mut rest = stream;
+    let mut sizes = sizes.iter().copied().cycle();
+    let mut in_place = false;
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(sizes.next().unwrap_or(1).clamp(1, rest.len()));
+        rest = after;
+        in_place = !in_place;
+        if in_place {
+            reader.receive_buffer().extend_from_slice(piece);
+        } else {
+            reader.push(piece);
+        }
+        loop {
+            match reader.next_frame().and_then(|frame| frame.map(Frame::message).transpose()) {
+                Ok(Some(message)) => messages.push(Owned::of(&message)),
+                Ok(None) => break,
+                Err(error) => return (messages, Some(error)),
+            }
+        }
+    }
+    (messages, None)
+}
+
+proptest! {
+    #[test]
+    fn messages_round_trip_in_any_pieces(
+        messages in prop::collection::vec(message(), 0..8),
+        sizes in prop::collection::vec(1usize..200, 1..8),
+    ) {
+        let mut stream = Vec::new();
+        messages.iter().for_each(|message| message.write(SCOPE, &mut stream));
+        prop_assert_eq!(read_in_pieces(&stream, &sizes), (messages, None));
+    }
+
+    #[test]
+    fn a_truncated_frame_is_never_a_message(message in message(), cut in any::<prop::sample::Index>()) {
+        let stream = written(&message);
+        let kept = &stream[..cut.index(stream.len())];
+        prop_assert_eq!(read_in_pieces(kept, &[64]), (vec![], None));
+    }
+
+    #[test]
+    fn a_truncated_body_in_a_right_frame_never_passes_for_the_whole(
+        message in message(), cut in any::<prop::sample::Index>(),
+    ) {
+        let body = &written(&message)[HEADER_BYTES..];
+        prop_assume!(!body.is_empty());
+        let kind = Kind::ALL.into_iter().find(|&kind| kind as u8 == written(&message)[5]).unwrap();
+        let kept = Frame { kind, body: &body[..cut.index(body.len())] };
+        if let Ok(parsed) = kept.message() {
+            prop_assert_ne!(Owned::of(&parsed), message);
+        }
+    }
+
+    #[test]
+    fn garbage_never_panics(garbage in bytes(400), kind in prop::sample::select(Kind::ALL.to_vec())) {
+        read_in_pieces(&garbage, &[7, 64]);
+        if let Ok(message) = (Frame { kind, body: &garbage }).message() {
+            Owned::of(&message);
+            message.scope();
+        }
+    }
+
+    #[test]
+    fn garbage_behind_a_right_header_never_panics(
+        garbage in bytes(200), kind in prop::sample::select(Kind::ALL.to_vec()),
+    ) {
+        let mut stream = Vec::new();
+        let start = begin_frame(&mut stream, kind);
+        stream.extend_from_slice(&garbage);
+        end_frame(&mut stream, start).unwrap();
+        read_in_pieces(&stream, &[64]);
+    }
+}
+
+#[test]
+fn every_single_flipped_bit_is_noticed() {
+    let samples = [
+        Owned::Hello([9; 20], Lane::Priority),
+        Owned::Pull { partition: 1, sequence: 2, range: PositionRange::ALL, max_bytes: 65536 },
+        Owned::PullReply {
+            partition: 1,
+            sequence: 2,
+            range: PositionRange::ALL,
+            more: true,
+            batch: (0..100).collect(),
+        },
+        Owned::PriorityPull(3, vec![b"key".to_vec(), vec![], vec![0; 30]]),
+        Owned::Control(b"{}".to_vec()),
+        Owned::HelloAck,
+    ];
+    for message in &samples {
+        let mut stream = written(message);
+        let frame_bytes = stream.len();
+        // A flip in the length can make the frame wait for bytes that the sender never meant; more frames follow, as
+        // they would, until the frame is complete and its checksum is seen to be wrong.
+        stream.resize(frame_bytes + limits::REQUEST_BODY_BYTES_MAX / 256, 0);
+        for bit in 0..frame_bytes * 8 {
+            stream[bit / 8] ^= 1 << (bit % 8);
+            let (messages, error) = read_in_pieces(&stream, &[stream.len()]);
+            assert_eq!(messages, [], "bit {bit} of {message:?}");
+            let announced = u32::from_le_bytes(stream[..4].try_into().unwrap()) as usize;
+            assert!(error.is_some() || announced + HEADER_BYTES > stream.len(), "bit {bit} of {message:?}");
+            stream[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+#[test]
+fn next_frame_names_the_reason() {
+    let good = written(&Owned::Ping(1));
+    let damaged = |at: usize, value: u8| {
+        let mut stream = good.clone();
+        stream[at] = value;
+        read_in_pieces(&stream, &[100]).1
+    };
+    assert_eq!(damaged(4, 9), Some(WireError::UnknownVersion { found: 9, expected: VERSION }));
+    assert_eq!(damaged(5, 99), Some(WireError::UnknownKind(99)));
+    assert!(matches!(damaged(3, 255), Some(WireError::Oversized { .. })));
+    assert!(matches!(damaged(6, 1), Some(WireError::Malformed { .. })));
+    assert!(matches!(damaged(HEADER_BYTES, 77), Some(WireError::BadChecksum { .. })));
+}
+
+#[test]
+fn next_frame_repeats_its_error() {
+    let mut reader = FrameReader::new();
+    let mut damaged = written(&Owned::Ping(1));
+    damaged[HEADER_BYTES] ^= 1;
+    reader.push(&damaged);
+    let error = reader.next_frame().unwrap_err();
+    reader.push(&written(&Owned::Ping(2)));
+    assert_eq!(reader.next_frame().unwrap_err(), error);
+}
+
+#[test]
+fn receive_buffer_does_not_trust_a_forged_length() {
+    let mut reader = FrameReader::new();
+    let mut out = Vec::new();
+    let start = begin_frame(&mut out, Kind::PullReply);
+    end_frame(&mut out, start).unwrap();
+    out[..4].copy_from_slice(&(limits::BODY_BYTES_MAX as u32).to_le_bytes());
+    reader.push(&out);
+    assert!(reader.receive_buffer().capacity() <= 2 * limits::RECEIVE_AHEAD_BYTES);
+}
+
+#[test]
+fn receive_buffer_is_given_back_after_a_large_frame() {
+    let mut reader = FrameReader::new();
+    let batch = vec![1; 2 * limits::RECEIVE_KEEP_BYTES];
+    reader.push(&written(&Owned::SampPullReply(1, batch)));
+    assert!(reader.next_frame().unwrap().is_some());
+    assert!(reader.receive_buffer().capacity() <= limits::RECEIVE_KEEP_BYTES);
+}
+
+#[test]
+fn refusal_text_is_cut_at_a_character() {
+    let mut out = Vec::new();
+    Refusal::write(SCOPE, RefusalCode::Done, &"\u{e9}".repeat(limits::REFUSAL_TEXT_BYTES_MAX), &mut out);
+    let mut reader = FrameReader::new();
+    reader.push(&out);
+    let frame = reader.next_frame().unwrap().unwrap();
+    let Message::Refuse(refusal) = frame.message().unwrap() else { panic!("not a refusal") };
+    assert_eq!(refusal.text.len(), limits::REFUSAL_TEXT_BYTES_MAX);
+    assert_eq!(frame.message().unwrap().scope(), Some(SCOPE));
+}
