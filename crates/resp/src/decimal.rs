@@ -1,0 +1,130 @@
+//! Decimal integers, as strict as Redis reads them and as cheap to write as headers must be.
+
+/// The longest decimal `i64`, sign included.
+const LONGEST: usize = 20;
+
+/// Reads a 64-bit integer as Redis's `string2ll` does: an optional `-`, then digits without leading zeros; no `+`,
+/// no spaces, no `-0`.
+#[inline]
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    match digits {
+        [] => return None,
+        [b'0', ..] => return if negative || digits.len() > 1 { None } else { Some(0) },
+        _ if digits.len() > LONGEST - 1 => return None,
+        _ => {}
+    }
+    let mut magnitude = 0u64;
+    for &digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        // At most 19 digits: this cannot overflow 64 bits.
+        magnitude = magnitude * 10 + u64::from(digit);
+    }
+    if negative {
+        (magnitude <= i64::MIN.unsigned_abs()).then_some((magnitude as i64).wrapping_neg())
+    } else {
+        i64::try_from(magnitude).ok()
+    }
+}
+
+/// Appends `prefix`, the number and CRLF.
+#[inline]
+pub(crate) fn append_header(out: &mut Vec<u8>, prefix: u8, number: u64) {
+    // Nearly every header is a short length: one bounds check and one copy.
+    if number < 10 {
+        out.extend_from_slice(&[prefix, b'0' + number as u8, b'\r', b'\n']);
+    } else if number < 100 {
+        out.extend_from_slice(&[
+            prefix,
+            b'0' + (number / 10) as u8,
+            b'0' + (number % 10) as u8,
+            b'\r',
+            b'\n',
+        ]);
+    } else {
+        append_line(out, prefix, false, number);
+    }
+}
+
+/// Appends `:`, a signed number and CRLF.
+#[inline]
+pub(crate) fn append_integer(out: &mut Vec<u8>, number: i64) {
+    if number >= 0 {
+        append_header(out, b':', number as u64);
+    } else {
+        append_line(out, b':', true, number.unsigned_abs());
+    }
+}
+
+fn append_line(out: &mut Vec<u8>, prefix: u8, negative: bool, mut magnitude: u64) {
+    let mut line = [0u8; 1 + LONGEST + 1 + 2];
+    let mut at = line.len() - 2;
+    line[at] = b'\r';
+    line[at + 1] = b'\n';
+    loop {
+        at -= 1;
+        line[at] = b'0' + (magnitude % 10) as u8;
+        magnitude /= 10;
+        if magnitude == 0 {
+            break;
+        }
+    }
+    if negative {
+        at -= 1;
+        line[at] = b'-';
+    }
+    at -= 1;
+    line[at] = prefix;
+    out.extend_from_slice(&line[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parse_integer_is_as_strict_as_redis() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("7", Some(7)),
+            ("-1", Some(-1)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("-9223372036854775809", None),
+            ("99999999999999999999", None),
+            ("", None),
+            ("-", None),
+            ("-0", None),
+            ("00", None),
+            ("01", None),
+            ("+1", None),
+            (" 1", None),
+            ("1 ", None),
+            ("1a", None),
+        ] {
+            assert_eq!(parse_integer(text.as_bytes()), number, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn headers_and_integers_of_every_length() {
+        for number in [0u64, 1, 9, 10, 42, 99, 100, 101, 65_536, u64::MAX] {
+            let mut out = Vec::new();
+            append_header(&mut out, b'$', number);
+            assert_eq!(out, format!("${number}\r\n").into_bytes());
+        }
+        for number in [0i64, 5, -5, -10, 12_345, i64::MAX, i64::MIN] {
+            let mut out = Vec::new();
+            append_integer(&mut out, number);
+            assert_eq!(out, format!(":{number}\r\n").into_bytes());
+            assert_eq!(parse_integer(&out[1..out.len() - 2]), Some(number));
+        }
+    }
+}

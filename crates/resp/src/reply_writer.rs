@@ -1,0 +1,300 @@
+//! Replies as a server writes them.
+
+use crate::decimal::{append_header, append_integer};
+use crate::double::format_double;
+use crate::request::ProtocolError;
+
+/// Which version of the protocol a connection speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RespVersion {
+    /// What a connection starts with.
+    #[default]
+    Resp2,
+    /// After `HELLO 3`.
+    Resp3,
+}
+
+/// Appends replies to a connection's output, each in the words of the connection's protocol version: what RESP2
+/// lacks becomes what Redis sends in its place.
+///
+/// Aggregates are written as a header with the number of elements, then the elements; the writer does not count.
+#[derive(Debug)]
+pub struct ReplyWriter<'o> {
+    out: &'o mut Vec<u8>,
+    version: RespVersion,
+}
+
+impl<'o> ReplyWriter<'o> {
+    /// A writer that appends to `out`.
+    #[inline]
+    pub fn new(out: &'o mut Vec<u8>, version: RespVersion) -> ReplyWriter<'o> {
+        ReplyWriter { out, version }
+    }
+
+    /// The protocol version that replies are written in.
+    #[inline]
+    pub fn version(&self) -> RespVersion {
+        self.version
+    }
+
+    /// How many bytes the output holds: a mark that [`truncate`](Self::truncate) goes back to.
+    #[inline]
+    pub fn written(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Takes back everything written since [`written`](Self::written) gave `mark`.
+    pub fn truncate(&mut self, mark: usize) {
+        self.out.truncate(mark);
+    }
+
+    /// The output itself, for replies that are already encoded.
+    #[inline]
+    pub fn raw(&mut self) -> &mut Vec<u8> {
+        self.out
+    }
+
+    /// `+OK`.
+    #[inline]
+    pub fn ok(&mut self) {
+        self.out.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// A simple string; the caller knows that it holds no line end.
+    #[inline]
+    pub fn simple(&mut self, text: &str) {
+        debug_assert!(!text.contains(['\r', '\n']));
+        self.out.reserve(text.len() + 3);
+        self.out.push(b'+');
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// An error: the code in capitals, a space, the text. Line ends become spaces, as in Redis.
+    pub fn error(&mut self, text: &str) {
+        self.error_bytes(text.as_bytes());
+    }
+
+    /// An error whose text quotes what a client sent and need not be UTF-8.
+    pub fn error_bytes(&mut self, text: &[u8]) {
+        self.out.reserve(text.len() + 3);
+        self.out.push(b'-');
+        let line_ends_replaced = |&byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte };
+        self.out.extend(text.iter().map(line_ends_replaced));
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// The last reply of a connection that broke the protocol.
+    pub fn protocol_error(&mut self, error: ProtocolError) {
+        if let ProtocolError::ExpectedBulk(byte) = error {
+            let mut text = b"ERR Protocol error: expected '$', got '".to_vec();
+            text.extend_from_slice(&[byte, b'\'']);
+            self.error_bytes(&text);
+        } else {
+            self.error(&format!("ERR {error}"));
+        }
+    }
+
+    /// An integer.
+    #[inline]
+    pub fn integer(&mut self, number: i64) {
+        append_integer(self.out, number);
+    }
+
+    /// A bulk string.
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.out.reserve(bytes.len() + 16);
+        append_header(self.out, b'$', bytes.len() as u64);
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A bulk string put together from parts.
+    pub fn bulk_parts(&mut self, parts: &[&[u8]]) {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        self.out.reserve(length + 16);
+        append_header(self.out, b'$', length as u64);
+        parts.iter().for_each(|part| self.out.extend_from_slice(part));
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// An integer as a bulk string, as INCRBYFLOAT's relatives and CONFIG GET send numbers.
+    pub fn bulk_integer(&mut self, number: i64) {
+        let mut line = Vec::with_capacity(24);
+        append_integer(&mut line, number);
+        self.bulk(&line[1..line.len() - 2]);
+    }
+
+    /// No value: `$-1` in RESP2, `_` in RESP3.
+    #[inline]
+    pub fn null(&mut self) {
+        match self.version {
+            RespVersion::Resp2 => self.out.extend_from_slice(b"$-1\r\n"),
+            RespVersion::Resp3 => self.out.extend_from_slice(b"_\r\n"),
+        }
+    }
+
+    /// No array: `*-1` in RESP2, `_` in RESP3.
+    pub fn null_array(&mut self) {
+        match self.version {
+            RespVersion::Resp2 => self.out.extend_from_slice(b"*-1\r\n"),
+            RespVersion::Resp3 => self.out.extend_from_slice(b"_\r\n"),
+        }
+    }
+
+    /// The header of an array of `elements`.
+    #[inline]
+    pub fn array(&mut self, elements: usize) {
+        append_header(self.out, b'*', elements as u64);
+    }
+
+    /// The header of a map of `pairs`; in RESP2 an array of keys and values in turn.
+    pub fn map(&mut self, pairs: usize) {
+        match self.version {
+            RespVersion::Resp2 => append_header(self.out, b'*', 2 * pairs as u64),
+            RespVersion::Resp3 => append_header(self.out, b'%', pairs as u64),
+        }
+    }
+
+    /// The header of a set of `elements`; in RESP2 an array.
+    pub fn set(&mut self, elements: usize) {
+        self.aggregate(b'~', elements);
+    }
+
+    /// The header of a push of `elements`; in RESP2 an array.
+    pub fn push(&mut self, elements: usize) {
+        self.aggregate(b'>', elements);
+    }
+
+    fn aggregate(&mut self, resp3: u8, elements: usize) {
+        let prefix = if self.version == RespVersion::Resp3 { resp3 } else { b'*' };
+        append_header(self.out, prefix, elements as u64);
+    }
+
+    /// The header of an attribute of `pairs`, which stands before the reply that it belongs to.
+    ///
+    /// # Panics
+    /// In RESP2, which has no attributes.
+    pub fn attribute(&mut self, pairs: usize) {
+        assert!(
+            self.version == RespVersion::Resp3,
+            "attributes only ever go to connections that speak RESP3"
+        );
+        append_header(self.out, b'|', pairs as u64);
+    }
+
+    /// A double; in RESP2 a bulk string.
+    pub fn double(&mut self, number: f64) {
+        match self.version {
+            RespVersion::Resp2 => {
+                let mut text = Vec::with_capacity(32);
+                format_double(number, &mut text);
+                self.bulk(&text);
+            }
+            RespVersion::Resp3 => {
+                self.out.push(b',');
+                format_double(number, self.out);
+                self.out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// A boolean; in RESP2 the integer 1 or 0.
+    pub fn boolean(&mut self, truth: bool) {
+        self.out.extend_from_slice(match (self.version, truth) {
+            (RespVersion::Resp2, false) => b":0\r\n",
+            (RespVersion::Resp2, true) => b":1\r\n",
+            (RespVersion::Resp3, false) => b"#f\r\n",
+            (RespVersion::Resp3, true) => b"#t\r\n",
+        });
+    }
+
+    /// A text with a format of three letters (`txt`, `mkd`); in RESP2 a bulk string.
+    pub fn verbatim(&mut self, format: [u8; 3], text: &[u8]) {
+        match self.version {
+            RespVersion::Resp2 => self.bulk(text),
+            RespVersion::Resp3 => {
+                append_header(self.out, b'=', text.len() as u64 + 4);
+                self.out.extend_from_slice(&format);
+                self.out.push(b':');
+                self.out.extend_from_slice(text);
+                self.out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// An integer of any length, given as its digits; in RESP2 a bulk string.
+    pub fn big_number(&mut self, digits: &str) {
+        match self.version {
+            RespVersion::Resp2 => self.bulk(digits.as_bytes()),
+            RespVersion::Resp3 => {
+                self.out.push(b'(');
+                self.out.extend_from_slice(digits.as_bytes());
+                self.out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both(write: impl Fn(&mut ReplyWriter<'_>)) -> (String, String) {
+        let [resp2, resp3] = [RespVersion::Resp2, RespVersion::Resp3].map(|version| {
+            let mut out = Vec::new();
+            write(&mut ReplyWriter::new(&mut out, version));
+            String::from_utf8(out).unwrap()
+        });
+        (resp2, resp3)
+    }
+
+    #[test]
+    fn replies_in_both_versions() {
+        type Write = fn(&mut ReplyWriter<'_>);
+        let cases: [(Write, &str, &str); 19] = [
+            (|w| w.ok(), "+OK\r\n", "+OK\r\n"),
+            (|w| w.simple("PONG"), "+PONG\r\n", "+PONG\r\n"),
+            (|w| w.error("ERR a\r\nb"), "-ERR a  b\r\n", "-ERR a  b\r\n"),
+            (|w| w.integer(-42), ":-42\r\n", ":-42\r\n"),
+            (|w| w.bulk(b"ab\r\n"), "$4\r\nab\r\n\r\n", "$4\r\nab\r\n\r\n"),
+            (|w| w.bulk_parts(&[b"ab", b"", b"c"]), "$3\r\nabc\r\n", "$3\r\nabc\r\n"),
+            (|w| w.bulk_integer(-7), "$2\r\n-7\r\n", "$2\r\n-7\r\n"),
+            (|w| w.null(), "$-1\r\n", "_\r\n"),
+            (|w| w.null_array(), "*-1\r\n", "_\r\n"),
+            (|w| w.array(12), "*12\r\n", "*12\r\n"),
+            (|w| w.map(3), "*6\r\n", "%3\r\n"),
+            (|w| w.set(2), "*2\r\n", "~2\r\n"),
+            (|w| w.push(2), "*2\r\n", ">2\r\n"),
+            (|w| w.double(0.1), "$19\r\n0.10000000000000001\r\n", ",0.10000000000000001\r\n"),
+            (|w| w.double(f64::INFINITY), "$3\r\ninf\r\n", ",inf\r\n"),
+            (|w| w.boolean(true), ":1\r\n", "#t\r\n"),
+            (|w| w.boolean(false), ":0\r\n", "#f\r\n"),
+            (|w| w.verbatim(*b"txt", b"hi"), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
+            (|w| w.big_number("-123"), "$4\r\n-123\r\n", "(-123\r\n"),
+        ];
+        for (write, resp2, resp3) in cases {
+            assert_eq!(both(write), (resp2.to_owned(), resp3.to_owned()));
+        }
+    }
+
+    #[test]
+    fn protocol_errors_quote_any_byte() {
+        let mut out = Vec::new();
+        ReplyWriter::new(&mut out, RespVersion::Resp2).protocol_error(ProtocolError::ExpectedBulk(0xff));
+        assert_eq!(out, b"-ERR Protocol error: expected '$', got '\xff'\r\n");
+        out.clear();
+        ReplyWriter::new(&mut out, RespVersion::Resp2).protocol_error(ProtocolError::ExpectedBulk(b'\n'));
+        assert_eq!(out, b"-ERR Protocol error: expected '$', got ' '\r\n");
+        out.clear();
+        ReplyWriter::new(&mut out, RespVersion::Resp2).protocol_error(ProtocolError::InvalidBulkLength);
+        assert_eq!(out, b"-ERR Protocol error: invalid bulk length\r\n");
+    }
+
+    #[test]
+    #[should_panic(expected = "attributes only ever go to")]
+    fn attribute_in_resp2_panics() {
+        ReplyWriter::new(&mut Vec::new(), RespVersion::Resp2).attribute(1);
+    }
+}
