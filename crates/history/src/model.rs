@@ -1,0 +1,255 @@
+//! What one key may do: the sequential meaning of every operation.
+//!
+//! A state is a few words, whatever the value's length: short texts are kept as they are, long ones as a length
+//! and two polynomial hashes that can be continued by an append. Two different long texts are taken for equal
+//! with a chance of about 2^-100, which no run will meet.
+
+use crate::{Datum, Op};
+
+const SHORT_BYTES: usize = 24;
+const PRIME: u64 = (1 << 61) - 1;
+const BASES: [u64; 2] = [0x0a6f_1d3c_59b7_2e85, 0x1b39_84f0_6c2d_e713];
+
+/// The value of a key, or that it has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum State {
+    Absent,
+    Present(Text),
+}
+
+/// A text in fixed space. Equal texts have equal representations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Text {
+    length: u64,
+    /// Up to [`SHORT_BYTES`] bytes padded with zeros, or the two hashes.
+    words: [u64; 3],
+}
+
+/// A text together with what is needed to append it to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fragment {
+    text: Text,
+    hashes: [u64; 2],
+    /// Each base to the power of the length.
+    shifts: [u64; 2],
+}
+
+fn multiply(a: u64, b: u64) -> u64 {
+    (u128::from(a) * u128::from(b) % u128::from(PRIME)) as u64
+}
+
+fn hash(bytes: &[u8], base: u64) -> u64 {
+    bytes.iter().fold(0, |hash, &byte| (multiply(hash, base) + u64::from(byte) + 1) % PRIME)
+}
+
+fn power(base: u64, mut exponent: u64) -> u64 {
+    let (mut result, mut square) = (1, base % PRIME);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result = multiply(result, square);
+        }
+        square = multiply(square, square);
+        exponent >>= 1;
+    }
+    result
+}
+
+impl Fragment {
+    pub(crate) fn new(bytes: &[u8]) -> Fragment {
+        let hashes = BASES.map(|base| hash(bytes, base));
+        let text = if bytes.len() <= SHORT_BYTES {
+            Text::short(bytes)
+        } else {
+            Text { length: bytes.len() as u64, words: [hashes[0], hashes[1], 0] }
+        };
+        Fragment { text, hashes, shifts: BASES.map(|base| power(base, bytes.len() as u64)) }
+    }
+
+    pub(crate) fn of_datum(datum: &Datum) -> Fragment {
+        match datum {
+            Datum::Null => Fragment::new(b""),
+            Datum::Integer(number) => Fragment::new(number.to_string().as_bytes()),
+            Datum::Text(text) => Fragment::new(text.as_bytes()),
+        }
+    }
+
+    pub(crate) const fn state(self) -> State {
+        State::Present(self.text)
+    }
+}
+
+impl Text {
+    fn short(bytes: &[u8]) -> Text {
+        let mut padded = [0; SHORT_BYTES];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        let mut words = [0; 3];
+        for (word, chunk) in words.iter_mut().zip(padded.chunks_exact(8)) {
+            *word = u64::from_le_bytes(chunk.try_into().expect("chunks of eight"));
+        }
+        Text { length: bytes.len() as u64, words }
+    }
+
+    fn is_short(&self) -> bool {
+        self.length <= SHORT_BYTES as u64
+    }
+
+    fn short_bytes(&self) -> [u8; SHORT_BYTES] {
+        let mut bytes = [0; SHORT_BYTES];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(self.words) {
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn append(self, tail: &Fragment) -> Text {
+        let length = self.length + tail.text.length;
+        if length <= SHORT_BYTES as u64 {
+            let (head, tail_bytes) = (self.short_bytes(), tail.text.short_bytes());
+            let at = self.length as usize;
+            let mut joined = [0; SHORT_BYTES];
+            joined[..at].copy_from_slice(&head[..at]);
+            joined[at..length as usize].copy_from_slice(&tail_bytes[..tail.text.length as usize]);
+            return Text::short(&joined[..length as usize]);
+        }
+        let hashes = if self.is_short() {
+            let bytes = self.short_bytes();
+            BASES.map(|base| hash(&bytes[..self.length as usize], base))
+        } else {
+            [self.words[0], self.words[1]]
+        };
+        let joined = |i: usize| (multiply(hashes[i], tail.shifts[i]) + tail.hashes[i]) % PRIME;
+        Text { length, words: [joined(0), joined(1), 0] }
+    }
+
+    /// The integer, by Redis's rule: decimal, no sign but a minus, no leading zeros, 64 bits.
+    fn integer(&self) -> Option<i64> {
+        if !self.is_short() {
+            return None;
+        }
+        let bytes = self.short_bytes();
+        let text = std::str::from_utf8(&bytes[..self.length as usize]).ok()?;
+        text.parse().ok().filter(|number: &i64| number.to_string() == text)
+    }
+}
+
+/// What an operation answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    Done,
+    Integer(i64),
+    Value(State),
+    /// An error; the state stays.
+    Refused,
+}
+
+impl Reply {
+    /// The reply that a record of a successful operation claims.
+    pub(crate) fn claimed(op: Op, result: &Datum) -> Reply {
+        match (op, result) {
+            (Op::Set, _) => Reply::Done,
+            (Op::Get | Op::GetSet | Op::GetDel, Datum::Null) => Reply::Value(State::Absent),
+            (Op::Get | Op::GetSet | Op::GetDel, value) => Reply::Value(Fragment::of_datum(value).state()),
+            (_, Datum::Integer(number)) => Reply::Integer(*number),
+            (_, Datum::Null | Datum::Text(_)) => Reply::Refused,
+        }
+    }
+}
+
+/// An operation with its argument, ready to be applied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Action {
+    pub(crate) op: Op,
+    pub(crate) text: Fragment,
+    delta: i64,
+}
+
+impl Action {
+    pub(crate) fn new(op: Op, arg: &Datum) -> Action {
+        let delta = if let Datum::Integer(number) = arg { *number } else { 0 };
+        Action { op, text: Fragment::of_datum(arg), delta }
+    }
+
+    /// The reply and the state that follows.
+    pub(crate) fn apply(&self, state: State) -> (Reply, State) {
+        let there = i64::from(state != State::Absent);
+        match self.op {
+            Op::Get => (Reply::Value(state), state),
+            Op::Set => (Reply::Done, self.text.state()),
+            Op::SetNx if there == 1 => (Reply::Integer(0), state),
+            Op::SetNx => (Reply::Integer(1), self.text.state()),
+            Op::GetSet => (Reply::Value(state), self.text.state()),
+            Op::GetDel => (Reply::Value(state), State::Absent),
+            Op::Del => (Reply::Integer(there), State::Absent),
+            Op::Exists => (Reply::Integer(there), state),
+            Op::StrLen => (Reply::Integer(length(state) as i64), state),
+            Op::Append => {
+                let next = match state {
+                    State::Absent => self.text.text,
+                    State::Present(text) => text.append(&self.text),
+                };
+                (Reply::Integer(next.length as i64), State::Present(next))
+            }
+            Op::IncrBy => {
+                let old = match state {
+                    State::Absent => Some(0),
+                    State::Present(text) => text.integer(),
+                };
+                match old.and_then(|old| old.checked_add(self.delta)) {
+                    Some(sum) => {
+                        (Reply::Integer(sum), State::Present(Text::short(sum.to_string().as_bytes())))
+                    }
+                    None => (Reply::Refused, state),
+                }
+            }
+        }
+    }
+}
+
+fn length(state: State) -> u64 {
+    match state {
+        State::Absent => 0,
+        State::Present(text) => text.length,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(text: &str) -> State {
+        Fragment::new(text.as_bytes()).state()
+    }
+
+    #[test]
+    fn append_equals_the_whole_text_at_every_split() {
+        let whole: String = (0..70u8).map(|i| char::from(b'a' + i % 26)).collect();
+        for length in [3, 23, 24, 25, 40, 70] {
+            for split in 0..=length {
+                let tail = Action::new(Op::Append, &Datum::from(&whole[split..length]));
+                let (reply, next) = tail.apply(state(&whole[..split]));
+                assert_eq!((reply, next), (Reply::Integer(length as i64), state(&whole[..length])));
+            }
+        }
+    }
+
+    #[test]
+    fn increment_follows_redis_integers() {
+        for (old, sum) in
+            [("5", Some(12)), ("-7", Some(0)), ("05", None), ("+5", None), ("", None), ("x", None)]
+        {
+            let (reply, next) = Action::new(Op::IncrBy, &7.into()).apply(state(old));
+            match sum {
+                Some(sum) => assert_eq!((reply, next), (Reply::Integer(sum), state(&sum.to_string()))),
+                None => assert_eq!((reply, next), (Reply::Refused, state(old)), "{old}"),
+            }
+        }
+        let top = i64::MAX.to_string();
+        assert_eq!(Action::new(Op::IncrBy, &1.into()).apply(state(&top)), (Reply::Refused, state(&top)));
+    }
+
+    #[test]
+    fn digits_joined_by_append_are_an_integer() {
+        let (_, joined) = Action::new(Op::Append, &"2".into()).apply(state("-4"));
+        assert_eq!(Action::new(Op::IncrBy, &1.into()).apply(joined).0, Reply::Integer(-41));
+    }
+}
