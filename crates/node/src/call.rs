@@ -4,11 +4,12 @@
 //! for whatever a migration still had to bring. A command therefore treats an absent key as absent and knows nothing
 //! of migrations, except that it removes a key with the [`Leave`] it was given.
 
+use crate::commands::live;
 use crate::session::Session;
 use crate::shared::NodeShared;
 use crate::stats::WorkerStats;
 use sidle_resp::ReplyWriter;
-use sidle_store::{Leave, LogHead, Store};
+use sidle_store::{Guard, Leave, LogHead, Record, Store};
 use sidle_types::{HashedKey, WallMs};
 
 pub use crate::reply_error::ReplyError;
@@ -54,3 +55,28 @@ pub enum Flow {
 
 /// What a command returns.
 pub type CommandResult = Result<Flow, ReplyError>;
+
+impl Call<'_> {
+    /// Looks up a key to read it, and counts whether there was anything to read.
+    #[inline]
+    pub(crate) fn look_up<'g>(&self, guard: &'g Guard<'_>, key_index: usize) -> Option<Record<'g>> {
+        let record = live(guard.get(self.keys[key_index]), self.now);
+        self.count_look_up(record.is_some());
+        record
+    }
+
+    /// Counts a read for INFO's keyspace_hits and keyspace_misses.
+    #[inline]
+    pub(crate) fn count_look_up(&self, found: bool) {
+        if found { self.stats.hits.add(1) } else { self.stats.misses.add(1) }
+    }
+
+    /// Answers with a value, or with null when there is none.
+    #[inline]
+    pub(crate) fn reply_value(&mut self, record: Option<Record<'_>>) {
+        match record {
+            Some(record) => self.reply.bulk(record.value()),
+            None => self.reply.null(),
+        }
+    }
+}

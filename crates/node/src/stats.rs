@@ -91,12 +91,10 @@ impl WorkerStats {
     pub fn count_error(&self, code: Cow<'_, str>) {
         self.errors.add(1);
         let mut kinds = self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner);
-        match kinds.get_mut(code.as_ref()) {
-            Some(count) => *count += 1,
-            None if kinds.len() < ERROR_KINDS => {
-                kinds.insert(code.into_owned(), 1);
-            }
-            None => {}
+        if let Some(count) = kinds.get_mut(code.as_ref()) {
+            *count += 1;
+        } else if kinds.len() < ERROR_KINDS {
+            kinds.insert(code.into_owned(), 1);
         }
     }
 

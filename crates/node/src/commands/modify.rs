@@ -1,0 +1,119 @@
+//! Changing a part of a string: APPEND and SETRANGE.
+
+use super::entry::{live, remove_if_expired};
+use crate::call::{Call, CommandResult, Flow, ReplyError};
+use crate::number::parse_i64;
+use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use smallvec::{SmallVec, smallvec};
+
+/// No value is longer, as in Redis (proto-max-bulk-len).
+const LONGEST_VALUE_BYTES: u64 = 512 << 20;
+
+const FLAGS: CommandFlags = CommandFlags::WRITE.with(CommandFlags::DENYOOM).with(CommandFlags::STRING);
+
+pub(super) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("append", 3, FLAGS.with(CommandFlags::FAST), append)
+        .keys(KeySpec::one(&["RW", "insert"]), Access::ReadWrite)
+        .docs("string", "2.0.0", "O(N) where N is the length of the value", "Adds to the end of a value."),
+    CommandSpec::new("setrange", 4, FLAGS, setrange)
+        .keys(KeySpec::one(&["RW", "update"]), Access::ReadWrite)
+        .docs(
+            "string",
+            "2.2.0",
+            "O(N) where N is the length of the value",
+            "Overwrites a part of a value, after zero bytes if the value is too short.",
+        ),
+];
+
+/// What fills the gap between a value's old end and a SETRANGE beyond it.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+fn check_length(length: usize, added: usize) -> Result<(), ReplyError> {
+    match (length as u64).checked_add(added as u64) {
+        Some(total) if total <= LONGEST_VALUE_BYTES => Ok(()),
+        _ => Err(ReplyError::StringTooLong),
+    }
+}
+
+fn append(call: &mut Call<'_>) -> CommandResult {
+    let (key, added) = (call.keys[0], call.args[2]);
+    let guard = call.store.pin();
+    let mut slot = call.store.lock_slot(key.slot());
+    let old = live(guard.get(key), call.now);
+    let (value, expires_at) = old.map_or((&[][..], None), |record| (record.value(), record.expires_at()));
+    if old.is_some() {
+        check_length(value.len(), added.len())?;
+    }
+    slot.put(call.head, key, &[value, added], expires_at)?;
+    call.reply.integer((value.len() + added.len()) as i64);
+    Ok(Flow::Done)
+}
+
+fn setrange(call: &mut Call<'_>) -> CommandResult {
+    let offset = parse_i64(call.args[2]).ok_or(ReplyError::NotAnInteger)?;
+    let Ok(offset) = usize::try_from(offset) else {
+        return Err(ReplyError::text("ERR offset is out of range"));
+    };
+    let (key, part) = (call.keys[0], call.args[3]);
+    let guard = call.store.pin();
+    let mut slot = call.store.lock_slot(key.slot());
+    let entry = guard.get(key);
+    let old = live(entry, call.now);
+    let (value, expires_at) = old.map_or((&[][..], None), |record| (record.value(), record.expires_at()));
+    if part.is_empty() {
+        remove_if_expired(call, &mut slot, 0, &entry)?;
+        call.reply.integer(value.len() as i64);
+        return Ok(Flow::Done);
+    }
+    check_length(offset, part.len())?;
+    let parts = spliced(value, offset, part);
+    slot.put(call.head, key, &parts, expires_at)?;
+    call.reply.integer(value.len().max(offset + part.len()) as i64);
+    Ok(Flow::Done)
+}
+
+/// The pieces of `value` with `part` written over it at `offset`.
+fn spliced<'v>(value: &'v [u8], offset: usize, part: &'v [u8]) -> SmallVec<[&'v [u8]; 4]> {
+    let mut pieces: SmallVec<[&[u8]; 4]> = smallvec![&value[..offset.min(value.len())]];
+    let mut gap = offset.saturating_sub(value.len());
+    while gap > 0 {
+        let zeros = &ZEROS[..gap.min(ZEROS.len())];
+        pieces.push(zeros);
+        gap -= zeros.len();
+    }
+    pieces.push(part);
+    if let Some(rest) = value.get(offset + part.len()..) {
+        pieces.push(rest);
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spliced_overwrites_fills_and_extends() {
+        for (value, offset, expected) in [
+            ("", 0, "XY"),
+            ("abcd", 0, "XYcd"),
+            ("abcd", 1, "aXYd"),
+            ("abcd", 3, "abcXY"),
+            ("abcd", 4, "abcdXY"),
+            ("abcd", 6, "abcd\0\0XY"),
+        ] {
+            assert_eq!(spliced(value.as_bytes(), offset, b"XY").concat(), expected.as_bytes());
+        }
+        let far = spliced(b"a", 200_000, b"XY").concat();
+        assert_eq!(far.len(), 200_002);
+        assert!(far[1..200_000].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn check_length_stops_at_the_limit() {
+        assert!(check_length(512 << 20, 0).is_ok());
+        assert!(check_length((512 << 20) - 1, 1).is_ok());
+        assert!(check_length(512 << 20, 1).is_err());
+        assert!(check_length(usize::MAX, 1).is_err());
+    }
+}
