@@ -1,0 +1,137 @@
+//! The barrier between a published range table and whatever relies on every worker using it.
+//!
+//! Purpose: a command runs wholly between two loop boundaries of its worker, with the range table that the worker held
+//! at the first. Once every worker has passed a boundary at which it took the new table, no command anywhere still
+//! acts on the old one. [`BarrierPassed`] is the proof of that, and the steps that depend on it take it as an argument.
+//!
+//! Invariants: M2 (the freeze holds from the proof on), M8 (release and sweep begin after it).
+//!
+//! Realises: Fulva assumes RAMCloud's dispatch thread to reject writes from one instant on (IV-A, "the source rejects
+//! the requests"); with several workers that instant has to be made.
+//!
+//! Ownership and call order. Publisher (one thread at a time): store the new table where workers find it, then
+//! [`RangeBarrier::publish`], then wake every worker, then ask [`BarrierTicket::passed`] until it answers. Worker, at a
+//! loop boundary and never within a command: read [`RangeBarrier::published`]; if it grew, take the current table,
+//! *then* [`RangeBarrier::pass`] with the number read before.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts publications and what each worker has seen of them.
+#[derive(Clone, Debug)]
+pub struct RangeBarrier {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    published: AtomicU64,
+    /// By worker: the newest publication whose table it uses.
+    seen: Box<[Seen]>,
+}
+
+/// On a cache line of its own: each worker writes only its own.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Seen(AtomicU64);
+
+impl RangeBarrier {
+    /// A barrier for this many workers, each of which has seen the (empty) publication 0.
+    pub fn new(workers: usize) -> RangeBarrier {
+        let seen = (0..workers).map(|_| Seen(AtomicU64::new(0))).collect();
+        RangeBarrier { shared: Arc::new(Shared { published: AtomicU64::new(0), seen }) }
+    }
+
+    /// Announces a range table that has been stored where workers find it.
+    #[must_use]
+    pub fn publish(&self) -> BarrierTicket {
+        let epoch = self.shared.published.fetch_add(1, Ordering::AcqRel) + 1;
+        BarrierTicket { shared: Arc::clone(&self.shared), epoch }
+    }
+
+    /// The newest publication. A table loaded after this call is that publication's or a newer one.
+    #[inline]
+    pub fn published(&self) -> u64 {
+        self.shared.published.load(Ordering::Acquire)
+    }
+
+    /// A worker, at a loop boundary, uses the table of publication `epoch` (or a newer one) from now on.
+    pub fn pass(&self, worker: usize, epoch: u64) {
+        let seen = &self.shared.seen[worker].0;
+        assert!(epoch <= self.published(), "worker {worker} saw publication {epoch} before it was made");
+        assert!(seen.load(Ordering::Relaxed) <= epoch, "worker {worker} went back to publication {epoch}");
+        // Everything the worker did under the old table comes before this store, and so before the proof.
+        seen.store(epoch, Ordering::Release);
+    }
+}
+
+/// One publication that somebody waits for.
+#[derive(Debug)]
+pub struct BarrierTicket {
+    shared: Arc<Shared>,
+    epoch: u64,
+}
+
+impl BarrierTicket {
+    /// The proof, once every worker has passed.
+    pub fn passed(&self) -> Option<BarrierPassed> {
+        let passed = |seen: &Seen| seen.0.load(Ordering::Acquire) >= self.epoch;
+        self.shared.seen.iter().all(passed).then_some(BarrierPassed { epoch: self.epoch })
+    }
+}
+
+/// Proof that no worker acts on a range table from before a certain publication.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the step that waited for the barrier takes this as its argument"]
+pub struct BarrierPassed {
+    epoch: u64,
+}
+
+impl BarrierPassed {
+    /// Which publication has passed; later ones have larger numbers.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passed_waits_for_every_worker() {
+        let barrier = RangeBarrier::new(2);
+        let ticket = barrier.publish();
+        assert_eq!(ticket.passed(), None);
+        barrier.pass(0, barrier.published());
+        assert_eq!(ticket.passed(), None);
+        barrier.pass(1, barrier.published());
+        assert_eq!(ticket.passed().map(|proof| proof.epoch()), Some(1));
+    }
+
+    #[test]
+    fn passed_ignores_workers_that_saw_only_an_older_publication() {
+        let barrier = RangeBarrier::new(1);
+        let first = barrier.publish();
+        let seen = barrier.published();
+        let second = barrier.publish();
+        barrier.pass(0, seen);
+        assert!(first.passed().is_some());
+        assert_eq!(second.passed(), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "before it was made")]
+    fn pass_refuses_a_publication_that_was_not_made() {
+        RangeBarrier::new(1).pass(0, 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "went back")]
+    fn pass_refuses_to_go_back() {
+        let barrier = RangeBarrier::new(1);
+        let _ = barrier.publish();
+        barrier.pass(0, 1);
+        barrier.pass(0, 0);
+    }
+}

@@ -1,0 +1,122 @@
+//! What goes into the machines and what comes out of them, apart from frames.
+
+use crate::BarrierPassed;
+use sidle_types::Position;
+use sidle_wire::{Lane, Message};
+
+/// A command on a worker that waits for a key, or for a flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Waiter {
+    /// The worker.
+    pub worker: u16,
+    /// The worker's name for the command.
+    pub ticket: u64,
+}
+
+/// What happens to a target machine.
+#[derive(Debug)]
+pub enum TargetInput<'b> {
+    /// The connection asked for by [`TargetEvent::Connect`] is open.
+    Connected(Lane),
+    /// It is closed, or could not be opened.
+    Disconnected(Lane),
+    /// A message arrived.
+    Message(Lane, Message<'b>),
+    /// [`TargetMachine::poll_timeout`](crate::TargetMachine::poll_timeout) has come.
+    Timeout,
+    /// A read missed, and its position was drawn. May be dropped.
+    SampledMiss(Position),
+    /// A command waits for this key. Answered with exactly one [`TargetEvent::Wake`] or [`TargetEvent::Refuse`].
+    PriorityPull(&'b [u8], Waiter),
+    /// FLUSHALL: what has not arrived is absent, for good. Answered with [`TargetEvent::Wake`]; after that nothing is
+    /// replayed any more, and the command may discard what is here.
+    Flush(Waiter),
+    /// How late the slowest worker is with its loop, in microseconds.
+    WorkerLag(u64),
+    /// `Done` is committed, and every worker uses a range table in which this import is an ordinary tablet.
+    Done(BarrierPassed),
+}
+
+/// What a target machine wants its driver to do or to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetEvent {
+    /// Open this lane's connection to the source.
+    Connect(Lane),
+    /// Close this lane's connection: the peer broke the protocol.
+    Close(Lane, Breach),
+    /// The import may be served (M3): run again whatever was parked for that.
+    Activated,
+    /// Run this command again.
+    Wake(Waiter),
+    /// Fail this command.
+    Refuse(Waiter, WaiterRefusal),
+    /// Out of memory: pulls pause and are tried again by themselves. The range is served all the same.
+    Stalled,
+    /// There is memory again.
+    Resumed,
+    /// Everything has arrived and is readable: the coordinator may commit `Done`.
+    Finished,
+    /// Tombstones are swept; the machine may be dropped.
+    SweepFinished,
+    /// The source will not go on with this migration.
+    Failed(Failure),
+}
+
+/// Why a waiting command fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaiterRefusal {
+    /// The target has no memory for the record.
+    OutOfMemory,
+}
+
+/// Why a migration cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The source answered so.
+    #[error("the source refuses: {0}")]
+    RefusedBySource(String),
+}
+
+/// What happens to a source machine.
+#[derive(Debug)]
+pub enum SourceInput<'b> {
+    /// Every worker uses a range table in which the range is exported (M2).
+    Frozen(BarrierPassed),
+    /// The target opened this lane's connection; its `Hello` follows as a message.
+    Connected(Lane),
+    /// The connection is closed.
+    Disconnected(Lane),
+    /// A message arrived.
+    Message(Lane, Message<'b>),
+    /// [`SourceMachine::poll_timeout`](crate::SourceMachine::poll_timeout) has come.
+    Timeout,
+    /// The coordinator committed `Done` (M8).
+    DoneCommitted,
+    /// Every worker uses a range table from after `Done` (M8): memory may be given back.
+    Done(BarrierPassed),
+}
+
+/// What a source machine wants its driver to do or to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceEvent {
+    /// Close this lane's connection: the peer broke the protocol.
+    Close(Lane, Breach),
+    /// The target serves.
+    Activated,
+    /// The range's memory is given back; the machine may be dropped.
+    ReleaseFinished,
+}
+
+/// How a peer broke the protocol. Its connection is closed, and nothing of the message was applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Breach {
+    /// A message that this end never gets.
+    #[error("{0} is not for this end of a migration")]
+    WrongDirection(&'static str),
+    /// A batch of records that does not hold together.
+    #[error("corrupt batch: {0}")]
+    CorruptBatch(String),
+    /// What stands at one position does not fit into a frame.
+    #[error("{0}")]
+    Unsendable(String),
+}

@@ -1,0 +1,270 @@
+//! What the target's workers see of a migration: a few atomics, written by one mover.
+//!
+//! Purpose: a worker decides per command, without a lock, whether it may acknowledge (M3) and whether what the store
+//! says of a key is final.
+//!
+//! Invariants: M3 (nothing is acknowledged while [`ImportPhase::Waiting`]), M6 (removals leave a tombstone, see
+//! [`ImportView::leaves_tombstones`]), M7 (progress never passes a record that is not readable, and never moves back).
+//!
+//! The order that M7 rests on: a worker calls [`ImportView::has_arrived`] *before* it looks into the store. The mover
+//! replays, then publishes progress with release ordering; the worker loads it with acquire ordering, so whatever the
+//! progress covers is in the index it then looks into. Looked up the other way round, a record could arrive between
+//! the look-up that missed and the progress that says it is here, and an existing key would read as absent.
+//!
+//! Realises: Fulva III-B (P_1..P_N). Its code lets progress run ahead of replay and sets a finished partition's to 0;
+//! here a finished partition has a state of its own.
+//!
+//! Ownership: [`ImportView`] is shared with every worker; [`ImportWriter`], of which there is one, belongs to the
+//! target machine.
+
+use crate::MigrationSpec;
+use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+/// How far an import is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ImportPhase {
+    /// The source may still acknowledge: requests are parked (M3).
+    Waiting,
+    /// The target serves; records are arriving.
+    Serving,
+    /// Everything has arrived. Removals still leave tombstones: a late replay may be under way.
+    Complete,
+}
+
+/// What the target's workers see of a migration.
+#[derive(Debug)]
+pub struct ImportView {
+    id: MigrationId,
+    epoch: TabletEpoch,
+    range: PositionRange,
+    source: NodeId,
+    leaves_tombstones: bool,
+    partitions: Box<[PositionRange]>,
+    progress: Box<[Progress]>,
+    phase: AtomicU8,
+}
+
+/// Of one partition: `next` is its first position that is not here, and counts until `all`.
+#[derive(Debug)]
+struct Progress {
+    next: AtomicU64,
+    all: AtomicBool,
+}
+
+impl ImportView {
+    /// The view of a migration that has not begun, and the one handle that may change it.
+    ///
+    /// Panics if the partitions do not tile the range: see [`MigrationSpec::check`].
+    pub fn new(spec: &MigrationSpec) -> (Arc<ImportView>, ImportWriter) {
+        spec.check().expect("specs are checked where they enter the node");
+        let progress = |partition: &PositionRange| Progress {
+            next: AtomicU64::new(partition.first().0),
+            all: AtomicBool::new(false),
+        };
+        let view = Arc::new(ImportView {
+            id: spec.id,
+            epoch: spec.epoch,
+            range: spec.range,
+            source: spec.source,
+            leaves_tombstones: !spec.tuning.bugs().no_tombstones,
+            progress: spec.partitions.iter().map(progress).collect(),
+            partitions: spec.partitions.clone().into(),
+            phase: AtomicU8::new(ImportPhase::Waiting as u8),
+        });
+        (Arc::clone(&view), ImportWriter { view })
+    }
+
+    /// The migration.
+    pub fn id(&self) -> MigrationId {
+        self.id
+    }
+
+    /// The epoch at which this node owns the range.
+    pub fn epoch(&self) -> TabletEpoch {
+        self.epoch
+    }
+
+    /// What arrives.
+    pub fn range(&self) -> PositionRange {
+        self.range
+    }
+
+    /// Where it comes from.
+    pub fn source(&self) -> NodeId {
+        self.source
+    }
+
+    /// The partitions, in order.
+    pub fn partitions(&self) -> &[PositionRange] {
+        &self.partitions
+    }
+
+    /// How far the import is.
+    #[inline]
+    pub fn phase(&self) -> ImportPhase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => ImportPhase::Waiting,
+            1 => ImportPhase::Serving,
+            _ => ImportPhase::Complete,
+        }
+    }
+
+    /// Whether this node may acknowledge requests for the range (M3).
+    #[inline]
+    pub fn activated(&self) -> bool {
+        self.phase() >= ImportPhase::Serving
+    }
+
+    /// Whether everything that the source has at this position is here, so that what the store says next is final.
+    ///
+    /// Call this *before* looking into the store: see the module's header. A position outside the range is a mistake
+    /// of the caller.
+    #[inline]
+    pub fn has_arrived(&self, position: Position) -> bool {
+        if self.phase() == ImportPhase::Complete {
+            return true;
+        }
+        assert!(self.range.contains(position), "{position} is outside the import of {}", self.range);
+        let index = self.partitions.partition_point(|partition| partition.last() < position);
+        let progress = &self.progress[index];
+        progress.all.load(Ordering::Acquire) || progress.next.load(Ordering::Acquire) > position.0
+    }
+
+    /// For each partition the first position that is not here yet, or `None` when all of it is.
+    pub fn progress(&self) -> impl ExactSizeIterator<Item = Option<Position>> + '_ {
+        self.progress.iter().map(|progress| {
+            // `next` does not move once `all` is set, so either order of the two loads tells a state that was.
+            let next = Position(progress.next.load(Ordering::Acquire));
+            (!progress.all.load(Ordering::Acquire)).then_some(next)
+        })
+    }
+
+    /// Whether a removal in the range must leave a tombstone behind while this view is in the range table (M6).
+    /// Always, unless a test put that fault back.
+    #[inline]
+    pub fn leaves_tombstones(&self) -> bool {
+        self.leaves_tombstones
+    }
+}
+
+/// The only handle that changes an [`ImportView`]; belongs to the target machine.
+#[derive(Debug)]
+pub struct ImportWriter {
+    view: Arc<ImportView>,
+}
+
+impl ImportWriter {
+    /// What is written.
+    pub fn view(&self) -> &Arc<ImportView> {
+        &self.view
+    }
+
+    /// The source is frozen: the target serves from now on (M3).
+    pub fn activate(&mut self) {
+        assert_eq!(self.view.phase(), ImportPhase::Waiting, "M3: an import is activated once");
+        self.view.phase.store(ImportPhase::Serving as u8, Ordering::Release);
+    }
+
+    /// Everything before `next` in the partition is readable; `None`: all of it is (M7).
+    pub fn advance(&mut self, partition: usize, next: Option<Position>) {
+        assert_eq!(self.view.phase(), ImportPhase::Serving, "M3, M7: progress is made while serving");
+        let bounds = self.view.partitions[partition];
+        let progress = &self.view.progress[partition];
+        assert!(!progress.all.load(Ordering::Relaxed), "M7: partition {partition} is complete already");
+        let Some(next) = next else {
+            progress.all.store(true, Ordering::Release);
+            return;
+        };
+        let before = progress.next.load(Ordering::Relaxed);
+        assert!(
+            before < next.0,
+            "M7: progress of partition {partition} goes back from {before:#x} to {next}"
+        );
+        assert!(bounds.contains(next), "M7: progress {next} is outside partition {partition}");
+        progress.next.store(next.0, Ordering::Release);
+    }
+
+    /// Everything has arrived, or what has not is absent for good (FLUSHALL). Nothing is replayed after this.
+    pub fn complete(&mut self) {
+        assert_eq!(self.view.phase(), ImportPhase::Serving, "an import is completed once, after activation");
+        for progress in &self.view.progress {
+            progress.all.store(true, Ordering::Release);
+        }
+        self.view.phase.store(ImportPhase::Complete as u8, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::tests::{range, spec};
+
+    fn view() -> (Arc<ImportView>, ImportWriter) {
+        ImportView::new(&spec(range(10, u64::MAX), vec![range(10, 19), range(20, 29), range(30, u64::MAX)]))
+    }
+
+    fn progress(view: &ImportView) -> Vec<Option<u64>> {
+        view.progress().map(|next| next.map(|next| next.0)).collect()
+    }
+
+    #[test]
+    fn has_arrived_follows_each_partition() {
+        let (view, mut writer) = view();
+        writer.activate();
+        assert!(!view.has_arrived(Position(10)));
+        writer.advance(1, Some(Position(25)));
+        for (position, arrived) in
+            [(10, false), (19, false), (20, true), (24, true), (25, false), (30, false)]
+        {
+            assert_eq!(view.has_arrived(Position(position)), arrived, "{position}");
+        }
+        writer.advance(2, None);
+        assert!(view.has_arrived(Position(u64::MAX)));
+        assert_eq!(progress(&view), [Some(10), Some(25), None]);
+    }
+
+    #[test]
+    fn complete_covers_everything() {
+        let (view, mut writer) = view();
+        writer.activate();
+        writer.complete();
+        assert!(view.has_arrived(Position(10)) && view.has_arrived(Position(u64::MAX)));
+        assert_eq!(progress(&view), [None; 3]);
+    }
+
+    #[test]
+    fn activated_only_after_activation() {
+        let (view, mut writer) = view();
+        assert!(!view.activated());
+        writer.activate();
+        assert!(view.activated());
+        writer.complete();
+        assert!(view.activated());
+    }
+
+    #[test]
+    #[should_panic(expected = "M7: progress of partition 0 goes back")]
+    fn advance_refuses_to_go_back() {
+        let (_, mut writer) = view();
+        writer.activate();
+        writer.advance(0, Some(Position(15)));
+        writer.advance(0, Some(Position(14)));
+    }
+
+    #[test]
+    #[should_panic(expected = "M7: partition 1 is complete already")]
+    fn advance_refuses_to_reopen_a_partition() {
+        let (_, mut writer) = view();
+        writer.activate();
+        writer.advance(1, None);
+        writer.advance(1, Some(Position(25)));
+    }
+
+    #[test]
+    #[should_panic(expected = "M3, M7")]
+    fn advance_refuses_before_activation() {
+        view().1.advance(0, None);
+    }
+}

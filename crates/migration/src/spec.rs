@@ -1,0 +1,139 @@
+//! What one migration is: who gives which range to whom, cut into which partitions, by which protocol.
+
+use crate::{ProtocolChoices, Tuning};
+use sidle_types::{MigrationId, NodeId, PositionRange, TabletEpoch};
+use sidle_wire::Scope;
+
+/// The most partitions a range may be cut into: a partition's number travels as one byte, and a client keeps one
+/// position for each.
+pub const PARTITIONS_MAX: usize = 64;
+
+/// One migration, as the coordinator committed it. Both ends must hold the same.
+#[derive(Clone, Debug)]
+pub struct MigrationSpec {
+    /// Its number.
+    pub id: MigrationId,
+    /// The epoch at which the target owns the range.
+    pub epoch: TabletEpoch,
+    /// What moves.
+    pub range: PositionRange,
+    /// Who gives it up.
+    pub source: NodeId,
+    /// Who takes it.
+    pub target: NodeId,
+    /// `range`, cut into 1..=[`PARTITIONS_MAX`] parts in order, each pulled on its own.
+    pub partitions: Vec<PositionRange>,
+    /// How it is done.
+    pub protocol: &'static ProtocolChoices,
+    /// How fast.
+    pub tuning: Tuning,
+}
+
+/// Why a [`MigrationSpec`] cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// Too few or too many partitions.
+    #[error("a migration has 1 to {PARTITIONS_MAX} partitions, not {0}")]
+    PartitionCount(usize),
+    /// The partitions leave gaps, overlap, or do not end where the range does.
+    #[error("the partitions do not tile {range}: see partition {index}")]
+    NotTiled {
+        /// The range.
+        range: PositionRange,
+        /// The first partition that does not follow on the one before it.
+        index: usize,
+    },
+    /// A node cannot give a range to itself.
+    #[error("source and target are the same node, {0}")]
+    SameNode(NodeId),
+}
+
+impl MigrationSpec {
+    /// What every message of the migration carries (M9).
+    pub fn scope(&self) -> Scope {
+        Scope { migration: self.id, epoch: self.epoch }
+    }
+
+    /// Checks what the machines rely on.
+    pub fn check(&self) -> Result<(), SpecError> {
+        if self.source == self.target {
+            return Err(SpecError::SameNode(self.source));
+        }
+        if !(1..=PARTITIONS_MAX).contains(&self.partitions.len()) {
+            return Err(SpecError::PartitionCount(self.partitions.len()));
+        }
+        let mut expected = Some(self.range.first());
+        for (index, partition) in self.partitions.iter().enumerate() {
+            if Some(partition.first()) != expected {
+                return Err(SpecError::NotTiled { range: self.range, index });
+            }
+            expected = partition.last().next();
+        }
+        if expected != self.range.last().next() {
+            return Err(SpecError::NotTiled { range: self.range, index: self.partitions.len() - 1 });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::FULVA;
+    use sidle_types::Position;
+
+    pub(crate) fn range(first: u64, last: u64) -> PositionRange {
+        PositionRange::new(Position(first), Position(last)).expect("in order")
+    }
+
+    pub(crate) fn spec(range: PositionRange, partitions: Vec<PositionRange>) -> MigrationSpec {
+        MigrationSpec {
+            id: MigrationId(7),
+            epoch: TabletEpoch(2),
+            range,
+            source: NodeId::from_bytes([1; 20]),
+            target: NodeId::from_bytes([2; 20]),
+            partitions,
+            protocol: &FULVA,
+            tuning: Tuning::default(),
+        }
+    }
+
+    #[test]
+    fn check_accepts_partitions_that_tile() {
+        for (whole, parts) in [
+            (range(0, 9), vec![range(0, 9)]),
+            (range(0, 9), vec![range(0, 3), range(4, 4), range(5, 9)]),
+            (range(5, u64::MAX), vec![range(5, 8), range(9, u64::MAX)]),
+        ] {
+            assert_eq!(spec(whole, parts).check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn check_refuses_gaps_overlaps_and_wrong_ends() {
+        for (parts, at) in [
+            (vec![range(1, 9)], 0),
+            (vec![range(0, 3), range(5, 9)], 1),
+            (vec![range(0, 3), range(3, 9)], 1),
+            (vec![range(0, 3), range(4, 8)], 1),
+            (vec![range(0, 3), range(4, 10)], 1),
+            (vec![range(0, u64::MAX), range(0, 9)], 1),
+        ] {
+            assert_eq!(
+                spec(range(0, 9), parts).check(),
+                Err(SpecError::NotTiled { range: range(0, 9), index: at })
+            );
+        }
+        assert_eq!(spec(range(0, 9), vec![]).check(), Err(SpecError::PartitionCount(0)));
+        let many = (0..=PARTITIONS_MAX as u64).map(|n| range(n, n)).collect();
+        assert_eq!(spec(range(0, 64), many).check(), Err(SpecError::PartitionCount(65)));
+    }
+
+    #[test]
+    fn check_refuses_a_node_that_gives_to_itself() {
+        let mut spec = spec(range(0, 9), vec![range(0, 9)]);
+        spec.target = spec.source;
+        assert_eq!(spec.check(), Err(SpecError::SameNode(spec.source)));
+    }
+}

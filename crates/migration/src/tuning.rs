@@ -1,0 +1,92 @@
+//! Every bound, window and timer of a migration, named; and the few that an operator may set.
+
+/// The least that a pull asks for.
+pub const PULL_BYTES_MIN: u32 = 8 << 10;
+/// The most that a pull asks for. A reply may be larger by what stands at its last position.
+pub const PULL_BYTES_MAX: u32 = 1 << 20;
+/// A pull whose replay took less asks for more the next time; one whose replay took longer, for less. Bounds how long
+/// a mover is away from the priority lane.
+pub const REPLAY_TARGET_US: u64 = 1_000;
+
+/// A sampled pull's reply ends after the position that reaches this, so that the priority lane stays short.
+pub const SAMP_REPLY_BYTES: usize = 64 << 10;
+/// A priority pull's reply ends after the key that reaches this; the other keys are asked for again.
+pub const PRIORITY_REPLY_BYTES: usize = 256 << 10;
+
+/// How many sampled positions may wait for the next sampled pull; further ones are dropped, as most misses are anyway.
+pub const SAMPLED_WAITING_MAX: usize = 4096;
+
+/// A pull that is not answered for so long is sent again; doubles with each time, up to [`RESEND_US_MAX`].
+pub const RESEND_US: u64 = 500_000;
+/// As [`RESEND_US`], for what somebody waits for: priority pulls and activation.
+pub const PRIORITY_RESEND_US: u64 = 100_000;
+/// The longest wait before anything is sent again.
+pub const RESEND_US_MAX: u64 = 4_000_000;
+
+/// The first wait before a refused greeting or a lost connection is tried again; doubles up to
+/// [`RECONNECT_US_MAX`]. Short: at the start the source may hear of the migration a moment after the target.
+pub const RECONNECT_US: u64 = 1_000;
+/// The longest wait before a connection is tried again.
+pub const RECONNECT_US_MAX: u64 = 250_000;
+
+/// The first wait before replay is tried again when the target is out of memory; doubles up to
+/// [`STALL_US_MAX`].
+pub const STALL_US: u64 = 10_000;
+/// The longest wait of a stalled target.
+pub const STALL_US_MAX: u64 = 1_000_000;
+
+/// How many records one slice of release or sweep handles.
+pub const RELEASE_SLICE_RECORDS: usize = 512;
+/// How long the mover does other things between two slices.
+pub const RELEASE_PAUSE_US: u64 = 200;
+
+/// What an operator may set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// The most bytes that bulk pulls may bring in a second, or `None` for as many as workers have room for.
+    pub max_bytes_per_s: Option<u64>,
+    /// Bulk pulls slow down while workers are later than this with their loops.
+    pub worker_lag_limit_us: u64,
+    /// Known faults to put back.
+    #[cfg(feature = "bug-switches")]
+    pub bugs: Bugs,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning {
+            max_bytes_per_s: None,
+            worker_lag_limit_us: 1_000,
+            #[cfg(feature = "bug-switches")]
+            bugs: Bugs::NONE,
+        }
+    }
+}
+
+impl Tuning {
+    /// The faults that are put back: none, unless compiled with the feature `bug-switches`.
+    #[inline]
+    pub(crate) fn bugs(&self) -> Bugs {
+        #[cfg(feature = "bug-switches")]
+        return self.bugs;
+        #[cfg(not(feature = "bug-switches"))]
+        Bugs::NONE
+    }
+}
+
+/// Known faults, each by name. Tests put them back one by one and prove that a checker notices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bugs {
+    /// Replay replaces what the target wrote (breaks M5; NetMigrate's code).
+    pub replay_overwrites: bool,
+    /// A removal at the target leaves nothing behind (breaks M6).
+    pub no_tombstones: bool,
+    /// Progress is published before the records are in the store (breaks M7; Fulva's code).
+    pub progress_before_replay: bool,
+}
+
+impl Bugs {
+    /// No fault.
+    pub const NONE: Bugs =
+        Bugs { replay_overwrites: false, no_tombstones: false, progress_before_replay: false };
+}
