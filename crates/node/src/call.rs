@@ -5,6 +5,8 @@
 //! of migrations, except that it removes a key with the [`Leave`] it was given.
 
 use crate::commands::live;
+use crate::outcome::ControlRequest;
+use crate::range_table::RangeTable;
 use crate::session::Session;
 use crate::shared::NodeShared;
 use crate::stats::WorkerStats;
@@ -38,10 +40,12 @@ pub struct Call<'a> {
     pub stats: &'a WorkerStats,
     /// What all workers of the node share.
     pub shared: &'a NodeShared,
+    /// Who owns what; for commands that look at the whole node or at the cluster.
+    pub ranges: &'a RangeTable,
 }
 
 /// How a command ended, when not in an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// The reply is written.
     Done,
@@ -51,6 +55,8 @@ pub enum Flow {
     Flush,
     /// Nothing is written. The process ends, and the client sees its connection close.
     Shutdown,
+    /// Nothing is written. The control thread has the reply.
+    Control(ControlRequest),
 }
 
 /// What a command returns.

@@ -8,7 +8,6 @@ mod now;
 mod outcome;
 mod parking;
 mod queue;
-mod told;
 
 pub use now::Now;
 pub use outcome::{ControlReply, ControlRequest, Outcome};

@@ -1,6 +1,7 @@
 //! How a request ends as far as its worker is concerned, and what it may ask of the control thread.
 
 use crate::parking::Ticket;
+use sidle_cluster::NodeName;
 use sidle_types::{MigrationId, PositionRange};
 
 /// How a request ended.
@@ -27,8 +28,8 @@ pub enum ControlRequest {
     StartMigration {
         /// What is to move.
         range: PositionRange,
-        /// The node that takes it: its id, or its client address as `host:port`.
-        to: String,
+        /// The node that takes it.
+        target: NodeName,
         /// The protocol's name.
         protocol: String,
     },
@@ -45,6 +46,8 @@ pub enum ControlRequest {
 pub enum ControlReply {
     /// `+OK`.
     Ok,
+    /// An integer.
+    Integer(i64),
     /// A bulk string.
     Text(String),
     /// An error, its code first.

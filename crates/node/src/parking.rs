@@ -13,7 +13,7 @@
 //! Ownership: one lot for each worker, touched by that worker's thread only.
 
 use crate::queue::{MoverIndex, ToMover, ToWorker};
-use sidle_types::MigrationId;
+use sidle_types::{MigrationId, Position};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Names one parked command of one worker; never given twice by the same worker.
@@ -23,10 +23,15 @@ pub struct Ticket(pub u64);
 /// What a command that waited has brought about already, so that running it again does not do it twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resume {
-    /// FLUSHALL: the movers have flushed every import of the range table with this number.
-    ImportsFlushed {
+    /// FLUSHALL asked the movers to flush every import of the range table with this number.
+    FlushingImports {
         /// The range table's number.
         table: u64,
+    },
+    /// FLUSHALL goes on clearing what this node owns from here.
+    Flushing {
+        /// The first position not cleared yet.
+        from: Position,
     },
 }
 
@@ -34,6 +39,8 @@ pub(crate) enum Resume {
 struct Waiting {
     /// The imports that it waits for, each with the number of answers to come; 0 for its activation.
     on: Vec<(MigrationId, u32)>,
+    /// Whether the end of an import answers for it. A flush has to be carried out all the same.
+    ends_with_import: bool,
 }
 
 /// The parked commands of one worker.
@@ -49,7 +56,19 @@ pub(crate) struct ParkingLot {
 impl ParkingLot {
     /// Parks a command until the import may be served.
     pub(crate) fn park_for_activation(&mut self, migration: MigrationId) -> Ticket {
-        self.park(vec![(migration, 0)])
+        self.park(vec![(migration, 0)], true)
+    }
+
+    /// Parks a command until each of these imports has been flushed.
+    pub(crate) fn park_for_flush(&mut self, imports: &[MigrationId]) -> Ticket {
+        self.park(imports.iter().map(|&migration| (migration, 1)).collect(), false)
+    }
+
+    /// Parks a command that has more to do, until the other connections had their turn.
+    pub(crate) fn park_for_a_turn(&mut self) -> Ticket {
+        let ticket = self.park(Vec::new(), false);
+        self.wake(ticket);
+        ticket
     }
 
     /// Parks a command until so many answers have come from each of these imports.
@@ -58,13 +77,13 @@ impl ParkingLot {
             on.iter().all(|&(_, answers)| answers > 0),
             "P3: a command waits for an answer never asked for"
         );
-        self.park(on)
+        self.park(on, true)
     }
 
-    fn park(&mut self, on: Vec<(MigrationId, u32)>) -> Ticket {
+    fn park(&mut self, on: Vec<(MigrationId, u32)>, ends_with_import: bool) -> Ticket {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
-        self.waiting.insert(ticket, Waiting { on });
+        self.waiting.insert(ticket, Waiting { on, ends_with_import });
         ticket
     }
 
@@ -87,6 +106,7 @@ impl ParkingLot {
                 let ready: Vec<Ticket> = self
                     .waiting
                     .iter()
+                    .filter(|(_, waiting)| waiting.ends_with_import)
                     .filter(|(_, waiting)| waiting.on.iter().any(|&(on, _)| on == migration))
                     .map(|(&ticket, _)| ticket)
                     .collect();
@@ -173,6 +193,16 @@ mod tests {
         lot.wake_everything();
         assert_eq!(drain(&mut lot), [third]);
         assert_eq!(lot.len(), 0);
+    }
+
+    #[test]
+    fn a_flush_outlasts_the_end_of_its_import() {
+        let mut lot = ParkingLot::default();
+        let ticket = lot.park_for_flush(&[M]);
+        lot.handle(ToWorker::WakeAll(M));
+        assert_eq!(drain(&mut lot), []);
+        lot.handle(ToWorker::Wake { migration: M, ticket });
+        assert_eq!(drain(&mut lot), [ticket]);
     }
 
     #[test]

@@ -16,6 +16,17 @@ pub struct WorkerIndex(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MoverIndex(pub u16);
 
+impl MoverIndex {
+    /// The mover that a migration belongs to, for its whole life.
+    ///
+    /// # Panics
+    /// If there are no movers.
+    pub fn of(migration: MigrationId, movers: usize) -> MoverIndex {
+        assert!(movers > 0, "a node without movers takes part in no migration");
+        MoverIndex((migration.0 % movers as u64) as u16)
+    }
+}
+
 /// How many messages to a mover may wait.
 pub const TO_MOVER_CAPACITY: usize = 4096;
 /// How many messages to a worker may wait.

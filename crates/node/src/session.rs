@@ -1,7 +1,10 @@
 //! The state of one connection.
 
 use crate::clients::Registration;
+use crate::parking::Resume;
+use crate::told::Told;
 use sidle_resp::RespVersion;
+use sidle_types::MapEpoch;
 
 /// One connection's state; lives and dies on one worker.
 pub struct Session {
@@ -19,6 +22,19 @@ pub struct Session {
     pub capa_sidle: bool,
     /// Which replies are sent (CLIENT REPLY).
     pub replies: Replies,
+    /// The dispatcher's own memory of the connection.
+    pub(crate) route: RouteState,
+}
+
+/// What the dispatcher remembers of a connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RouteState {
+    /// The newest map that an opted-in client was told of.
+    pub(crate) map_told: MapEpoch,
+    /// What an opted-in client was told of each running migration.
+    pub(crate) told: Told,
+    /// How far a command that works in steps has come.
+    pub(crate) resume: Option<Resume>,
 }
 
 /// What becomes of replies (CLIENT REPLY).
@@ -46,6 +62,7 @@ impl Session {
             readonly: false,
             capa_sidle: false,
             replies: Replies::On,
+            route: RouteState::default(),
         }
     }
 
@@ -57,6 +74,12 @@ impl Session {
             Replies::Skip => Replies::On,
             other => other,
         };
+    }
+
+    /// Whether attributes and pushes may be sent: the client asked for them, and RESP3 carries them.
+    #[inline]
+    pub fn is_aware(&self) -> bool {
+        self.capa_sidle && self.version == RespVersion::Resp3
     }
 
     /// Whether the reply to the command that has just run is sent.

@@ -3,6 +3,9 @@
 //! Realises design "Tell clients" (Fulva, section 4.2, MCR): the progress travels as an attribute before a reply,
 //! only when it moved by 1/256 of the range, or moved at all and 1 ms has passed since that connection was told.
 
+use crate::session::Session;
+use sidle_migration::ImportView;
+use sidle_resp::ReplyWriter;
 use sidle_types::{MigrationId, MonotonicUs, PositionRange};
 use smallvec::SmallVec;
 
@@ -52,6 +55,35 @@ impl Told {
         }
         due
     }
+}
+
+/// Writes the progress of an import as an attribute of the reply that follows, if the connection is due to be told:
+/// the migration's number, then for each partition its first position that is not here yet, or `done`.
+pub(crate) fn tell_progress(session: &mut Session, now: MonotonicUs, view: &ImportView, out: &mut Vec<u8>) {
+    let arrived = positions_arrived(view);
+    if !session.route.told.is_due(now, view.id(), view.range(), arrived) {
+        return;
+    }
+    let mut reply = ReplyWriter::new(out, session.version);
+    reply.attribute(1);
+    reply.simple("sidle-progress");
+    reply.array(1 + view.partitions().len());
+    reply.integer(i64::try_from(view.id().0).expect("the coordinator counts migrations from 1"));
+    for partition in 0..view.partitions().len() {
+        match view.next(partition) {
+            Some(position) => reply.bulk(position.to_string().as_bytes()),
+            None => reply.bulk(b"done"),
+        }
+    }
+}
+
+/// How many positions of an import are here; the last one of a partition is not counted.
+fn positions_arrived(view: &ImportView) -> u64 {
+    let arrived = |(index, partition): (usize, &PositionRange)| {
+        let next = view.next(index).unwrap_or(partition.last());
+        next.0.saturating_sub(partition.first().0)
+    };
+    view.partitions().iter().enumerate().map(arrived).sum()
 }
 
 #[cfg(test)]

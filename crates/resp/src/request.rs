@@ -110,6 +110,15 @@ impl RequestParser {
         self.is_authenticated = is_authenticated;
     }
 
+    /// Forgets the request that it stands inside of, if any: the next call of [`parse`](Self::parse) gets a buffer that
+    /// starts with another request, or with the same one again. For callers that read ahead and take it back.
+    pub fn restart(&mut self) {
+        self.stage = Stage::FirstLine;
+        self.at = 0;
+        self.searched = 0;
+        self.spans.clear();
+    }
+
     /// Reads the request at the start of the buffer.
     ///
     /// # Errors

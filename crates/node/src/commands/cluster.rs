@@ -1,0 +1,401 @@
+//! CLUSTER and its companions: the cluster as clients of Redis Cluster see it.
+//!
+//! Every slot is shown with one owner, the owner of its first position, and migrations are never shown: clients follow
+//! MOVED and ASK, and markers of moving slots only confuse their tools.
+
+use super::reply_help;
+use crate::call::{Call, CommandResult, Flow};
+use crate::number::parse_i64;
+use crate::reply_error::ReplyError;
+use crate::spec::{CommandFlags, CommandSpec};
+use sidle_cluster::{NodeInfo, SlotRun, TabletMap};
+use sidle_store::Store;
+use sidle_types::{NodeId, Position, SLOT_COUNT, Slot};
+use std::fmt::Write;
+
+const STALE: CommandFlags = CommandFlags::STALE;
+const FAST: CommandFlags = CommandFlags::FAST.with(CommandFlags::STALE).with(CommandFlags::LOADING);
+const MANAGES: CommandFlags =
+    CommandFlags::ADMIN.with(CommandFlags::STALE).with(CommandFlags::NO_ASYNC_LOADING);
+
+/// The commands of this family.
+pub(super) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::container("cluster", CommandFlags::NONE, CLUSTER).docs(
+        "cluster",
+        "3.0.0",
+        "Depends on subcommand.",
+        "A container for Redis Cluster commands.",
+    ),
+    CommandSpec::new("asking", 1, FAST.with(CommandFlags::CONNECTION), asking).docs(
+        "cluster",
+        "3.0.0",
+        "O(1)",
+        "Signals that a cluster client is following an -ASK redirect.",
+    ),
+    CommandSpec::new("readonly", 1, FAST.with(CommandFlags::CONNECTION), readonly).docs(
+        "cluster",
+        "3.0.0",
+        "O(1)",
+        "Enables read-only queries for a connection to a Redis Cluster replica node.",
+    ),
+    CommandSpec::new("readwrite", 1, FAST.with(CommandFlags::CONNECTION), readwrite).docs(
+        "cluster",
+        "3.0.0",
+        "O(1)",
+        "Enables read-write queries for a connection to a Redis Cluster replica node.",
+    ),
+];
+
+const CLUSTER: &[CommandSpec] = &[
+    CommandSpec::new("cluster|info", 2, STALE, info).docs(
+        "cluster",
+        "3.0.0",
+        "O(1)",
+        "Returns information about the state of a node.",
+    ),
+    CommandSpec::new("cluster|nodes", 2, STALE, nodes).docs(
+        "cluster",
+        "3.0.0",
+        "O(N) where N is the total number of Cluster nodes",
+        "Returns the cluster configuration for a node.",
+    ),
+    CommandSpec::new("cluster|slots", 2, STALE, slots).docs(
+        "cluster",
+        "3.0.0",
+        "O(N) where N is the total number of Cluster nodes",
+        "Returns the mapping of cluster slots to nodes.",
+    ),
+    CommandSpec::new("cluster|shards", 2, STALE, shards).docs(
+        "cluster",
+        "7.0.0",
+        "O(N) where N is the total number of cluster nodes",
+        "Returns the mapping of cluster slots to shards.",
+    ),
+    CommandSpec::new("cluster|myid", 2, STALE, my_id).docs(
+        "cluster",
+        "3.0.0",
+        "O(1)",
+        "Returns the ID of a node.",
+    ),
+    CommandSpec::new("cluster|keyslot", 3, STALE, key_slot).docs(
+        "cluster",
+        "3.0.0",
+        "O(N) where N is the number of bytes in the key",
+        "Returns the hash slot for a key.",
+    ),
+    CommandSpec::new("cluster|countkeysinslot", 3, STALE, count_keys_in_slot).docs(
+        "cluster",
+        "3.0.0",
+        "O(1)",
+        "Returns the number of keys in a hash slot.",
+    ),
+    CommandSpec::new("cluster|getkeysinslot", 4, STALE, keys_in_slot).docs(
+        "cluster",
+        "3.0.0",
+        "O(N) where N is the number of requested keys",
+        "Returns the key names in a hash slot.",
+    ),
+    CommandSpec::new("cluster|replicas", 3, MANAGES, replicas).docs(
+        "cluster",
+        "5.0.0",
+        "O(N) where N is the number of replicas.",
+        "Lists the replica nodes of a master node.",
+    ),
+    CommandSpec::new("cluster|links", 2, STALE, links).docs(
+        "cluster",
+        "7.0.0",
+        "O(N) where N is the total number of Cluster nodes",
+        "Returns a list of all TCP links to and from peer nodes.",
+    ),
+    CommandSpec::new("cluster|count-failure-reports", 3, MANAGES, failure_reports).docs(
+        "cluster",
+        "3.0.0",
+        "O(1)",
+        "Returns the number of active failure reports active for a node.",
+    ),
+    CommandSpec::new("cluster|help", 2, FAST, help).docs(
+        "cluster",
+        "5.0.0",
+        "O(1)",
+        "Returns helpful text about the different subcommands.",
+    ),
+    CommandSpec::new("cluster|setslot", -4, MANAGES, refuse_management),
+    CommandSpec::new("cluster|addslots", -3, MANAGES, refuse_management),
+    CommandSpec::new("cluster|addslotsrange", -4, MANAGES, refuse_management),
+    CommandSpec::new("cluster|delslots", -3, MANAGES, refuse_management),
+    CommandSpec::new("cluster|delslotsrange", -4, MANAGES, refuse_management),
+    CommandSpec::new("cluster|meet", -4, MANAGES, refuse_management),
+    CommandSpec::new("cluster|forget", 3, MANAGES, refuse_management),
+    CommandSpec::new("cluster|replicate", 3, MANAGES, refuse_management),
+    CommandSpec::new("cluster|failover", -2, MANAGES, refuse_management),
+    CommandSpec::new("cluster|reset", -2, MANAGES, refuse_management),
+    CommandSpec::new("cluster|flushslots", 2, MANAGES, refuse_management),
+    CommandSpec::new("cluster|bumpepoch", 2, MANAGES, refuse_management),
+];
+
+/// Slots and members are the coordinator's business, never a single node's.
+fn refuse_management(_: &mut Call<'_>) -> CommandResult {
+    Err(ReplyError::text(
+        "ERR Slots and nodes are managed by Sidle's coordinator: move slots with SIDLE.MIGRATE START",
+    ))
+}
+
+fn asking(call: &mut Call<'_>) -> CommandResult {
+    call.session.asking = true;
+    call.reply.ok();
+    Ok(Flow::Done)
+}
+
+fn readonly(call: &mut Call<'_>) -> CommandResult {
+    call.session.readonly = true;
+    call.session.client.details().readonly = true;
+    call.reply.ok();
+    Ok(Flow::Done)
+}
+
+fn readwrite(call: &mut Call<'_>) -> CommandResult {
+    call.session.readonly = false;
+    call.session.client.details().readonly = false;
+    call.reply.ok();
+    Ok(Flow::Done)
+}
+
+fn info(call: &mut Call<'_>) -> CommandResult {
+    let map = call.ranges.map();
+    let is_ok = call.ranges.is_joined();
+    let mut owners: Vec<NodeId> = map.tablets().iter().map(|tablet| tablet.owner).collect();
+    owners.sort_unstable();
+    owners.dedup();
+    let slots = if is_ok { SLOT_COUNT } else { 0 };
+    let text = format!(
+        "cluster_state:{}\r\ncluster_slots_assigned:{slots}\r\ncluster_slots_ok:{slots}\r\n\
+         cluster_slots_pfail:0\r\ncluster_slots_fail:0\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\n\
+         cluster_current_epoch:{}\r\ncluster_my_epoch:{}\r\ncluster_stats_messages_sent:0\r\n\
+         cluster_stats_messages_received:0\r\ntotal_cluster_links_buffer_limit_exceeded:0\r\n",
+        if is_ok { "ok" } else { "fail" },
+        map.nodes().len(),
+        owners.len(),
+        map.epoch().0,
+        config_epoch(map, call.ranges.node()),
+    );
+    call.reply.verbatim(*b"txt", text.as_bytes());
+    Ok(Flow::Done)
+}
+
+/// Redis's configuration epoch, as near as it comes: the latest of the ownership epochs.
+fn config_epoch(map: &TabletMap, node: NodeId) -> u64 {
+    map.tablets().iter().filter(|tablet| tablet.owner == node).map(|tablet| tablet.epoch.0).max().unwrap_or(0)
+}
+
+fn nodes(call: &mut Call<'_>) -> CommandResult {
+    let map = call.ranges.map();
+    let mut text = String::new();
+    for node in map.nodes() {
+        append_node(&mut text, map, node, call.ranges.node());
+        for run in map.slots_of(node.id) {
+            let written = match run.first == run.last {
+                true => write!(text, " {}", run.first),
+                false => write!(text, " {}-{}", run.first, run.last),
+            };
+            written.expect("writing to a string cannot fail");
+        }
+        text.push('\n');
+    }
+    call.reply.verbatim(*b"txt", text.as_bytes());
+    Ok(Flow::Done)
+}
+
+/// One line of CLUSTER NODES without the slots. There is no gossip, so there are no pings to tell of.
+fn append_node(text: &mut String, map: &TabletMap, node: &NodeInfo, this: NodeId) {
+    let flags = if node.id == this { "myself,master" } else { "master" };
+    let epoch = config_epoch(map, node.id);
+    write!(
+        text,
+        "{} {}@{} {flags} - 0 0 {epoch} connected",
+        node.id,
+        address(node),
+        node.bus_addr.port()
+    )
+    .expect("writing to a string cannot fail");
+}
+
+/// Redis writes IPv6 addresses without brackets here, and clients cut at the last colon.
+fn address(node: &NodeInfo) -> String {
+    format!("{}:{}", node.client_addr.host(), node.client_addr.port())
+}
+
+fn slots(call: &mut Call<'_>) -> CommandResult {
+    let map = call.ranges.map();
+    let runs = map.slot_runs();
+    call.reply.array(runs.len());
+    for SlotRun { first, last, owner } in runs {
+        let node = map.node(owner).expect("every owner is a member");
+        call.reply.array(3);
+        call.reply.integer(i64::from(first.number()));
+        call.reply.integer(i64::from(last.number()));
+        call.reply.array(4);
+        call.reply.bulk(node.client_addr.host().as_bytes());
+        call.reply.integer(i64::from(node.client_addr.port()));
+        call.reply.bulk(owner.to_string().as_bytes());
+        call.reply.map(0);
+    }
+    Ok(Flow::Done)
+}
+
+fn shards(call: &mut Call<'_>) -> CommandResult {
+    let map = call.ranges.map();
+    let reply = &mut call.reply;
+    reply.array(map.nodes().len());
+    for node in map.nodes() {
+        let runs = map.slots_of(node.id);
+        reply.map(2);
+        reply.bulk(b"slots");
+        reply.array(runs.len() * 2);
+        for run in runs {
+            reply.integer(i64::from(run.first.number()));
+            reply.integer(i64::from(run.last.number()));
+        }
+        reply.bulk(b"nodes");
+        reply.array(1);
+        reply.map(7);
+        let host = node.client_addr.host().as_bytes();
+        reply.bulk(b"id");
+        reply.bulk(node.id.to_string().as_bytes());
+        reply.bulk(b"port");
+        reply.integer(i64::from(node.client_addr.port()));
+        reply.bulk(b"ip");
+        reply.bulk(host);
+        reply.bulk(b"endpoint");
+        reply.bulk(host);
+        reply.bulk(b"role");
+        reply.bulk(b"master");
+        reply.bulk(b"replication-offset");
+        reply.integer(0);
+        reply.bulk(b"health");
+        reply.bulk(b"online");
+    }
+    Ok(Flow::Done)
+}
+
+fn my_id(call: &mut Call<'_>) -> CommandResult {
+    call.reply.bulk(call.ranges.node().to_string().as_bytes());
+    Ok(Flow::Done)
+}
+
+fn key_slot(call: &mut Call<'_>) -> CommandResult {
+    call.reply.integer(i64::from(Slot::of_key(call.args[2]).number()));
+    Ok(Flow::Done)
+}
+
+fn slot_argument(argument: &[u8], error: &'static str) -> Result<Slot, ReplyError> {
+    let number = parse_i64(argument).ok_or(ReplyError::NotAnInteger)?;
+    u16::try_from(number).ok().and_then(Slot::new).ok_or(ReplyError::text(error))
+}
+
+fn count_keys_in_slot(call: &mut Call<'_>) -> CommandResult {
+    let slot = slot_argument(call.args[2], "ERR Invalid slot")?;
+    let count = if is_all_owned(call, slot) {
+        call.store.count_in_slot(slot)
+    } else {
+        let mut count = 0;
+        visit_owned(call, slot, usize::MAX, &mut |_| count += 1);
+        count
+    };
+    call.reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
+    Ok(Flow::Done)
+}
+
+fn keys_in_slot(call: &mut Call<'_>) -> CommandResult {
+    const ERROR: &str = "ERR Invalid slot or number of keys";
+    let slot = slot_argument(call.args[2], ERROR)?;
+    let most = parse_i64(call.args[3]).ok_or(ReplyError::NotAnInteger)?;
+    let most = usize::try_from(most).map_err(|_| ReplyError::text(ERROR))?;
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    visit_owned(call, slot, most, &mut |key| {
+        if keys.len() < most {
+            keys.push(key.to_vec());
+        }
+    });
+    call.reply.array(keys.len());
+    keys.iter().for_each(|key| call.reply.bulk(key));
+    Ok(Flow::Done)
+}
+
+fn is_all_owned(call: &Call<'_>, slot: Slot) -> bool {
+    call.ranges.owned().any(|range| {
+        range.contains(Position::first_of(slot)) && range.contains(Position::last_of(slot))
+    })
+}
+
+/// Visits about `most` of the keys of a slot that this node owns, in the order of their positions.
+fn visit_owned(call: &Call<'_>, slot: Slot, most: usize, each: &mut dyn FnMut(&[u8])) {
+    let (ranges, store, now): (_, &Store, _) = (call.ranges, call.store, call.now);
+    let (first, last) = (Position::first_of(slot), Position::last_of(slot));
+    let mut left = most;
+    for range in ranges.owned() {
+        let (mut from, last) = (range.first().max(first), range.last().min(last));
+        while from <= last && left > 0 {
+            let next = store.visit(from, last, left, &mut |record| {
+                if !record.is_expired(now) {
+                    left = left.saturating_sub(1);
+                    each(record.key());
+                }
+            });
+            match next {
+                Some(next) => from = next,
+                None => break,
+            }
+        }
+    }
+}
+
+fn replicas(call: &mut Call<'_>) -> CommandResult {
+    known_node(call)?;
+    call.reply.array(0);
+    Ok(Flow::Done)
+}
+
+fn failure_reports(call: &mut Call<'_>) -> CommandResult {
+    known_node(call)?;
+    call.reply.integer(0);
+    Ok(Flow::Done)
+}
+
+fn known_node(call: &Call<'_>) -> Result<NodeId, ReplyError> {
+    let name = String::from_utf8_lossy(call.args[2]);
+    let node = name.parse().ok().filter(|&node| call.ranges.map().node(node).is_some());
+    node.ok_or_else(|| ReplyError::owned(format!("ERR Unknown node {name}")))
+}
+
+fn links(call: &mut Call<'_>) -> CommandResult {
+    call.reply.array(0);
+    Ok(Flow::Done)
+}
+
+fn help(call: &mut Call<'_>) -> CommandResult {
+    reply_help(
+        call,
+        "CLUSTER",
+        &[
+            "COUNTKEYSINSLOT <slot>",
+            "    Return the number of keys in <slot>.",
+            "GETKEYSINSLOT <slot> <count>",
+            "    Return key names stored by current node in a slot.",
+            "INFO",
+            "    Return information about the cluster.",
+            "KEYSLOT <key>",
+            "    Return the hash slot for <key>.",
+            "MYID",
+            "    Return the node id.",
+            "NODES",
+            "    Return cluster configuration seen by node. Output format:",
+            "    <id> <ip:port@bus-port> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
+            "SHARDS",
+            "    Return information about slot range mappings and the nodes associated with them.",
+            "SLOTS",
+            "    Return information about slots range mappings. Each range is made of:",
+            "    start, end, master and replicas IP addresses, ports and ids",
+        ],
+    );
+    Ok(Flow::Done)
+}

@@ -1,0 +1,200 @@
+//! Sidle's own commands: the map, frozen reads, migrations, status.
+//!
+//! SIDLE.MAP and SIDLE.FROZEN serve opted-in clients (Fulva's double read); they are answered to anyone who asks.
+//! SIDLE.MIGRATE and SIDLE.STATUS are for operators, on any node; the control thread has their answers.
+
+use crate::call::{Call, CommandResult, Flow};
+use crate::number::parse_i64;
+use crate::outcome::ControlRequest;
+use crate::range_table::Role;
+use crate::reply_error::ReplyError;
+use crate::spec::{CommandFlags, CommandSpec};
+use sidle_store::Entry;
+use sidle_types::{HashedKey, MigrationId, PositionRange, Slot};
+
+const ADMIN: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::STALE);
+const READS: CommandFlags = CommandFlags::READONLY.with(CommandFlags::FAST);
+
+/// The protocol of a migration that names none.
+const DEFAULT_PROTOCOL: &str = "fulva";
+
+/// The commands of this family.
+pub(super) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("sidle.map", 1, READS, map).docs(
+        "sidle",
+        "0.1.0",
+        "O(N) where N is the number of tablets",
+        "Returns the tablet map with its running migrations, as JSON.",
+    ),
+    CommandSpec::new("sidle.frozen", 4, READS, frozen).docs(
+        "sidle",
+        "0.1.0",
+        "O(1)",
+        "Returns the value of a key as the source of a running migration froze it.",
+    ),
+    CommandSpec::container("sidle.migrate", ADMIN, MIGRATE).docs(
+        "sidle",
+        "0.1.0",
+        "Depends on subcommand.",
+        "A container for the commands that move data between nodes.",
+    ),
+    CommandSpec::new("sidle.status", 1, ADMIN, status).docs(
+        "sidle",
+        "0.1.0",
+        "O(N) where N is the number of nodes, tablets and migrations",
+        "Returns the state of the cluster, as JSON.",
+    ),
+];
+
+const MIGRATE: &[CommandSpec] = &[
+    CommandSpec::new("sidle.migrate|start", -6, ADMIN, start).docs(
+        "sidle",
+        "0.1.0",
+        "O(1)",
+        "Moves a range of slots or positions to another node.",
+    ),
+    CommandSpec::new("sidle.migrate|cancel", 3, ADMIN, cancel).docs(
+        "sidle",
+        "0.1.0",
+        "O(1)",
+        "Gives up a migration that does not run yet.",
+    ),
+    CommandSpec::new("sidle.migrate|status", -2, ADMIN, migration_status).docs(
+        "sidle",
+        "0.1.0",
+        "O(N) where N is the number of migrations",
+        "Returns the state of one migration or of all, as JSON.",
+    ),
+];
+
+fn map(call: &mut Call<'_>) -> CommandResult {
+    call.reply.bulk(call.ranges.map_json().as_bytes());
+    Ok(Flow::Done)
+}
+
+/// `SIDLE.FROZEN <migration> GET <key>`: the second half of a double read (M4).
+///
+/// The answer counts only while this node still has its frozen copy for the very migration that the client was told
+/// of. The phase is loaded again after the look-up: had the copy begun to go in between, absent would be a lie (M8).
+fn frozen(call: &mut Call<'_>) -> CommandResult {
+    let migration = migration_argument(call.args[1])?;
+    if !call.args[2].eq_ignore_ascii_case(b"get") {
+        return Err(ReplyError::Syntax);
+    }
+    let key = HashedKey::new(call.args[3]);
+    let view = match &call.ranges.entry_at(key.position()).role {
+        Role::Exporting(view) if view.id() == migration => view,
+        _ => return Err(no_copy(call, migration)),
+    };
+    if view.is_pending() {
+        return Err(not_frozen(migration));
+    }
+    let guard = call.store.pin();
+    let entry = guard.get(key);
+    if !view.is_frozen() {
+        return Err(is_over(migration));
+    }
+    match entry {
+        Entry::Value(record) if !record.is_expired(call.now) => {
+            call.stats.hits.add(1);
+            call.reply.bulk(record.value());
+        }
+        _ => {
+            call.stats.misses.add(1);
+            call.reply.null();
+        }
+    }
+    Ok(Flow::Done)
+}
+
+/// A migration that the map still shows as running may not have reached this node's range table; any other is over.
+fn no_copy(call: &Call<'_>, migration: MigrationId) -> ReplyError {
+    match call.ranges.map().migration(migration) {
+        Some(record) if record.source == call.ranges.node() => not_frozen(migration),
+        _ => is_over(migration),
+    }
+}
+
+fn not_frozen(migration: MigrationId) -> ReplyError {
+    ReplyError::owned(format!("SIDLENOTFROZEN migration {migration} is not frozen here, ask the owner"))
+}
+
+fn is_over(migration: MigrationId) -> ReplyError {
+    ReplyError::owned(format!("SIDLEDONE migration {migration} is over, ask the owner"))
+}
+
+fn migration_argument(argument: &[u8]) -> Result<MigrationId, ReplyError> {
+    let number = parse_i64(argument).and_then(|number| u64::try_from(number).ok());
+    number.map(MigrationId).ok_or(ReplyError::text("ERR a migration is named by its number"))
+}
+
+fn status(_: &mut Call<'_>) -> CommandResult {
+    Ok(Flow::Control(ControlRequest::Status))
+}
+
+fn cancel(call: &mut Call<'_>) -> CommandResult {
+    Ok(Flow::Control(ControlRequest::CancelMigration(migration_argument(call.args[2])?)))
+}
+
+fn migration_status(call: &mut Call<'_>) -> CommandResult {
+    let migration = match call.args[2..] {
+        [] => None,
+        [argument] => Some(migration_argument(argument)?),
+        _ => return Err(ReplyError::WrongArity("sidle.migrate|status")),
+    };
+    Ok(Flow::Control(ControlRequest::MigrationStatus(migration)))
+}
+
+/// `SIDLE.MIGRATE START SLOTS <a>[-<b>] TO <node> [PROTOCOL <name>]`, or `POSITIONS <first>-<last>`.
+fn start(call: &mut Call<'_>) -> CommandResult {
+    let text = |index: usize| std::str::from_utf8(call.args[index]).map_err(|_| ReplyError::Syntax);
+    let span = text(3)?;
+    let range = match call.args[2].to_ascii_lowercase().as_slice() {
+        b"slots" => slots_argument(span),
+        b"positions" => positions_argument(span),
+        _ => return Err(ReplyError::Syntax),
+    };
+    let range = range.ok_or_else(|| {
+        ReplyError::owned(format!("ERR '{span}' is no range: give SLOTS 0-8191 or POSITIONS 0x..-0x.."))
+    })?;
+    if !call.args[4].eq_ignore_ascii_case(b"to") {
+        return Err(ReplyError::Syntax);
+    }
+    let target = text(5)?.parse().map_err(|error| ReplyError::owned(format!("ERR {error}")))?;
+    let protocol = match call.args[6..] {
+        [] => DEFAULT_PROTOCOL,
+        [word, _] if word.eq_ignore_ascii_case(b"protocol") => text(7)?,
+        _ => return Err(ReplyError::Syntax),
+    };
+    let protocol = protocol.to_ascii_lowercase();
+    Ok(Flow::Control(ControlRequest::StartMigration { range, target, protocol }))
+}
+
+fn slots_argument(text: &str) -> Option<PositionRange> {
+    let slot = |digits: &str| digits.parse().ok().and_then(Slot::new);
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    PositionRange::of_slots(slot(first)?, slot(last)?)
+}
+
+fn positions_argument(text: &str) -> Option<PositionRange> {
+    let (first, last) = text.split_once('-')?;
+    PositionRange::new(first.parse().ok()?, last.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidle_types::Position;
+
+    #[test]
+    fn ranges_are_slots_or_positions() {
+        let slot = |number| Slot::new(number).unwrap();
+        assert_eq!(slots_argument("7"), PositionRange::of_slots(slot(7), slot(7)));
+        assert_eq!(slots_argument("0-16383"), Some(PositionRange::ALL));
+        assert_eq!(positions_argument("0x10-0x1f"), PositionRange::new(Position(16), Position(31)));
+        for bad in ["", "-", "1-", "-1", "2-1", "0-16384", "a-b", "1-2-3"] {
+            assert_eq!(slots_argument(bad), None, "{bad}");
+            assert_eq!(positions_argument(bad), None, "{bad}");
+        }
+    }
+}

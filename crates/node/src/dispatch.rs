@@ -1,0 +1,279 @@
+//! From a request to its outcome: the right to run, the keys, the decision, the command, the reply.
+//!
+//! Purpose: the one path that every command takes. Nothing on it allocates, locks or hashes twice while this node owns
+//! everything that the command touches.
+//!
+//! A request that parks leaves no trace but its ticket: the session is put back as it was, so that running the request
+//! again is running it for the first time. The one exception is [`Resume`](crate::parking::Resume), for commands that work in steps.
+
+use crate::call::{Call, CommandResult, Flow};
+use crate::now::Now;
+use crate::outcome::Outcome;
+use crate::parking::Ticket;
+use crate::queue::ToMover;
+use crate::range_table::Redirect;
+use crate::reply_error::ReplyError;
+use crate::routing::{INLINE_KEYS, Leaves, Missing, Verdict, judge};
+use crate::session::Session;
+use crate::spec::Access;
+use crate::table::{CommandFlags, Found};
+use crate::told::tell_progress;
+use crate::worker::Worker;
+use sidle_resp::ReplyWriter;
+use sidle_types::{HashedKey, MigrationId, Position};
+use smallvec::SmallVec;
+use std::fmt::Write;
+
+/// One in so many reads that miss is offered for a sampled pull (Fulva: 1 %).
+pub const SAMPLE_ONE_IN: u64 = 100;
+
+/// The keys of one command.
+pub(crate) type Keys<'k> = SmallVec<[HashedKey<'k>; INLINE_KEYS]>;
+
+/// How far an attempt to run a command came.
+enum Attempt {
+    /// It ran.
+    Ran(CommandResult),
+    /// It did not run, and the reply says why.
+    Refused(ReplyError),
+    /// The import is not active yet.
+    AwaitActivation(MigrationId),
+    /// These keys have to be pulled first.
+    Pull(SmallVec<[Missing; INLINE_KEYS]>),
+    /// The client is to ask the source: the reply says so.
+    NotHereYet(MigrationId, Position),
+}
+
+impl Worker {
+    /// Runs one request, name first, and appends its reply to `out`.
+    ///
+    /// # Panics
+    /// On a request without arguments, which the parser's caller skips.
+    pub fn execute(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        args: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        self.pass_boundary();
+        match self.commands.resolve(args) {
+            Ok(found) => self.run(now, session, found, &keys_of(found, args), args, out),
+            Err(error) => self.refuse_unresolved(session, error, out),
+        }
+    }
+
+    /// Answers a request that names no command, or a command with the wrong number of arguments.
+    #[cold]
+    pub(crate) fn refuse_unresolved(
+        &mut self,
+        session: &mut Session,
+        error: ReplyError,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        session.begin_command();
+        let start = out.len();
+        session.asking = false;
+        let error = if session.authenticated { error } else { ReplyError::NoAuth };
+        self.write_error(session, error, out);
+        self.finish(session, start, out)
+    }
+
+    /// Runs a command whose name and arity are right, with its keys.
+    #[inline]
+    pub(crate) fn run(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        found: Found,
+        keys: &[HashedKey<'_>],
+        args: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let start = out.len();
+        let replies = session.replies;
+        session.begin_command();
+        if !session.authenticated && !found.spec.flags.contains(CommandFlags::NO_AUTH) {
+            self.stats.command(found.id).rejected.add(1);
+            self.write_error(session, ReplyError::NoAuth, out);
+            return self.finish(session, start, out);
+        }
+        // ASKING is for one command only. Whoever owns a position serves it to anyone, so nothing else depends on it.
+        let asking = std::mem::take(&mut session.asking);
+        session.client.touch(now.wall, found.id);
+        let parked = match self.attempt(now, session, found, keys, args, out) {
+            Attempt::Ran(Ok(Flow::Done)) => return self.finish(session, start, out),
+            Attempt::Ran(Ok(flow)) => match self.follow(session, flow, out) {
+                Ok(outcome @ (Outcome::Done | Outcome::Close)) => {
+                    self.finish(session, start, out);
+                    return outcome;
+                }
+                Ok(outcome) => return outcome,
+                Err(ticket) => ticket,
+            },
+            Attempt::Ran(Err(error)) => {
+                self.stats.command(found.id).failed.add(1);
+                self.write_error(session, error, out);
+                return self.finish(session, start, out);
+            }
+            Attempt::Refused(error) => {
+                self.stats.command(found.id).rejected.add(1);
+                self.write_error(session, error, out);
+                return self.finish(session, start, out);
+            }
+            Attempt::NotHereYet(migration, position) => {
+                if self.random.draw(SAMPLE_ONE_IN) {
+                    self.offer(migration, ToMover::Sampled { migration, position });
+                }
+                ReplyWriter::new(out, session.version).simple("EMPTY");
+                return self.finish(session, start, out);
+            }
+            Attempt::AwaitActivation(migration) => self.parking.park_for_activation(migration),
+            Attempt::Pull(missing) => self.pull(&missing, keys),
+        };
+        out.truncate(start);
+        session.replies = replies;
+        session.asking = asking;
+        Outcome::Parked(parked)
+    }
+
+    /// Decides, and runs the command if it may run.
+    #[inline]
+    fn attempt(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        found: Found,
+        keys: &[HashedKey<'_>],
+        args: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        let mut leaves = Leaves::new();
+        if self.ranges.owns_everything() || keys.is_empty() {
+            leaves.resize(keys.len(), sidle_store::Leave::Nothing);
+        } else {
+            let needs_old = self.needs_old_values(found, args);
+            let judgement = judge(&self.ranges, &self.store, keys, needs_old, &mut leaves);
+            if session.is_aware()
+                && let Some(view) = judgement.import
+                && view.activated()
+            {
+                tell_progress(session, now.mono, view, out);
+            }
+            match judgement.verdict {
+                Verdict::Run => {}
+                Verdict::Redirect(redirect) => return Attempt::Refused(redirect_error(redirect)),
+                Verdict::CrossSlot => return Attempt::Refused(CROSSSLOT),
+                Verdict::AwaitActivation(migration) => return Attempt::AwaitActivation(migration),
+                Verdict::NotHereYet(missing) => match &missing[..] {
+                    [one] if found.spec.name == "get" && session.is_aware() => {
+                        return Attempt::NotHereYet(one.migration, keys[0].position());
+                    }
+                    _ => return Attempt::Pull(missing),
+                },
+            }
+            #[cfg(any(test, feature = "testing"))]
+            self.hooks.judged(&self.store);
+            #[cfg(feature = "bug-switches")]
+            if self.bugs.no_tombstones {
+                leaves.iter_mut().for_each(|leave| *leave = sidle_store::Leave::Nothing);
+            }
+        }
+        self.stats.command(found.id).calls.add(1);
+        let reply = ReplyWriter::new(out, session.version);
+        Attempt::Ran((found.spec.run)(&mut Call {
+            args,
+            keys,
+            leave: &leaves,
+            store: &self.store,
+            head: &mut self.head,
+            now: now.wall,
+            random: self.random.next(),
+            reply,
+            session,
+            stats: &self.stats,
+            shared: &self.shared,
+            ranges: &self.ranges,
+        }))
+    }
+
+    fn needs_old_values(&self, found: Found, args: &[&[u8]]) -> bool {
+        match found.spec.access {
+            Access::NoKeys => false,
+            Access::Read => true,
+            Access::BlindWrite(is_blind) => !is_blind(args),
+            #[cfg(feature = "bug-switches")]
+            Access::ReadWrite if self.bugs.increments_start_at_zero => false,
+            Access::ReadWrite => true,
+        }
+    }
+
+    /// Does what a command asked for beyond its reply.
+    #[cold]
+    fn follow(&mut self, session: &mut Session, flow: Flow, out: &mut Vec<u8>) -> Result<Outcome, Ticket> {
+        match flow {
+            Flow::Done => Ok(Outcome::Done),
+            Flow::Close => Ok(Outcome::Close),
+            Flow::Flush => self.flush(session, out).map(|()| Outcome::Done),
+            Flow::Shutdown => Ok(Outcome::Shutdown),
+            Flow::Control(request) => Ok(Outcome::Control(request)),
+        }
+    }
+
+    /// Asks for keys that a command waits for.
+    #[cold]
+    fn pull(&mut self, missing: &[Missing], keys: &[HashedKey<'_>]) -> Ticket {
+        let mut on: Vec<(MigrationId, u32)> = Vec::new();
+        for &Missing { migration, .. } in missing {
+            match on.iter_mut().find(|(other, _)| *other == migration) {
+                Some((_, answers)) => *answers += 1,
+                None => on.push((migration, 1)),
+            }
+        }
+        let ticket = self.parking.park_for_answers(on);
+        for &Missing { migration, key } in missing {
+            self.send(migration, ToMover::Pull { migration, key: keys[key].bytes().into(), ticket });
+        }
+        ticket
+    }
+
+    /// Ends a request that was answered.
+    #[inline]
+    fn finish(&mut self, session: &mut Session, start: usize, out: &mut Vec<u8>) -> Outcome {
+        session.route.resume = None;
+        if !session.sends_reply() {
+            out.truncate(start);
+        }
+        Outcome::Done
+    }
+
+    #[cold]
+    fn write_error(&mut self, session: &Session, error: ReplyError, out: &mut Vec<u8>) {
+        self.stats.count_error(error.code());
+        ReplyWriter::new(out, session.version).error_bytes(&error.line());
+    }
+}
+
+const CROSSSLOT: ReplyError = ReplyError::text("CROSSSLOT Keys in request don't hash to the same slot");
+
+#[cold]
+fn redirect_error(redirect: Redirect<'_>) -> ReplyError {
+    let mut text = String::with_capacity(48);
+    let written = match redirect {
+        Redirect::Moved(slot, address) => write!(text, "MOVED {slot} {address}"),
+        Redirect::Ask(slot, address) => write!(text, "ASK {slot} {address}"),
+        Redirect::NotServed => write!(text, "CLUSTERDOWN Hash slot not served"),
+    };
+    written.expect("writing to a string cannot fail");
+    ReplyError::owned(text)
+}
+
+/// The keys of a request, hashed once.
+#[inline]
+pub(crate) fn keys_of<'k>(found: Found, args: &[&'k [u8]]) -> Keys<'k> {
+    let mut keys = Keys::new();
+    for index in found.spec.keys.indices(args.len()) {
+        keys.push(HashedKey::new(args[index]));
+    }
+    keys
+}

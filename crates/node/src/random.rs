@@ -1,0 +1,45 @@
+//! A worker's private stream of random bits: xorshift64* (Vigna, 2016), seeded from outside.
+
+/// Cheap pseudo-random bits for sampling; nothing secret hangs on them.
+#[derive(Clone, Debug)]
+pub(crate) struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// The stream of this seed; any seed will do.
+    pub(crate) fn new(seed: u64) -> Random {
+        // The state must not be 0, and seeds that lie close together must not give streams that do.
+        let mixed = (seed ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        Random { state: (mixed ^ (mixed >> 29)) | 1 }
+    }
+
+    /// The next 64 bits.
+    #[inline]
+    pub(crate) fn next(&mut self) -> u64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// True once in `one_in` times.
+    #[inline]
+    pub(crate) fn draw(&mut self, one_in: u64) -> bool {
+        self.next() % one_in == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draw_hits_about_as_often_as_told() {
+        for seed in 0..8 {
+            let mut random = Random::new(seed);
+            let hits = (0..100_000).filter(|_| random.draw(100)).count();
+            assert!((800..1200).contains(&hits), "seed {seed}: {hits}");
+        }
+    }
+}

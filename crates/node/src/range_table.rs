@@ -1,0 +1,353 @@
+//! The range table: what this node is to every position.
+//!
+//! Purpose: one immutable, sorted table answers the first question of every command, "who owns this position", with
+//! one comparison when this node owns everything and a short binary search otherwise. It is built from the cluster's
+//! tablet map and from the imports and exports that this node takes part in, and replaced as a whole
+//! ([`Published`](crate::Published)).
+//!
+//! Invariants:
+//! - R1: the entries tile all positions, in order.
+//! - R2: `Owned` and `Importing` stand only where the tablet map names this node the owner (M1).
+//! - R3: where a migration to this node runs and this node has no import for it (it restarted and lost everything), the
+//!   range is `Lost`: nothing is acknowledged, for absent would be a lie (M8).
+//!
+//! Realises: architecture, "One node".
+//! Ownership: built by the control thread; each worker reads its own snapshot.
+
+use sidle_cluster::{NodeInfo, TabletMap};
+use sidle_migration::{ExportView, ImportView};
+use sidle_types::{NodeId, Position, PositionRange, Slot};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// What this node is to a range.
+#[derive(Clone)]
+pub enum Role {
+    /// Its owner, with all of its data.
+    Owned,
+    /// Its owner, while its data still arrives.
+    Importing(Arc<ImportView>),
+    /// Its former owner, with a frozen copy.
+    Exporting(Arc<ExportView>),
+    /// Nothing; another node owns it.
+    Elsewhere,
+    /// Its owner by the map, without the data: nobody can serve it.
+    Lost,
+}
+
+impl fmt::Debug for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Owned => "Owned",
+            Role::Importing(_) => "Importing",
+            Role::Exporting(_) => "Exporting",
+            Role::Elsewhere => "Elsewhere",
+            Role::Lost => "Lost",
+        })
+    }
+}
+
+/// A range and what this node is to it.
+#[derive(Clone, Debug)]
+pub struct RangeEntry {
+    /// The positions.
+    pub range: PositionRange,
+    /// What this node is to them.
+    pub role: Role,
+    /// Their owner.
+    pub owner: NodeId,
+}
+
+/// Where a request has to go instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redirect<'t> {
+    /// The slot belongs to the node at this address; the client may note that down.
+    Moved(Slot, &'t str),
+    /// This one request belongs to the node at this address.
+    Ask(Slot, &'t str),
+    /// No node can serve it.
+    NotServed,
+}
+
+/// How far a walk over this node's keys may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// These positions come next, and all of their keys are here.
+    Here(PositionRange),
+    /// From this position on it is still to be seen which keys there are: ask again later.
+    NotYet(Position),
+    /// Nothing of this node's comes after.
+    End,
+}
+
+/// What a node is to every position, at one map epoch.
+pub struct RangeTable {
+    node: NodeId,
+    map: Arc<TabletMap>,
+    entries: Box<[RangeEntry]>,
+    /// The first position of each entry, apart from the entries so that a search touches few cache lines.
+    firsts: Box<[u64]>,
+    /// The client address of each member, in the order of the map's nodes.
+    addresses: Box<[Box<str>]>,
+    owns_everything: bool,
+    is_joined: bool,
+    map_json: OnceLock<String>,
+}
+
+impl RangeTable {
+    /// The table of a node that has not joined its cluster: it serves no position.
+    pub fn before_joining(node: NodeInfo) -> RangeTable {
+        let id = node.id;
+        let map = Arc::new(TabletMap::founded_by(node));
+        let lost = RangeEntry { range: PositionRange::ALL, role: Role::Lost, owner: id };
+        RangeTable { is_joined: false, ..RangeTable::from_entries(id, map, vec![lost]) }
+    }
+
+    /// The table of `node` under `map`, with the imports and exports that it takes part in.
+    ///
+    /// # Panics
+    /// If two imports overlap (the coordinator starts no such migrations), or no member is called `node`.
+    pub fn new(
+        node: NodeId,
+        map: Arc<TabletMap>,
+        imports: &[Arc<ImportView>],
+        exports: &[Arc<ExportView>],
+    ) -> RangeTable {
+        assert!(map.node(node).is_some(), "the tablet map was made for a cluster without this node");
+        for (index, import) in imports.iter().enumerate() {
+            let apart = |other: &Arc<ImportView>| !other.range().overlaps(import.range());
+            assert!(imports[..index].iter().all(apart), "import {} overlaps another", import.id());
+        }
+        let entries = tiles(&map, imports, exports)
+            .into_iter()
+            .map(|range| {
+                let owner = map.owner_of(range.first());
+                RangeEntry { range, role: role(node, owner, &map, range, imports, exports), owner }
+            })
+            .collect();
+        RangeTable::from_entries(node, map, join_neighbours(entries))
+    }
+
+    fn from_entries(node: NodeId, map: Arc<TabletMap>, entries: Vec<RangeEntry>) -> RangeTable {
+        let whole = entries.first().is_some_and(|entry| entry.range.first() == Position::FIRST)
+            && entries.last().is_some_and(|entry| entry.range.last() == Position::LAST)
+            && entries.windows(2).all(|pair| pair[0].range.last().next() == Some(pair[1].range.first()));
+        assert!(whole, "R1: the range table leaves a gap or overlaps");
+        RangeTable {
+            node,
+            firsts: entries.iter().map(|entry| entry.range.first().0).collect(),
+            owns_everything: matches!(&entries[..], [RangeEntry { role: Role::Owned, .. }]),
+            addresses: map.nodes().iter().map(|node| node.client_addr.to_string().into()).collect(),
+            entries: entries.into(),
+            is_joined: true,
+            map_json: OnceLock::new(),
+            map,
+        }
+    }
+
+    /// This node.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// The tablet map that the table was built from.
+    pub fn map(&self) -> &Arc<TabletMap> {
+        &self.map
+    }
+
+    /// Whether the node is a member of a cluster yet.
+    pub fn is_joined(&self) -> bool {
+        self.is_joined
+    }
+
+    /// The tablet map as SIDLE.MAP tells it; made once.
+    pub fn map_json(&self) -> &str {
+        self.map_json.get_or_init(|| {
+            serde_json::to_string(&*self.map).expect("the map has string keys and plain values only")
+        })
+    }
+
+    /// Every range with its role, in order.
+    pub fn entries(&self) -> &[RangeEntry] {
+        &self.entries
+    }
+
+    /// Whether this node owns every position and has all of its data.
+    #[inline]
+    pub fn owns_everything(&self) -> bool {
+        self.owns_everything
+    }
+
+    /// The entry that holds the position.
+    #[inline]
+    pub fn entry_at(&self, position: Position) -> &RangeEntry {
+        // R1: the first entry starts at the first position, so at least one starts no later.
+        &self.entries[self.firsts.partition_point(|&first| first <= position.0) - 1]
+    }
+
+    /// The ranges that this node owns, those that still arrive included, in order.
+    pub fn owned(&self) -> impl Iterator<Item = PositionRange> + '_ {
+        self.entries
+            .iter()
+            .filter(|entry| matches!(entry.role, Role::Owned | Role::Importing(_)))
+            .map(|entry| entry.range)
+    }
+
+    /// Whether this node owns the position.
+    #[inline]
+    pub fn is_owned(&self, position: Position) -> bool {
+        self.owns_everything
+            || matches!(self.entry_at(position).role, Role::Owned | Role::Importing(_))
+    }
+
+    /// How a walk over this node's keys goes on from a position.
+    pub fn reach(&self, from: Position) -> Reach {
+        let index = self.firsts.partition_point(|&first| first <= from.0) - 1;
+        for entry in &self.entries[index..] {
+            let start = entry.range.first().max(from);
+            match &entry.role {
+                Role::Owned => return Reach::Here(rest(entry.range, start)),
+                Role::Importing(view) => return reach_of_import(view, entry.range, start),
+                Role::Exporting(_) | Role::Elsewhere | Role::Lost => {}
+            }
+        }
+        Reach::End
+    }
+
+    /// Where a request for a position that this node does not serve has to go.
+    ///
+    /// A whole slot elsewhere is answered with MOVED. A split slot is shown to clients as its first position's owner's;
+    /// that owner answers ASK for the other parts, so that clients leave their slot maps alone, and every other node
+    /// sends clients to it.
+    pub fn redirect(&self, position: Position) -> Redirect<'_> {
+        let entry = self.entry_at(position);
+        if entry.owner == self.node {
+            return Redirect::NotServed;
+        }
+        let slot = position.slot();
+        let shown = self.map.slot_owner(slot);
+        if shown == self.node {
+            Redirect::Ask(slot, self.address(entry.owner))
+        } else {
+            Redirect::Moved(slot, self.address(shown))
+        }
+    }
+
+    /// The client address of a member.
+    ///
+    /// # Panics
+    /// If the map has no such member.
+    pub fn address(&self, node: NodeId) -> &str {
+        let index = self.map.nodes().binary_search_by_key(&node, |member| member.id);
+        &self.addresses[index.expect("every owner is a member of the cluster")]
+    }
+
+    /// The import with this number, while it runs.
+    pub fn import(&self, id: sidle_types::MigrationId) -> Option<&Arc<ImportView>> {
+        self.imports().find(|view| view.id() == id)
+    }
+
+    /// The imports that run.
+    pub fn imports(&self) -> impl Iterator<Item = &Arc<ImportView>> {
+        self.entries.iter().filter_map(|entry| match &entry.role {
+            Role::Importing(view) => Some(view),
+            _ => None,
+        })
+    }
+
+    /// The exports whose frozen copy is still here.
+    pub fn exports(&self) -> impl Iterator<Item = &Arc<ExportView>> {
+        self.entries.iter().filter_map(|entry| match &entry.role {
+            Role::Exporting(view) => Some(view),
+            _ => None,
+        })
+    }
+}
+
+/// Cuts the positions wherever an owner changes or a migration begins or ends.
+fn tiles(
+    map: &TabletMap,
+    imports: &[Arc<ImportView>],
+    exports: &[Arc<ExportView>],
+) -> Vec<PositionRange> {
+    let ranges = (map.tablets().iter().map(|tablet| tablet.range))
+        .chain(map.migrations().iter().map(|record| record.range))
+        .chain(imports.iter().map(|view| view.range()))
+        .chain(exports.iter().map(|view| view.range()));
+    let mut firsts = BTreeSet::from([Position::FIRST]);
+    for range in ranges {
+        firsts.insert(range.first());
+        firsts.extend(range.last().next());
+    }
+    let lasts = firsts.iter().skip(1).filter_map(|first| first.previous()).chain([Position::LAST]);
+    firsts.iter().zip(lasts).filter_map(|(&first, last)| PositionRange::new(first, last)).collect()
+}
+
+fn role(
+    node: NodeId,
+    owner: NodeId,
+    map: &TabletMap,
+    range: PositionRange,
+    imports: &[Arc<ImportView>],
+    exports: &[Arc<ExportView>],
+) -> Role {
+    if owner != node {
+        return match exports.iter().find(|view| view.range().covers(range)) {
+            Some(view) => Role::Exporting(Arc::clone(view)),
+            None => Role::Elsewhere,
+        };
+    }
+    if let Some(view) = imports.iter().find(|view| view.range().covers(range)) {
+        return Role::Importing(Arc::clone(view));
+    }
+    match map.migration_at(range.first()) {
+        Some(_) => Role::Lost,
+        None => Role::Owned,
+    }
+}
+
+/// Joins neighbours that differ in nothing, so that the table stays short.
+fn join_neighbours(entries: Vec<RangeEntry>) -> Vec<RangeEntry> {
+    let mut joined: Vec<RangeEntry> = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let Some(before) = joined.last_mut().filter(|before| is_same(before, &entry)) else {
+            joined.push(entry);
+            continue;
+        };
+        before.range = PositionRange::new(before.range.first(), entry.range.last())
+            .expect("the entries are in order");
+    }
+    joined
+}
+
+fn is_same(a: &RangeEntry, b: &RangeEntry) -> bool {
+    a.owner == b.owner
+        && match (&a.role, &b.role) {
+            (Role::Owned, Role::Owned) | (Role::Elsewhere, Role::Elsewhere) | (Role::Lost, Role::Lost) => true,
+            (Role::Importing(a), Role::Importing(b)) => Arc::ptr_eq(a, b),
+            (Role::Exporting(a), Role::Exporting(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+}
+
+/// Of an import only what has arrived can be walked over: beyond that a key that was never deleted might be missed.
+fn reach_of_import(view: &ImportView, range: PositionRange, from: Position) -> Reach {
+    if !view.activated() {
+        return Reach::NotYet(from);
+    }
+    let partition = view.partitions().iter().position(|partition| partition.contains(from));
+    let partition = partition.expect("the partitions tile the import's range");
+    let arrived = match view.next(partition) {
+        None => view.partitions()[partition].last(),
+        Some(next) => match next.previous() {
+            Some(last) if last >= from => last,
+            _ => return Reach::NotYet(from),
+        },
+    };
+    Reach::Here(PositionRange::new(from, arrived.min(range.last())).expect("`from` has arrived"))
+}
+
+fn rest(range: PositionRange, from: Position) -> PositionRange {
+    PositionRange::new(from, range.last()).expect("the walk stands inside the range")
+}

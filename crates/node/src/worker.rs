@@ -1,0 +1,201 @@
+//! One worker: everything that a serving thread needs to run commands.
+//!
+//! Purpose: binds a snapshot of the range table, an append head, the queues to the movers and the parked commands to
+//! the thread that uses them.
+//!
+//! Call order, for whoever drives it: [`turn`](Worker::turn) whenever the thread was notified and at least every few
+//! milliseconds; then [`poll_woken`](Worker::poll_woken) until `None`, each ticket's connection being served again;
+//! [`serve`](Worker::serve) for every connection with input; [`poll_notify`](Worker::poll_notify) until `None` before
+//! the thread sleeps. A control reply goes through [`answer`](Worker::answer); a connection that closes while it is
+//! parked is reported with [`forget`](Worker::forget).
+//!
+//! Invariants:
+//! - W1 (D4, M2): the snapshot changes only in `turn` and at the start of `serve` and `execute`, never inside a command.
+//! - W2: no method waits.
+//!
+//! Ownership: one thread for each worker.
+
+use crate::parking::{ParkingLot, Ticket};
+use crate::published::Published;
+use crate::queue::{MoverIndex, ToMover, WorkerIndex, WorkerPort};
+use crate::random::Random;
+use crate::range_table::RangeTable;
+use crate::shared::NodeShared;
+use crate::stats::WorkerStats;
+use crate::table::{CommandTable, commands};
+use sidle_resp::Args;
+use sidle_store::{LogHead, Store};
+use sidle_types::MigrationId;
+use std::sync::Arc;
+
+/// The most movers that a node may have: notifications are bits of one word.
+pub const MAX_MOVERS: u16 = 64;
+
+/// What a node's workers, movers and control thread have in common.
+#[derive(Clone)]
+pub struct NodeParts {
+    /// The data.
+    pub store: Arc<Store>,
+    /// Configuration, clients, counters.
+    pub shared: Arc<NodeShared>,
+    /// The range table.
+    pub published: Arc<Published>,
+}
+
+/// A serving thread's state.
+pub struct Worker {
+    pub(crate) index: WorkerIndex,
+    pub(crate) store: Arc<Store>,
+    pub(crate) shared: Arc<NodeShared>,
+    pub(crate) stats: Arc<WorkerStats>,
+    pub(crate) commands: &'static CommandTable,
+    published: Arc<Published>,
+    pub(crate) ranges: Arc<RangeTable>,
+    seen: u64,
+    pub(crate) head: LogHead,
+    pub(crate) random: Random,
+    ports: Vec<WorkerPort>,
+    notify: u64,
+    pub(crate) parking: ParkingLot,
+    /// The requests that `serve` has read ahead; kept for their memory.
+    pub(crate) read_ahead: Vec<Args>,
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) hooks: crate::testing::Hooks,
+    #[cfg(feature = "bug-switches")]
+    pub(crate) bugs: crate::Bugs,
+}
+
+impl Worker {
+    /// A worker of the node made of `parts`. `ports`: its ends of the queues, by mover. `seed`: for sampling.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_MOVERS`] movers, or the node has no counters for the worker.
+    pub fn new(parts: &NodeParts, index: WorkerIndex, ports: Vec<WorkerPort>, seed: u64) -> Worker {
+        assert!(ports.len() <= usize::from(MAX_MOVERS), "more than {MAX_MOVERS} movers");
+        Worker {
+            index,
+            store: Arc::clone(&parts.store),
+            shared: Arc::clone(&parts.shared),
+            stats: Arc::clone(&parts.shared.workers[usize::from(index.0)]),
+            commands: commands(),
+            published: Arc::clone(&parts.published),
+            ranges: parts.published.table(),
+            seen: 0,
+            head: parts.store.log_head(),
+            random: Random::new(seed),
+            ports,
+            notify: 0,
+            parking: ParkingLot::default(),
+            read_ahead: Vec::new(),
+            #[cfg(any(test, feature = "testing"))]
+            hooks: crate::testing::Hooks::default(),
+            #[cfg(feature = "bug-switches")]
+            bugs: crate::Bugs::default(),
+        }
+    }
+
+    /// Which worker it is.
+    pub fn index(&self) -> WorkerIndex {
+        self.index
+    }
+
+    /// One turn of the loop: takes a new range table if there is one, hears what the movers said, sends what found
+    /// its queue full. Returns whether the range table changed: opted-in connections are then due a push
+    /// ([`write_pushes`](Worker::write_pushes)).
+    pub fn turn(&mut self) -> bool {
+        let changed = self.pass_boundary();
+        for port in &mut self.ports {
+            while let Ok(message) = port.from_mover.pop() {
+                self.parking.handle(message);
+            }
+        }
+        while let Some((mover, message)) = self.parking.poll_unsent() {
+            if let Err(message) = self.try_send(mover, message) {
+                self.parking.put_back(mover, message);
+                break;
+            }
+        }
+        changed
+    }
+
+    /// The next parked command that may run again.
+    pub fn poll_woken(&mut self) -> Option<Ticket> {
+        self.parking.poll_woken()
+    }
+
+    /// The next mover whose thread has to be woken, since its queue is not empty.
+    pub fn poll_notify(&mut self) -> Option<MoverIndex> {
+        if self.notify == 0 {
+            return None;
+        }
+        let mover = self.notify.trailing_zeros();
+        self.notify &= self.notify - 1;
+        Some(MoverIndex(mover as u16))
+    }
+
+    /// Forgets a parked command: its connection is gone.
+    pub fn forget(&mut self, ticket: Ticket) {
+        self.parking.forget(ticket);
+    }
+
+    /// How many commands are parked here.
+    pub fn parked(&self) -> usize {
+        self.parking.len()
+    }
+
+    /// The range table in use.
+    pub fn ranges(&self) -> &Arc<RangeTable> {
+        &self.ranges
+    }
+
+    /// The number of the range table in use.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// W1: the only place where the snapshot changes.
+    #[inline]
+    pub(crate) fn pass_boundary(&mut self) -> bool {
+        let epoch = self.published.epoch();
+        if epoch == self.seen {
+            return false;
+        }
+        self.take_table(epoch);
+        true
+    }
+
+    #[cold]
+    fn take_table(&mut self, epoch: u64) {
+        self.ranges = self.published.table();
+        self.seen = epoch;
+        // Only now: from here on nothing on this thread refers to an older table.
+        self.published.pass(self.index, epoch);
+        // P3: whatever was waited for may have changed hands.
+        self.parking.wake_everything();
+    }
+
+    /// Sends a message that must not be lost.
+    pub(crate) fn send(&mut self, migration: MigrationId, message: ToMover) {
+        let mover = self.mover_of(migration);
+        if let Err(message) = self.try_send(mover, message) {
+            self.parking.keep(mover, message);
+        }
+    }
+
+    /// Sends a message that may be lost.
+    pub(crate) fn offer(&mut self, migration: MigrationId, message: ToMover) {
+        let mover = self.mover_of(migration);
+        // A full queue means that the mover has samples enough.
+        let _ = self.try_send(mover, message);
+    }
+
+    fn mover_of(&self, migration: MigrationId) -> MoverIndex {
+        MoverIndex::of(migration, self.ports.len())
+    }
+
+    fn try_send(&mut self, mover: MoverIndex, message: ToMover) -> Result<(), ToMover> {
+        self.notify |= 1 << mover.0;
+        let port = &mut self.ports[usize::from(mover.0)];
+        port.to_mover.push(message).map_err(|rtrb::PushError::Full(message)| message)
+    }
+}
