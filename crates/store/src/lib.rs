@@ -1,1 +1,67 @@
 //! Log-structured memory and the per-slot hash index.
+//!
+//! All threads share one [`Store`]. Reading takes a pin and no lock; writing locks the key's slot and appends to a log
+//! head of the writer's own.
+//!
+//! ```
+//! use sidle_store::{Entry, Leave, Store, StoreConfig};
+//! use sidle_types::HashedKey;
+//!
+//! let store = Store::new(StoreConfig::with_memory(64 << 20))?;
+//! let mut head = store.log_head(); // one per worker
+//! let key = HashedKey::new(b"key");
+//!
+//! store.lock_slot(key.slot()).put(&mut head, key, &[b"val", b"ue"], None)?;
+//! if let Entry::Value(record) = store.pin().get(key) {
+//!     assert_eq!(record.value(), b"value");
+//! }
+//! assert!(store.lock_slot(key.slot()).remove(&mut head, key, Leave::Nothing)?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | who | uses |
+//! |---|---|
+//! | worker | [`Store::pin`], [`Guard::get`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`Store::lock_slots`], [`SlotGuard::put`], [`SlotGuard::remove`], [`Store::visit`], [`Guard::random_record`], [`Store::sample_expired`] |
+//! | mover | [`Store::partition`], [`Store::scan`], [`Store::pack`], [`Store::pack_position`], [`RecordBatch::parse`], [`Store::replay`], [`Store::discard`], [`Store::sweep_tombstones`], [`Store::highest_version`], [`Store::raise_version_floor`] |
+//! | control thread | [`Store::cleaner`], [`Store::memory`] |
+//!
+//! The clock is never read: whether a record [is expired](Record::is_expired) is for the caller to ask, who brings the
+//! time. Expired values stay until the caller removes them.
+//!
+//! Threads hold pins and locks briefly: a pin keeps emptied memory from being reused, a lock keeps the writers of one
+//! slot waiting. Memory is reclaimed only while some thread steps the [`Cleaner`].
+
+mod address;
+mod array;
+mod batch;
+mod bucket;
+mod cleaner;
+mod config;
+mod discard;
+mod epoch;
+mod index;
+mod log;
+mod memory;
+mod partition;
+mod record;
+mod replay;
+mod scan;
+mod segment;
+mod slot_table;
+mod store;
+mod sync;
+mod walk;
+mod writer;
+
+pub use batch::{BatchError, RecordBatch, RecordBatchIter};
+pub use cleaner::{CleanOutcome, Cleaner};
+pub use config::{
+    MAX_KEY_BYTES, MAX_SEGMENT_BYTES, MAX_VALUE_BYTES, MIN_SEGMENT_BYTES, MIN_SEGMENTS, OutOfMemory,
+    StoreConfig, StoreError,
+};
+pub use log::LogHead;
+pub use record::{Record, RecordError};
+pub use replay::{ReplayError, Replayed};
+pub use scan::{ExpirySample, ScanEnd};
+pub use store::{Entry, Guard, MemoryUse, Store};
+pub use writer::{Leave, SlotGuard, SlotGuards};

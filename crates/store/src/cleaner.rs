@@ -1,0 +1,246 @@
+//! The cleaner: makes room by copying what is live out of segments that are mostly dead.
+//!
+//! Purpose: the log only ever appends; overwritten and removed records leave holes. The cleaner takes segments by
+//! cost and benefit (RAMCloud: free share times age, over the cost of reading and copying), copies their live records
+//! to a head of its own, and retires them.
+//!
+//! Invariants:
+//! C1 A record is copied, and its entry pointed to the copy, under its slot's lock: no write is lost.
+//! C2 A segment is retired when none of its records has an entry; it is released an epoch later. Who unlinked a
+//!    record counts it dead before unpinning, so the counters of a released segment are at rest.
+//! C3 The cleaner never waits for a lock while it holds one, except for the lock of the free segments.
+//!
+//! Realises: Kulkarni, chapter 2, and the RAMCloud papers cited there. Deviations: one level (memory only); survivors
+//! are not sorted by age, a survivor segment takes the age of the segment that it was opened for.
+//!
+//! Ownership: one background thread calls [`Cleaner::step`] in a loop; a writer that finds memory short helps, before
+//! it locks its slot. Whoever steps holds the lock of [`Cleaning`].
+
+use crate::address::Address;
+use crate::config::OutOfMemory;
+use crate::log::{LogHead, SEGMENT_START};
+use crate::record::Record;
+use crate::segment::{Purpose, State};
+use crate::store::Store;
+use sidle_types::HashedKey;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Victims chosen from one look at all segments.
+const VICTIMS_PER_CHOICE: usize = 8;
+/// Segments with a larger live share are not worth copying.
+const MOST_LIVE_PERCENT: u64 = 97;
+/// Records whose buckets are loaded together.
+const RECORDS_TOGETHER: usize = 16;
+/// Free segments kept backed with pages ahead of use.
+const WARM_SEGMENTS: usize = 4;
+/// Bytes of a victim that a helping writer goes through in one step.
+const HELP_BYTES: usize = 64 << 10;
+/// Steps after which a helping writer gives up and tries its luck.
+const HELP_STEPS: usize = 256;
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CleanOutcome {
+    /// There is nothing to do; call again after a while.
+    Idle,
+    /// Something was done; call again soon.
+    Progress,
+    /// There is something to do, but readers are still in what was emptied; call again after a moment.
+    Waiting,
+}
+
+/// What is being cleaned.
+#[derive(Default)]
+pub(crate) struct Cleaning {
+    head: Option<LogHead>,
+    /// Chosen segments, best last.
+    victims: Vec<u64>,
+    current: Option<Victim>,
+}
+
+/// A segment half cleaned.
+struct Victim {
+    number: u64,
+    /// Where the walk goes on, in bytes from the segment's start.
+    at: u64,
+}
+
+/// The handle that the background thread steps.
+#[derive(Debug)]
+pub struct Cleaner<'s> {
+    store: &'s Store,
+}
+
+impl Cleaner<'_> {
+    /// Does a piece of work: goes through about `budget_bytes` of log. Also frees what readers have left, and backs
+    /// free segments with pages ahead of their use.
+    pub fn step(&mut self, budget_bytes: usize) -> CleanOutcome {
+        let store = self.store;
+        store.index.collect(&store.log.epochs, &store.log.segments);
+        let mut cleaning = lock(&store.cleaning);
+        let outcome = store.clean(&mut cleaning, budget_bytes);
+        drop(cleaning);
+        if outcome != CleanOutcome::Progress && store.log.warm_one(WARM_SEGMENTS) {
+            return CleanOutcome::Progress;
+        }
+        outcome
+    }
+}
+
+fn lock(cleaning: &Mutex<Cleaning>) -> MutexGuard<'_, Cleaning> {
+    cleaning.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Store {
+    /// The cleaner, to be stepped by one background thread. A store without one fills up.
+    pub fn cleaner(&self) -> Cleaner<'_> {
+        Cleaner { store: self }
+    }
+
+    /// Cleans until memory is no longer short. The caller neither holds a slot's lock nor is pinned.
+    #[cold]
+    pub(crate) fn relieve(&self) {
+        for _ in 0..HELP_STEPS {
+            if !self.log.segments.is_short() {
+                return;
+            }
+            let mut cleaning = lock(&self.cleaning);
+            match self.clean(&mut cleaning, HELP_BYTES) {
+                CleanOutcome::Progress => {}
+                CleanOutcome::Waiting => {
+                    drop(cleaning);
+                    std::thread::yield_now();
+                }
+                CleanOutcome::Idle => return,
+            }
+        }
+    }
+
+    fn clean(&self, cleaning: &mut Cleaning, budget_bytes: usize) -> CleanOutcome {
+        let freed = self.log.collect() != 0;
+        let waiting = || if self.log.is_limbo_empty() { CleanOutcome::Idle } else { CleanOutcome::Waiting };
+        if cleaning.current.is_none() {
+            if self.log.segments.is_plenty() {
+                cleaning.put_back(self);
+                return if freed { CleanOutcome::Progress } else { waiting() };
+            }
+            if cleaning.victims.is_empty() {
+                cleaning.victims = self.choose_victims();
+            }
+            let Some(number) = cleaning.victims.pop() else {
+                return if freed { CleanOutcome::Progress } else { waiting() };
+            };
+            cleaning.current = Some(Victim { number, at: SEGMENT_START });
+        }
+        match self.clean_current(cleaning, budget_bytes as u64) {
+            Ok(()) => CleanOutcome::Progress,
+            Err(OutOfMemory) => waiting(),
+        }
+    }
+
+    /// Takes the closed segments that are best to clean, best last.
+    fn choose_victims(&self) -> Vec<u64> {
+        let segments = &self.log.segments;
+        let clock = segments.clock();
+        let mut best: Vec<(f64, u64)> = Vec::with_capacity(VICTIMS_PER_CHOICE + 1);
+        for number in 0..segments.ordinary() {
+            let segment = segments.at(number);
+            if segment.state() != State::Closed {
+                continue;
+            }
+            let live = segment.live_bytes();
+            if live * 100 > segments.segment_bytes() * MOST_LIVE_PERCENT {
+                continue;
+            }
+            let live_share = live as f64 / segments.segment_bytes() as f64;
+            let age = clock.saturating_sub(segment.age()) + 1;
+            let score = (1.0 - live_share) * age as f64 / (1.0 + live_share);
+            let score = if live == 0 { f64::INFINITY } else { score };
+            let place = best.partition_point(|&(other, _)| other < score);
+            if best.len() < VICTIMS_PER_CHOICE || place > 0 {
+                best.insert(place, (score, number));
+                if best.len() > VICTIMS_PER_CHOICE {
+                    best.remove(0);
+                }
+            }
+        }
+        let victims: Vec<u64> = best.into_iter().map(|(_, number)| number).collect();
+        for &number in &victims {
+            segments.at(number).set_state(State::Leaving);
+        }
+        victims
+    }
+
+    /// Walks on through the current victim; retires it at its end.
+    fn clean_current(&self, cleaning: &mut Cleaning, budget_bytes: u64) -> Result<(), OutOfMemory> {
+        let victim = cleaning.current.as_mut().expect("there is a current victim");
+        let head = cleaning.head.get_or_insert_with(|| self.log_head());
+        let segment = self.log.segments.at(victim.number);
+        let until = victim.at + budget_bytes;
+        let mut batch: Vec<(Address, Record<'_>, HashedKey<'_>)> = Vec::with_capacity(RECORDS_TOGETHER);
+        let mut records = self.log.records_of(victim.number, victim.at);
+        while segment.live_bytes() != 0 && victim.at < until {
+            {
+                let pinned = self.pin();
+                for (address, record) in records.by_ref().take(RECORDS_TOGETHER) {
+                    let key = record.hashed_key();
+                    pinned.prefetch_bucket(&key);
+                    batch.push((address, record, key));
+                }
+            }
+            if batch.is_empty() {
+                break;
+            }
+            for (address, record, key) in batch.drain(..) {
+                self.relocate(head, segment.age(), address, record, key)?;
+                victim.at += record.as_bytes().len() as u64;
+            }
+        }
+        if segment.live_bytes() == 0 || victim.at >= segment.used_bytes() {
+            self.log.retire_emptied(victim.number);
+            cleaning.current = None;
+        }
+        Ok(())
+    }
+
+    /// Moves a record to the cleaner's head if it is still referred to (C1).
+    fn relocate(
+        &self,
+        head: &mut LogHead,
+        age: u64,
+        address: Address,
+        record: Record<'_>,
+        key: HashedKey<'_>,
+    ) -> Result<(), OutOfMemory> {
+        let table = self.index.slot(key.slot());
+        let is_it = |word: crate::bucket::Word<'_>| word.address() == address;
+        {
+            // An address that has lost its entry never gets one again: no lock is needed to skip the dead.
+            let pinned = self.pin();
+            if table.find(key.hash().0, pinned.pinned(), is_it).is_none() {
+                return Ok(());
+            }
+        }
+        let guard = self.lock_slot_now(key.slot());
+        let Some((place, word)) = table.find(key.hash().0, guard.pinned(), is_it) else { return Ok(()) };
+        let open = head.open_segment();
+        let copy = head.append_copy(record.as_bytes(), Purpose::Survivor)?;
+        if head.open_segment() != open
+            && let Some(number) = head.open_segment()
+        {
+            self.log.segments.at(number).set_age(age);
+        }
+        place.bucket.store(place.index, word.moved_to(copy));
+        self.log.bury(address, record.as_bytes().len());
+        Ok(())
+    }
+}
+
+impl Cleaning {
+    /// Leaves the chosen segments that were not begun.
+    fn put_back(&mut self, store: &Store) {
+        for number in self.victims.drain(..) {
+            store.log.segments.at(number).set_state(State::Closed);
+        }
+    }
+}

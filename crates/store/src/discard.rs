@@ -1,0 +1,94 @@
+//! Taking entries out of a range: everything, or tombstones only. In slices, so that nobody waits long.
+
+use crate::bucket::{ENTRIES, Word};
+use crate::slot_table::Place;
+use crate::store::Store;
+use crate::walk::lowest_hash;
+use crate::writer::SlotGuard;
+use sidle_types::{KeyHash, Position, PositionRange};
+
+/// Buckets taken out under one hold of a slot's lock.
+const BUCKETS_PER_LOCK: usize = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Everything,
+    Tombstones,
+}
+
+impl Store {
+    /// Removes everything from `from` to `last`, values and tombstones, about `budget` entries; returns where to go
+    /// on. Their memory is free for the cleaner at once.
+    pub fn discard(&self, from: Position, last: Position, budget: usize) -> Option<Position> {
+        self.take_out(What::Everything, from, last, budget)
+    }
+
+    /// Removes the tombstones from `from` to `last`, looking at about `budget` entries; returns where to go on.
+    pub fn sweep_tombstones(&self, from: Position, last: Position, budget: usize) -> Option<Position> {
+        self.take_out(What::Tombstones, from, last, budget)
+    }
+
+    fn take_out(&self, what: What, from: Position, last: Position, budget: usize) -> Option<Position> {
+        let range = PositionRange::new(from, last)?;
+        let mut at = Some(from);
+        let mut seen = 0;
+        while let Some(from) = at {
+            if seen >= budget.max(1) {
+                return at;
+            }
+            let from = self.skip_empty(from).filter(|from| range.contains(*from))?;
+            let slot = from.slot();
+            let next = if what == What::Tombstones && self.index.slot(slot).tombstones() == 0 {
+                Position::last_of(slot).next()
+            } else {
+                let guard = self.lock_slot(slot);
+                let next = self.take_out_buckets(&guard, what, range, from, &mut seen);
+                guard.drop_empty_table();
+                next
+            };
+            at = next.filter(|next| range.contains(*next));
+        }
+        None
+    }
+
+    /// Goes through some buckets of the locked slot; returns where to go on.
+    fn take_out_buckets(
+        &self,
+        guard: &SlotGuard<'_>,
+        what: What,
+        range: PositionRange,
+        from: Position,
+        seen: &mut usize,
+    ) -> Option<Position> {
+        let pin = guard.pinned();
+        let slot = from.slot();
+        let mut found: Vec<(Place<'_>, Word<'_>)> = Vec::new();
+        let mut at = from;
+        let mut next = Position::last_of(slot).next();
+        for _ in 0..BUCKETS_PER_LOCK {
+            let Some(span) = guard.table().span(lowest_hash(at), pin) else { break };
+            *seen += 1;
+            for bucket in span.chain {
+                for index in 0..ENTRIES {
+                    let Some(word) = bucket.load(index, pin) else { continue };
+                    if what == What::Everything || word.kind().is_tombstone {
+                        self.log.prefetch(word.address());
+                        found.push((Place { bucket, index, level: span.level }, word));
+                    }
+                }
+            }
+            next = Position::new(slot, KeyHash(span.last)).next();
+            match next {
+                Some(next) if next.slot() == slot && range.contains(next) => at = next,
+                _ => break,
+            }
+        }
+        *seen += found.len();
+        for (place, word) in found {
+            if range.contains(self.log.record(word.address(), pin).position()) {
+                guard.clear(place, word);
+            }
+        }
+        next
+    }
+}

@@ -1,0 +1,68 @@
+//! The index: a table per slot, and the limbo of the arrays that tables have outgrown.
+#![allow(unsafe_code)] // frees arrays that have passed their epoch
+
+use crate::array::ArrayWord;
+use crate::epoch::{Epochs, Limbo};
+use crate::segment::Segments;
+use crate::slot_table::{Arrays, SlotTable};
+use sidle_types::{SLOT_COUNT, Slot};
+
+/// The tables of all slots.
+pub(crate) struct Index {
+    slots: Vec<SlotTable>,
+    limbo: Limbo<ArrayWord>,
+}
+
+impl Index {
+    pub(crate) fn new() -> Index {
+        let mut slots = Vec::new();
+        slots.resize_with(usize::from(SLOT_COUNT), SlotTable::default);
+        Index { slots, limbo: Limbo::new() }
+    }
+
+    /// The table of a slot.
+    #[inline]
+    pub(crate) fn slot(&self, slot: Slot) -> &SlotTable {
+        &self.slots[slot.index()]
+    }
+
+    /// All tables in the order of their slots.
+    pub(crate) fn slots(&self) -> &[SlotTable] {
+        &self.slots
+    }
+
+    /// Frees the arrays that no reader sees any more.
+    pub(crate) fn collect(&self, epochs: &Epochs, segments: &Segments) {
+        for array in self.limbo.collect(epochs) {
+            // SAFETY: unlinked before it was retired, and its epoch has passed; the limbo gives it out once.
+            let bytes = unsafe { array.free() };
+            segments.index_grew(-(bytes as i64));
+        }
+    }
+}
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        let linked = self.slots.iter_mut().flat_map(SlotTable::into_arrays);
+        for array in linked.chain(self.limbo.drain()).filter(|array| !array.is_none()) {
+            // SAFETY: nobody else has the index any more; an array is either linked or in limbo.
+            unsafe { array.free() };
+        }
+    }
+}
+
+/// The index's memory, seen from a table that grows.
+pub(crate) struct IndexMemory<'i> {
+    pub(crate) index: &'i Index,
+    pub(crate) segments: &'i Segments,
+}
+
+impl Arrays for IndexMemory<'_> {
+    fn retire(&self, array: ArrayWord) {
+        self.index.limbo.retire(array);
+    }
+
+    fn grew(&self, bytes: usize) {
+        self.segments.index_grew(bytes as i64);
+    }
+}

@@ -1,0 +1,277 @@
+//! The log: segments of one reserved range, and the heads that append to them.
+//!
+//! Invariants:
+//! L1 A record is immutable from its publication in the index until its segment is released.
+//! L2 A head is the only one that writes to its open segment, and only behind the last record published from it.
+//! L3 A segment is closed only when every record in it has been published (or counted dead).
+//! L4 A segment is released only when nothing in the index refers into it and an epoch has passed since.
+//!
+//! Ownership: each worker and each replay slot owns a head; the cleaner owns one; segments change hands under the
+//! lock in [`Segments`].
+#![allow(unsafe_code)] // slices of the region, by the invariants above
+
+use crate::address::Address;
+use crate::config::{OutOfMemory, StoreConfig, StoreError};
+use crate::epoch::{Epochs, Limbo, Pinned};
+use crate::memory::Region;
+use crate::record::{Draft, Record, Shape};
+use crate::segment::{Purpose, Run, Segments, State};
+use std::sync::Arc;
+
+/// The first unit of a segment is left free, so that no record has address 0.
+pub(crate) const SEGMENT_START: u64 = 8;
+
+/// The log of one store.
+pub(crate) struct Log {
+    region: Region,
+    pub(crate) segments: Segments,
+    segment_shift: u32,
+    pub(crate) epochs: Epochs,
+    /// Numbers of segments (a run by its first) that are empty and wait for readers.
+    limbo: Limbo<u64>,
+}
+
+impl Log {
+    pub(crate) fn new(config: &StoreConfig) -> Result<Log, StoreError> {
+        let segments = Segments::new(config.memory_bytes, config.segment_bytes);
+        let bytes = segments.space_bytes();
+        let region = Region::reserve(bytes, config.huge_pages)
+            .map_err(|source| StoreError::Reserve { bytes, source })?;
+        Ok(Log {
+            region,
+            segments,
+            segment_shift: config.segment_bytes.trailing_zeros(),
+            epochs: Epochs::new(),
+            limbo: Limbo::new(),
+        })
+    }
+
+    /// The record at an address that was loaded from the index under the pin.
+    #[inline]
+    pub(crate) fn record<'p>(&'p self, address: Address, _pin: Pinned<'p>) -> Record<'p> {
+        let offset = address.offset();
+        // SAFETY: an address in the index is that of a published record (L1), whose segment outlives the pin (L4).
+        unsafe {
+            let total = Shape::total_bytes_at(self.region.bytes(offset, 12));
+            Record::trusted(self.region.bytes(offset, total))
+        }
+    }
+
+    /// The records of a segment that the caller has taken out of the hands of everybody else ([`State::Leaving`]).
+    /// The walk starts `at` so many bytes from the segment's start, where a record starts.
+    pub(crate) fn records_of(&self, number: u64, at: u64) -> SegmentRecords<'_> {
+        debug_assert_eq!(self.segments.at(number).state(), State::Leaving);
+        let start = number << self.segment_shift;
+        let end = start + self.segments.at(number).used_bytes();
+        SegmentRecords { log: self, offset: start + at, end }
+    }
+
+    /// Starts loading a record.
+    #[inline]
+    pub(crate) fn prefetch(&self, address: Address) {
+        self.region.prefetch(address.offset());
+    }
+
+    /// Counts a record as dead that the caller has just unlinked from the index.
+    #[inline]
+    pub(crate) fn bury(&self, address: Address, bytes: usize) {
+        let number = address.offset() >> self.segment_shift;
+        let segment = self.segments.at(number);
+        segment.add_dead(bytes as u64);
+        if segment.state() == State::Large {
+            segment.set_state(State::Leaving);
+            self.limbo.retire(number);
+        }
+    }
+
+    /// Takes a segment that nothing in the index refers into any more.
+    pub(crate) fn retire_emptied(&self, number: u64) {
+        debug_assert_eq!(self.segments.at(number).state(), State::Leaving);
+        self.limbo.retire(number);
+    }
+
+    /// Releases what no reader sees any more; how many segments or runs that was.
+    pub(crate) fn collect(&self) -> usize {
+        let free = self.limbo.collect(&self.epochs);
+        for &number in &free {
+            self.segments.release(number, |run| self.chill(run));
+        }
+        free.len()
+    }
+
+    /// Whether emptied segments wait for readers.
+    pub(crate) fn is_limbo_empty(&self) -> bool {
+        self.limbo.is_empty()
+    }
+
+    fn chill(&self, run: Run) {
+        let bytes = (run.segments << self.segment_shift) as usize;
+        // SAFETY: the run is free (L4) and still in the caller's hands.
+        unsafe { self.region.release(run.first << self.segment_shift, bytes) }
+    }
+
+    /// Backs one free segment with pages ahead of its use; whether there was one to do.
+    pub(crate) fn warm_one(&self, want_warm: usize) -> bool {
+        let Some(number) = self.segments.to_warm(want_warm) else { return false };
+        // SAFETY: a free segment, in no list while it is in our hands.
+        unsafe { self.region.populate(number << self.segment_shift, 1 << self.segment_shift) }
+        self.segments.warmed(number);
+        true
+    }
+
+    /// Takes an ordinary segment, collecting limbo when there seems to be none.
+    fn allocate(&self, purpose: Purpose) -> Result<u64, OutOfMemory> {
+        if let Some(number) = self.segments.allocate(purpose) {
+            return Ok(number);
+        }
+        self.collect();
+        self.segments.allocate(purpose).ok_or(OutOfMemory)
+    }
+
+    fn allocate_run(&self, segments: u64) -> Result<u64, OutOfMemory> {
+        let chill = |number| self.chill(Run { first: number, segments: 1 });
+        if let Some(first) = self.segments.allocate_run(segments, chill) {
+            return Ok(first);
+        }
+        self.collect();
+        self.segments.allocate_run(segments, chill).ok_or(OutOfMemory)
+    }
+}
+
+/// Walks the records of one segment.
+pub(crate) struct SegmentRecords<'l> {
+    log: &'l Log,
+    offset: u64,
+    end: u64,
+}
+
+impl<'l> Iterator for SegmentRecords<'l> {
+    type Item = (Address, Record<'l>);
+
+    fn next(&mut self) -> Option<(Address, Record<'l>)> {
+        if self.offset >= self.end {
+            return None;
+        }
+        // SAFETY: a closed segment holds records without gaps up to its end (L2, L3); it is in the hands of the
+        // walker, who releases it after the walk.
+        let record = unsafe {
+            let total = Shape::total_bytes_at(self.log.region.bytes(self.offset, 12));
+            Record::trusted(self.log.region.bytes(self.offset, total))
+        };
+        let address = Address::from_offset(self.offset);
+        self.offset += record.as_bytes().len() as u64;
+        Some((address, record))
+    }
+}
+
+/// Appends records to a segment of its own: a side log. One per worker and per replay slot.
+///
+/// `Send`, not `Sync`. Dropping it leaves its segment to the cleaner.
+pub struct LogHead {
+    log: Arc<Log>,
+    /// The open segment; its number means nothing while `end` is 0.
+    segment: u64,
+    /// Where the next record goes, and where the segment ends.
+    offset: u64,
+    end: u64,
+    /// Positions of the batch being replayed, kept for its memory.
+    pub(crate) replay: Vec<crate::replay::Incoming>,
+    _not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
+}
+
+impl LogHead {
+    pub(crate) fn new(log: Arc<Log>) -> LogHead {
+        LogHead {
+            log,
+            segment: 0,
+            offset: 0,
+            end: 0,
+            replay: Vec::new(),
+            _not_sync: std::marker::PhantomData,
+        }
+    }
+
+    /// Whether the head belongs to this log; a head of another store is a programmer's error.
+    #[inline]
+    pub(crate) fn belongs_to(&self, log: &Arc<Log>) -> bool {
+        Arc::ptr_eq(&self.log, log)
+    }
+
+    /// Appends a record; the caller publishes or buries it before the next one (L3).
+    #[inline]
+    pub(crate) fn append(&mut self, draft: &Draft<'_>) -> Result<Address, OutOfMemory> {
+        let shape = draft.shape();
+        let purpose = if shape.is_tombstone { Purpose::Tombstone } else { Purpose::Value };
+        let total = shape.total_bytes();
+        let offset = self.reserve(total, purpose)?;
+        // SAFETY: `reserve` gives each byte to one record only, and nobody reads it before it is published (L2).
+        let bytes = unsafe { self.log.region.bytes_mut(offset, total) };
+        draft.write(shape, bytes);
+        Ok(Address::from_offset(offset))
+    }
+
+    /// Appends a copy of a record; the caller publishes or buries it before the next one (L3).
+    #[inline]
+    pub(crate) fn append_copy(&mut self, record: &[u8], purpose: Purpose) -> Result<Address, OutOfMemory> {
+        let offset = self.reserve(record.len(), purpose)?;
+        // SAFETY: as in `append`.
+        unsafe { self.log.region.bytes_mut(offset, record.len()) }.copy_from_slice(record);
+        Ok(Address::from_offset(offset))
+    }
+
+    #[inline]
+    fn reserve(&mut self, bytes: usize, purpose: Purpose) -> Result<u64, OutOfMemory> {
+        let bytes = bytes as u64;
+        if bytes > self.end - self.offset {
+            return self.reserve_cold(bytes, purpose);
+        }
+        let offset = self.offset;
+        self.offset += bytes;
+        Ok(offset)
+    }
+
+    #[cold]
+    fn reserve_cold(&mut self, bytes: u64, purpose: Purpose) -> Result<u64, OutOfMemory> {
+        let segment_bytes = self.log.segments.segment_bytes();
+        // A tombstone of a huge key is the only large record that is no value; it has no reserve.
+        if bytes > segment_bytes / 4 {
+            let first = self.log.allocate_run((bytes + SEGMENT_START).div_ceil(segment_bytes))?;
+            return Ok((first << self.log.segment_shift) + SEGMENT_START);
+        }
+        let number = self.log.allocate(purpose)?;
+        self.close();
+        self.segment = number;
+        let start = number << self.log.segment_shift;
+        self.offset = start + SEGMENT_START + bytes;
+        self.end = start + segment_bytes;
+        Ok(start + SEGMENT_START)
+    }
+
+    /// Leaves the open segment to the cleaner.
+    pub(crate) fn close(&mut self) {
+        if self.end != 0 {
+            let start = self.segment << self.log.segment_shift;
+            let segment = self.log.segments.at(self.segment);
+            segment.add_dead(SEGMENT_START);
+            segment.close(self.offset - start);
+            (self.offset, self.end) = (0, 0);
+        }
+    }
+
+    /// The number of the open segment.
+    pub(crate) fn open_segment(&self) -> Option<u64> {
+        (self.end != 0).then_some(self.segment)
+    }
+}
+
+impl Drop for LogHead {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl std::fmt::Debug for LogHead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogHead").field("open_segment", &self.open_segment()).finish_non_exhaustive()
+    }
+}

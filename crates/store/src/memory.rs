@@ -1,0 +1,157 @@
+//! The reserved address range that the log lives in.
+//!
+//! Reserved in one piece without being backed; the kernel gives pages when they are first touched. Replay into pages
+//! never touched costs 20 times what it costs in prepared memory (measured), so the range asks for huge pages and
+//! segments are populated ahead of use.
+#![allow(unsafe_code)] // raw memory is what this module is for; everything else reaches it through these few methods
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+/// A reserved, zeroed range of memory, readable and writable.
+pub(crate) struct Region {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a Region is plain memory that belongs to no thread; the rules for touching it are those of `bytes` and
+// `bytes_mut`.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Reserves a range.
+    pub(crate) fn reserve(bytes: u64, huge_pages: bool) -> std::io::Result<Region> {
+        let bytes = bytes as usize;
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choosing aliases nothing.
+        let base = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }?;
+        if huge_pages {
+            // SAFETY: the range was mapped just above. Huge pages are a wish: a kernel without them may refuse.
+            let _ = unsafe { madvise(base, bytes, Advice::LinuxHugepage) };
+        }
+        let base = NonNull::new(base.cast()).expect("mmap never answers null");
+        Ok(Region { base, bytes })
+    }
+
+    fn at(&self, offset: u64, bytes: usize) -> *mut u8 {
+        let offset = offset as usize;
+        assert!(offset <= self.bytes && bytes <= self.bytes - offset, "outside the region");
+        // SAFETY: inside the mapping, by the assertion.
+        unsafe { self.base.as_ptr().add(offset) }
+    }
+
+    /// The bytes at an offset.
+    ///
+    /// # Safety
+    /// Nobody writes these bytes, nor gives them back with [`release`](Self::release), while the slice lives.
+    #[inline]
+    pub(crate) unsafe fn bytes(&self, offset: u64, bytes: usize) -> &[u8] {
+        // SAFETY: inside the mapping and always initialised (zeroed by the kernel); not written, by the contract.
+        unsafe { std::slice::from_raw_parts(self.at(offset, bytes), bytes) }
+    }
+
+    /// The bytes at an offset, to be written.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes these bytes while the slice lives.
+    #[inline]
+    #[expect(clippy::mut_from_ref, reason = "the contract makes the caller the only owner of the bytes")]
+    pub(crate) unsafe fn bytes_mut(&self, offset: u64, bytes: usize) -> &mut [u8] {
+        // SAFETY: inside the mapping and initialised; exclusive by the contract.
+        unsafe { std::slice::from_raw_parts_mut(self.at(offset, bytes), bytes) }
+    }
+
+    /// Starts loading the first cache lines of a record; harmless for any offset.
+    #[inline]
+    pub(crate) fn prefetch(&self, offset: u64) {
+        let pointer = self.base.as_ptr().wrapping_add(offset as usize);
+        prefetch(pointer);
+        prefetch(pointer.wrapping_add(CACHE_LINE));
+    }
+
+    /// Has the kernel back the range with pages now.
+    ///
+    /// # Safety
+    /// Nobody else touches the range: where the kernel cannot do it by itself, every page is written to.
+    pub(crate) unsafe fn populate(&self, offset: u64, bytes: usize) {
+        let start = self.at(offset, bytes);
+        // SAFETY: inside the mapping; populating changes no content.
+        if unsafe { madvise(start.cast::<c_void>(), bytes, Advice::LinuxPopulateWrite) }.is_ok() {
+            return;
+        }
+        for page in (0..bytes).step_by(PAGE) {
+            // SAFETY: inside the range, which is ours alone by the contract.
+            unsafe { start.add(page).write_volatile(0) };
+        }
+    }
+
+    /// Gives the pages back to the kernel; the range reads as zeros afterwards.
+    ///
+    /// # Safety
+    /// No slice of the range is alive.
+    pub(crate) unsafe fn release(&self, offset: u64, bytes: usize) {
+        // SAFETY: inside the mapping and, by the contract, unused. A refusal keeps the pages, which is only wasteful.
+        let _ = unsafe { madvise(self.at(offset, bytes).cast::<c_void>(), bytes, Advice::LinuxDontNeed) };
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `reserve`; every slice borrowed from self.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Bytes in a cache line.
+pub(crate) const CACHE_LINE: usize = 64;
+const PAGE: usize = 4096;
+
+/// Starts loading a cache line.
+#[inline]
+pub(crate) fn prefetch<T>(pointer: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing architecturally and never faults.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(pointer.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) pointer, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = pointer;
+}
+
+/// Maps zeroed memory that is backed as it is touched. Aborts like the allocator where there is none.
+pub(crate) fn map_zeroed(bytes: usize) -> *mut u8 {
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choosing aliases nothing.
+    let mapped = unsafe {
+        mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+    };
+    let Ok(pointer) = mapped else {
+        let layout = std::alloc::Layout::from_size_align(bytes, PAGE).expect("a size that fits memory");
+        std::alloc::handle_alloc_error(layout)
+    };
+    // SAFETY: the range was mapped just above. Huge pages are a wish.
+    let _ = unsafe { madvise(pointer, bytes, Advice::LinuxHugepage) };
+    pointer.cast()
+}
+
+/// Unmaps what [`map_zeroed`] mapped.
+///
+/// # Safety
+/// The range was mapped by [`map_zeroed`] with this length and is used no more.
+pub(crate) unsafe fn unmap(pointer: *mut u8, bytes: usize) {
+    // SAFETY: by the contract. Unmapping a whole mapping cannot fail.
+    let _ = unsafe { munmap(pointer.cast(), bytes) };
+}

@@ -1,0 +1,299 @@
+//! The layout of a record, one for memory and for migration batches, so that packing is a copy and replay a check
+//! and a copy.
+//!
+//! Little-endian, starting at a multiple of 8 bytes:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..4 | CRC32C of everything from byte 4 to the end of the value |
+//! | 4..8 | length of the value |
+//! | 8..12 | length of the key (29 bits), then: has a deadline, is a tombstone, reserved (0) |
+//! | 12..20 | version |
+//! | 20..28 | deadline in milliseconds since the Unix epoch, only if it has one |
+//! | .. | key, value, zeros up to a multiple of 8 |
+
+use crate::address::ALIGNMENT;
+use crate::config::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use sidle_types::{HashedKey, Position, Version, WallMs};
+
+/// Bytes before the key of a record without a deadline.
+pub(crate) const HEADER_BYTES: usize = 20;
+const DEADLINE_BYTES: usize = 8;
+const KEY_LENGTH_MASK: u32 = (1 << 29) - 1;
+const HAS_DEADLINE: u32 = 1 << 29;
+const IS_TOMBSTONE: u32 = 1 << 30;
+const RESERVED: u32 = 1 << 31;
+
+/// A record's numbers, which say where its parts lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) key_bytes: u32,
+    pub(crate) value_bytes: u32,
+    pub(crate) has_deadline: bool,
+    pub(crate) is_tombstone: bool,
+}
+
+impl Shape {
+    fn key_start(self) -> usize {
+        HEADER_BYTES + if self.has_deadline { DEADLINE_BYTES } else { 0 }
+    }
+
+    /// Bytes up to the end of the value.
+    fn content_bytes(self) -> usize {
+        self.key_start() + self.key_bytes as usize + self.value_bytes as usize
+    }
+
+    /// Bytes including the padding.
+    #[inline]
+    pub(crate) fn total_bytes(self) -> usize {
+        self.content_bytes().next_multiple_of(ALIGNMENT)
+    }
+
+    #[inline]
+    fn read(bytes: &[u8]) -> Shape {
+        let word = u32_at(bytes, 8);
+        Shape {
+            key_bytes: word & KEY_LENGTH_MASK,
+            value_bytes: u32_at(bytes, 4),
+            has_deadline: word & HAS_DEADLINE != 0,
+            is_tombstone: word & IS_TOMBSTONE != 0,
+        }
+    }
+
+    /// How long the record is that starts with these (at least 12) bytes.
+    #[inline]
+    pub(crate) fn total_bytes_at(header: &[u8]) -> usize {
+        Shape::read(header).total_bytes()
+    }
+}
+
+#[inline]
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("a slice of four"))
+}
+
+#[inline]
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a slice of eight"))
+}
+
+/// What a new record will hold.
+#[derive(Clone, Copy)]
+pub(crate) struct Draft<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [&'a [u8]],
+    pub(crate) version: Version,
+    pub(crate) expires_at: Option<WallMs>,
+    pub(crate) is_tombstone: bool,
+}
+
+impl Draft<'_> {
+    /// The shape of the record to be.
+    ///
+    /// # Panics
+    /// When the key or the value is longer than the limits: the protocol refuses such requests long before.
+    #[inline]
+    pub(crate) fn shape(&self) -> Shape {
+        let value_bytes: usize = self.value.iter().map(|part| part.len()).sum();
+        assert!(self.key.len() <= MAX_KEY_BYTES, "a key of {} bytes", self.key.len());
+        assert!(value_bytes <= MAX_VALUE_BYTES, "a value of {value_bytes} bytes");
+        Shape {
+            key_bytes: self.key.len() as u32,
+            value_bytes: value_bytes as u32,
+            has_deadline: self.expires_at.is_some(),
+            is_tombstone: self.is_tombstone,
+        }
+    }
+
+    /// Writes the record into `bytes`, which is exactly as long as `shape` says.
+    #[inline]
+    pub(crate) fn write(&self, shape: Shape, bytes: &mut [u8]) {
+        let content = shape.content_bytes();
+        let word = shape.key_bytes
+            | if shape.has_deadline { HAS_DEADLINE } else { 0 }
+            | if shape.is_tombstone { IS_TOMBSTONE } else { 0 };
+        bytes[4..8].copy_from_slice(&shape.value_bytes.to_le_bytes());
+        bytes[8..12].copy_from_slice(&word.to_le_bytes());
+        bytes[12..20].copy_from_slice(&self.version.0.to_le_bytes());
+        if let Some(deadline) = self.expires_at {
+            bytes[20..28].copy_from_slice(&deadline.0.to_le_bytes());
+        }
+        let mut at = shape.key_start();
+        bytes[at..at + self.key.len()].copy_from_slice(self.key);
+        at += self.key.len();
+        for part in self.value {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        bytes[content..].fill(0);
+        let crc = crc32c::crc32c(&bytes[4..content]);
+        bytes[0..4].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// One record, in the log or in a batch.
+#[derive(Clone, Copy)]
+pub struct Record<'r> {
+    bytes: &'r [u8],
+    shape: Shape,
+}
+
+/// Why bytes are not a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// The bytes end before the record does.
+    #[error("the record is cut short")]
+    Truncated,
+    /// Reserved bits are set, lengths exceed the limits or the padding is not zero.
+    #[error("the record's header or padding is malformed")]
+    Malformed,
+    /// The checksum is wrong.
+    #[error("the record's checksum is wrong")]
+    Checksum,
+}
+
+impl<'r> Record<'r> {
+    /// The record that exactly these bytes hold. They were written by [`Draft::write`] or checked.
+    #[inline]
+    pub(crate) fn trusted(bytes: &'r [u8]) -> Record<'r> {
+        Record { bytes, shape: Shape::read(bytes) }
+    }
+
+    /// The record that `bytes` start with, checked in full.
+    pub(crate) fn check(bytes: &'r [u8]) -> Result<Record<'r>, RecordError> {
+        if bytes.len() < HEADER_BYTES {
+            return Err(RecordError::Truncated);
+        }
+        let shape = Shape::read(bytes);
+        if u32_at(bytes, 8) & RESERVED != 0
+            || shape.value_bytes as usize > MAX_VALUE_BYTES
+            || (shape.is_tombstone && (shape.value_bytes != 0 || shape.has_deadline))
+        {
+            return Err(RecordError::Malformed);
+        }
+        let (content, total) = (shape.content_bytes(), shape.total_bytes());
+        if bytes.len() < total {
+            return Err(RecordError::Truncated);
+        }
+        if bytes[content..total].iter().any(|&byte| byte != 0) {
+            return Err(RecordError::Malformed);
+        }
+        if crc32c::crc32c(&bytes[4..content]) != u32_at(bytes, 0) {
+            return Err(RecordError::Checksum);
+        }
+        Ok(Record { bytes: &bytes[..total], shape })
+    }
+
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> &'r [u8] {
+        let start = self.shape.key_start();
+        &self.bytes[start..start + self.shape.key_bytes as usize]
+    }
+
+    /// The value; empty for a tombstone.
+    #[inline]
+    pub fn value(&self) -> &'r [u8] {
+        let start = self.shape.key_start() + self.shape.key_bytes as usize;
+        &self.bytes[start..start + self.shape.value_bytes as usize]
+    }
+
+    /// The record's version.
+    #[inline]
+    pub fn version(&self) -> Version {
+        Version(u64_at(self.bytes, 12))
+    }
+
+    /// The deadline after which the record counts as absent.
+    #[inline]
+    pub fn expires_at(&self) -> Option<WallMs> {
+        self.shape.has_deadline.then(|| WallMs(u64_at(self.bytes, HEADER_BYTES)))
+    }
+
+    /// Whether the deadline has passed; at the deadline itself it has not, as in Redis.
+    #[inline]
+    pub fn is_expired(&self, now: WallMs) -> bool {
+        self.expires_at().is_some_and(|deadline| deadline < now)
+    }
+
+    /// The key's position; hashes the key.
+    #[inline]
+    pub fn position(&self) -> Position {
+        Position::of_key(self.key())
+    }
+
+    /// The key with its slot and hash; hashes the key.
+    #[inline]
+    pub fn hashed_key(&self) -> HashedKey<'r> {
+        HashedKey::new(self.key())
+    }
+
+    /// The whole record as it lies in the log and travels in a batch.
+    #[inline]
+    pub fn as_bytes(&self) -> &'r [u8] {
+        self.bytes
+    }
+
+    #[inline]
+    pub(crate) fn is_tombstone(&self) -> bool {
+        self.shape.is_tombstone
+    }
+}
+
+impl std::fmt::Debug for Record<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Record")
+            .field("key", &self.key().escape_ascii().to_string())
+            .field("value_bytes", &self.value().len())
+            .field("version", &self.version())
+            .field("expires_at", &self.expires_at())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(key: &[u8], value: &[u8], expires_at: Option<WallMs>) -> Vec<u8> {
+        let draft = Draft { key, value: &[value], version: Version(7), expires_at, is_tombstone: false };
+        let shape = draft.shape();
+        let mut bytes = vec![0xAA; shape.total_bytes()];
+        draft.write(shape, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn record_round_trips() {
+        for (key, value) in [(&b""[..], &b""[..]), (b"k", b"value"), (b"a longer key", &[9; 1000])] {
+            for expires_at in [None, Some(WallMs(123_456))] {
+                let bytes = encoded(key, value, expires_at);
+                assert_eq!(bytes.len() % ALIGNMENT, 0);
+                let record = Record::check(&bytes).unwrap();
+                assert_eq!((record.key(), record.value()), (key, value));
+                assert_eq!((record.version(), record.expires_at()), (Version(7), expires_at));
+            }
+        }
+    }
+
+    #[test]
+    fn check_refuses_every_flipped_bit_and_every_cut() {
+        let bytes = encoded(b"some key", b"some value", Some(WallMs(5)));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Record::check(&damaged).is_err(), "bit {bit}");
+        }
+        for length in 0..bytes.len() {
+            assert!(Record::check(&bytes[..length]).is_err(), "length {length}");
+        }
+    }
+
+    #[test]
+    fn expiry_starts_after_the_deadline() {
+        let bytes = encoded(b"k", b"v", Some(WallMs(100)));
+        let record = Record::check(&bytes).unwrap();
+        assert!(!record.is_expired(WallMs(100)));
+        assert!(record.is_expired(WallMs(101)));
+    }
+}

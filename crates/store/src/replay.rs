@@ -1,0 +1,113 @@
+//! Replay: the records of a migration batch enter the log and the index of the target.
+//!
+//! M5: replay inserts only where the target has no entry, be it a value, an expired value or a tombstone. What the
+//! target wrote wins, whatever the versions say.
+
+use crate::batch::RecordBatch;
+use crate::bucket::EntryKind;
+use crate::config::OutOfMemory;
+use crate::log::LogHead;
+use crate::segment::Purpose;
+use crate::slot_table::Counted;
+use crate::store::Store;
+use crate::writer::SlotGuard;
+use sidle_types::{HashedKey, KeyHash, Position, PositionRange, Slot};
+
+/// Records under one hold of a slot's lock.
+const RECORDS_PER_LOCK: usize = 32;
+/// How many records ahead buckets are loaded.
+const PREFETCH_AHEAD: usize = 16;
+
+/// What a replay did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Records that are new.
+    pub inserted: u32,
+    /// Records whose key had an entry already.
+    pub present: u32,
+}
+
+/// Why a batch was not, or not wholly, replayed. Replaying it again is safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    /// There is no memory; some records may have been inserted.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
+    /// A record lies outside the range; none was inserted.
+    #[error("the batch holds a record at position {0}, outside the range being moved")]
+    OutsideRange(Position),
+}
+
+/// One record of the batch at hand.
+#[derive(Clone, Copy)]
+pub(crate) struct Incoming {
+    slot: Slot,
+    hash: KeyHash,
+}
+
+impl Store {
+    /// Inserts the records whose keys have no entry, live or tombstone, here (M5). Idempotent. A batch with a record
+    /// outside `within` is refused as a whole.
+    pub fn replay(
+        &self,
+        head: &mut LogHead,
+        batch: &RecordBatch<'_>,
+        within: PositionRange,
+    ) -> Result<Replayed, ReplayError> {
+        assert!(head.belongs_to(&self.log), "the head belongs to another store");
+        let mut incoming = std::mem::take(&mut head.replay);
+        incoming.clear();
+        let mut outside = None;
+        for record in batch.iter() {
+            let key = record.hashed_key();
+            if !within.contains(key.position()) {
+                outside = Some(key.position());
+                break;
+            }
+            incoming.push(Incoming { slot: key.slot(), hash: key.hash() });
+        }
+        let result = match outside {
+            Some(position) => Err(ReplayError::OutsideRange(position)),
+            None => self.replay_hashed(head, batch, &incoming),
+        };
+        head.replay = incoming;
+        result
+    }
+
+    fn replay_hashed(
+        &self,
+        head: &mut LogHead,
+        batch: &RecordBatch<'_>,
+        incoming: &[Incoming],
+    ) -> Result<Replayed, ReplayError> {
+        let mut replayed = Replayed::default();
+        let mut locked: Option<(SlotGuard<'_>, usize)> = None;
+        let prefetch = |at: usize| {
+            if let Some(incoming) = incoming.get(at) {
+                let _pinned = self.pin();
+                self.index.slot(incoming.slot).prefetch(incoming.hash.0);
+            }
+        };
+        (0..PREFETCH_AHEAD).for_each(prefetch);
+        for (at, (record, &Incoming { slot, hash })) in batch.iter().zip(incoming).enumerate() {
+            prefetch(at + PREFETCH_AHEAD);
+            if !matches!(&locked, Some((guard, held)) if guard.slot() == slot && *held < RECORDS_PER_LOCK) {
+                drop(locked.take());
+                locked = Some((self.lock_slot(slot), 0));
+            }
+            let (guard, held) = locked.as_mut().expect("just locked");
+            *held += 1;
+            let key = HashedKey::new(record.key());
+            if guard.find(key).is_some() {
+                replayed.present += 1;
+                continue;
+            }
+            let address = head.append_copy(record.as_bytes(), Purpose::Value)?;
+            let kind = EntryKind { is_tombstone: false, has_deadline: record.expires_at().is_some() };
+            guard.table().raise_version(record.version().0);
+            guard.insert(hash.0, address, Counted { kind, bytes: record.as_bytes().len() });
+            replayed.inserted += 1;
+        }
+        Ok(replayed)
+    }
+}

@@ -1,0 +1,229 @@
+//! Reading a range in the order of positions: packing for a migration, visiting for SCAN and KEYS, sampling.
+//!
+//! A cursor is a position, so that nothing is kept between two calls and the table may grow, and the log be cleaned,
+//! in between. Each call ends between two positions: keys that share a position are never torn apart.
+
+use crate::bucket::ENTRIES;
+use crate::record::Record;
+use crate::store::{Entry, Guard, Store};
+use crate::walk::Walk;
+use sidle_types::{HashedKey, KeyHash, Position, PositionRange, Slot, WallMs};
+
+/// Buckets that a visit may look at for every record that it may give out, and beyond.
+const BUCKETS_PER_RECORD: usize = 4;
+const MORE_BUCKETS: usize = 256;
+/// Makes a second draw out of the first.
+const SCRAMBLE: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// How far a scan came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanEnd {
+    /// Where to go on; none when everything up to the last position has been packed.
+    pub next: Option<Position>,
+    /// Records packed.
+    pub records: u32,
+}
+
+/// What sampling saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExpirySample {
+    /// Values with a deadline that were looked at.
+    pub sampled: usize,
+    /// Those past it, which were given out.
+    pub expired: usize,
+}
+
+impl Store {
+    /// Appends the values from `from` to `last` to `batch`, as they lie in the log, until another position would make
+    /// the batch longer than `max_bytes`. Ends between two positions and always makes progress: at least one
+    /// position's records are packed, however large. Tombstones are not packed.
+    pub fn scan(&self, from: Position, last: Position, max_bytes: usize, batch: &mut Vec<u8>) -> ScanEnd {
+        let guard = self.pin();
+        let start = batch.len();
+        let mut end = ScanEnd { next: None, records: 0 };
+        let Some(range) = PositionRange::new(from, last) else { return end };
+        let mut walk = Walk::values(self, guard.pinned(), range);
+        // Where the records of the current position start, to be undone if they do not all fit.
+        let mut boundary = (start, 0, from);
+        while let Some((position, record)) = walk.next() {
+            if position != boundary.2 || end.records == 0 {
+                boundary = (batch.len(), end.records, position);
+            }
+            batch.extend_from_slice(record.as_bytes());
+            end.records += 1;
+            if batch.len() - start > max_bytes {
+                if boundary.1 != 0 {
+                    batch.truncate(boundary.0);
+                    end.records = boundary.1;
+                    end.next = Some(boundary.2);
+                    return end;
+                }
+                // The first position alone is too large: take all of it and stop.
+                while walk.peek_position() == Some(position) {
+                    let (_, record) = walk.next().expect("just peeked");
+                    batch.extend_from_slice(record.as_bytes());
+                    end.records += 1;
+                }
+                end.next = position.next().filter(|&next| next <= last);
+                return end;
+            }
+        }
+        end
+    }
+
+    /// Appends one key's record to `batch`; whether it has a value.
+    pub fn pack(&self, key: HashedKey<'_>, batch: &mut Vec<u8>) -> bool {
+        let guard = self.pin();
+        match guard.get(key) {
+            Entry::Value(record) => {
+                batch.extend_from_slice(record.as_bytes());
+                true
+            }
+            Entry::Absent | Entry::Tombstone(_) => false,
+        }
+    }
+
+    /// Appends all values at a position to `batch`; how many.
+    pub fn pack_position(&self, position: Position, batch: &mut Vec<u8>) -> u32 {
+        let guard = self.pin();
+        let range = PositionRange::new(position, position).expect("one position");
+        let mut records = 0;
+        for (_, record) in Walk::values(self, guard.pinned(), range) {
+            batch.extend_from_slice(record.as_bytes());
+            records += 1;
+        }
+        records
+    }
+
+    /// Gives the values from `from` to `last` to `f` in the order of positions, about `budget` of them, and returns
+    /// where to go on. A value that exists throughout the visits of a range is visited; no locks are held meanwhile.
+    pub fn visit(
+        &self,
+        from: Position,
+        last: Position,
+        budget: usize,
+        f: &mut dyn FnMut(Record<'_>),
+    ) -> Option<Position> {
+        let guard = self.pin();
+        let range = PositionRange::new(from, last)?;
+        let mut walk = Walk::values(self, guard.pinned(), range);
+        let most_buckets = budget.saturating_mul(BUCKETS_PER_RECORD).saturating_add(MORE_BUCKETS);
+        let mut visited = 0;
+        let mut at = None;
+        while let Some(position) = walk.peek_position() {
+            if at != Some(position)
+                && (visited >= budget.max(1) || walk.buckets() > most_buckets)
+                && at.is_some()
+            {
+                return Some(position);
+            }
+            let (_, record) = walk.next().expect("just peeked");
+            f(record);
+            visited += 1;
+            at = Some(position);
+        }
+        None
+    }
+
+    /// Gives values past their deadline to `f`, starting at a random place, until `budget` values with a deadline
+    /// have been looked at. `f` may lock slots.
+    pub fn sample_expired(
+        &self,
+        random: u64,
+        budget: usize,
+        now: WallMs,
+        f: &mut dyn FnMut(Record<'_>),
+    ) -> ExpirySample {
+        let mut sample = ExpirySample::default();
+        let total = self.expiring_len();
+        if total == 0 || budget == 0 {
+            return sample;
+        }
+        // Slots are drawn by how many values with a deadline they have, the place in the slot is uniform.
+        let mut rank = random % total;
+        let start = Slot::all().find(|&slot| {
+            let expiring = self.expires_in_slot(slot);
+            let found = rank < expiring;
+            rank = rank.saturating_sub(expiring);
+            found
+        });
+        let start = start.unwrap_or(Slot::LAST);
+        let hash = random.wrapping_mul(SCRAMBLE) ^ random.rotate_left(29);
+        let from = Position::new(start, KeyHash(hash));
+        self.sample_between(from, Position::LAST, budget, now, f, &mut sample);
+        if let Some(last) = from.previous() {
+            self.sample_between(Position::FIRST, last, budget, now, f, &mut sample);
+        }
+        sample
+    }
+
+    /// Samples whole buckets from the one that `from` belongs to.
+    fn sample_between(
+        &self,
+        from: Position,
+        last: Position,
+        budget: usize,
+        now: WallMs,
+        f: &mut dyn FnMut(Record<'_>),
+        sample: &mut ExpirySample,
+    ) {
+        let guard = self.pin();
+        let pin = guard.pinned();
+        let mut at = Some(from);
+        while let Some(from) = at.filter(|&at| at <= last && sample.sampled < budget) {
+            let bucket = match self.expires_in_slot(from.slot()) {
+                0 => Err(Position::last_of(from.slot())),
+                _ => self.bucket_at(from, pin),
+            };
+            let end = match bucket {
+                Ok(step) => {
+                    let words = step
+                        .span
+                        .chain
+                        .flat_map(|bucket| (0..ENTRIES).filter_map(|index| bucket.load(index, pin)));
+                    for word in words.filter(|word| word.kind().has_deadline) {
+                        let record = self.log.record(word.address(), pin);
+                        sample.sampled += 1;
+                        if record.is_expired(now) {
+                            sample.expired += 1;
+                            f(record);
+                        }
+                    }
+                    step.last
+                }
+                Err(end) => end,
+            };
+            at = end.next();
+        }
+    }
+}
+
+impl Guard<'_> {
+    /// A random value: slots are drawn by how many values they have, the place in the slot is uniform. None only
+    /// when there was no value.
+    pub fn random_record(&self, random: u64) -> Option<Record<'_>> {
+        let total = self.store.len();
+        if total == 0 {
+            return None;
+        }
+        let mut rank = random % total;
+        let mut slot = None;
+        for candidate in Slot::all() {
+            let live = self.store.count_in_slot(candidate);
+            if rank < live {
+                slot = Some(candidate);
+                break;
+            }
+            rank -= live;
+        }
+        let slot = slot.unwrap_or(Slot::LAST);
+        let hash = random.wrapping_mul(SCRAMBLE) ^ random.rotate_left(29);
+        let from = Position::new(slot, KeyHash(hash));
+        let first_at = |range: PositionRange| Walk::values(self.store, self.pinned(), range).next();
+        let after = first_at(PositionRange::new(from, Position::last_of(slot)).expect("inside the slot"));
+        let around =
+            || first_at(PositionRange::new(Position::first_of(slot), Position::LAST).expect("up to the end"));
+        let anywhere = || first_at(PositionRange::ALL);
+        after.or_else(around).or_else(anywhere).map(|(_, record)| record)
+    }
+}

@@ -1,0 +1,386 @@
+//! The index of one slot: a table of buckets in the order of the hash, which grows while it is read.
+//!
+//! Purpose: find a key's entry without a lock or a read-modify-write, while one writer at a time changes the table.
+//!
+//! Growth: a table of 2^n buckets grows into a new array of 2^(n+1), bucket b into 2b and 2b + 1. Each write moves a
+//! few buckets; `split` counts the buckets moved. A bucket that has been moved is left as it was, for readers that
+//! are still in it, and goes with its array.
+//!
+//! Invariants:
+//! T1 Within an array an entry never moves from one place to another; it is stored, replaced in place, cleared.
+//! T2 A bucket below `split` is never written again.
+//! T3 `next` is set before the first bucket moves and cleared after `table` names the grown array.
+//! T4 What a reader finds was the key's entry at some moment between its load of `next` and its load of the entry:
+//!    any bucket that it takes from `table` had not been moved at the first of the two.
+//!
+//! From T1 to T4: a key that has an entry throughout a look-up is found by it, and the entry found was current during
+//! the look-up. That is linearizability of a look-up; writers are serialised by the lock.
+//!
+//! Ownership: everything but the look-ups happens under the slot's lock, held by any thread.
+
+use crate::array::{Array, ArrayWord, Chain, MAX_LEVEL, bucket_number, extend};
+use crate::bucket::{Bucket, ENTRIES, EntryKind, Word};
+use crate::epoch::Pinned;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, spin_loop, yield_now};
+
+/// Buckets moved by one write while a table grows. Two would be enough to be done before the next growth is due.
+const MOVED_PER_WRITE: usize = 8;
+/// Tables up to this many buckets grow in one go.
+const GROWN_AT_ONCE: usize = 32;
+/// A table grows when it holds more than this many entries for every ten buckets.
+const ENTRIES_PER_TEN_BUCKETS: u64 = 56;
+/// How often a writer looks at a taken lock before it lets others run.
+const SPINS: u32 = 100;
+
+/// One slot: its lock, its table and what is counted of it. One cache line.
+#[repr(align(64))]
+pub(crate) struct SlotTable {
+    lock: AtomicU32,
+    /// Buckets of `table` that have been moved to `next`.
+    split: AtomicU32,
+    table: AtomicU64,
+    /// The array that `table` grows into, while it grows.
+    next: AtomicU64,
+    /// Entries that are values.
+    live: AtomicU64,
+    /// Bytes of the records behind all entries.
+    bytes: AtomicU64,
+    /// The highest version given or seen.
+    version: AtomicU64,
+    tombstones: AtomicU32,
+    /// Values with a deadline.
+    expiring: AtomicU32,
+}
+
+impl Default for SlotTable {
+    fn default() -> SlotTable {
+        SlotTable {
+            lock: AtomicU32::new(0),
+            split: AtomicU32::new(0),
+            table: AtomicU64::new(0),
+            next: AtomicU64::new(0),
+            live: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            version: AtomicU64::new(0),
+            tombstones: AtomicU32::new(0),
+            expiring: AtomicU32::new(0),
+        }
+    }
+}
+
+/// A place in the table.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'p> {
+    pub(crate) bucket: &'p Bucket,
+    pub(crate) index: usize,
+    pub(crate) level: u32,
+}
+
+/// A bucket with its chain and the hashes that it is for.
+#[derive(Clone, Copy)]
+pub(crate) struct Span<'p> {
+    pub(crate) chain: Chain<'p>,
+    pub(crate) level: u32,
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+/// Where growth leaves arrays that are no longer needed, and how it tells what the index takes.
+pub(crate) trait Arrays {
+    /// An array has been unlinked; it is freed when its readers have gone.
+    fn retire(&self, array: ArrayWord);
+    /// The index takes this many bytes more.
+    fn grew(&self, bytes: usize);
+}
+
+impl SlotTable {
+    // ---- the lock ----
+
+    /// Takes the lock; it is held for one command only, so waiting is spinning, then yielding.
+    #[inline]
+    pub(crate) fn acquire(&self) {
+        let mut spins = 0;
+        while self.lock.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            while self.lock.load(Ordering::Relaxed) != 0 {
+                spins += 1;
+                if spins < SPINS { spin_loop() } else { yield_now() }
+            }
+        }
+    }
+
+    /// Gives the lock back.
+    #[inline]
+    pub(crate) fn release(&self) {
+        self.lock.store(0, Ordering::Release);
+    }
+
+    // ---- reading, by anybody who is pinned ----
+
+    /// The arrays as of one moment: the table, and while it grows the grown one with the number of buckets moved.
+    #[inline]
+    fn arrays(&self) -> (ArrayWord, Option<(ArrayWord, usize)>) {
+        loop {
+            let next = self.next.load(Ordering::Acquire);
+            let split = self.split.load(Ordering::Acquire);
+            let table = ArrayWord::from_bits(self.table.load(Ordering::Acquire));
+            if next == 0 {
+                return (table, None);
+            }
+            // Unchanged: the same growth throughout, since a retired array's address is not reused under a pin.
+            if self.next.load(Ordering::Acquire) == next {
+                let next = ArrayWord::from_bits(next);
+                // Finished, but `next` not cleared yet (T3).
+                return if table == next { (table, None) } else { (table, Some((next, split as usize))) };
+            }
+        }
+    }
+
+    /// The array and number of the bucket for a hash.
+    #[inline]
+    fn locate(&self, hash: u64) -> Option<(ArrayWord, usize)> {
+        let (table, growth) = self.arrays();
+        if table.is_none() {
+            return None;
+        }
+        let number = bucket_number(hash, table.level());
+        match growth {
+            Some((next, split)) if number < split => Some((next, bucket_number(hash, next.level()))),
+            _ => Some((table, number)),
+        }
+    }
+
+    /// Finds the entry whose tag fits and that `is_it`.
+    #[inline]
+    pub(crate) fn find<'p>(
+        &'p self,
+        hash: u64,
+        pin: Pinned<'p>,
+        mut is_it: impl FnMut(Word<'p>) -> bool,
+    ) -> Option<(Place<'p>, Word<'p>)> {
+        let (word, number) = self.locate(hash)?;
+        let array = word.array(pin);
+        let level = array.level;
+        for bucket in array.chain(number) {
+            for index in 0..ENTRIES {
+                if let Some(word) = bucket.load(index, pin)
+                    && word.may_be(hash, level)
+                    && is_it(word)
+                {
+                    return Some((Place { bucket, index, level }, word));
+                }
+            }
+        }
+        None
+    }
+
+    /// The bucket that a hash belongs to. Spans follow each other in the order of the hash; ask again for each, since
+    /// the table may grow in between.
+    pub(crate) fn span<'p>(&'p self, hash: u64, pin: Pinned<'p>) -> Option<Span<'p>> {
+        let (word, number) = self.locate(hash)?;
+        let array = word.array(pin);
+        let shift = 63 - array.level;
+        let first = (number as u64) << shift << 1;
+        let last = first | (1u64 << shift << 1).wrapping_sub(1);
+        Some(Span { chain: array.chain(number), level: array.level, first, last })
+    }
+
+    /// Starts loading the bucket of a hash.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if let Some((array, _)) = self.locate(hash) {
+            array.prefetch(hash);
+        }
+    }
+
+    /// log2 of the number of buckets, or none for an empty slot.
+    pub(crate) fn level(&self) -> Option<u32> {
+        let (table, _) = self.arrays();
+        (!table.is_none()).then(|| table.level())
+    }
+}
+
+// ---- writing, under the lock ----
+
+impl SlotTable {
+    /// Adds an entry for a key that has none.
+    pub(crate) fn insert<'p>(
+        &'p self,
+        hash: u64,
+        make: impl FnOnce(u32) -> Word<'p>,
+        pin: Pinned<'p>,
+        arrays: &impl Arrays,
+        hash_of: impl Fn(Word<'p>) -> u64,
+    ) {
+        self.grow(pin, arrays, hash_of);
+        let (word, number) = match self.locate(hash) {
+            Some(found) => found,
+            None => {
+                let array = ArrayWord::allocate(0);
+                arrays.grew(size_of::<Bucket>());
+                self.table.store(array.bits(), Ordering::Release);
+                (array, 0)
+            }
+        };
+        let array = word.array(pin);
+        place(array.chain(number), make(array.level), pin, arrays);
+    }
+
+    /// Starts growing when it is time, and moves some buckets when growing.
+    fn grow<'p>(&'p self, pin: Pinned<'p>, arrays: &impl Arrays, hash_of: impl Fn(Word<'p>) -> u64) {
+        let table = ArrayWord::from_bits(self.table.load(Ordering::Relaxed));
+        if table.is_none() {
+            return;
+        }
+        let mut next = ArrayWord::from_bits(self.next.load(Ordering::Relaxed));
+        let buckets = 1usize << table.level();
+        if next.is_none() {
+            if self.entries() * 10 < ENTRIES_PER_TEN_BUCKETS << table.level() || table.level() >= MAX_LEVEL {
+                return;
+            }
+            next = ArrayWord::allocate(table.level() + 1);
+            arrays.grew(2 * buckets * size_of::<Bucket>());
+            self.split.store(0, Ordering::Relaxed);
+            self.next.store(next.bits(), Ordering::Release);
+        }
+        let moved = self.split.load(Ordering::Relaxed) as usize;
+        let until = if buckets <= GROWN_AT_ONCE { buckets } else { buckets.min(moved + MOVED_PER_WRITE) };
+        let (from, to) = (table.array(pin), next.array(pin));
+        for number in moved..until {
+            move_bucket(from, to, number, pin, arrays, &hash_of);
+            self.split.store(number as u32 + 1, Ordering::Release);
+        }
+        if until == buckets {
+            self.table.store(next.bits(), Ordering::Release);
+            self.next.store(0, Ordering::Release);
+            arrays.retire(table);
+        }
+    }
+
+    /// Unlinks the whole table, whatever is in it; the caller has accounted for the entries.
+    pub(crate) fn drop_table(&self, arrays: &impl Arrays) {
+        let table = ArrayWord::from_bits(self.table.load(Ordering::Relaxed));
+        let next = ArrayWord::from_bits(self.next.load(Ordering::Relaxed));
+        self.table.store(0, Ordering::Release);
+        self.next.store(0, Ordering::Release);
+        for array in [table, next] {
+            if !array.is_none() {
+                arrays.retire(array);
+            }
+        }
+    }
+
+    /// Both arrays, to be freed by whoever owns the store alone.
+    pub(crate) fn into_arrays(&mut self) -> [ArrayWord; 2] {
+        let take = |word: &AtomicU64| ArrayWord::from_bits(word.load(Ordering::Relaxed));
+        let arrays = [take(&self.table), take(&self.next)];
+        self.table.store(0, Ordering::Relaxed);
+        self.next.store(0, Ordering::Relaxed);
+        arrays
+    }
+}
+
+/// Puts an entry into the first free place of a chain.
+fn place<'p>(chain: Chain<'p>, word: Word<'p>, pin: Pinned<'p>, arrays: &impl Arrays) {
+    let mut last = None;
+    for bucket in chain {
+        for index in 0..ENTRIES {
+            if bucket.load(index, pin).is_none() {
+                return bucket.store(index, word);
+            }
+        }
+        last = Some(bucket);
+    }
+    extend(last.expect("a chain has a bucket"), word);
+    arrays.grew(size_of::<Bucket>());
+}
+
+/// Copies the entries of one bucket into the two that take its place.
+fn move_bucket<'p>(
+    from: Array<'p>,
+    to: Array<'p>,
+    number: usize,
+    pin: Pinned<'p>,
+    arrays: &impl Arrays,
+    hash_of: &impl Fn(Word<'p>) -> u64,
+) {
+    for bucket in from.chain(number) {
+        for index in 0..ENTRIES {
+            if let Some(word) = bucket.load(index, pin) {
+                let (word, upper) = word.split(from.level, hash_of);
+                place(to.chain(2 * number + usize::from(upper)), word, pin, arrays);
+            }
+        }
+    }
+}
+
+// ---- counting ----
+
+/// What is counted of an entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Counted {
+    pub(crate) kind: EntryKind,
+    /// Bytes of its record.
+    pub(crate) bytes: usize,
+}
+
+impl SlotTable {
+    /// Counts an entry removed, added or replaced. Under the lock. Each counter changes in one step, so that whoever
+    /// reads it meanwhile sees the number before or the number after.
+    #[inline]
+    pub(crate) fn count(&self, removed: Option<Counted>, added: Option<Counted>) {
+        let change = |of: fn(Counted) -> i64| added.map_or(0, of) - removed.map_or(0, of);
+        let add = |counter: &AtomicU64, change: i64| {
+            if change != 0 {
+                let value = counter.load(Ordering::Relaxed).wrapping_add_signed(change);
+                counter.store(value, Ordering::Relaxed);
+            }
+        };
+        let add_u32 = |counter: &AtomicU32, change: i64| {
+            if change != 0 {
+                let value = counter.load(Ordering::Relaxed).wrapping_add_signed(change as i32);
+                counter.store(value, Ordering::Relaxed);
+            }
+        };
+        add(&self.bytes, change(|counted| counted.bytes as i64));
+        add(&self.live, change(|counted| i64::from(!counted.kind.is_tombstone)));
+        add_u32(&self.tombstones, change(|counted| i64::from(counted.kind.is_tombstone)));
+        add_u32(&self.expiring, change(|counted| i64::from(counted.kind.has_deadline)));
+    }
+
+    /// Values.
+    pub(crate) fn live(&self) -> u64 {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// Tombstones.
+    pub(crate) fn tombstones(&self) -> u64 {
+        u64::from(self.tombstones.load(Ordering::Relaxed))
+    }
+
+    /// Values with a deadline.
+    pub(crate) fn expiring(&self) -> u64 {
+        u64::from(self.expiring.load(Ordering::Relaxed))
+    }
+
+    /// Values and tombstones.
+    pub(crate) fn entries(&self) -> u64 {
+        self.live() + self.tombstones()
+    }
+
+    /// Bytes of the records behind the entries.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The highest version given or seen.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// Raises the highest version. Under the lock.
+    pub(crate) fn raise_version(&self, version: u64) {
+        if version > self.version() {
+            self.version.store(version, Ordering::Relaxed);
+        }
+    }
+}

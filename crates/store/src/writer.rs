@@ -1,0 +1,225 @@
+//! Writing: the lock of a slot, and what is done under it.
+
+use crate::address::Address;
+use crate::bucket::{EntryKind, Word};
+use crate::config::OutOfMemory;
+use crate::epoch::Pinned;
+use crate::log::LogHead;
+use crate::record::Draft;
+use crate::slot_table::{Counted, Place, SlotTable};
+use crate::store::{Entry, Guard, Store};
+use sidle_types::{HashedKey, Slot, Version, WallMs};
+
+/// What a removal leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// Nothing: the key is absent and its memory is free.
+    Nothing,
+    /// A tombstone, even where the key was absent: replay must not bring the key back.
+    Tombstone,
+}
+
+/// The lock of one slot. Held for one command only; dropping it unlocks.
+#[derive(Debug)]
+pub struct SlotGuard<'s> {
+    guard: Guard<'s>,
+    slot: Slot,
+}
+
+/// The locks of several slots, for a write to several keys in one step.
+#[derive(Debug)]
+pub struct SlotGuards<'s> {
+    guards: Vec<SlotGuard<'s>>,
+}
+
+impl Store {
+    /// Locks a slot for writing. Readers go on. Locking a slot twice in one thread waits for ever.
+    ///
+    /// When memory is short and the calling thread holds no [`Guard`] and no lock, it first helps the cleaner.
+    #[inline]
+    pub fn lock_slot(&self, slot: Slot) -> SlotGuard<'_> {
+        if self.log.segments.is_short() && !self.log.epochs.participant().is_pinned() {
+            self.relieve();
+        }
+        self.lock_slot_now(slot)
+    }
+
+    /// Locks a slot without helping the cleaner.
+    #[inline]
+    pub(crate) fn lock_slot_now(&self, slot: Slot) -> SlotGuard<'_> {
+        let guard = self.pin();
+        self.index.slot(slot).acquire();
+        SlotGuard { guard, slot }
+    }
+
+    /// Locks several slots.
+    ///
+    /// # Panics
+    /// When the slots are not strictly ascending: that order is what keeps two writers from waiting for each other.
+    pub fn lock_slots(&self, sorted_unique: &[Slot]) -> SlotGuards<'_> {
+        assert!(sorted_unique.is_sorted_by(|a, b| a < b), "slots are locked in ascending order, each once");
+        SlotGuards { guards: sorted_unique.iter().map(|&slot| self.lock_slot(slot)).collect() }
+    }
+}
+
+impl<'s> SlotGuards<'s> {
+    /// The lock of one of the slots.
+    ///
+    /// # Panics
+    /// When the slot is not one of those locked.
+    pub fn slot(&mut self, slot: Slot) -> &mut SlotGuard<'s> {
+        let index = self.guards.binary_search_by_key(&slot, |guard| guard.slot);
+        &mut self.guards[index.expect("one of the slots that were locked")]
+    }
+}
+
+impl<'s> SlotGuard<'s> {
+    /// The slot that is locked.
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    #[inline]
+    pub(crate) fn table(&self) -> &'s SlotTable {
+        self.guard.store.index.slot(self.slot)
+    }
+
+    #[inline]
+    pub(crate) fn pinned(&self) -> Pinned<'_> {
+        self.guard.pinned()
+    }
+
+    #[inline]
+    fn check(&self, head: &LogHead, key: HashedKey<'_>) {
+        assert!(key.slot() == self.slot, "the key lies in slot {}, not {}", key.slot(), self.slot);
+        assert!(head.belongs_to(&self.guard.store.log), "the head belongs to another store");
+    }
+
+    /// What a key of this slot has.
+    #[inline]
+    pub fn get(&self, key: HashedKey<'_>) -> Entry<'_> {
+        debug_assert_eq!(key.slot(), self.slot);
+        self.guard.store.look_up(key, self.pinned())
+    }
+
+    /// The key's entry, tombstones included.
+    #[inline]
+    pub(crate) fn find(&self, key: HashedKey<'_>) -> Option<(Place<'_>, Word<'_>)> {
+        let (store, pin) = (self.guard.store, self.pinned());
+        self.table()
+            .find(key.hash().0, pin, |word| store.log.record(word.address(), pin).key() == key.bytes())
+    }
+
+    /// Sets a key's value, `value` being the parts to join, and its deadline or none; returns the new version.
+    ///
+    /// The parts may lie in the store itself when they were found through a [`Guard`] of this thread.
+    #[inline]
+    pub fn put(
+        &mut self,
+        head: &mut LogHead,
+        key: HashedKey<'_>,
+        value: &[&[u8]],
+        expires_at: Option<WallMs>,
+    ) -> Result<Version, OutOfMemory> {
+        self.check(head, key);
+        let version = self.next_version();
+        let draft = Draft { key: key.bytes(), value, version, expires_at, is_tombstone: false };
+        self.write(head, key, &draft)?;
+        Ok(version)
+    }
+
+    /// Removes a key; whether it had a value. Leaving nothing takes no memory and cannot fail.
+    pub fn remove(
+        &mut self,
+        head: &mut LogHead,
+        key: HashedKey<'_>,
+        leave: Leave,
+    ) -> Result<bool, OutOfMemory> {
+        self.check(head, key);
+        let had_value = match self.find(key) {
+            Some((_, word)) => !word.kind().is_tombstone,
+            None => false,
+        };
+        match leave {
+            Leave::Tombstone => {
+                let version = self.next_version();
+                let draft =
+                    Draft { key: key.bytes(), value: &[], version, expires_at: None, is_tombstone: true };
+                self.write(head, key, &draft)?;
+            }
+            Leave::Nothing => {
+                if let Some((place, word)) = self.find(key) {
+                    self.clear(place, word);
+                    // Versions of the key keep growing if it comes back.
+                    self.table().raise_version(self.next_version().0);
+                    self.drop_empty_table();
+                }
+            }
+        }
+        Ok(had_value)
+    }
+
+    fn next_version(&self) -> Version {
+        Version(self.table().version() + 1)
+    }
+
+    /// Appends the record and makes it the key's entry.
+    #[inline]
+    fn write(&self, head: &mut LogHead, key: HashedKey<'_>, draft: &Draft<'_>) -> Result<(), OutOfMemory> {
+        let address = head.append(draft)?;
+        let kind = EntryKind { is_tombstone: draft.is_tombstone, has_deadline: draft.expires_at.is_some() };
+        let added = Counted { kind, bytes: draft.shape().total_bytes() };
+        self.table().raise_version(draft.version.0);
+        match self.find(key) {
+            Some((place, old)) => {
+                let removed = self.counted(old);
+                place.bucket.store(place.index, Word::new(address, key.hash().0, place.level, kind));
+                self.table().count(Some(removed), Some(added));
+                self.guard.store.log.bury(old.address(), removed.bytes);
+            }
+            None => self.insert(key.hash().0, address, added),
+        }
+        Ok(())
+    }
+
+    /// Adds the entry of a key that has none.
+    pub(crate) fn insert(&self, hash: u64, address: Address, added: Counted) {
+        let (store, pin) = (self.guard.store, self.pinned());
+        self.table().insert(
+            hash,
+            |level| Word::new(address, hash, level, added.kind),
+            pin,
+            &store.index_memory(),
+            |word| store.hash_of(word, pin),
+        );
+        self.table().count(None, Some(added));
+    }
+
+    fn counted(&self, word: Word<'_>) -> Counted {
+        let record = self.guard.store.log.record(word.address(), self.pinned());
+        Counted { kind: word.kind(), bytes: record.as_bytes().len() }
+    }
+
+    /// Removes an entry.
+    pub(crate) fn clear(&self, place: Place<'_>, word: Word<'_>) {
+        let removed = self.counted(word);
+        place.bucket.clear(place.index);
+        self.table().count(Some(removed), None);
+        self.guard.store.log.bury(word.address(), removed.bytes);
+    }
+
+    /// Gives back the table of a slot that has become empty; the smallest are kept for the next key.
+    pub(crate) fn drop_empty_table(&self) {
+        const KEPT_LEVEL: u32 = 2;
+        if self.table().entries() == 0 && self.table().level().is_some_and(|level| level > KEPT_LEVEL) {
+            self.table().drop_table(&self.guard.store.index_memory());
+        }
+    }
+}
+
+impl Drop for SlotGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.table().release();
+    }
+}

@@ -1,0 +1,219 @@
+//! The store's promises one by one, in a single thread.
+
+use sidle_store::{Entry, Leave, LogHead, RecordBatch, ReplayError, Store, StoreConfig};
+use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
+
+fn store() -> Store {
+    Store::new(StoreConfig { memory_bytes: 64 << 20, segment_bytes: 64 << 10, huge_pages: false }).unwrap()
+}
+
+fn put(store: &Store, head: &mut LogHead, key: &[u8], value: &[u8]) -> Version {
+    let key = HashedKey::new(key);
+    store.lock_slot(key.slot()).put(head, key, &[value], None).unwrap()
+}
+
+fn value(store: &Store, key: &[u8]) -> Option<Vec<u8>> {
+    let guard = store.pin();
+    guard.get(HashedKey::new(key)).value().map(|record| record.value().to_vec())
+}
+
+fn fill(store: &Store, head: &mut LogHead, count: u32, name: impl Fn(u32) -> String) {
+    for i in 0..count {
+        put(store, head, name(i).as_bytes(), format!("value {i}").as_bytes());
+    }
+}
+
+#[test]
+fn put_then_get_then_remove() {
+    let store = store();
+    let mut head = store.log_head();
+    let key = HashedKey::new(b"key");
+    assert!(matches!(store.pin().get(key), Entry::Absent));
+    let first = put(&store, &mut head, b"key", b"one");
+    let second = put(&store, &mut head, b"key", b"two");
+    assert!(second > first);
+    assert_eq!(value(&store, b"key").unwrap(), b"two");
+    assert_eq!(store.len(), 1);
+    assert!(store.lock_slot(key.slot()).remove(&mut head, key, Leave::Nothing).unwrap());
+    assert!(!store.lock_slot(key.slot()).remove(&mut head, key, Leave::Nothing).unwrap());
+    assert!(matches!(store.pin().get(key), Entry::Absent));
+    assert_eq!((store.len(), store.memory().log_live), (0, 0));
+    assert!(put(&store, &mut head, b"key", b"three") > second);
+}
+
+#[test]
+fn remove_leaves_a_tombstone_even_of_an_absent_key() {
+    let store = store();
+    let mut head = store.log_head();
+    let key = HashedKey::new(b"key");
+    assert!(!store.lock_slot(key.slot()).remove(&mut head, key, Leave::Tombstone).unwrap());
+    assert!(matches!(store.pin().get(key), Entry::Tombstone(_)));
+    assert_eq!((store.len(), store.tombstones_in(PositionRange::ALL)), (0, 1));
+    assert_eq!(store.sweep_tombstones(Position::FIRST, Position::LAST, 1 << 20), None);
+    assert!(matches!(store.pin().get(key), Entry::Absent));
+    assert_eq!(store.memory().log_live, 0);
+}
+
+#[test]
+fn many_keys_in_one_slot_are_all_found_and_scanned_in_order() {
+    let store = store();
+    let mut head = store.log_head();
+    let count = 100_000;
+    fill(&store, &mut head, count, |i| format!("{{tag}}{i}"));
+    for i in 0..count {
+        assert_eq!(value(&store, format!("{{tag}}{i}").as_bytes()).unwrap(), format!("value {i}").as_bytes());
+    }
+    let mut seen = Vec::new();
+    let mut from = Some(Position::FIRST);
+    while let Some(at) = from {
+        from = store.visit(at, Position::LAST, 1000, &mut |record| seen.push(record.position()));
+    }
+    assert_eq!(seen.len(), count as usize);
+    assert!(seen.is_sorted());
+}
+
+#[test]
+fn scan_and_replay_copy_a_range() {
+    let (source, target) = (store(), store());
+    let mut head = source.log_head();
+    fill(&source, &mut head, 20_000, |i| format!("key {i}"));
+    let deleted = HashedKey::new(b"key 17");
+    let mut target_head = target.log_head();
+    put(&target, &mut target_head, b"key 16", b"newer");
+    target.lock_slot(deleted.slot()).remove(&mut target_head, deleted, Leave::Tombstone).unwrap();
+    let (mut from, mut batches, mut inserted, mut present) = (Some(Position::FIRST), 0, 0, 0);
+    while let Some(at) = from {
+        let mut batch = Vec::new();
+        let end = source.scan(at, Position::LAST, 10_000, &mut batch);
+        assert!(batch.len() <= 10_000);
+        let parsed = RecordBatch::parse(&batch).unwrap();
+        assert_eq!(parsed.len(), end.records as usize);
+        for _ in 0..2 {
+            let replayed = target.replay(&mut target_head, &parsed, PositionRange::ALL).unwrap();
+            inserted += replayed.inserted;
+            present += replayed.present;
+        }
+        from = end.next;
+        batches += 1;
+    }
+    assert!(batches > 50);
+    assert_eq!((inserted, present), (19_998, 20_002));
+    assert_eq!(value(&target, b"key 16").unwrap(), b"newer");
+    assert_eq!(value(&target, b"key 17"), None);
+    assert_eq!(value(&target, b"key 18").unwrap(), b"value 18");
+    assert_eq!(source.discard(Position::FIRST, Position::LAST, usize::MAX), None);
+    assert_eq!((source.len(), source.memory().log_live), (0, 0));
+}
+
+#[test]
+fn replay_refuses_a_record_outside_the_range() {
+    let (source, target) = (store(), store());
+    let mut head = source.log_head();
+    fill(&source, &mut head, 100, |i| format!("key {i}"));
+    let mut batch = Vec::new();
+    source.scan(Position::FIRST, Position::LAST, usize::MAX, &mut batch);
+    let parsed = RecordBatch::parse(&batch).unwrap();
+    let half = PositionRange::new(Position::FIRST, Position(u64::MAX / 2)).unwrap();
+    let refused = target.replay(&mut target.log_head(), &parsed, half);
+    assert!(matches!(refused, Err(ReplayError::OutsideRange(_))));
+    assert_eq!(target.len(), 0);
+}
+
+#[test]
+fn scan_takes_a_record_that_is_larger_than_the_batch() {
+    let store = store();
+    let mut head = store.log_head();
+    let large = vec![7; 1 << 20];
+    put(&store, &mut head, b"large", &large);
+    let mut batch = Vec::new();
+    let end = store.scan(Position::FIRST, Position::LAST, 100, &mut batch);
+    assert_eq!(end.records, 1);
+    assert_eq!(RecordBatch::parse(&batch).unwrap().iter().next().unwrap().value(), large);
+    assert!(store.pack(HashedKey::new(b"large"), &mut batch));
+    assert!(!store.pack(HashedKey::new(b"small"), &mut batch));
+    assert_eq!(store.pack_position(Position::of_key(b"large"), &mut batch), 1);
+}
+
+#[test]
+fn partition_tiles_the_range_in_equal_parts() {
+    let store = store();
+    let mut head = store.log_head();
+    fill(&store, &mut head, 40_000, |i| if i % 2 == 0 { format!("{{tag}}{i}") } else { format!("{i}") });
+    for n in [1, 2, 3, 8, 64] {
+        let parts = store.partition(PositionRange::ALL, n);
+        assert_eq!(parts.len(), n);
+        assert_eq!((parts[0].first(), parts[n - 1].last()), (Position::FIRST, Position::LAST));
+        for pair in parts.windows(2) {
+            assert_eq!(pair[0].last().next(), Some(pair[1].first()));
+        }
+        let counts: Vec<u64> = parts.iter().map(|&part| store.len_in(part)).collect();
+        assert_eq!(counts.iter().sum::<u64>(), 40_000);
+        let fair = 40_000 / n as u64;
+        assert!(counts.iter().all(|&count| count.abs_diff(fair) < 50), "{counts:?}");
+    }
+    assert_eq!(store.partition(PositionRange::of_slots(Slot::LAST, Slot::LAST).unwrap(), 8).len().max(1), 1);
+}
+
+#[test]
+fn expiry_is_counted_sampled_and_left_to_the_caller() {
+    let store = store();
+    let mut head = store.log_head();
+    for i in 0..1000u64 {
+        let name = format!("key {i}");
+        let key = HashedKey::new(name.as_bytes());
+        let deadline = (i % 2 == 0).then_some(WallMs(i));
+        store.lock_slot(key.slot()).put(&mut head, key, &[b"v"], deadline).unwrap();
+    }
+    assert_eq!(store.expiring_len(), 500);
+    for random in [0, 1, u64::MAX, 0x1234_5678_9ABC_DEF0] {
+        let mut expired = 0;
+        let sample = store.sample_expired(random, usize::MAX, WallMs(500), &mut |record| {
+            assert!(record.is_expired(WallMs(500)));
+            expired += 1;
+        });
+        assert!(sample.sampled >= 500, "{sample:?}");
+        assert!(expired >= 250 && expired == sample.expired);
+    }
+}
+
+#[test]
+fn random_record_reaches_every_key() {
+    let store = store();
+    let mut head = store.log_head();
+    assert!(store.pin().random_record(5).is_none());
+    fill(&store, &mut head, 30, |i| format!("key {i}"));
+    let mut seen = std::collections::BTreeSet::new();
+    let guard = store.pin();
+    for i in 0..2000u64 {
+        seen.insert(guard.random_record(i.wrapping_mul(0x2545_F491_4F6C_DD1D)).unwrap().key().to_vec());
+    }
+    assert_eq!(seen.len(), 30);
+}
+
+#[test]
+fn version_floor_is_respected() {
+    let store = store();
+    let mut head = store.log_head();
+    store.raise_version_floor(PositionRange::ALL, Version(1000));
+    assert_eq!(store.highest_version(PositionRange::ALL), Version(1000));
+    assert_eq!(put(&store, &mut head, b"key", b""), Version(1001));
+    store.raise_version_floor(PositionRange::ALL, Version(5));
+    assert_eq!(put(&store, &mut head, b"key", b""), Version(1002));
+}
+
+#[test]
+fn lock_slots_writes_several_keys() {
+    let store = store();
+    let mut head = store.log_head();
+    let keys = [HashedKey::new(b"a"), HashedKey::new(b"b"), HashedKey::new(b"{a}c")];
+    let mut slots: Vec<Slot> = keys.iter().map(|key| key.slot()).collect();
+    slots.sort();
+    slots.dedup();
+    let mut guards = store.lock_slots(&slots);
+    for key in keys {
+        guards.slot(key.slot()).put(&mut head, key, &[key.bytes(), b"!"], None).unwrap();
+    }
+    drop(guards);
+    assert_eq!(value(&store, b"{a}c").unwrap(), b"{a}c!");
+    assert_eq!(store.len(), 3);
+}
