@@ -1,0 +1,246 @@
+//! What a run reports: the JSON file, from which the page is drawn too.
+//!
+//! Every figure that could not be measured is `null`, and [`Report::unmeasured`] says why. Latencies are in
+//! microseconds, throughput in operations per second.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The length of a window of the timeline.
+pub const WINDOW_MS: u64 = 100;
+
+/// One run: a load, and usually a migration under it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// How the data moved; `null` when nothing did.
+    pub protocol: Option<String>,
+    /// The operation mix: `ycsb-b`, `30% writes`.
+    pub workload: String,
+    /// Records loaded before the run.
+    pub records: u64,
+    /// Bytes of each value.
+    pub value_bytes: u64,
+    /// What every draw was made from.
+    pub seed: u64,
+    /// What it ran on.
+    pub machine: Machine,
+    /// How the load was made.
+    pub load: Load,
+
+    /// Records that moved.
+    pub records_moved: Option<u64>,
+    /// Bytes of those, keys, values and headers.
+    pub bytes_moved: Option<u64>,
+    /// How long the move took, from the request to its end.
+    pub seconds: Option<f64>,
+    /// Bytes moved per second, in millions.
+    pub mb_per_s: Option<f64>,
+    /// When in the timeline the move took place.
+    pub migration: Option<Interval>,
+
+    /// Operations per second.
+    pub throughput: Throughput,
+    /// How long operations took.
+    pub latency_us: Latency,
+    /// Longest times without a success on moving keys.
+    pub longest_gap_ms: Gap,
+    /// The longest time without an acknowledged write on a moving key, over the whole load.
+    pub write_pause_ms: Option<f64>,
+
+    /// Operations that ended in an error, by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// Reads that gave a wrong, torn or stale value, or none where there was one.
+    pub wrong_values: u64,
+    /// Records whose last acknowledged write was not there afterwards.
+    pub lost_writes: Option<u64>,
+
+    /// Bytes beyond one request and reply per operation and one copy of each record.
+    pub extra_bytes: ExtraBytes,
+    /// Reads that asked both nodes.
+    pub double_reads: Option<u64>,
+    /// Reads in the moving range that asked the target only.
+    pub single_target_reads: Option<u64>,
+    /// Reads in the moving range that asked the source only.
+    pub single_source_reads: Option<u64>,
+    /// Records fetched because an operation waited for them.
+    pub priority_pulls: Option<u64>,
+    /// Batches of sampled records fetched ahead.
+    pub samp_pulls: Option<u64>,
+
+    /// What tracking cost the clients.
+    pub client: ClientCosts,
+    /// Processor time by who used it.
+    pub cpu_seconds: CpuSeconds,
+    /// Figures that are `null`, with the reason.
+    pub unmeasured: BTreeMap<String, String>,
+    /// The run in windows of 100 ms.
+    pub timeline: Vec<TimelinePoint>,
+}
+
+/// What a run ran on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Processors.
+    pub cores: u32,
+    /// Shares of a processor per process, where there was a quota; `null`: all shared the machine.
+    pub cpu_limits: Option<BTreeMap<String, f64>>,
+}
+
+/// How the load was made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// `closed` (as fast as answers come: peak throughput) or `open` (at a fixed rate: latency).
+    #[serde(rename = "loop")]
+    pub kind: String,
+    /// Operations per second asked for, in an open loop.
+    pub rate: Option<f64>,
+    /// `sidle` or `plain`.
+    pub client: String,
+    /// Clients, each with connections of its own.
+    pub clients: u32,
+    /// Operations that each client has under way at most.
+    pub outstanding: u32,
+    /// Threads that drive the clients.
+    pub threads: u32,
+    /// Bytes of each key.
+    pub key_bytes: u64,
+    /// How popular the records are: `zipf:0.99`.
+    pub distribution: String,
+}
+
+/// A part of the timeline, in milliseconds from its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interval {
+    /// Where it starts.
+    pub from_ms: f64,
+    /// Where it ends.
+    pub to_ms: f64,
+}
+
+/// Operations per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Throughput {
+    /// The median window before the move.
+    pub before: Option<f64>,
+    /// The mean while data moved.
+    pub during: Option<f64>,
+    /// The worst window while data moved.
+    pub during_worst_window: Option<f64>,
+    /// The median window after the move.
+    pub after: Option<f64>,
+}
+
+/// Latencies of the three parts of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Latency {
+    /// Before the move; the whole run when nothing moved.
+    pub before: ByKind,
+    /// While data moved.
+    pub during: ByKind,
+    /// After the move.
+    pub after: ByKind,
+}
+
+/// Latencies by kind of operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ByKind {
+    /// Reads; `null` when there were none.
+    pub reads: Option<Percentiles>,
+    /// Writes; `null` when there were none.
+    pub writes: Option<Percentiles>,
+}
+
+/// Percentiles in microseconds, to within 1 %.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Percentiles {
+    /// The median.
+    pub p50: f64,
+    /// 99 of 100 took at most this.
+    pub p99: f64,
+    /// 999 of 1000 took at most this.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// Longest times without a success, as a prober on its own connections saw them; milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gap {
+    /// Between two successful reads.
+    pub reads: Option<f64>,
+    /// Between two successful writes.
+    pub writes: Option<f64>,
+}
+
+/// Bytes beyond the necessary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExtraBytes {
+    /// Between clients and nodes: second requests and replies, redirections, progress reports.
+    pub client_side: Option<u64>,
+    /// Between nodes: records sent more than once, requests and headers.
+    pub server_side: Option<u64>,
+}
+
+/// What tracking a migration cost the clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientCosts {
+    /// Nanoseconds to decide which nodes to ask for a key.
+    pub mcr_sph_lookup_ns: Option<f64>,
+    /// The most bytes that one client held to know what has moved.
+    pub sph_bytes_max: Option<u64>,
+}
+
+/// Processor time, user and system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuSeconds {
+    /// The node that gave the records up.
+    pub source: Option<f64>,
+    /// The node that took them.
+    pub target: Option<f64>,
+    /// The load's process.
+    pub clients: Option<f64>,
+}
+
+/// A window of 100 ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimelinePoint {
+    /// The window's start, in milliseconds from the start of the load.
+    pub at_ms: u64,
+    /// Operations that ended in it.
+    pub operations: u64,
+    /// The median latency in microseconds; `null` when no operation ended.
+    pub p50: Option<f64>,
+    /// 99 of 100 took at most this.
+    pub p99: Option<f64>,
+    /// 999 of 1000 took at most this.
+    pub p999: Option<f64>,
+    /// Bytes of records that arrived at the target in it.
+    pub moved_bytes: Option<u64>,
+    /// Bytes beyond the necessary in it, between clients and nodes.
+    pub extra_bytes: Option<u64>,
+}
+
+impl Report {
+    /// Notes why a figure is `null`.
+    pub fn say_unmeasured(&mut self, figure: &str, reason: &str) {
+        self.unmeasured.insert(figure.to_owned(), reason.to_owned());
+    }
+
+    /// Whether everything that was acknowledged was there, and nothing that was read was wrong.
+    pub fn is_correct(&self) -> bool {
+        self.wrong_values == 0 && self.lost_writes.unwrap_or(0) == 0
+    }
+}
