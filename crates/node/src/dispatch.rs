@@ -49,13 +49,7 @@ impl Worker {
     ///
     /// # Panics
     /// On a request without arguments, which the parser's caller skips.
-    pub fn execute(
-        &mut self,
-        now: Now,
-        session: &mut Session,
-        args: &[&[u8]],
-        out: &mut Vec<u8>,
-    ) -> Outcome {
+    pub fn execute(&mut self, now: Now, session: &mut Session, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
         self.pass_boundary();
         match self.commands.resolve(args) {
             Ok(found) => self.run(now, session, found, &keys_of(found, args), args, out),
@@ -101,6 +95,13 @@ impl Worker {
         // ASKING is for one command only. Whoever owns a position serves it to anyone, so nothing else depends on it.
         let asking = std::mem::take(&mut session.asking);
         session.client.touch(now.wall, found.id);
+        if let Some(ticket) = session.route.ticket.take()
+            && self.parking.take_refusal(ticket)
+        {
+            self.stats.command(found.id).failed.add(1);
+            self.write_error(session, ReplyError::OutOfMemory, out);
+            return self.finish(session, start, out);
+        }
         let parked = match self.attempt(now, session, found, keys, args, out) {
             Attempt::Ran(Ok(Flow::Done)) => return self.finish(session, start, out),
             Attempt::Ran(Ok(flow)) => match self.follow(session, flow, out) {
@@ -134,6 +135,7 @@ impl Worker {
         out.truncate(start);
         session.replies = replies;
         session.asking = asking;
+        session.route.ticket = Some(parked);
         Outcome::Parked(parked)
     }
 
@@ -174,10 +176,6 @@ impl Worker {
             }
             #[cfg(any(test, feature = "testing"))]
             self.hooks.judged(&self.store);
-            #[cfg(feature = "bug-switches")]
-            if self.bugs.no_tombstones {
-                leaves.iter_mut().for_each(|leave| *leave = sidle_store::Leave::Nothing);
-            }
         }
         self.stats.command(found.id).calls.add(1);
         let reply = ReplyWriter::new(out, session.version);

@@ -4,15 +4,62 @@
 //! each, the control thread steps the `NodeControl`. Nothing here reads a clock, opens a socket or starts a thread,
 //! so the same code runs under the server's tokio and under the simulator's virtual time.
 
+mod big;
+pub mod call;
+mod clients;
+mod commands;
+mod config;
+mod dispatch;
+mod expire;
+mod extended;
+mod flush;
+mod glob;
 mod now;
+mod number;
 mod outcome;
 mod parking;
+mod published;
+mod push;
 mod queue;
+mod random;
+mod range_table;
+mod reply_error;
+mod routing;
+mod serve;
+mod session;
+mod shared;
+mod spec;
+mod stats;
+pub mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod told;
+mod worker;
 
+pub use call::{Call, Flow, ReplyError};
+pub use clients::{ClientRecord, Clients, Registration};
+pub use config::{Config, ConfigError};
+pub use dispatch::SAMPLE_ONE_IN;
 pub use now::Now;
 pub use outcome::{ControlReply, ControlRequest, Outcome};
 pub use parking::Ticket;
+pub use published::Published;
 pub use queue::{
     MoverIndex, MoverPort, TO_MOVER_CAPACITY, TO_WORKER_CAPACITY, ToMover, ToWorker, WorkerIndex, WorkerPort,
     connect,
 };
+pub use range_table::{RangeEntry, RangeTable, Reach, Redirect, Role};
+pub use serve::{BATCH_REQUESTS, SERVE_REPLY_BYTES, SERVE_REQUESTS, Served, Then};
+pub use session::{Replies, Session};
+pub use shared::{Gauges, NodeShared, ProcessFacts};
+pub use spec::CommandSpec;
+pub use stats::{Counter, WorkerStats};
+pub use worker::{MAX_MOVERS, NodeParts, Worker};
+
+/// Known faults, each by name, that a test can put back.
+#[cfg(feature = "bug-switches")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bugs {
+    /// A read-modify-write does not wait for a key that has not arrived, but takes it for absent (Fulva's code).
+    pub increments_start_at_zero: bool,
+}

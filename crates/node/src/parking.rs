@@ -14,7 +14,7 @@
 
 use crate::queue::{MoverIndex, ToMover, ToWorker};
 use sidle_types::{MigrationId, Position};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Names one parked command of one worker; never given twice by the same worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +49,8 @@ pub(crate) struct ParkingLot {
     last_ticket: u64,
     waiting: BTreeMap<Ticket, Waiting>,
     woken: VecDeque<Ticket>,
+    /// Those of the woken that are to fail for want of memory; each is taken when its command runs again.
+    refused: BTreeSet<Ticket>,
     /// Messages that found their queue full; sent again each turn. At most as many as there are parked keys.
     unsent: VecDeque<(MoverIndex, ToMover)>,
 }
@@ -102,6 +104,12 @@ impl ParkingLot {
                     self.wake(ticket);
                 }
             }
+            ToWorker::Refuse(ticket) => {
+                if self.waiting.contains_key(&ticket) {
+                    self.refused.insert(ticket);
+                    self.wake(ticket);
+                }
+            }
             ToWorker::WakeAll(migration) => {
                 let ready: Vec<Ticket> = self
                     .waiting
@@ -131,10 +139,16 @@ impl ParkingLot {
         self.woken.pop_front()
     }
 
+    /// Whether the woken command is to fail for want of memory; asked once.
+    pub(crate) fn take_refusal(&mut self, ticket: Ticket) -> bool {
+        self.refused.remove(&ticket)
+    }
+
     /// Forgets a command whose connection is gone.
     pub(crate) fn forget(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
         self.woken.retain(|&woken| woken != ticket);
+        self.refused.remove(&ticket);
     }
 
     /// Keeps a message that found its queue full.
@@ -203,6 +217,16 @@ mod tests {
         assert_eq!(drain(&mut lot), []);
         lot.handle(ToWorker::Wake { migration: M, ticket });
         assert_eq!(drain(&mut lot), [ticket]);
+    }
+
+    #[test]
+    fn a_refusal_is_found_once() {
+        let mut lot = ParkingLot::default();
+        let ticket = lot.park_for_answers(vec![(M, 2)]);
+        lot.handle(ToWorker::Refuse(ticket));
+        assert_eq!(drain(&mut lot), [ticket]);
+        assert!(lot.take_refusal(ticket));
+        assert!(!lot.take_refusal(ticket));
     }
 
     #[test]

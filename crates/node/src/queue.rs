@@ -70,6 +70,8 @@ pub enum ToWorker {
         /// The command.
         ticket: Ticket,
     },
+    /// The command fails: there is no memory for a key that it waits for.
+    Refuse(Ticket),
     /// The import may be served, or is over: run again whatever waits for it.
     WakeAll(MigrationId),
 }

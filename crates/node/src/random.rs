@@ -26,7 +26,7 @@ impl Random {
     /// True once in `one_in` times.
     #[inline]
     pub(crate) fn draw(&mut self, one_in: u64) -> bool {
-        self.next() % one_in == 0
+        self.next().is_multiple_of(one_in)
     }
 }
 

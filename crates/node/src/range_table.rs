@@ -197,8 +197,7 @@ impl RangeTable {
     /// Whether this node owns the position.
     #[inline]
     pub fn is_owned(&self, position: Position) -> bool {
-        self.owns_everything
-            || matches!(self.entry_at(position).role, Role::Owned | Role::Importing(_))
+        self.owns_everything || matches!(self.entry_at(position).role, Role::Owned | Role::Importing(_))
     }
 
     /// How a walk over this node's keys goes on from a position.
@@ -266,11 +265,7 @@ impl RangeTable {
 }
 
 /// Cuts the positions wherever an owner changes or a migration begins or ends.
-fn tiles(
-    map: &TabletMap,
-    imports: &[Arc<ImportView>],
-    exports: &[Arc<ExportView>],
-) -> Vec<PositionRange> {
+fn tiles(map: &TabletMap, imports: &[Arc<ImportView>], exports: &[Arc<ExportView>]) -> Vec<PositionRange> {
     let ranges = (map.tablets().iter().map(|tablet| tablet.range))
         .chain(map.migrations().iter().map(|record| record.range))
         .chain(imports.iter().map(|view| view.range()))
@@ -315,8 +310,8 @@ fn join_neighbours(entries: Vec<RangeEntry>) -> Vec<RangeEntry> {
             joined.push(entry);
             continue;
         };
-        before.range = PositionRange::new(before.range.first(), entry.range.last())
-            .expect("the entries are in order");
+        before.range =
+            PositionRange::new(before.range.first(), entry.range.last()).expect("the entries are in order");
     }
     joined
 }
@@ -324,7 +319,9 @@ fn join_neighbours(entries: Vec<RangeEntry>) -> Vec<RangeEntry> {
 fn is_same(a: &RangeEntry, b: &RangeEntry) -> bool {
     a.owner == b.owner
         && match (&a.role, &b.role) {
-            (Role::Owned, Role::Owned) | (Role::Elsewhere, Role::Elsewhere) | (Role::Lost, Role::Lost) => true,
+            (Role::Owned, Role::Owned) | (Role::Elsewhere, Role::Elsewhere) | (Role::Lost, Role::Lost) => {
+                true
+            }
             (Role::Importing(a), Role::Importing(b)) => Arc::ptr_eq(a, b),
             (Role::Exporting(a), Role::Exporting(b)) => Arc::ptr_eq(a, b),
             _ => false,
@@ -336,10 +333,12 @@ fn reach_of_import(view: &ImportView, range: PositionRange, from: Position) -> R
     if !view.activated() {
         return Reach::NotYet(from);
     }
-    let partition = view.partitions().iter().position(|partition| partition.contains(from));
-    let partition = partition.expect("the partitions tile the import's range");
-    let arrived = match view.next(partition) {
-        None => view.partitions()[partition].last(),
+    let mut partitions = view.partitions().iter().zip(view.progress());
+    let (partition, next) = partitions
+        .find(|(partition, _)| partition.contains(from))
+        .expect("the partitions tile the import's range");
+    let arrived = match next {
+        None => partition.last(),
         Some(next) => match next.previous() {
             Some(last) if last >= from => last,
             _ => return Reach::NotYet(from),

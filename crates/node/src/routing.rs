@@ -8,6 +8,7 @@
 //! - D2 (M7): whether a position has arrived is loaded before the store is asked for the key, and the command's own
 //!   look-up comes later still. The other way round, a record that arrives between the two is missed: the store said
 //!   "no entry" too early, the progress says "arrived" too late, and together they say "absent" of a key that is there.
+//!   For that reason the decision hands no look-up on to the command, however tempting: the command looks again.
 //! - D3 (M6): entries never vanish from an importing range, so what was settled here stays settled while the command
 //!   runs.
 //! - D4: a command runs wholly between two loop boundaries of its worker, so the range table cannot change under it.
@@ -76,7 +77,7 @@ pub(crate) fn judge<'t>(
         match &entry.role {
             Role::Owned => leaves.push(Leave::Nothing),
             Role::Importing(view) => {
-                leaves.push(Leave::Tombstone);
+                leaves.push(if view.leaves_tombstones() { Leave::Tombstone } else { Leave::Nothing });
                 import = Some(view);
                 if !view.activated() {
                     inactive = Some(view.id());

@@ -57,6 +57,13 @@ struct Ahead<'b> {
     resolved: Result<(Found, Keys<'b>), ReplyError>,
 }
 
+/// Where a request stands in the input.
+#[derive(Clone, Copy)]
+struct Place {
+    start: usize,
+    end: usize,
+}
+
 /// How reading ahead ended.
 enum Stop {
     /// The batch is full.
@@ -87,13 +94,15 @@ impl Worker {
             if requests >= SERVE_REQUESTS || out.len() - start >= SERVE_REPLY_BYTES {
                 break Then::Again;
             }
-            let mut ends = [consumed; BATCH_REQUESTS];
-            let (count, end, stop) = read_ahead(session, parser, input, consumed, &mut arguments, &mut ends);
-            let (spent, then) = self.run_batch(now, session, input, &arguments[..count], out);
+            let mut places = [Place { start: 0, end: 0 }; BATCH_REQUESTS];
+            let (count, end, stop) =
+                read_ahead(session, parser, input, consumed, &mut arguments, &mut places);
+            let places = &places[..count];
+            let (spent, then) = self.run_batch(now, session, input, &arguments[..count], places, out);
             requests += spent;
             if let Some(then) = then {
                 if spent > 0 {
-                    consumed = ends[spent - 1];
+                    consumed = places[spent - 1].end;
                 }
                 // It may stand inside a request that will be read again from an earlier place.
                 parser.restart();
@@ -120,10 +129,12 @@ impl Worker {
         session: &mut Session,
         input: &[u8],
         arguments: &[Args],
+        places: &[Place],
         out: &mut Vec<u8>,
     ) -> (usize, Option<Then>) {
-        let batch: SmallVec<[Ahead<'_>; BATCH_REQUESTS]> =
-            arguments.iter().map(|args| self.look_ahead(args.slices(input))).collect();
+        let batch: SmallVec<[Ahead<'_>; BATCH_REQUESTS]> = (arguments.iter().zip(places))
+            .map(|(args, place)| self.look_ahead(args.slices(&input[place.start..place.end])))
+            .collect();
         if batch.len() > 1 {
             self.prefetch(&batch);
         }
@@ -152,21 +163,22 @@ impl Worker {
     /// Asks for every bucket of the batch, then for every record that the buckets point at.
     fn prefetch(&self, batch: &[Ahead<'_>]) {
         let guard = self.store.pin();
-        let keys = || batch.iter().filter_map(|ahead| ahead.resolved.as_ref().ok()).flat_map(|(_, keys)| keys);
+        let keys =
+            || batch.iter().filter_map(|ahead| ahead.resolved.as_ref().ok()).flat_map(|(_, keys)| keys);
         keys().for_each(|key| guard.prefetch_bucket(key));
         keys().for_each(|key| guard.prefetch_record(key));
     }
 }
 
-/// Parses requests from `at` on. Returns how many are in `arguments` (`ends` says where each of them ends), and where
-/// the first request starts that is not among them.
+/// Parses requests from `at` on. Returns how many are in `arguments` (`places` says where each of them stands), and
+/// where the first request starts that is not among them.
 fn read_ahead(
     session: &Session,
     parser: &mut RequestParser,
     input: &[u8],
     mut at: usize,
     arguments: &mut [Args],
-    ends: &mut [usize; BATCH_REQUESTS],
+    places: &mut [Place; BATCH_REQUESTS],
 ) -> (usize, usize, Stop) {
     // Before the password tighter limits hold, and the request in front may be the one that gives it.
     let most = if session.authenticated { BATCH_REQUESTS } else { 1 };
@@ -175,8 +187,8 @@ fn read_ahead(
     while count < most {
         match parser.parse(&input[at..], &mut arguments[count]) {
             Ok(Parsed::Complete { consumed }) => {
+                places[count] = Place { start: at, end: at + consumed };
                 at += consumed;
-                ends[count] = at;
                 // Empty requests are skipped without a reply, as Redis does.
                 if !arguments[count].is_empty() {
                     count += 1;

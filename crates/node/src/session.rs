@@ -1,7 +1,7 @@
 //! The state of one connection.
 
 use crate::clients::Registration;
-use crate::parking::Resume;
+use crate::parking::{Resume, Ticket};
 use crate::told::Told;
 use sidle_resp::RespVersion;
 use sidle_types::MapEpoch;
@@ -33,6 +33,8 @@ pub(crate) struct RouteState {
     pub(crate) map_told: MapEpoch,
     /// What an opted-in client was told of each running migration.
     pub(crate) told: Told,
+    /// The ticket of the request that waits, or has been woken and not run since.
+    pub(crate) ticket: Option<Ticket>,
     /// How far a command that works in steps has come.
     pub(crate) resume: Option<Resume>,
 }

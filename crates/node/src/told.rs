@@ -6,7 +6,7 @@
 use crate::session::Session;
 use sidle_migration::ImportView;
 use sidle_resp::ReplyWriter;
-use sidle_types::{MigrationId, MonotonicUs, PositionRange};
+use sidle_types::{MigrationId, MonotonicUs, Position, PositionRange};
 use smallvec::SmallVec;
 
 /// Progress is told at once when it moved by the range's length divided by this.
@@ -69,8 +69,8 @@ pub(crate) fn tell_progress(session: &mut Session, now: MonotonicUs, view: &Impo
     reply.simple("sidle-progress");
     reply.array(1 + view.partitions().len());
     reply.integer(i64::try_from(view.id().0).expect("the coordinator counts migrations from 1"));
-    for partition in 0..view.partitions().len() {
-        match view.next(partition) {
+    for next in view.progress() {
+        match next {
             Some(position) => reply.bulk(position.to_string().as_bytes()),
             None => reply.bulk(b"done"),
         }
@@ -79,11 +79,10 @@ pub(crate) fn tell_progress(session: &mut Session, now: MonotonicUs, view: &Impo
 
 /// How many positions of an import are here; the last one of a partition is not counted.
 fn positions_arrived(view: &ImportView) -> u64 {
-    let arrived = |(index, partition): (usize, &PositionRange)| {
-        let next = view.next(index).unwrap_or(partition.last());
-        next.0.saturating_sub(partition.first().0)
+    let arrived = |(partition, next): (&PositionRange, Option<Position>)| {
+        next.unwrap_or(partition.last()).0.saturating_sub(partition.first().0)
     };
-    view.partitions().iter().enumerate().map(arrived).sum()
+    view.partitions().iter().zip(view.progress()).map(arrived).sum()
 }
 
 #[cfg(test)]

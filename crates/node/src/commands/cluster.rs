@@ -209,14 +209,8 @@ fn nodes(call: &mut Call<'_>) -> CommandResult {
 fn append_node(text: &mut String, map: &TabletMap, node: &NodeInfo, this: NodeId) {
     let flags = if node.id == this { "myself,master" } else { "master" };
     let epoch = config_epoch(map, node.id);
-    write!(
-        text,
-        "{} {}@{} {flags} - 0 0 {epoch} connected",
-        node.id,
-        address(node),
-        node.bus_addr.port()
-    )
-    .expect("writing to a string cannot fail");
+    write!(text, "{} {}@{} {flags} - 0 0 {epoch} connected", node.id, address(node), node.bus_addr.port())
+        .expect("writing to a string cannot fail");
 }
 
 /// Redis writes IPv6 addresses without brackets here, and clients cut at the last colon.
@@ -322,9 +316,9 @@ fn keys_in_slot(call: &mut Call<'_>) -> CommandResult {
 }
 
 fn is_all_owned(call: &Call<'_>, slot: Slot) -> bool {
-    call.ranges.owned().any(|range| {
-        range.contains(Position::first_of(slot)) && range.contains(Position::last_of(slot))
-    })
+    call.ranges
+        .owned()
+        .any(|range| range.contains(Position::first_of(slot)) && range.contains(Position::last_of(slot)))
 }
 
 /// Visits about `most` of the keys of a slot that this node owns, in the order of their positions.

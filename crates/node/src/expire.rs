@@ -1,0 +1,35 @@
+//! Active expiry: keys that nobody asks for are removed some time after their deadline.
+//!
+//! Readers take an expired value for absent at once; this only gives the memory back. In a frozen range nothing is
+//! removed (M2), and while a range is imported what is removed leaves a tombstone (M6), or the source's copy would come
+//! back from the dead.
+
+use crate::now::Now;
+use crate::range_table::Role;
+use crate::worker::Worker;
+use sidle_store::{Entry, ExpirySample, Leave};
+
+impl Worker {
+    /// Looks at about `budget` values with a deadline, from a random place on, and removes those that are past it. To
+    /// be called again soon while a good part of what was looked at had expired.
+    pub fn expire(&mut self, now: Now, budget: usize) -> ExpirySample {
+        self.pass_boundary();
+        let random = self.random.next();
+        let Worker { store, head, ranges, stats, .. } = self;
+        store.sample_expired(random, budget, now.wall, &mut |record| {
+            let leave = match &ranges.entry_at(record.position()).role {
+                Role::Owned => Leave::Nothing,
+                Role::Importing(view) if view.activated() && view.leaves_tombstones() => Leave::Tombstone,
+                Role::Importing(view) if view.activated() => Leave::Nothing,
+                _ => return,
+            };
+            let key = record.hashed_key();
+            let mut slot = store.lock_slot(key.slot());
+            let is_expired = matches!(slot.get(key), Entry::Value(record) if record.is_expired(now.wall));
+            // Without memory for the tombstone the value stays, and stays absent to readers.
+            if is_expired && slot.remove(head, key, leave).is_ok() {
+                stats.expired.add(1);
+            }
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! A client connection without a socket.
+
+use crate::now::Now;
+use crate::outcome::{ControlReply, ControlRequest};
+use crate::parking::Ticket;
+use crate::serve::Then;
+use crate::session::Session;
+use crate::shared::NodeShared;
+use crate::worker::Worker;
+use sidle_resp::{Limits, ParsedReply, ReplyLimits, ReplyParser, RequestParser, RequestWriter, Value};
+use std::collections::VecDeque;
+
+/// What a connection waits for.
+#[derive(Debug)]
+pub enum Waits {
+    /// Nothing.
+    No,
+    /// A ticket of its worker.
+    Parked(Ticket),
+    /// The control thread.
+    Control(ControlRequest),
+    /// Nothing any more: it is closed.
+    Closed,
+}
+
+/// One connection to one worker: what was sent and not yet run, what came back and was not yet read.
+pub struct TestClient {
+    session: Session,
+    parser: RequestParser,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    replies: ReplyParser,
+    /// What it waits for.
+    pub waits: Waits,
+    received: VecDeque<Value>,
+    pushes: VecDeque<Value>,
+    attributes: Vec<(Value, Value)>,
+}
+
+impl TestClient {
+    /// A new connection.
+    pub fn connect(shared: &NodeShared, now: Now) -> TestClient {
+        let registration = shared.clients.register("127.0.0.1:1".into(), "127.0.0.1:2".into(), now.wall);
+        TestClient {
+            session: Session::new(registration, shared.config.password().is_none()),
+            parser: RequestParser::new(Limits::default()),
+            input: Vec::new(),
+            output: Vec::new(),
+            replies: ReplyParser::new(ReplyLimits::default()),
+            waits: Waits::No,
+            received: VecDeque::new(),
+            pushes: VecDeque::new(),
+            attributes: Vec::new(),
+        }
+    }
+
+    /// The connection's session.
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// Puts a request into the input.
+    pub fn send(&mut self, args: &[&[u8]]) {
+        RequestWriter::new(&mut self.input).request(args);
+    }
+
+    /// Puts raw bytes into the input.
+    pub fn send_raw(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// Lets the worker run what is in the input, unless the connection waits; returns whether it got anywhere.
+    pub fn serve(&mut self, worker: &mut Worker, now: Now) -> bool {
+        if !matches!(self.waits, Waits::No) || self.input.is_empty() {
+            return false;
+        }
+        let served = worker.serve(now, &mut self.session, &mut self.parser, &self.input, &mut self.output);
+        self.input.drain(..served.consumed);
+        self.waits = match served.then {
+            Then::Read { .. } | Then::Again => Waits::No,
+            Then::Close | Then::Shutdown => Waits::Closed,
+            Then::Parked(ticket) => Waits::Parked(ticket),
+            Then::Control(request) => Waits::Control(request),
+        };
+        self.take_in();
+        served.consumed > 0
+    }
+
+    /// The worker returned this ticket: if it is this connection's, it goes on.
+    pub fn wake(&mut self, ticket: Ticket) {
+        if matches!(self.waits, Waits::Parked(own) if own == ticket) {
+            self.waits = Waits::No;
+        }
+    }
+
+    /// The control thread answered.
+    pub fn answer(&mut self, worker: &Worker, reply: &ControlReply) {
+        worker.answer(&mut self.session, reply, &mut self.output);
+        self.waits = Waits::No;
+        self.take_in();
+    }
+
+    /// Lets the worker tell what it has to tell without being asked.
+    pub fn push(&mut self, worker: &Worker) {
+        worker.write_pushes(&mut self.session, &mut self.output);
+        self.take_in();
+    }
+
+    /// The oldest reply that was not read.
+    pub fn receive(&mut self) -> Option<Value> {
+        self.received.pop_front()
+    }
+
+    /// The oldest push that was not read.
+    pub fn receive_push(&mut self) -> Option<Value> {
+        self.pushes.pop_front()
+    }
+
+    /// All attributes so far, oldest first, and forgets them.
+    pub fn take_attributes(&mut self) -> Vec<(Value, Value)> {
+        std::mem::take(&mut self.attributes)
+    }
+
+    fn take_in(&mut self) {
+        loop {
+            let consumed = match self.replies.parse(&self.output).expect("the node writes whole replies") {
+                ParsedReply::Incomplete { .. } => break,
+                ParsedReply::Complete { frame, consumed } => {
+                    let pairs = frame.attributes().map(|(name, value)| (name.to_value(), value.to_value()));
+                    self.attributes.extend(pairs);
+                    match frame.reply.to_value() {
+                        push @ Value::Push(_) => self.pushes.push_back(push),
+                        reply => self.received.push_back(reply),
+                    }
+                    consumed
+                }
+            };
+            self.output.drain(..consumed);
+        }
+        assert!(self.output.is_empty(), "the node wrote half a reply: {:?}", self.output);
+    }
+}

@@ -1,0 +1,92 @@
+//! A node that owns everything: workers, connections, no cluster.
+
+use super::TestClient;
+use crate::config::Config;
+use crate::now::Now;
+use crate::published::Published;
+use crate::queue::{WorkerIndex, connect};
+use crate::range_table::RangeTable;
+use crate::shared::{NodeShared, ProcessFacts};
+use crate::worker::{NodeParts, Worker};
+use sidle_cluster::{HostPort, Incarnation, NodeInfo, TabletMap};
+use sidle_resp::Value;
+use sidle_store::{Store, StoreConfig};
+use sidle_types::{MonotonicUs, NodeId, WallMs};
+use std::sync::Arc;
+
+/// A member of a test cluster; `number` tells it apart.
+pub fn node_info(number: u8) -> NodeInfo {
+    let addr = |port| HostPort::new("127.0.0.1", port).expect("a good address");
+    NodeInfo {
+        id: NodeId::from_bytes([number; 20]),
+        incarnation: Incarnation(1),
+        client_addr: addr(7000 + u16::from(number)),
+        bus_addr: addr(17000 + u16::from(number)),
+    }
+}
+
+/// What the workers, the movers and the control of a test node share.
+pub fn parts(info: &NodeInfo, workers: u16, memory_bytes: u64) -> NodeParts {
+    let process = ProcessFacts {
+        node: info.id,
+        run_id: info.id,
+        started_at: WallMs(0),
+        process_id: 1,
+        port: info.client_addr.port(),
+        system: "test".into(),
+        executable: "sidle".into(),
+        config_file: String::new(),
+    };
+    let first = Arc::new(RangeTable::before_joining(info.clone()));
+    NodeParts {
+        store: Arc::new(Store::new(StoreConfig::with_memory(memory_bytes)).expect("a good configuration")),
+        shared: Arc::new(NodeShared::new(Config::default(), usize::from(workers), process)),
+        published: Arc::new(Published::new(workers, first)),
+    }
+}
+
+/// A node on its own, with one worker.
+pub struct SoloNode {
+    /// What is shared.
+    pub parts: NodeParts,
+    /// The worker.
+    pub worker: Worker,
+    /// The time.
+    pub now: Now,
+}
+
+impl SoloNode {
+    /// A node that owns every position.
+    pub fn new() -> SoloNode {
+        let info = node_info(1);
+        let parts = parts(&info, 1, 64 << 20);
+        let (mut ports, _) = connect(1, 1);
+        let map = Arc::new(TabletMap::founded_by(info.clone()));
+        let _ticket = parts.published.publish(Arc::new(RangeTable::new(info.id, map, &[], &[])));
+        let worker = Worker::new(&parts, WorkerIndex(0), ports.remove(0), 1);
+        let now = Now { mono: MonotonicUs(1_000_000), wall: WallMs(1_700_000_000_000) };
+        SoloNode { parts, worker, now }
+    }
+
+    /// A new connection.
+    pub fn connect(&self) -> TestClient {
+        TestClient::connect(&self.parts.shared, self.now)
+    }
+
+    /// One request and its reply.
+    ///
+    /// # Panics
+    /// If the reply does not come at once.
+    pub fn ask(&mut self, client: &mut TestClient, request: &str) -> Value {
+        let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+        client.send(&args);
+        while client.serve(&mut self.worker, self.now) {}
+        client.receive().expect("a node that owns everything answers at once")
+    }
+}
+
+impl Default for SoloNode {
+    fn default() -> SoloNode {
+        SoloNode::new()
+    }
+}

@@ -1,0 +1,157 @@
+//! One node that owns everything: batches, sessions, the cluster as clients see it.
+
+use sidle_node::testing::{SoloNode, Waits, node_info, parts};
+use sidle_node::{BATCH_REQUESTS, SERVE_REQUESTS, Worker, WorkerIndex, connect};
+use sidle_resp::Value;
+
+fn bulk(text: &str) -> Value {
+    Value::Bulk(text.as_bytes().to_vec())
+}
+
+fn ok() -> Value {
+    Value::Simple("OK".into())
+}
+
+#[test]
+fn serve_runs_more_requests_than_a_batch_in_order() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    let count = BATCH_REQUESTS * 2 + 3;
+    for index in 0..count {
+        client.send(&[b"SET", format!("key{index}").as_bytes(), format!("value{index}").as_bytes()]);
+        client.send(&[b"get", format!("key{index}").as_bytes()]);
+    }
+    while client.serve(&mut node.worker, node.now) {}
+    for index in 0..count {
+        assert_eq!(client.receive(), Some(ok()));
+        assert_eq!(client.receive(), Some(bulk(&format!("value{index}"))));
+    }
+    assert_eq!(client.receive(), None);
+}
+
+#[test]
+fn serve_is_the_same_however_the_input_is_cut() {
+    let whole = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$5\r\nhello\r\n\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n*1\r\n$4\r\nPING\r\n";
+    let pong = || Value::Simple("PONG".into());
+    for cut in 0..whole.len() {
+        let mut node = SoloNode::new();
+        let mut client = node.connect();
+        client.send_raw(&whole[..cut]);
+        while client.serve(&mut node.worker, node.now) {}
+        client.send_raw(&whole[cut..]);
+        while client.serve(&mut node.worker, node.now) {}
+        let replies: Vec<Value> = std::iter::from_fn(|| client.receive()).collect();
+        assert_eq!(replies, [ok(), pong(), bulk("hello"), pong()], "cut at {cut}");
+    }
+}
+
+#[test]
+fn serve_lets_others_have_their_turn() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    for _ in 0..SERVE_REQUESTS * 2 {
+        client.send(&[b"PING"]);
+    }
+    assert!(client.serve(&mut node.worker, node.now));
+    let first = std::iter::from_fn(|| client.receive()).count();
+    assert!((SERVE_REQUESTS..SERVE_REQUESTS + BATCH_REQUESTS).contains(&first), "{first}");
+}
+
+#[test]
+fn serve_answers_what_came_before_a_broken_request() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    client.send(&[b"PING"]);
+    client.send_raw(b"*1\r\n:1\r\n");
+    client.serve(&mut node.worker, node.now);
+    assert_eq!(client.receive(), Some(Value::Simple("PONG".into())));
+    let error = Value::Error("ERR Protocol error: expected '$', got ':'".into());
+    assert_eq!(client.receive(), Some(error));
+    assert!(matches!(client.waits, Waits::Closed));
+}
+
+#[test]
+fn nothing_runs_before_authentication() {
+    let mut node = SoloNode::new();
+    node.parts.shared.config.apply(vec![("requirepass", "secret".into())]);
+    let mut client = node.connect();
+    let refused = Value::Error("NOAUTH Authentication required.".into());
+    assert_eq!(node.ask(&mut client, "GET a"), refused);
+    assert_eq!(node.ask(&mut client, "NOSUCHCOMMAND"), refused);
+}
+
+#[test]
+fn node_before_joining_serves_nothing() {
+    let info = node_info(1);
+    let parts = parts(&info, 1, 64 << 20);
+    let (mut ports, _) = connect(1, 1);
+    let mut node = SoloNode::new();
+    node.worker = Worker::new(&parts, WorkerIndex(0), ports.remove(0), 1);
+    node.parts = parts;
+    let mut client = node.connect();
+    let down = Value::Error("CLUSTERDOWN Hash slot not served".into());
+    assert_eq!(node.ask(&mut client, "GET a"), down);
+    let Value::Bulk(info) = node.ask(&mut client, "CLUSTER INFO") else { panic!("no text") };
+    assert!(info.starts_with(b"cluster_state:fail\r\n"));
+}
+
+#[test]
+fn cluster_commands_show_one_owner_of_everything() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    let id = node.parts.shared.process.node.to_string();
+    assert_eq!(node.ask(&mut client, "CLUSTER MYID"), bulk(&id));
+    assert_eq!(node.ask(&mut client, "CLUSTER KEYSLOT foo"), Value::Integer(12182));
+    let nodes = format!("{id} 127.0.0.1:7001@17001 myself,master - 0 0 1 connected 0-16383\n");
+    assert_eq!(node.ask(&mut client, "CLUSTER NODES"), bulk(&nodes));
+    let own = Value::Array(vec![bulk("127.0.0.1"), Value::Integer(7001), bulk(&id), Value::Array(vec![])]);
+    let slots = Value::Array(vec![Value::Integer(0), Value::Integer(16383), own]);
+    assert_eq!(node.ask(&mut client, "CLUSTER SLOTS"), Value::Array(vec![slots]));
+    node.ask(&mut client, "SET foo 1");
+    node.ask(&mut client, "SET {foo}2 1");
+    assert_eq!(node.ask(&mut client, "CLUSTER COUNTKEYSINSLOT 12182"), Value::Integer(2));
+    assert_eq!(
+        node.ask(&mut client, "CLUSTER GETKEYSINSLOT 12182 1").clone(),
+        match node.ask(&mut client, "CLUSTER GETKEYSINSLOT 12182 10") {
+            Value::Array(keys) => Value::Array(keys[..1].to_vec()),
+            other => other,
+        }
+    );
+    let refused = node.ask(&mut client, "CLUSTER SETSLOT 1 NODE x");
+    assert!(matches!(refused, Value::Error(text) if text.contains("SIDLE.MIGRATE")));
+}
+
+#[test]
+fn sidle_map_is_the_map_in_json() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    let Value::Bulk(json) = node.ask(&mut client, "SIDLE.MAP") else { panic!("no text") };
+    let map: sidle_cluster::TabletMap = serde_json::from_slice(&json).expect("a map");
+    assert_eq!(&map, &**node.worker.ranges().map());
+}
+
+#[test]
+fn sidle_frozen_needs_a_running_migration() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    let over = Value::Error("SIDLEDONE migration 7 is over, ask the owner".into());
+    assert_eq!(node.ask(&mut client, "SIDLE.FROZEN 7 GET a"), over);
+    assert!(matches!(node.ask(&mut client, "SIDLE.FROZEN x GET a"), Value::Error(_)));
+}
+
+#[test]
+fn expire_removes_what_is_past_its_deadline() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    for index in 0..100 {
+        client.send(&[b"SET", format!("short{index}").as_bytes(), b"v", b"PX", b"10"]);
+        client.send(&[b"SET", format!("long{index}").as_bytes(), b"v", b"PX", b"100000"]);
+    }
+    while client.serve(&mut node.worker, node.now) {}
+    assert_eq!(node.parts.store.len(), 200);
+    node.now.wall.0 += 11;
+    for _ in 0..200 {
+        node.worker.expire(node.now, 20);
+    }
+    assert_eq!(node.parts.store.len(), 100);
+}
