@@ -85,4 +85,13 @@ impl Call<'_> {
             None => self.reply.null(),
         }
     }
+
+    /// How many keys this node owns and has, those whose time is over and that nobody has removed yet included.
+    pub(crate) fn key_count(&self) -> u64 {
+        if self.ranges.owns_everything() {
+            self.store.len()
+        } else {
+            self.ranges.owned().map(|range| self.store.len_in(range)).sum()
+        }
+    }
 }

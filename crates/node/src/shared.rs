@@ -7,6 +7,9 @@ use sidle_types::{NodeId, WallMs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// The Redis whose replies are the reference, and what clients are told that they talk to.
+pub const REDIS_VERSION: &str = "7.0.15";
+
 /// Shared by all workers of a node.
 pub struct NodeShared {
     /// CONFIG GET and SET.

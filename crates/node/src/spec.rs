@@ -217,9 +217,13 @@ impl CommandSpec {
         subcommands: &'static [CommandSpec],
     ) -> CommandSpec {
         // Without a subcommand the arity check refuses the request, with an unknown one the look-up does.
-        let mut spec = CommandSpec::new(name, -2, flags, |_| Err(crate::ReplyError::Syntax));
-        spec.subcommands = subcommands;
-        spec
+        CommandSpec::new(name, -2, flags, |_| Err(crate::ReplyError::Syntax)).with_subcommands(subcommands)
+    }
+
+    /// Gives a command that also runs by itself subcommands.
+    pub const fn with_subcommands(mut self, subcommands: &'static [CommandSpec]) -> CommandSpec {
+        self.subcommands = subcommands;
+        self
     }
 
     /// Says where the keys are and what must be known of their values.

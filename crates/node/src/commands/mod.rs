@@ -3,17 +3,25 @@
 use crate::call::Call;
 use crate::spec::CommandSpec;
 
+mod client;
 mod cluster;
+mod config;
+mod connection;
 mod counter;
 mod entry;
 mod expire_option;
 mod expiry;
 mod get;
+mod info;
+mod introspect;
 mod keys;
 mod modify;
-mod ping;
+mod object;
+mod observe;
+mod server;
 mod set;
 mod sidle;
+mod walk;
 
 pub(crate) use entry::live;
 
@@ -25,7 +33,15 @@ pub(crate) const GROUPS: &[&[CommandSpec]] = &[
     counter::COMMANDS,
     keys::COMMANDS,
     expiry::COMMANDS,
-    ping::COMMANDS,
+    walk::COMMANDS,
+    object::COMMANDS,
+    connection::COMMANDS,
+    client::COMMANDS,
+    introspect::COMMANDS,
+    config::COMMANDS,
+    info::COMMANDS,
+    server::COMMANDS,
+    observe::COMMANDS,
     cluster::COMMANDS,
     sidle::COMMANDS,
 ];

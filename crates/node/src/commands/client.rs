@@ -1,0 +1,277 @@
+//! CLIENT and its subcommands.
+
+use super::connection::{NAME_REFUSED, check_word};
+use super::reply_help;
+use crate::call::{Call, CommandResult, Flow, ReplyError};
+use crate::clients::ClientRecord;
+use crate::number::parse_i64;
+use crate::session::Replies;
+use crate::spec::{CommandFlags, CommandSpec};
+use crate::table::commands;
+use sidle_resp::RespVersion;
+use sidle_types::WallMs;
+use std::fmt::Write;
+
+const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::CONNECTION);
+const FLAGS: CommandFlags = HELP.with(CommandFlags::NOSCRIPT);
+const ADMIN: CommandFlags = FLAGS.with(CommandFlags::ADMIN);
+const VARIES: &[&str] = &["nondeterministic_output"];
+
+pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::container(
+    "client",
+    CommandFlags::NONE,
+    SUBCOMMANDS,
+)
+.docs("connection", "2.4.0", "Depends on subcommand", "Tells of connections and changes this one.")];
+
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("client|id", 2, FLAGS, id).docs(
+        "connection",
+        "5.0.0",
+        "O(1)",
+        "Returns this connection's id.",
+    ),
+    CommandSpec::new("client|info", 2, FLAGS, info)
+        .docs("connection", "6.2.0", "O(1)", "Tells of this connection.")
+        .tips(VARIES),
+    CommandSpec::new("client|list", -2, ADMIN, list)
+        .docs("connection", "2.4.0", "O(N) where N is the number of connections", "Tells of all connections.")
+        .tips(VARIES),
+    CommandSpec::new("client|getname", 2, FLAGS, getname).docs(
+        "connection",
+        "2.6.9",
+        "O(1)",
+        "Returns the name that the client gave itself.",
+    ),
+    CommandSpec::new("client|setname", 3, FLAGS, setname).docs(
+        "connection",
+        "2.6.9",
+        "O(1)",
+        "Gives this connection a name.",
+    ),
+    CommandSpec::new("client|setinfo", 4, FLAGS, setinfo).docs(
+        "connection",
+        "7.2.0",
+        "O(1)",
+        "Tells the name or the version of the client's library.",
+    ),
+    CommandSpec::new("client|capa", -3, FLAGS, capa).docs(
+        "connection",
+        "8.0.0",
+        "O(1)",
+        "Says what the client understands: sidle for Sidle's own replies.",
+    ),
+    CommandSpec::new("client|reply", 3, FLAGS, reply).docs(
+        "connection",
+        "3.2.0",
+        "O(1)",
+        "Turns replies on or off, or skips one.",
+    ),
+    CommandSpec::new("client|no-evict", 3, ADMIN, no_evict).docs(
+        "connection",
+        "7.0.0",
+        "O(1)",
+        "Accepted; clients are never disconnected to save memory.",
+    ),
+    CommandSpec::new("client|no-touch", 3, FLAGS, no_touch).docs(
+        "connection",
+        "7.2.0",
+        "O(1)",
+        "Accepted; reads never change what is known of a key.",
+    ),
+    CommandSpec::new("client|help", 2, HELP, help).docs(
+        "connection",
+        "5.0.0",
+        "O(1)",
+        "Tells of the subcommands.",
+    ),
+];
+
+fn id(call: &mut Call<'_>) -> CommandResult {
+    call.reply.integer(call.session.client.id as i64);
+    Ok(Flow::Done)
+}
+
+fn info(call: &mut Call<'_>) -> CommandResult {
+    let mut text = String::new();
+    describe(&call.session.client, call.now, &mut text);
+    call.reply.verbatim(*b"txt", text.as_bytes());
+    Ok(Flow::Done)
+}
+
+fn list(call: &mut Call<'_>) -> CommandResult {
+    let wanted: Box<dyn Fn(&ClientRecord) -> bool> = match call.args[2..] {
+        [] => Box::new(|_| true),
+        [option, kind] if option.eq_ignore_ascii_case(b"type") => {
+            match kind.to_ascii_lowercase().as_slice() {
+                b"normal" => Box::new(|_| true),
+                b"master" | b"replica" | b"slave" | b"pubsub" => Box::new(|_| false),
+                _ => {
+                    return Err(ReplyError::owned([b"ERR Unknown client type '", kind, b"'"].concat()));
+                }
+            }
+        }
+        [option, _, ..] if option.eq_ignore_ascii_case(b"id") => {
+            let mut ids = Vec::new();
+            for id in &call.args[3..] {
+                ids.push(parse_i64(id).ok_or(ReplyError::text("ERR Invalid client ID"))?);
+            }
+            Box::new(move |client| ids.contains(&(client.id as i64)))
+        }
+        _ => return Err(ReplyError::Syntax),
+    };
+    let mut text = String::new();
+    for client in call.shared.clients.list().iter().filter(|client| wanted(client)) {
+        describe(client, call.now, &mut text);
+    }
+    call.reply.verbatim(*b"txt", text.as_bytes());
+    Ok(Flow::Done)
+}
+
+/// One line in the form of CLIENT LIST; what has no counterpart here is 0, as in an idle Redis.
+fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
+    let seconds_since = |then: WallMs| now.0.saturating_sub(then.0) / 1000;
+    let details = client.details().clone();
+    let mut flags = String::new();
+    for (set, letter) in [(details.readonly, 'r'), (details.no_evict, 'e'), (details.no_touch, 'T')] {
+        if set {
+            flags.push(letter);
+        }
+    }
+    if flags.is_empty() {
+        flags.push('N');
+    }
+    let command = client.last_command().map_or("NULL", |id| commands().all()[id.0 as usize].spec.name);
+    writeln!(
+        out,
+        "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=0 \
+         qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={command} \
+         user=default redir=-1 resp={} lib-name={} lib-ver={}",
+        client.id,
+        client.address,
+        client.local_address,
+        details.name,
+        seconds_since(client.connected_at),
+        seconds_since(client.last_active()),
+        if details.resp3 { 3 } else { 2 },
+        details.library,
+        details.library_version,
+    )
+    .expect("writing to a string cannot fail");
+}
+
+fn getname(call: &mut Call<'_>) -> CommandResult {
+    let name = call.session.client.details().name.clone();
+    if name.is_empty() {
+        call.reply.null()
+    } else {
+        call.reply.bulk(name.as_bytes())
+    }
+    Ok(Flow::Done)
+}
+
+fn setname(call: &mut Call<'_>) -> CommandResult {
+    let name = call.args[2];
+    check_word(name, NAME_REFUSED)?;
+    call.session.client.details().name = String::from_utf8_lossy(name).into_owned();
+    call.reply.ok();
+    Ok(Flow::Done)
+}
+
+fn setinfo(call: &mut Call<'_>) -> CommandResult {
+    let (option, value) = (call.args[2], call.args[3]);
+    let is_name = option.eq_ignore_ascii_case(b"lib-name");
+    if !is_name && !option.eq_ignore_ascii_case(b"lib-ver") {
+        return Err(ReplyError::owned([b"ERR Unrecognized option '", option, b"'"].concat()));
+    }
+    let refusal = if is_name {
+        "ERR lib-name cannot contain spaces, newlines or special characters."
+    } else {
+        "ERR lib-ver cannot contain spaces, newlines or special characters."
+    };
+    check_word(value, refusal)?;
+    let value = String::from_utf8_lossy(value).into_owned();
+    {
+        let mut details = call.session.client.details();
+        if is_name { details.library = value } else { details.library_version = value }
+    }
+    call.reply.ok();
+    Ok(Flow::Done)
+}
+
+/// Words that mean nothing here are ignored: they are what other servers offer.
+fn capa(call: &mut Call<'_>) -> CommandResult {
+    let asks = call.args[2..].iter().any(|word| word.eq_ignore_ascii_case(b"sidle"));
+    if asks && call.session.version != RespVersion::Resp3 {
+        return Err(ReplyError::text("ERR CLIENT CAPA sidle needs RESP3: send HELLO 3 first"));
+    }
+    call.session.capa_sidle |= asks;
+    call.reply.ok();
+    Ok(Flow::Done)
+}
+
+fn reply(call: &mut Call<'_>) -> CommandResult {
+    match call.args[2].to_ascii_lowercase().as_slice() {
+        b"on" => {
+            call.session.replies = Replies::On;
+            call.reply.ok();
+        }
+        b"off" => call.session.replies = Replies::Off,
+        b"skip" if call.session.replies == Replies::Off => {}
+        b"skip" => call.session.replies = Replies::SkipNext,
+        _ => return Err(ReplyError::Syntax),
+    }
+    Ok(Flow::Done)
+}
+
+fn no_evict(call: &mut Call<'_>) -> CommandResult {
+    let on = switch(call.args[2])?;
+    call.session.client.details().no_evict = on;
+    call.reply.ok();
+    Ok(Flow::Done)
+}
+
+fn no_touch(call: &mut Call<'_>) -> CommandResult {
+    let on = switch(call.args[2])?;
+    call.session.client.details().no_touch = on;
+    call.reply.ok();
+    Ok(Flow::Done)
+}
+
+fn switch(word: &[u8]) -> Result<bool, ReplyError> {
+    match word.to_ascii_lowercase().as_slice() {
+        b"on" => Ok(true),
+        b"off" => Ok(false),
+        _ => Err(ReplyError::Syntax),
+    }
+}
+
+fn help(call: &mut Call<'_>) -> CommandResult {
+    reply_help(
+        call,
+        "CLIENT",
+        &[
+            "CAPA <word> ...",
+            "    Say what this client understands.",
+            "GETNAME",
+            "    Return this connection's name.",
+            "ID",
+            "    Return this connection's id.",
+            "INFO",
+            "    Tell of this connection.",
+            "LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB) | ID <id> ...]",
+            "    Tell of connections.",
+            "NO-EVICT (ON|OFF)",
+            "    Accepted, without effect.",
+            "NO-TOUCH (ON|OFF)",
+            "    Accepted, without effect.",
+            "REPLY (ON|OFF|SKIP)",
+            "    Turn replies on or off, or skip the next one.",
+            "SETINFO (LIB-NAME|LIB-VER) <value>",
+            "    Tell the client library's name or version.",
+            "SETNAME <name>",
+            "    Give this connection a name.",
+        ],
+    );
+    Ok(Flow::Done)
+}

@@ -1,0 +1,114 @@
+//! CONFIG and its subcommands.
+
+use super::reply_help;
+use crate::call::{Call, CommandResult, Flow, ReplyError};
+use crate::config::{Config, ConfigError};
+use crate::spec::{CommandFlags, CommandSpec};
+use std::collections::BTreeMap;
+
+const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE);
+const ADMIN: CommandFlags = HELP.with(CommandFlags::ADMIN).with(CommandFlags::NOSCRIPT);
+
+pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::container(
+    "config",
+    CommandFlags::NONE,
+    SUBCOMMANDS,
+)
+.docs("server", "2.0.0", "Depends on subcommand", "Tells and changes the configuration.")];
+
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("config|get", -3, ADMIN, get).docs(
+        "server",
+        "2.0.0",
+        "O(N) where N is the number of parameters",
+        "Returns parameters' values.",
+    ),
+    CommandSpec::new("config|set", -4, ADMIN, set)
+        .docs(
+            "server",
+            "2.0.0",
+            "O(N) where N is the number of parameters",
+            "Changes parameters, all or none.",
+        )
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
+    CommandSpec::new("config|resetstat", 2, ADMIN, resetstat).docs(
+        "server",
+        "2.0.0",
+        "O(1)",
+        "Starts the counters that INFO tells again from 0.",
+    ),
+    CommandSpec::new("config|help", 2, HELP, help).docs(
+        "server",
+        "5.0.0",
+        "O(1)",
+        "Tells of the subcommands.",
+    ),
+];
+
+fn get(call: &mut Call<'_>) -> CommandResult {
+    let mut found = BTreeMap::new();
+    for pattern in &call.args[2..] {
+        found.extend(call.shared.config.matching(pattern));
+    }
+    call.reply.map(found.len());
+    for (name, value) in found {
+        call.reply.bulk(name.as_bytes());
+        call.reply.bulk(value.as_bytes());
+    }
+    Ok(Flow::Done)
+}
+
+fn set(call: &mut Call<'_>) -> CommandResult {
+    if !call.args.len().is_multiple_of(2) {
+        return Err(ReplyError::WrongArity("config|set"));
+    }
+    let mut changes: Vec<(&'static str, String)> = Vec::new();
+    for pair in call.args[2..].chunks_exact(2) {
+        let (name, value) = (pair[0], pair[1]);
+        let proper_name = Config::name_of(name).ok_or_else(|| unknown(name))?;
+        if changes.iter().any(|(other, _)| *other == proper_name) {
+            return Err(failed(name, "duplicate parameter"));
+        }
+        match call.shared.config.check(name, value) {
+            Ok(value) => changes.push((proper_name, value)),
+            Err(ConfigError::Unknown) => return Err(unknown(name)),
+            Err(ConfigError::Immutable) => return Err(failed(name, "can't set immutable config")),
+            Err(ConfigError::Invalid(why)) => return Err(failed(name, &why)),
+        }
+    }
+    call.shared.config.apply(changes);
+    call.reply.ok();
+    Ok(Flow::Done)
+}
+
+fn unknown(name: &[u8]) -> ReplyError {
+    ReplyError::owned([b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat())
+}
+
+fn failed(name: &[u8], why: &str) -> ReplyError {
+    let parts: [&[u8]; 4] =
+        [b"ERR CONFIG SET failed (possibly related to argument '", name, b"') - ", why.as_bytes()];
+    ReplyError::owned(parts.concat())
+}
+
+fn resetstat(call: &mut Call<'_>) -> CommandResult {
+    call.shared.workers.iter().for_each(|worker| worker.reset());
+    call.reply.ok();
+    Ok(Flow::Done)
+}
+
+fn help(call: &mut Call<'_>) -> CommandResult {
+    reply_help(
+        call,
+        "CONFIG",
+        &[
+            "GET <pattern> ...",
+            "    Return the parameters whose names match, with their values.",
+            "RESETSTAT",
+            "    Start the counters that INFO tells again from 0.",
+            "SET <parameter> <value> ...",
+            "    Change parameters, all or none.",
+        ],
+    );
+    Ok(Flow::Done)
+}

@@ -1,0 +1,256 @@
+//! The connection itself: HELLO, AUTH, SELECT, QUIT, RESET, PING, ECHO.
+
+use crate::call::{Call, CommandResult, Flow, ReplyError};
+use crate::number::parse_i64;
+use crate::session::{Replies, Session};
+use crate::shared::REDIS_VERSION;
+use crate::spec::{CommandFlags, CommandSpec};
+use sidle_resp::{ReplyWriter, RespVersion};
+
+const ALWAYS: CommandFlags =
+    CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::FAST).with(CommandFlags::CONNECTION);
+const WITHOUT_PASSWORD: CommandFlags =
+    ALWAYS.with(CommandFlags::NOSCRIPT).with(CommandFlags::NO_AUTH).with(CommandFlags::ALLOW_BUSY);
+
+pub(super) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("ping", -1, CommandFlags::FAST.with(CommandFlags::CONNECTION), ping)
+        .docs("connection", "1.0.0", "O(1)", "Answers, to show that the node is there.")
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+    CommandSpec::new("echo", 2, ALWAYS, echo).docs(
+        "connection",
+        "1.0.0",
+        "O(1)",
+        "Answers with its argument.",
+    ),
+    CommandSpec::new("hello", -1, WITHOUT_PASSWORD, hello).docs(
+        "connection",
+        "6.0.0",
+        "O(1)",
+        "Chooses the protocol's version, and may authenticate.",
+    ),
+    CommandSpec::new("auth", -2, WITHOUT_PASSWORD, auth).docs(
+        "connection",
+        "1.0.0",
+        "O(N) where N is the length of the password",
+        "Authenticates the connection.",
+    ),
+    CommandSpec::new("select", 2, ALWAYS, select).docs(
+        "connection",
+        "1.0.0",
+        "O(1)",
+        "Chooses the database: there is only 0.",
+    ),
+    CommandSpec::new("quit", -1, WITHOUT_PASSWORD, quit).docs(
+        "connection",
+        "1.0.0",
+        "O(1)",
+        "Closes the connection.",
+    ),
+    CommandSpec::new("reset", 1, WITHOUT_PASSWORD, reset).docs(
+        "connection",
+        "6.2.0",
+        "O(1)",
+        "Makes the connection as new.",
+    ),
+];
+
+/// The only user that there is.
+pub(super) const DEFAULT_USER: &[u8] = b"default";
+
+fn ping(call: &mut Call<'_>) -> CommandResult {
+    match call.args {
+        [_] => call.reply.simple("PONG"),
+        [_, message] => call.reply.bulk(message),
+        _ => return Err(ReplyError::WrongArity("ping")),
+    }
+    Ok(Flow::Done)
+}
+
+fn echo(call: &mut Call<'_>) -> CommandResult {
+    call.reply.bulk(call.args[1]);
+    Ok(Flow::Done)
+}
+
+/// HELLO's arguments.
+#[derive(Default)]
+struct Greeting<'a> {
+    version: Option<RespVersion>,
+    credentials: Option<(&'a [u8], &'a [u8])>,
+    name: Option<&'a [u8]>,
+}
+
+impl<'a> Greeting<'a> {
+    fn parse(args: &[&'a [u8]]) -> Result<Greeting<'a>, ReplyError> {
+        let mut greeting = Greeting::default();
+        let [version, options @ ..] = args else { return Ok(greeting) };
+        greeting.version = Some(match parse_i64(version) {
+            None => return Err(ReplyError::text("ERR Protocol version is not an integer or out of range")),
+            Some(2) => RespVersion::Resp2,
+            Some(3) => RespVersion::Resp3,
+            Some(_) => return Err(ReplyError::text("NOPROTO unsupported protocol version")),
+        });
+        let mut rest = options;
+        while let [option, more @ ..] = rest {
+            rest = match more {
+                [user, password, after @ ..] if option.eq_ignore_ascii_case(b"auth") => {
+                    greeting.credentials = Some((user, password));
+                    after
+                }
+                [name, after @ ..] if option.eq_ignore_ascii_case(b"setname") => {
+                    check_word(name, NAME_REFUSED)?;
+                    greeting.name = Some(name);
+                    after
+                }
+                _ => {
+                    let text = [b"ERR Syntax error in HELLO option '", *option, b"'"].concat();
+                    return Err(ReplyError::owned(text));
+                }
+            };
+        }
+        Ok(greeting)
+    }
+}
+
+fn hello(call: &mut Call<'_>) -> CommandResult {
+    let greeting = Greeting::parse(&call.args[1..])?;
+    if let Some((user, password)) = greeting.credentials {
+        authenticate(call, user, password)?;
+    }
+    if !call.session.authenticated {
+        return Err(ReplyError::text(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
+             <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
+             same time",
+        ));
+    }
+    if let Some(name) = greeting.name {
+        call.session.client.details().name = String::from_utf8_lossy(name).into_owned();
+    }
+    if let Some(version) = greeting.version {
+        speak(call.session, version);
+    }
+    let id = call.session.client.id as i64;
+    let version = call.session.version;
+    let mut reply = ReplyWriter::new(call.reply.raw(), version);
+    reply.map(7);
+    reply.bulk(b"server");
+    reply.bulk(b"redis");
+    reply.bulk(b"version");
+    reply.bulk(REDIS_VERSION.as_bytes());
+    reply.bulk(b"proto");
+    reply.integer(if version == RespVersion::Resp3 { 3 } else { 2 });
+    reply.bulk(b"id");
+    reply.integer(id);
+    reply.bulk(b"mode");
+    reply.bulk(b"cluster");
+    reply.bulk(b"role");
+    reply.bulk(b"master");
+    reply.bulk(b"modules");
+    reply.array(0);
+    Ok(Flow::Done)
+}
+
+fn speak(session: &mut Session, version: RespVersion) {
+    session.version = version;
+    session.client.details().resp3 = version == RespVersion::Resp3;
+}
+
+fn auth(call: &mut Call<'_>) -> CommandResult {
+    match *call.args {
+        [_, password] => {
+            if call.shared.config.password().is_none() {
+                return Err(ReplyError::text(
+                    "ERR AUTH <password> called without any password configured for the default user. Are you sure \
+                     your configuration is correct?",
+                ));
+            }
+            authenticate(call, DEFAULT_USER, password)?;
+        }
+        [_, user, password] => authenticate(call, user, password)?,
+        _ => return Err(ReplyError::Syntax),
+    }
+    call.reply.ok();
+    Ok(Flow::Done)
+}
+
+/// As long as no password is set, the default user may give any.
+fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), ReplyError> {
+    let right = match call.shared.config.password() {
+        None => true,
+        Some(expected) => is_equal_in_constant_time(expected.as_bytes(), password),
+    };
+    if user != DEFAULT_USER || !right {
+        return Err(ReplyError::WrongPass);
+    }
+    call.session.authenticated = true;
+    Ok(())
+}
+
+/// Takes as long for any two texts of these lengths, so that time tells nothing of the password.
+fn is_equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
+    let mut difference = expected.len() ^ given.len();
+    for (index, byte) in given.iter().enumerate() {
+        difference |= usize::from(byte ^ expected[index % expected.len()]);
+    }
+    difference == 0
+}
+
+fn select(call: &mut Call<'_>) -> CommandResult {
+    match parse_i64(call.args[1]) {
+        None => Err(ReplyError::NotAnInteger),
+        Some(0) => {
+            call.reply.ok();
+            Ok(Flow::Done)
+        }
+        Some(_) => Err(ReplyError::text("ERR DB index is out of range")),
+    }
+}
+
+fn quit(call: &mut Call<'_>) -> CommandResult {
+    call.reply.ok();
+    Ok(Flow::Close)
+}
+
+fn reset(call: &mut Call<'_>) -> CommandResult {
+    let session = &mut *call.session;
+    speak(session, RespVersion::Resp2);
+    session.authenticated = call.shared.config.password().is_none();
+    session.asking = false;
+    session.readonly = false;
+    session.capa_sidle = false;
+    session.replies = Replies::On;
+    {
+        let mut details = session.client.details();
+        details.name.clear();
+        details.readonly = false;
+    }
+    call.reply.simple("RESET");
+    Ok(Flow::Done)
+}
+
+/// Redis's words for a client name that CLIENT LIST could not show in one word.
+pub(super) const NAME_REFUSED: &str =
+    "ERR Client names cannot contain spaces, newlines or special characters.";
+
+/// Checks what a client says of itself: printable and in one word.
+pub(super) fn check_word(word: &[u8], refusal: &'static str) -> Result<(), ReplyError> {
+    if word.iter().all(u8::is_ascii_graphic) { Ok(()) } else { Err(ReplyError::text(refusal)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constant_time_comparison_is_a_comparison() {
+        for (expected, given, equal) in [
+            ("secret", "secret", true),
+            ("secret", "secreT", false),
+            ("secret", "secretsecret", false),
+            ("secret", "secre", false),
+            ("secret", "", false),
+        ] {
+            assert_eq!(is_equal_in_constant_time(expected.as_bytes(), given.as_bytes()), equal, "{given}");
+        }
+    }
+}

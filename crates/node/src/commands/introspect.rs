@@ -1,0 +1,237 @@
+//! COMMAND and its subcommands: what client libraries ask before they route requests.
+
+use super::reply_help;
+use crate::call::{Call, CommandResult, Flow, ReplyError};
+use crate::glob;
+use crate::spec::{CommandFlags, CommandSpec};
+use crate::table::{Found, commands};
+use sidle_resp::ReplyWriter;
+
+const FLAGS: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::CONNECTION);
+const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
+const ALL: &str = "O(N) where N is the number of commands";
+
+pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::new("command", -1, FLAGS, command)
+    .with_subcommands(SUBCOMMANDS)
+    .docs("server", "2.8.13", ALL, "Describes every command.")
+    .tips(ANY_ORDER)];
+
+const SUBCOMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("command|count", 2, FLAGS, count).docs(
+        "server",
+        "2.8.13",
+        "O(1)",
+        "Returns how many commands there are.",
+    ),
+    CommandSpec::new("command|docs", -2, FLAGS, docs)
+        .docs("server", "7.0.0", ALL, "Documents commands.")
+        .tips(ANY_ORDER),
+    CommandSpec::new("command|getkeys", -4, FLAGS, getkeys).docs(
+        "server",
+        "2.8.13",
+        "O(N) where N is the number of arguments",
+        "Returns the keys of a request.",
+    ),
+    CommandSpec::new("command|info", -2, FLAGS, info)
+        .docs("server", "2.8.13", ALL, "Describes some commands.")
+        .tips(ANY_ORDER),
+    CommandSpec::new("command|list", -2, FLAGS, list)
+        .docs("server", "7.0.0", ALL, "Returns the names of commands.")
+        .tips(ANY_ORDER),
+    CommandSpec::new("command|help", 2, FLAGS, help).docs(
+        "server",
+        "5.0.0",
+        "O(1)",
+        "Tells of the subcommands.",
+    ),
+];
+
+fn command(call: &mut Call<'_>) -> CommandResult {
+    let all = commands().top_level();
+    call.reply.array(all.len());
+    all.iter().for_each(|found| describe(&mut call.reply, *found));
+    Ok(Flow::Done)
+}
+
+fn count(call: &mut Call<'_>) -> CommandResult {
+    call.reply.integer(commands().top_level().len() as i64);
+    Ok(Flow::Done)
+}
+
+fn info(call: &mut Call<'_>) -> CommandResult {
+    let names = &call.args[2..];
+    if names.is_empty() {
+        return command(call);
+    }
+    call.reply.array(names.len());
+    for name in names {
+        match commands().find_full_name(name) {
+            Some(found) => describe(&mut call.reply, found),
+            None => call.reply.null(),
+        }
+    }
+    Ok(Flow::Done)
+}
+
+/// One command's ten facts, in Redis 7's order.
+fn describe(reply: &mut ReplyWriter<'_>, found: Found) {
+    let spec = found.spec;
+    reply.array(10);
+    reply.bulk(spec.name.as_bytes());
+    reply.integer(spec.arity.into());
+    reply_words(reply, spec.flags.names());
+    reply.integer(spec.keys.first.into());
+    reply.integer(spec.keys.last.into());
+    reply.integer(spec.keys.step.into());
+    reply_words(reply, spec.flags.categories());
+    reply.set(spec.docs.tips.len());
+    spec.docs.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
+    describe_keys(reply, spec);
+    let subcommands = commands().subcommands(found);
+    if subcommands.is_empty() {
+        reply.set(0);
+    } else {
+        reply.array(subcommands.len());
+        subcommands.iter().for_each(|child| describe(reply, *child));
+    }
+}
+
+fn reply_words(reply: &mut ReplyWriter<'_>, words: impl Iterator<Item = &'static str> + Clone) {
+    reply.set(words.clone().count());
+    words.for_each(|word| reply.simple(word));
+}
+
+/// Redis 7's key specifications, of which every command here has one at most: from an index on, in steps.
+fn describe_keys(reply: &mut ReplyWriter<'_>, spec: &CommandSpec) {
+    let keys = spec.keys;
+    if keys.first == 0 {
+        reply.set(0);
+        return;
+    }
+    // Counted from the first key, while the command's own description counts from its name.
+    let last = if keys.last < 0 { keys.last.into() } else { i64::from(keys.last) - i64::from(keys.first) };
+    reply.set(1);
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply_words(reply, keys.access.iter().copied());
+    reply.bulk(b"begin_search");
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"index");
+    reply.bulk(b"spec");
+    reply.map(1);
+    reply.bulk(b"index");
+    reply.integer(keys.first.into());
+    reply.bulk(b"find_keys");
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"range");
+    reply.bulk(b"spec");
+    reply.map(3);
+    reply.bulk(b"lastkey");
+    reply.integer(last);
+    reply.bulk(b"keystep");
+    reply.integer(keys.step.into());
+    reply.bulk(b"limit");
+    reply.integer(0);
+}
+
+fn docs(call: &mut Call<'_>) -> CommandResult {
+    let found: Vec<Found> = match &call.args[2..] {
+        [] => commands().top_level().to_vec(),
+        names => names.iter().filter_map(|name| commands().find_full_name(name)).collect(),
+    };
+    call.reply.map(found.len());
+    found.iter().for_each(|found| document(&mut call.reply, *found));
+    Ok(Flow::Done)
+}
+
+fn document(reply: &mut ReplyWriter<'_>, found: Found) {
+    let docs = found.spec.docs;
+    let subcommands = commands().subcommands(found);
+    reply.bulk(found.spec.name.as_bytes());
+    reply.map(4 + usize::from(!subcommands.is_empty()));
+    for (title, text) in [
+        ("summary", docs.summary),
+        ("since", docs.since),
+        ("group", docs.group),
+        ("complexity", docs.complexity),
+    ] {
+        reply.bulk(title.as_bytes());
+        reply.bulk(text.as_bytes());
+    }
+    if !subcommands.is_empty() {
+        reply.bulk(b"subcommands");
+        reply.map(subcommands.len());
+        subcommands.iter().for_each(|child| document(reply, *child));
+    }
+}
+
+fn getkeys(call: &mut Call<'_>) -> CommandResult {
+    let request = &call.args[2..];
+    let found = match commands().resolve(request) {
+        Ok(found) => found,
+        Err(ReplyError::WrongArity(_)) => {
+            return Err(ReplyError::text("ERR Invalid number of arguments specified for command"));
+        }
+        Err(_) => return Err(ReplyError::text("ERR Invalid command specified")),
+    };
+    let indices = found.spec.keys.indices(request.len());
+    if indices.len() == 0 {
+        return Err(ReplyError::text("ERR The command has no key arguments"));
+    }
+    call.reply.array(indices.len());
+    indices.for_each(|index| call.reply.bulk(request[index]));
+    Ok(Flow::Done)
+}
+
+fn list(call: &mut Call<'_>) -> CommandResult {
+    let names: Vec<&'static str> = match call.args[2..] {
+        [] => commands().all().iter().map(|found| found.spec.name).collect(),
+        [filter, by, value] if filter.eq_ignore_ascii_case(b"filterby") => filtered(by, value)?,
+        _ => return Err(ReplyError::Syntax),
+    };
+    call.reply.array(names.len());
+    names.iter().for_each(|name| call.reply.bulk(name.as_bytes()));
+    Ok(Flow::Done)
+}
+
+fn filtered(by: &[u8], value: &[u8]) -> Result<Vec<&'static str>, ReplyError> {
+    let all = || commands().all().iter().map(|found| found.spec);
+    match by.to_ascii_lowercase().as_slice() {
+        b"module" => Ok(Vec::new()),
+        b"aclcat" => {
+            let in_category = |spec: &&CommandSpec| {
+                spec.flags.categories().any(|name| name.as_bytes()[1..].eq_ignore_ascii_case(value))
+            };
+            Ok(all().filter(in_category).map(|spec| spec.name).collect())
+        }
+        b"pattern" => {
+            let matches = |name: &&str| glob::matches_ignore_case(value, name.as_bytes());
+            Ok(all().map(|spec| spec.name).filter(matches).collect())
+        }
+        _ => Err(ReplyError::Syntax),
+    }
+}
+
+fn help(call: &mut Call<'_>) -> CommandResult {
+    reply_help(
+        call,
+        "COMMAND",
+        &[
+            "(no subcommand)",
+            "    Describe every command.",
+            "COUNT",
+            "    Return how many commands there are.",
+            "DOCS [<command> ...]",
+            "    Document commands.",
+            "GETKEYS <command> <arg> ...",
+            "    Return the keys of a request.",
+            "INFO [<command> ...]",
+            "    Describe commands.",
+            "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
+            "    Return the names of commands.",
+        ],
+    );
+    Ok(Flow::Done)
+}

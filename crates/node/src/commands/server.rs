@@ -1,0 +1,92 @@
+//! The node as a whole: FLUSHALL, FLUSHDB, TIME, WAIT, SHUTDOWN, DEBUG.
+
+use crate::call::{Call, CommandResult, Flow, ReplyError};
+use crate::number::{Decimal, parse_i64};
+use crate::spec::{CommandFlags, CommandSpec};
+
+const FLUSH: CommandFlags = CommandFlags::WRITE.with(CommandFlags::KEYSPACE).with(CommandFlags::DANGEROUS);
+const EVERYWHERE: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+const ADMIN: CommandFlags =
+    CommandFlags::ADMIN.with(CommandFlags::NOSCRIPT).with(CommandFlags::LOADING).with(CommandFlags::STALE);
+
+pub(super) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("flushall", -1, FLUSH, flush)
+        .docs("server", "1.0.0", "O(N) where N is the number of keys", "Removes every key of this node.")
+        .tips(EVERYWHERE),
+    CommandSpec::new("flushdb", -1, FLUSH, flush)
+        .docs("server", "1.0.0", "O(N) where N is the number of keys", "Removes every key of this node.")
+        .tips(EVERYWHERE),
+    CommandSpec::new(
+        "time",
+        1,
+        CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::FAST),
+        time,
+    )
+    .docs("server", "2.6.0", "O(1)", "Returns the node's clock: seconds, and microseconds within the second.")
+    .tips(&["nondeterministic_output"]),
+    CommandSpec::new("wait", 3, CommandFlags::NOSCRIPT.with(CommandFlags::CONNECTION), wait)
+        .docs("generic", "3.0.0", "O(1)", "Returns 0 at once: there are no replicas.")
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
+    CommandSpec::new(
+        "shutdown",
+        -1,
+        ADMIN.with(CommandFlags::NO_MULTI).with(CommandFlags::ALLOW_BUSY),
+        shutdown,
+    )
+    .docs("server", "1.0.0", "O(1)", "Ends the process."),
+    CommandSpec::new("debug", -2, ADMIN, debug).docs("server", "1.0.0", "O(1)", "Not allowed."),
+];
+
+fn flush(call: &mut Call<'_>) -> CommandResult {
+    match call.args[1..] {
+        [] => Ok(Flow::Flush),
+        [how] if how.eq_ignore_ascii_case(b"async") || how.eq_ignore_ascii_case(b"sync") => Ok(Flow::Flush),
+        _ => Err(ReplyError::Syntax),
+    }
+}
+
+fn time(call: &mut Call<'_>) -> CommandResult {
+    let ms = call.now.0;
+    call.reply.array(2);
+    call.reply.bulk(Decimal::new((ms / 1000) as i64).as_bytes());
+    call.reply.bulk(Decimal::new((ms % 1000 * 1000) as i64).as_bytes());
+    Ok(Flow::Done)
+}
+
+fn wait(call: &mut Call<'_>) -> CommandResult {
+    let timeout = |text| parse_i64(text).ok_or("ERR timeout is not an integer or out of range");
+    parse_i64(call.args[1]).ok_or(ReplyError::NotAnInteger)?;
+    if timeout(call.args[2]).map_err(ReplyError::text)? < 0 {
+        return Err(ReplyError::text("ERR timeout is negative"));
+    }
+    call.reply.integer(0);
+    Ok(Flow::Done)
+}
+
+/// SAVE and NOSAVE make no difference: nothing is saved in either case.
+fn shutdown(call: &mut Call<'_>) -> CommandResult {
+    let (mut save, mut nosave, mut abort, mut other) = (false, false, false, false);
+    for option in &call.args[1..] {
+        match option.to_ascii_lowercase().as_slice() {
+            b"save" => save = true,
+            b"nosave" => nosave = true,
+            b"abort" => abort = true,
+            b"now" | b"force" => other = true,
+            _ => return Err(ReplyError::Syntax),
+        }
+    }
+    match (abort, save || nosave || other) {
+        (true, true) => Err(ReplyError::Syntax),
+        (true, false) => Err(ReplyError::text("ERR No shutdown in progress.")),
+        (false, _) if save && nosave => Err(ReplyError::Syntax),
+        (false, _) => Ok(Flow::Shutdown),
+    }
+}
+
+fn debug(_: &mut Call<'_>) -> CommandResult {
+    Err(ReplyError::text(
+        "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from \
+         a local connection, otherwise you need to set this option in the configuration file, and then restart the \
+         server.",
+    ))
+}

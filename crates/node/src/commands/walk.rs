@@ -1,0 +1,219 @@
+//! Walking over keys: SCAN, KEYS, RANDOMKEY, DBSIZE.
+//!
+//! SCAN's cursor is the next position. Keys are kept, split and moved in the order of positions, so a cursor stays
+//! good whatever the index does meanwhile, and a key that exists all the time is returned at least once. Where a range
+//! still arrives from another node, SCAN stops in front of what has not come yet and returns no keys until it has.
+
+use crate::call::{Call, CommandResult, Flow, ReplyError};
+use crate::glob;
+use crate::number::parse_i64;
+use crate::range_table::Reach;
+use crate::spec::{CommandFlags, CommandSpec};
+use sidle_resp::ReplyWriter;
+use sidle_store::Record;
+use sidle_types::Position;
+
+const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::KEYSPACE);
+const ALL: &str = "O(N) where N is the number of keys";
+
+pub(super) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::new("scan", -2, READ, scan)
+        .docs("generic", "2.8.0", "O(1) for every call", "Returns some of the keys, and where to go on.")
+        .tips(&["nondeterministic_output", "request_policy:special"]),
+    CommandSpec::new("keys", 2, READ.with(CommandFlags::DANGEROUS), keys)
+        .docs("generic", "1.0.0", ALL, "Returns all keys that match a pattern.")
+        .tips(&["request_policy:all_shards", "nondeterministic_output_order"]),
+    CommandSpec::new("randomkey", 1, READ, randomkey)
+        .docs("generic", "1.0.0", "O(1)", "Returns any key.")
+        .tips(&["request_policy:all_shards", "nondeterministic_output"]),
+    CommandSpec::new("dbsize", 1, READ.with(CommandFlags::FAST), dbsize)
+        .docs("server", "1.0.0", "O(1)", "Returns how many keys this node has.")
+        .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
+];
+
+/// How many keys SCAN looks at when COUNT says nothing.
+const DEFAULT_COUNT: usize = 10;
+/// How many records are looked at before memory may be given back again.
+const STEP_RECORDS: usize = 1024;
+/// How often RANDOMKEY draws before it takes the first key there is.
+const DRAWS: u64 = 64;
+
+/// SCAN's options.
+struct ScanOptions<'a> {
+    pattern: Option<&'a [u8]>,
+    count: usize,
+    /// Whether TYPE asks for anything but strings.
+    other_type: bool,
+}
+
+impl<'a> ScanOptions<'a> {
+    fn parse(mut options: &[&'a [u8]]) -> Result<ScanOptions<'a>, ReplyError> {
+        let mut parsed = ScanOptions { pattern: None, count: DEFAULT_COUNT, other_type: false };
+        while let [option, value, rest @ ..] = options {
+            options = rest;
+            match option.to_ascii_lowercase().as_slice() {
+                b"count" => {
+                    let count = parse_i64(value).ok_or(ReplyError::NotAnInteger)?;
+                    if count < 1 {
+                        return Err(ReplyError::Syntax);
+                    }
+                    parsed.count = usize::try_from(count).unwrap_or(usize::MAX);
+                }
+                b"match" => parsed.pattern = Some(*value).filter(|pattern| *pattern != b"*"),
+                b"type" => parsed.other_type = !value.eq_ignore_ascii_case(b"string"),
+                _ => return Err(ReplyError::Syntax),
+            }
+        }
+        if options.is_empty() { Ok(parsed) } else { Err(ReplyError::Syntax) }
+    }
+}
+
+fn scan(call: &mut Call<'_>) -> CommandResult {
+    let cursor = parse_cursor(call.args[1]).ok_or(ReplyError::text("ERR invalid cursor"))?;
+    let options = ScanOptions::parse(&call.args[2..])?;
+    let mut found = Vec::new();
+    let mut elements = ReplyWriter::new(&mut found, call.reply.version());
+    let (mut count, mut looked_at) = (0, 0);
+    let mut next = Some(Position(cursor));
+    while let Some(from) = next
+        && looked_at < options.count
+    {
+        let range = match call.ranges.reach(from) {
+            Reach::Here(range) => range,
+            Reach::NotYet(position) => {
+                next = Some(position);
+                break;
+            }
+            Reach::End => {
+                next = None;
+                break;
+            }
+        };
+        let budget = (options.count - looked_at).min(STEP_RECORDS);
+        let within = call.store.visit(range.first(), range.last(), budget, &mut |record| {
+            looked_at += 1;
+            let wanted = !options.other_type
+                && !record.is_expired(call.now)
+                && options.pattern.is_none_or(|pattern| glob::matches(pattern, record.key()));
+            if wanted {
+                elements.bulk(record.key());
+                count += 1;
+            }
+        });
+        next = within.or_else(|| range.last().next());
+    }
+    let next = next.map_or(0, |position| position.0);
+    call.reply.array(2);
+    call.reply.bulk(next.to_string().as_bytes());
+    call.reply.array(count);
+    call.reply.raw().extend_from_slice(&found);
+    Ok(Flow::Done)
+}
+
+/// A cursor as C's `strtoul` reads it, since that is what Redis takes: a sign may stand in front, and nothing is 0.
+fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let (negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    if digits.is_empty() {
+        return text.is_empty().then_some(0);
+    }
+    let number = digits.iter().try_fold(0u64, |sum, &byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    })?;
+    Some(if negative { number.wrapping_neg() } else { number })
+}
+
+fn keys(call: &mut Call<'_>) -> CommandResult {
+    let pattern = Some(call.args[1]).filter(|pattern| *pattern != b"*");
+    let mut found = Vec::new();
+    let mut elements = ReplyWriter::new(&mut found, call.reply.version());
+    let mut count = 0;
+    for_each_live(call, &mut |record| {
+        if pattern.is_none_or(|pattern| glob::matches(pattern, record.key())) {
+            elements.bulk(record.key());
+            count += 1;
+        }
+        true
+    });
+    call.reply.array(count);
+    call.reply.raw().extend_from_slice(&found);
+    Ok(Flow::Done)
+}
+
+fn randomkey(call: &mut Call<'_>) -> CommandResult {
+    {
+        let guard = call.store.pin();
+        for draw in 0..DRAWS {
+            let random = call.random.wrapping_add(draw.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            match guard.random_record(random) {
+                Some(record) if !record.is_expired(call.now) && call.ranges.is_owned(record.position()) => {
+                    call.reply.bulk(record.key());
+                    return Ok(Flow::Done);
+                }
+                Some(_) => {}
+                None => break,
+            }
+        }
+    }
+    let mut first: Option<Vec<u8>> = None;
+    for_each_live(call, &mut |record| {
+        first = Some(record.key().to_vec());
+        false
+    });
+    match first {
+        Some(key) => call.reply.bulk(&key),
+        None => call.reply.null(),
+    }
+    Ok(Flow::Done)
+}
+
+/// Gives every key of this node that has arrived and whose time is not over to `f`, until it returns false.
+fn for_each_live(call: &Call<'_>, f: &mut dyn FnMut(Record<'_>) -> bool) {
+    let mut go_on = true;
+    for range in call.ranges.owned() {
+        let mut next = Some(range.first());
+        while let Some(from) = next
+            && go_on
+        {
+            next = call.store.visit(from, range.last(), STEP_RECORDS, &mut |record| {
+                if go_on && !record.is_expired(call.now) {
+                    go_on = f(record);
+                }
+            });
+        }
+    }
+}
+
+fn dbsize(call: &mut Call<'_>) -> CommandResult {
+    call.reply.integer(call.key_count() as i64);
+    Ok(Flow::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parse_cursor_reads_as_strtoul_does() {
+        for (text, cursor) in [
+            ("0", Some(0)),
+            ("", Some(0)),
+            ("007", Some(7)),
+            ("+7", Some(7)),
+            ("-1", Some(u64::MAX)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("-", None),
+            (" 1", None),
+            ("1 ", None),
+            ("x", None),
+            ("1x", None),
+        ] {
+            assert_eq!(parse_cursor(text.as_bytes()), cursor, "{text:?}");
+        }
+    }
+}
