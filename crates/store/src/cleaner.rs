@@ -116,6 +116,12 @@ impl Store {
         }
     }
 
+    /// Closes the cleaner's head, so that every record lies in a closed segment.
+    #[cfg(feature = "testing")]
+    pub(crate) fn close_cleaner_head(&self) {
+        lock(&self.cleaning).head = None;
+    }
+
     fn clean(&self, cleaning: &mut Cleaning, budget_bytes: usize) -> CleanOutcome {
         let freed = self.log.collect() != 0;
         let waiting = || if self.log.is_limbo_empty() { CleanOutcome::Idle } else { CleanOutcome::Waiting };

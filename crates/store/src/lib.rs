@@ -50,6 +50,8 @@ mod segment;
 mod slot_table;
 mod store;
 mod sync;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod walk;
 mod writer;
 

@@ -66,6 +66,12 @@ impl Log {
         SegmentRecords { log: self, offset: start + at, end }
     }
 
+    /// The longest record that shares a segment with others.
+    #[inline]
+    fn largest_ordinary(&self) -> u64 {
+        self.segments.segment_bytes() / 4
+    }
+
     /// Starts loading a record.
     #[inline]
     pub(crate) fn prefetch(&self, address: Address) {
@@ -94,7 +100,10 @@ impl Log {
     pub(crate) fn collect(&self) -> usize {
         let free = self.limbo.collect(&self.epochs);
         for &number in &free {
-            self.segments.release(number, |run| self.chill(run));
+            if let Some(run) = self.segments.large_run(number) {
+                self.chill(run);
+            }
+            self.segments.release(number);
         }
         free.len()
     }
@@ -222,7 +231,7 @@ impl LogHead {
     #[inline]
     fn reserve(&mut self, bytes: usize, purpose: Purpose) -> Result<u64, OutOfMemory> {
         let bytes = bytes as u64;
-        if bytes > self.end - self.offset {
+        if bytes > self.end - self.offset || bytes > self.log.largest_ordinary() {
             return self.reserve_cold(bytes, purpose);
         }
         let offset = self.offset;
@@ -234,7 +243,7 @@ impl LogHead {
     fn reserve_cold(&mut self, bytes: u64, purpose: Purpose) -> Result<u64, OutOfMemory> {
         let segment_bytes = self.log.segments.segment_bytes();
         // A tombstone of a huge key is the only large record that is no value; it has no reserve.
-        if bytes > segment_bytes / 4 {
+        if bytes > self.log.largest_ordinary() {
             let first = self.log.allocate_run((bytes + SEGMENT_START).div_ceil(segment_bytes))?;
             return Ok((first << self.log.segment_shift) + SEGMENT_START);
         }

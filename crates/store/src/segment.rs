@@ -291,8 +291,17 @@ impl Segments {
         Some(first)
     }
 
-    /// Gives back segments that nobody can see any more. `chill` gives the pages of a large record's run back.
-    pub(crate) fn release(&self, number: u64, mut chill: impl FnMut(Run)) {
+    /// The run of a large record in use, or none for an ordinary segment.
+    pub(crate) fn large_run(&self, number: u64) -> Option<Run> {
+        if number < self.limit {
+            return None;
+        }
+        let segments = *self.free().taken_runs.get(&number).expect("a run in use");
+        Some(Run { first: number, segments })
+    }
+
+    /// Gives back segments that nobody can see any more.
+    pub(crate) fn release(&self, number: u64) {
         let mut free = self.free();
         self.at(number).set_state(State::Free);
         if number < self.limit {
@@ -301,7 +310,6 @@ impl Segments {
             return;
         }
         let mut segments = free.taken_runs.remove(&number).expect("a run in use");
-        chill(Run { first: number, segments });
         self.taken.fetch_sub(segments, Ordering::Relaxed);
         let mut first = number;
         if let Some(after) = free.runs.remove(&(first + segments)) {
@@ -382,7 +390,7 @@ mod tests {
         let runs: Vec<u64> = (0..4).map(|_| segments.allocate_run(10, |_| ()).unwrap()).collect();
         assert!(segments.allocate_run(30, |_| ()).is_none());
         for &run in [&runs[2], &runs[0], &runs[1], &runs[3]] {
-            segments.release(run, |_| ());
+            segments.release(run);
         }
         assert_eq!(segments.free().runs, BTreeMap::from([(64, 256)]));
         assert_eq!(segments.taken_bytes(), 0);
@@ -393,7 +401,7 @@ mod tests {
         let segments = segments();
         let taken: Vec<u64> = (0..50).map(|_| segments.allocate(Purpose::Value).unwrap()).collect();
         for number in taken {
-            segments.release(number, |_| ());
+            segments.release(number);
         }
         let mut chilled = 0;
         segments.allocate_run(40, |_| chilled += 1).unwrap();

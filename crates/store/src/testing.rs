@@ -1,0 +1,354 @@
+//! An interpreter of operation sequences against a plain model, for the property test and the fuzzer.
+//!
+//! Bytes decode to operations on two small stores. After each operation what it answered is compared with a
+//! `BTreeMap`; [`Harness::check_everything`] compares all that the stores hold, their order, their counters and the
+//! accounting of the log, segment by segment.
+
+use crate::segment::State;
+use crate::{CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Record, RecordBatch, ReplayError, Store, StoreConfig};
+use sidle_types::{HashedKey, Position, PositionRange, Version, WallMs};
+use std::collections::BTreeMap;
+
+/// Memory of each store: small, so that sequences fill it and the cleaner has to work.
+const MEMORY_BYTES: u64 = 1 << 20;
+const SEGMENT_BYTES: u32 = 4 << 10;
+/// Bytes that one operation is decoded from.
+pub const OPERATION_BYTES: usize = 8;
+const NOW: WallMs = WallMs(1 << 40);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ModelEntry {
+    /// None is a tombstone.
+    value: Option<Vec<u8>>,
+    version: Version,
+    expires_at: Option<WallMs>,
+}
+
+/// One store and what it should hold.
+struct Side {
+    store: Store,
+    head: LogHead,
+    model: BTreeMap<(Position, Vec<u8>), ModelEntry>,
+    /// The highest version that a key ever had, through removal and return.
+    versions: BTreeMap<Vec<u8>, Version>,
+}
+
+/// Two stores that operations are run on.
+pub struct Harness {
+    sides: [Side; 2],
+    /// Operations that were refused for want of memory.
+    pub refused: usize,
+}
+
+impl Default for Harness {
+    fn default() -> Harness {
+        Harness { sides: [Side::new(), Side::new()], refused: 0 }
+    }
+}
+
+/// The key with this number: some share one slot, most do not.
+fn key_of(number: u16) -> Vec<u8> {
+    match number % 4 {
+        0 => format!("{{tag}}{number}").into_bytes(),
+        1 => format!("{{tag}}a considerably longer key, so that lengths differ:{number}").into_bytes(),
+        _ => format!("{number}").into_bytes(),
+    }
+}
+
+fn value_of(seed: u16, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| (usize::from(seed) * 31 + i * 7) as u8).collect()
+}
+
+impl Harness {
+    /// Runs the operations that the bytes decode to, then checks everything.
+    ///
+    /// # Panics
+    /// When a store does not do as the model.
+    pub fn run(bytes: &[u8]) -> Harness {
+        let mut harness = Harness::default();
+        for operation in bytes.chunks_exact(OPERATION_BYTES) {
+            harness.step(operation.try_into().expect("exact chunks"));
+        }
+        harness.check_everything();
+        harness
+    }
+
+    /// Runs one operation.
+    pub fn step(&mut self, operation: [u8; OPERATION_BYTES]) {
+        let [code, side, a0, a1, b0, b1, c0, c1] = operation;
+        let (a, b, c) =
+            (u16::from_le_bytes([a0, a1]), u16::from_le_bytes([b0, b1]), u16::from_le_bytes([c0, c1]));
+        let here = usize::from(side & 1);
+        let side = &mut self.sides[here];
+        let refused = match code % 16 {
+            0..=3 => side.put(a, value_of(b, usize::from(c % 300)), deadline(b)),
+            4 => (0..b % 512).try_for_each(|i| side.put(a.wrapping_add(i), value_of(i, usize::from(c % 64)), None)),
+            5 => side.put(a, value_of(b, usize::from(c) * 4), None),
+            6 => side.remove(a, if b % 2 == 0 { Leave::Nothing } else { Leave::Tombstone }),
+            7 => (0..b % 512).try_for_each(|i| side.remove(a.wrapping_add(i), Leave::Nothing)),
+            8 => side.read(a),
+            9 => side.clean(usize::from(c)),
+            10 => side.scan(range(a, b), usize::from(c)),
+            11 => side.take_out(range(a, b), c),
+            12 => side.floor(Version(u64::from(a))),
+            13 => side.cut(range(a, b), usize::from(c % 20)),
+            14 => side.sample(u64::from(a) << 48 | u64::from(b) << 24 | u64::from(c)),
+            _ => self.replay(here, range(a, b), usize::from(c)),
+        };
+        self.refused += usize::from(refused.is_err());
+    }
+
+    /// Copies a range from one store to the other, as a migration does.
+    fn replay(&mut self, from: usize, range: PositionRange, max_bytes: usize) -> Result<(), OutOfMemory> {
+        let mut batch = Vec::new();
+        self.sides[from].store.scan(range.first(), range.last(), max_bytes, &mut batch);
+        let batch = RecordBatch::parse(&batch).expect("a batch just packed");
+        let target = &mut self.sides[1 - from];
+        let result = target.store.replay(&mut target.head, &batch, range);
+        let mut counts = (0, 0);
+        for record in &batch {
+            let key = (record.position(), record.key().to_vec());
+            // After a refusal the store tells how far it came.
+            let stored = matches!(target.store.pin().get(HashedKey::new(record.key())), Entry::Value(stored)
+                if stored.as_bytes() == record.as_bytes());
+            if target.model.contains_key(&key) {
+                counts.1 += 1;
+            } else if result.is_ok() || stored {
+                counts.0 += 1;
+                target.note(record.key(), Some(record.value().to_vec()), record.version(), record.expires_at());
+            }
+        }
+        match result {
+            Ok(replayed) => assert_eq!((replayed.inserted, replayed.present), counts),
+            Err(ReplayError::OutOfMemory(out)) => return Err(out),
+            Err(other) => panic!("{other}"),
+        }
+        Ok(())
+    }
+
+    /// Compares all that both stores hold with the models.
+    pub fn check_everything(&mut self) {
+        self.sides.iter_mut().for_each(Side::check_everything);
+    }
+}
+
+fn deadline(seed: u16) -> Option<WallMs> {
+    (seed % 5 == 0).then(|| WallMs(NOW.0 - 100 + u64::from(seed % 200)))
+}
+
+fn range(a: u16, b: u16) -> PositionRange {
+    let (a, b) = (u64::from(a) << 48, u64::from(b) << 48 | ((1 << 48) - 1));
+    PositionRange::new(Position(a), Position(b)).unwrap_or(PositionRange::ALL)
+}
+
+impl Side {
+    fn new() -> Side {
+        let config = StoreConfig { memory_bytes: MEMORY_BYTES, segment_bytes: SEGMENT_BYTES, huge_pages: false };
+        let store = Store::new(config).expect("a valid configuration");
+        let head = store.log_head();
+        Side { store, head, model: BTreeMap::new(), versions: BTreeMap::new() }
+    }
+
+    fn note(&mut self, key: &[u8], value: Option<Vec<u8>>, version: Version, expires_at: Option<WallMs>) {
+        let entry = ModelEntry { value, version, expires_at };
+        self.model.insert((Position::of_key(key), key.to_vec()), entry);
+        let highest = self.versions.entry(key.to_vec()).or_default();
+        *highest = version.max(*highest);
+    }
+
+    fn put(&mut self, number: u16, value: Vec<u8>, expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
+        let key = key_of(number);
+        let hashed = HashedKey::new(&key);
+        let (left, right) = value.split_at(value.len() / 3);
+        let put = self.store.lock_slot(hashed.slot()).put(&mut self.head, hashed, &[left, right], expires_at);
+        if let Ok(version) = put {
+            assert!(version > self.versions.get(&key).copied().unwrap_or_default(), "versions only grow");
+            self.note(&key, Some(value), version, expires_at);
+        }
+        self.read(number)?;
+        put.map(|_| ())
+    }
+
+    fn remove(&mut self, number: u16, leave: Leave) -> Result<(), OutOfMemory> {
+        let key = key_of(number);
+        let hashed = HashedKey::new(&key);
+        let removed = self.store.lock_slot(hashed.slot()).remove(&mut self.head, hashed, leave);
+        assert!(leave == Leave::Tombstone || removed.is_ok(), "leaving nothing needs no memory");
+        if let Ok(had_value) = removed {
+            let place = (hashed.position(), key.clone());
+            let had = self.model.remove(&place).is_some_and(|entry| entry.value.is_some());
+            assert_eq!(had_value, had);
+            if leave == Leave::Tombstone {
+                let Entry::Tombstone(version) = self.store.pin().get(hashed) else { panic!("no tombstone") };
+                assert!(version > self.versions.get(&key).copied().unwrap_or_default());
+                self.note(&key, None, version, None);
+            }
+        }
+        self.read(number)?;
+        removed.map(|_| ())
+    }
+
+    fn read(&mut self, number: u16) -> Result<(), OutOfMemory> {
+        let key = key_of(number);
+        let hashed = HashedKey::new(&key);
+        let guard = self.store.pin();
+        guard.prefetch_bucket(&hashed);
+        guard.prefetch_record(&hashed);
+        let expected = self.model.get(&(hashed.position(), key.clone()));
+        match guard.get(hashed) {
+            Entry::Absent => assert_eq!(expected, None, "{}", key.escape_ascii()),
+            Entry::Tombstone(version) => {
+                let expected = expected.expect("the model has an entry");
+                assert_eq!((version, &None), (expected.version, &expected.value));
+            }
+            Entry::Value(record) => expected.expect("the model has an entry").check(record),
+        }
+        Ok(())
+    }
+
+    fn clean(&mut self, budget: usize) -> Result<(), OutOfMemory> {
+        let mut cleaner = self.store.cleaner();
+        for _ in 0..100 {
+            if cleaner.step(budget.max(64)) == CleanOutcome::Idle {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn values_in(&self, range: PositionRange) -> impl Iterator<Item = (&(Position, Vec<u8>), &ModelEntry)> {
+        self.model
+            .range((range.first(), Vec::new())..)
+            .take_while(move |((position, _), _)| *position <= range.last())
+            .filter(|(_, entry)| entry.value.is_some())
+    }
+
+    fn scan(&mut self, range: PositionRange, max_bytes: usize) -> Result<(), OutOfMemory> {
+        let mut from = Some(range.first());
+        let mut packed = Vec::new();
+        while let Some(at) = from {
+            let before = packed.len();
+            let end = self.store.scan(at, range.last(), max_bytes, &mut packed);
+            assert!(packed.len() - before <= max_bytes || end.records == 1, "positions are distinct here");
+            assert!(end.next.is_none_or(|next| next > at && range.contains(next)), "a scan makes progress");
+            from = end.next;
+        }
+        let packed = RecordBatch::parse(&packed).expect("a batch just packed");
+        let mut visited = Vec::new();
+        let mut from = Some(range.first());
+        while let Some(at) = from {
+            from = self.store.visit(at, range.last(), max_bytes % 50, &mut |record| {
+                visited.push(record.as_bytes().to_vec());
+            });
+        }
+        assert!(packed.iter().map(|record| record.as_bytes()).eq(visited.iter().map(Vec::as_slice)));
+        let mut records = packed.iter();
+        for ((position, key), entry) in self.values_in(range) {
+            let record = records.next().expect("as many records as the model");
+            assert_eq!((record.position(), record.key()), (*position, key.as_slice()));
+            entry.check(record);
+        }
+        assert!(records.next().is_none(), "more records than the model");
+        Ok(())
+    }
+
+    fn take_out(&mut self, range: PositionRange, seed: u16) -> Result<(), OutOfMemory> {
+        let everything = seed % 4 == 0;
+        let mut from = Some(range.first());
+        while let Some(at) = from {
+            from = if everything {
+                self.store.discard(at, range.last(), usize::from(seed % 100))
+            } else {
+                self.store.sweep_tombstones(at, range.last(), usize::from(seed % 100))
+            };
+            assert!(from.is_none_or(|next| next > at && range.contains(next)), "a sweep makes progress");
+        }
+        self.model.retain(|(position, _), entry| {
+            !range.contains(*position) || (!everything && entry.value.is_some())
+        });
+        Ok(())
+    }
+
+    fn floor(&mut self, floor: Version) -> Result<(), OutOfMemory> {
+        self.store.raise_version_floor(PositionRange::ALL, floor);
+        let highest = self.store.highest_version(PositionRange::ALL);
+        assert!(highest >= floor && self.versions.values().all(|version| *version <= highest));
+        Ok(())
+    }
+
+    fn cut(&mut self, range: PositionRange, n: usize) -> Result<(), OutOfMemory> {
+        let parts = self.store.partition(range, n);
+        assert!((1..=n.max(1)).contains(&parts.len()));
+        assert_eq!((parts[0].first(), parts[parts.len() - 1].last()), (range.first(), range.last()));
+        assert!(parts.windows(2).all(|pair| pair[0].last().next() == Some(pair[1].first())));
+        for part in parts {
+            assert_eq!(self.store.len_in(part), self.values_in(part).count() as u64);
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, random: u64) -> Result<(), OutOfMemory> {
+        let guard = self.store.pin();
+        match guard.random_record(random) {
+            Some(record) => self.model[&(record.position(), record.key().to_vec())].check(record),
+            None => assert_eq!(self.store.len(), 0),
+        }
+        let mut expired = Vec::new();
+        self.store.sample_expired(random, usize::MAX, NOW, &mut |record| expired.push(record.key().to_vec()));
+        expired.sort_unstable();
+        expired.dedup();
+        let due = |entry: &ModelEntry| entry.expires_at.is_some_and(|deadline| deadline < NOW);
+        assert_eq!(expired.len(), self.model.values().filter(|entry| due(entry)).count());
+        Ok(())
+    }
+
+    fn check_everything(&mut self) {
+        let store = &self.store;
+        let values = self.model.values().filter(|entry| entry.value.is_some());
+        assert_eq!(store.len(), values.clone().count() as u64);
+        let expiring = values.filter(|entry| entry.expires_at.is_some()).count();
+        assert_eq!(store.expiring_len(), expiring as u64);
+        assert_eq!(
+            store.tombstones_in(PositionRange::ALL),
+            self.model.values().filter(|entry| entry.value.is_none()).count() as u64
+        );
+        assert_eq!(store.is_empty(), store.len() == 0);
+        self.scan(PositionRange::ALL, 1000).expect("a scan needs no memory");
+        self.check_log();
+    }
+
+    /// The live bytes of all segments are those of the records that the index refers to.
+    fn check_log(&mut self) {
+        self.head.close();
+        let live: u64 = self.model.iter().map(|((_, key), entry)| entry.record_bytes(key)).sum();
+        assert_eq!(self.store.memory().log_live, live);
+        assert_eq!(self.store.bytes_in(PositionRange::ALL), live);
+        self.store.close_cleaner_head();
+        let segments = &self.store.log.segments;
+        let in_segments: u64 = (0..segments.ordinary())
+            .map(|number| segments.at(number))
+            .filter(|segment| matches!(segment.state(), State::Closed | State::Leaving))
+            .map(|segment| segment.live_bytes())
+            .sum();
+        let large: u64 = self
+            .model
+            .iter()
+            .map(|((_, key), entry)| entry.record_bytes(key))
+            .filter(|&bytes| bytes > u64::from(SEGMENT_BYTES) / 4)
+            .sum();
+        assert_eq!(in_segments + large, live);
+    }
+}
+
+impl ModelEntry {
+    fn check(&self, record: Record<'_>) {
+        assert_eq!(Some(record.value()), self.value.as_deref());
+        assert_eq!((record.version(), record.expires_at()), (self.version, self.expires_at));
+    }
+
+    fn record_bytes(&self, key: &[u8]) -> u64 {
+        let value = self.value.as_ref().map_or(0, Vec::len);
+        let deadline = if self.expires_at.is_some() { 8 } else { 0 };
+        (crate::record::HEADER_BYTES + deadline + key.len() + value).next_multiple_of(8) as u64
+    }
+}
