@@ -37,6 +37,8 @@ const WARM_SEGMENTS: usize = 4;
 const HELP_BYTES: usize = 64 << 10;
 /// Steps after which a helping writer gives up and tries its luck.
 const HELP_STEPS: usize = 256;
+/// While nothing is worth cleaning, one in so many helpers looks again.
+const HELPERS_TURNED_AWAY: u32 = 64;
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,10 @@ pub(crate) struct Cleaning {
     /// Chosen segments, best last.
     victims: Vec<u64>,
     current: Option<Victim>,
+    /// The clock when no segment was worth cleaning.
+    hopeless_at: Option<u64>,
+    /// Helpers turned away since.
+    turned_away: u32,
 }
 
 /// A segment half cleaned.
@@ -97,10 +103,31 @@ impl Store {
         Cleaner { store: self }
     }
 
+    /// Cleans until a value of this many bytes, with its key, fits; false if it does not come to that. For values
+    /// that are large beside a segment: small ones find room by themselves. Call it without a guard or a lock; it
+    /// promises nothing, since other writers may take the room.
+    pub fn make_room(&self, bytes: usize) -> bool {
+        let segments = self.log.segments_for(bytes as u64 + crate::record::OVERHEAD_ALLOWANCE_BYTES);
+        let fits = || self.log.segments.available(Purpose::Value) >= segments;
+        if fits() {
+            return true;
+        }
+        self.log.segments.want(segments);
+        self.help(segments as usize * HELP_STEPS);
+        fits()
+    }
+
     /// Cleans until memory is no longer short. The caller neither holds a slot's lock nor is pinned.
     #[cold]
     pub(crate) fn relieve(&self) {
-        for _ in 0..HELP_STEPS {
+        if !lock(&self.cleaning).is_hopeless(self) {
+            self.help(HELP_STEPS);
+        }
+    }
+
+    fn help(&self, steps: usize) {
+        debug_assert!(!self.log.epochs.participant().is_pinned(), "a pinned thread waits for itself");
+        for _ in 0..steps {
             if !self.log.segments.is_short() {
                 return;
             }
@@ -134,6 +161,8 @@ impl Store {
                 cleaning.victims = self.choose_victims();
             }
             let Some(number) = cleaning.victims.pop() else {
+                self.log.segments.want(0);
+                cleaning.hopeless_at = Some(self.log.segments.clock());
                 return if freed { CleanOutcome::Progress } else { waiting() };
             };
             cleaning.current = Some(Victim { number, at: SEGMENT_START });
@@ -243,6 +272,16 @@ impl Store {
 }
 
 impl Cleaning {
+    /// Whether helping is in vain: no segment was worth cleaning and none has been opened since. Records may have
+    /// been removed, so one helper in some looks again.
+    fn is_hopeless(&mut self, store: &Store) -> bool {
+        if self.current.is_some() || self.hopeless_at != Some(store.log.segments.clock()) {
+            return false;
+        }
+        self.turned_away = (self.turned_away + 1) % HELPERS_TURNED_AWAY;
+        self.turned_away != 0 && store.log.is_limbo_empty()
+    }
+
     /// Leaves the chosen segments that were not begun.
     fn put_back(&mut self, store: &Store) {
         for number in self.victims.drain(..) {

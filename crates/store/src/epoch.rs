@@ -4,11 +4,11 @@
 //! has unlinked must outlive every reader that may have found it before.
 //!
 //! How: each thread has a participant per store. Pinning stores the current epoch there, unpinning stores 0. What
-//! was unlinked is retired into a limbo; collecting closes an epoch over it and frees it once no participant is
-//! pinned in that epoch or an earlier one.
+//! was unlinked is retired into a limbo, which closes the current epoch over it; collecting frees it once no
+//! participant is pinned in that epoch or an earlier one.
 //!
 //! Invariants:
-//! E1 An object is retired after the store that unlinks it, and its epoch is closed after that.
+//! E1 An object is retired, and an epoch closed over it, after the store that unlinks it.
 //! E2 A participant pinned with an epoch later than the object's has seen the closing, hence the unlinking.
 //! E3 A participant whose pin the collector does not see will, by the fence, see the unlinking.
 //!
@@ -21,7 +21,8 @@
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 const UNPINNED: u64 = 0;
 const FIRST_EPOCH: u64 = 1;
@@ -232,54 +233,47 @@ impl<'p> Pinned<'p> {
     }
 }
 
-/// What was unlinked and waits for its readers.
+/// What was unlinked and waits for its readers, with the epoch that was closed over it; oldest first.
 pub(crate) struct Limbo<T> {
-    state: Mutex<LimboState<T>>,
-}
-
-struct LimboState<T> {
-    /// Retired, epoch still open.
-    open: Vec<T>,
-    /// Retired in a closed epoch.
-    closed: Vec<(u64, T)>,
+    waiting: Mutex<VecDeque<(u64, T)>>,
 }
 
 impl<T> Limbo<T> {
     pub(crate) fn new() -> Limbo<T> {
-        Limbo { state: Mutex::new(LimboState { open: Vec::new(), closed: Vec::new() }) }
+        Limbo { waiting: Mutex::new(VecDeque::new()) }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<(u64, T)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what has just been unlinked (E1).
-    pub(crate) fn retire(&self, object: T) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).open.push(object);
+    pub(crate) fn retire(&self, epochs: &Epochs, object: T) {
+        let mut waiting = self.waiting();
+        let epoch = epochs.close();
+        waiting.push_back((epoch, object));
     }
 
     /// Removes and returns everything that no reader can still see.
     pub(crate) fn collect(&self, epochs: &Epochs) -> Vec<T> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let LimboState { open, closed } = &mut *state;
-        if !open.is_empty() {
-            let epoch = epochs.close();
-            closed.extend(open.drain(..).map(|object| (epoch, object)));
-        }
-        if closed.is_empty() {
+        let mut waiting = self.waiting();
+        if waiting.is_empty() {
             return Vec::new();
         }
         let oldest = epochs.oldest_pinned();
-        let free = closed.iter().take_while(|(epoch, _)| *epoch < oldest).count();
-        closed.drain(..free).map(|(_, object)| object).collect()
+        let free = waiting.partition_point(|(epoch, _)| *epoch < oldest);
+        waiting.drain(..free).map(|(_, object)| object).collect()
     }
 
     /// Whether anything waits.
     pub(crate) fn is_empty(&self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.open.is_empty() && state.closed.is_empty()
+        self.waiting().is_empty()
     }
 
     /// Everything, readers or not; the caller owns the store alone.
-    pub(crate) fn drain(&mut self) -> Vec<T> {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        state.open.drain(..).chain(state.closed.drain(..).map(|(_, object)| object)).collect()
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
+        let waiting = self.waiting.get_mut().unwrap_or_else(PoisonError::into_inner);
+        waiting.drain(..).map(|(_, object)| object)
     }
 }
 
@@ -293,13 +287,13 @@ mod tests {
         let limbo = Limbo::new();
         let (early, late) = (epochs.register(), epochs.register());
         epochs.pin(&early);
-        limbo.retire(1);
+        limbo.retire(&epochs, 1);
         assert!(limbo.collect(&epochs).is_empty());
         epochs.pin(&late);
         assert!(limbo.collect(&epochs).is_empty());
         early.unpin();
         assert_eq!(limbo.collect(&epochs), [1]);
-        limbo.retire(2);
+        limbo.retire(&epochs, 2);
         assert!(limbo.collect(&epochs).is_empty());
         late.unpin();
         assert_eq!(limbo.collect(&epochs), [2]);
@@ -314,7 +308,7 @@ mod tests {
         epochs.pin(participant);
         epochs.pin(participant);
         participant.unpin();
-        limbo.retire(());
+        limbo.retire(&epochs, ());
         assert!(limbo.collect(&epochs).is_empty());
         participant.unpin();
         assert_eq!(limbo.collect(&epochs).len(), 1);

@@ -43,7 +43,7 @@ impl Index {
 
 impl Drop for Index {
     fn drop(&mut self) {
-        let linked = self.slots.iter_mut().flat_map(SlotTable::into_arrays);
+        let linked = self.slots.iter_mut().flat_map(SlotTable::take_arrays);
         for array in linked.chain(self.limbo.drain()).filter(|array| !array.is_none()) {
             // SAFETY: nobody else has the index any more; an array is either linked or in limbo.
             unsafe { array.free() };
@@ -54,12 +54,13 @@ impl Drop for Index {
 /// The index's memory, seen from a table that grows.
 pub(crate) struct IndexMemory<'i> {
     pub(crate) index: &'i Index,
+    pub(crate) epochs: &'i Epochs,
     pub(crate) segments: &'i Segments,
 }
 
 impl Arrays for IndexMemory<'_> {
     fn retire(&self, array: ArrayWord) {
-        self.index.limbo.retire(array);
+        self.index.limbo.retire(self.epochs, array);
     }
 
     fn grew(&self, bytes: usize) {

@@ -72,6 +72,16 @@ impl Log {
         self.segments.segment_bytes() / 4
     }
 
+    /// How many segments a record takes that shares none.
+    fn run_of(&self, bytes: u64) -> u64 {
+        (bytes + SEGMENT_START).div_ceil(self.segments.segment_bytes())
+    }
+
+    /// How many segments must be left for a record of this many bytes to fit for certain.
+    pub(crate) fn segments_for(&self, bytes: u64) -> u64 {
+        if bytes > self.largest_ordinary() { self.run_of(bytes) } else { 1 }
+    }
+
     /// Starts loading a record.
     #[inline]
     pub(crate) fn prefetch(&self, address: Address) {
@@ -86,14 +96,14 @@ impl Log {
         segment.add_dead(bytes as u64);
         if segment.state() == State::Large {
             segment.set_state(State::Leaving);
-            self.limbo.retire(number);
+            self.limbo.retire(&self.epochs, number);
         }
     }
 
     /// Takes a segment that nothing in the index refers into any more.
     pub(crate) fn retire_emptied(&self, number: u64) {
         debug_assert_eq!(self.segments.at(number).state(), State::Leaving);
-        self.limbo.retire(number);
+        self.limbo.retire(&self.epochs, number);
     }
 
     /// Releases what no reader sees any more; how many segments or runs that was.
@@ -143,7 +153,10 @@ impl Log {
             return Ok(first);
         }
         self.collect();
-        self.segments.allocate_run(segments, chill).ok_or(OutOfMemory)
+        self.segments.allocate_run(segments, chill).ok_or_else(|| {
+            self.segments.want(segments);
+            OutOfMemory
+        })
     }
 }
 
@@ -244,7 +257,7 @@ impl LogHead {
         let segment_bytes = self.log.segments.segment_bytes();
         // A tombstone of a huge key is the only large record that is no value; it has no reserve.
         if bytes > self.log.largest_ordinary() {
-            let first = self.log.allocate_run((bytes + SEGMENT_START).div_ceil(segment_bytes))?;
+            let first = self.log.allocate_run(self.log.run_of(bytes))?;
             return Ok((first << self.log.segment_shift) + SEGMENT_START);
         }
         let number = self.log.allocate(purpose)?;

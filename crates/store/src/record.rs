@@ -19,6 +19,8 @@ use sidle_types::{HashedKey, Position, Version, WallMs};
 /// Bytes before the key of a record without a deadline.
 pub(crate) const HEADER_BYTES: usize = 20;
 const DEADLINE_BYTES: usize = 8;
+/// The most that a record takes beyond its value when its key is not large: an allowance, not a limit.
+pub(crate) const OVERHEAD_ALLOWANCE_BYTES: u64 = 1024;
 const KEY_LENGTH_MASK: u32 = (1 << 29) - 1;
 const HAS_DEADLINE: u32 = 1 << 29;
 const IS_TOMBSTONE: u32 = 1 << 30;

@@ -128,6 +128,8 @@ pub(crate) struct Segments {
     short: u64,
     /// The cleaner rests while more than this many segments are left.
     plenty: u64,
+    /// Segments that a large record has asked for in vain; 0 for none.
+    wanted: AtomicU64,
     /// Bytes that the index takes from the budget.
     index_bytes: AtomicU64,
     /// Segments taken, including those in limbo. Written under the lock, read anywhere.
@@ -164,6 +166,7 @@ impl Segments {
             limit,
             short: (limit / 128).clamp(1, 8),
             plenty: (limit / 32).clamp(3, 64),
+            wanted: AtomicU64::new(0),
             index_bytes: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             opened: AtomicU64::new(0),
@@ -223,12 +226,17 @@ impl Segments {
     /// Whether so few segments are left that writers help the cleaner.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
-        self.available(Purpose::Value) <= self.short
+        self.available(Purpose::Value) <= self.short.max(self.wanted.load(Ordering::Relaxed))
     }
 
     /// Whether so many segments are left that nothing needs to be cleaned.
     pub(crate) fn is_plenty(&self) -> bool {
-        self.available(Purpose::Value) > self.plenty
+        self.available(Purpose::Value) > self.plenty.max(self.wanted.load(Ordering::Relaxed))
+    }
+
+    /// A record would have taken this many segments at once: the cleaner should get that far.
+    pub(crate) fn want(&self, segments: u64) {
+        self.wanted.store(segments.min(self.limit), Ordering::Relaxed);
     }
 
     /// The clock that ages are read from.
@@ -281,6 +289,7 @@ impl Segments {
         }
         free.taken_runs.insert(first, segments);
         self.take(segments);
+        self.want(0);
         let backed = self.taken.load(Ordering::Relaxed) + free.warm.len() as u64;
         for _ in self.limit..backed {
             let Some(number) = free.warm.pop() else { break };

@@ -270,7 +270,7 @@ impl SlotTable {
     }
 
     /// Both arrays, to be freed by whoever owns the store alone.
-    pub(crate) fn into_arrays(&mut self) -> [ArrayWord; 2] {
+    pub(crate) fn take_arrays(&mut self) -> [ArrayWord; 2] {
         let take = |word: &AtomicU64| ArrayWord::from_bits(word.load(Ordering::Relaxed));
         let arrays = [take(&self.table), take(&self.next)];
         self.table.store(0, Ordering::Relaxed);

@@ -137,7 +137,7 @@ impl Store {
     }
 
     pub(crate) fn index_memory(&self) -> IndexMemory<'_> {
-        IndexMemory { index: &self.index, segments: &self.log.segments }
+        IndexMemory { index: &self.index, epochs: &self.log.epochs, segments: &self.log.segments }
     }
 
     /// The hash of the key that an entry is for.

@@ -5,7 +5,9 @@
 //! accounting of the log, segment by segment.
 
 use crate::segment::State;
-use crate::{CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Record, RecordBatch, ReplayError, Store, StoreConfig};
+use crate::{
+    CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Record, RecordBatch, ReplayError, Store, StoreConfig,
+};
 use sidle_types::{HashedKey, Position, PositionRange, Version, WallMs};
 use std::collections::BTreeMap;
 
@@ -82,7 +84,8 @@ impl Harness {
         let side = &mut self.sides[here];
         let refused = match code % 16 {
             0..=3 => side.put(a, value_of(b, usize::from(c % 300)), deadline(b)),
-            4 => (0..b % 512).try_for_each(|i| side.put(a.wrapping_add(i), value_of(i, usize::from(c % 64)), None)),
+            4 => (0..b % 512)
+                .try_for_each(|i| side.put(a.wrapping_add(i), value_of(i, usize::from(c % 64)), None)),
             5 => side.put(a, value_of(b, usize::from(c) * 4), None),
             6 => side.remove(a, if b % 2 == 0 { Leave::Nothing } else { Leave::Tombstone }),
             7 => (0..b % 512).try_for_each(|i| side.remove(a.wrapping_add(i), Leave::Nothing)),
@@ -115,7 +118,12 @@ impl Harness {
                 counts.1 += 1;
             } else if result.is_ok() || stored {
                 counts.0 += 1;
-                target.note(record.key(), Some(record.value().to_vec()), record.version(), record.expires_at());
+                target.note(
+                    record.key(),
+                    Some(record.value().to_vec()),
+                    record.version(),
+                    record.expires_at(),
+                );
             }
         }
         match result {
@@ -133,7 +141,7 @@ impl Harness {
 }
 
 fn deadline(seed: u16) -> Option<WallMs> {
-    (seed % 5 == 0).then(|| WallMs(NOW.0 - 100 + u64::from(seed % 200)))
+    seed.is_multiple_of(5).then(|| WallMs(NOW.0 - 100 + u64::from(seed % 200)))
 }
 
 fn range(a: u16, b: u16) -> PositionRange {
@@ -143,7 +151,8 @@ fn range(a: u16, b: u16) -> PositionRange {
 
 impl Side {
     fn new() -> Side {
-        let config = StoreConfig { memory_bytes: MEMORY_BYTES, segment_bytes: SEGMENT_BYTES, huge_pages: false };
+        let config =
+            StoreConfig { memory_bytes: MEMORY_BYTES, segment_bytes: SEGMENT_BYTES, huge_pages: false };
         let store = Store::new(config).expect("a valid configuration");
         let head = store.log_head();
         Side { store, head, model: BTreeMap::new(), versions: BTreeMap::new() }
@@ -253,7 +262,7 @@ impl Side {
     }
 
     fn take_out(&mut self, range: PositionRange, seed: u16) -> Result<(), OutOfMemory> {
-        let everything = seed % 4 == 0;
+        let everything = seed.is_multiple_of(4);
         let mut from = Some(range.first());
         while let Some(at) = from {
             from = if everything {
@@ -305,14 +314,15 @@ impl Side {
     fn check_everything(&mut self) {
         let store = &self.store;
         let values = self.model.values().filter(|entry| entry.value.is_some());
-        assert_eq!(store.len(), values.clone().count() as u64);
+        let expected_len = values.clone().count() as u64;
+        assert_eq!(store.len(), expected_len);
         let expiring = values.filter(|entry| entry.expires_at.is_some()).count();
         assert_eq!(store.expiring_len(), expiring as u64);
         assert_eq!(
             store.tombstones_in(PositionRange::ALL),
             self.model.values().filter(|entry| entry.value.is_none()).count() as u64
         );
-        assert_eq!(store.is_empty(), store.len() == 0);
+        assert_eq!(store.is_empty(), expected_len == 0);
         self.scan(PositionRange::ALL, 1000).expect("a scan needs no memory");
         self.check_log();
     }

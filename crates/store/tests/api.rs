@@ -1,5 +1,7 @@
 //! The store's promises one by one, in a single thread.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use sidle_store::{Entry, Leave, LogHead, RecordBatch, ReplayError, Store, StoreConfig};
 use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
 

@@ -1,0 +1,298 @@
+//! Readers, writers, growth and the cleaner at once. Values verify themselves; per-key versions never go back; a key
+//! that is only ever overwritten is never absent.
+
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests have clocks and may fail")]
+
+use sidle_store::{CleanOutcome, Entry, Leave, Record, RecordBatch, Store, StoreConfig};
+use sidle_types::{HashedKey, KeyHash, Position, PositionRange, Slot, Version};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const SECONDS: u64 = 3;
+
+fn xorshift(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// A value that tells whether it belongs to the key and is whole.
+fn value_for(key: &[u8], stamp: u64, length: usize) -> Vec<u8> {
+    let mut value = Vec::with_capacity(16 + length);
+    value.extend_from_slice(&stamp.to_le_bytes());
+    value.extend_from_slice(&(KeyHash::of_key(key).0 ^ stamp.rotate_left(17)).to_le_bytes());
+    value.resize(16 + length, stamp as u8);
+    value
+}
+
+fn verify(record: Record<'_>) -> u64 {
+    let value = record.value();
+    let stamp = u64::from_le_bytes(value[..8].try_into().unwrap());
+    assert_eq!(value, value_for(record.key(), stamp, value.len() - 16), "a torn value");
+    stamp
+}
+
+struct Test {
+    store: Store,
+    stop: AtomicBool,
+    operations: AtomicU64,
+}
+
+impl Test {
+    fn new(memory_mib: u64) -> Test {
+        let config =
+            StoreConfig { memory_bytes: memory_mib << 20, segment_bytes: 64 << 10, huge_pages: false };
+        Test {
+            store: Store::new(config).unwrap(),
+            stop: AtomicBool::new(false),
+            operations: AtomicU64::new(0),
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn clean(&self) {
+        let mut cleaner = self.store.cleaner();
+        while self.goes_on() {
+            if cleaner.step(16 << 10) != CleanOutcome::Progress {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+    }
+
+    /// Overwrites keys that always exist.
+    fn overwrite(&self, key_of: impl Fn(u64) -> String, seed: u64, keys: std::ops::Range<u64>) {
+        let mut head = self.store.log_head();
+        let mut state = seed;
+        let mut stamp = 0;
+        while self.goes_on() {
+            let number = keys.start + xorshift(&mut state) % (keys.end - keys.start);
+            let name = key_of(number);
+            let key = HashedKey::new(name.as_bytes());
+            stamp += 1;
+            let value = value_for(key.bytes(), stamp, (state >> 40) as usize % 200);
+            self.store.lock_slot(key.slot()).put(&mut head, key, &[&value], None).unwrap();
+            self.operations.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads keys that always exist; versions and stamps never go back.
+    fn read(&self, key_of: impl Fn(u64) -> String, seed: u64, keys: u64) {
+        let mut state = seed;
+        let mut seen = vec![(Version(0), 0); keys as usize];
+        while self.goes_on() {
+            let number = xorshift(&mut state) % keys;
+            let name = key_of(number);
+            let guard = self.store.pin();
+            match guard.get(HashedKey::new(name.as_bytes())) {
+                Entry::Value(record) => {
+                    let stamp = verify(record);
+                    let last = &mut seen[number as usize];
+                    assert!((record.version(), stamp) >= *last, "{name} went back");
+                    *last = (record.version(), stamp);
+                }
+                other => panic!("{name} is {other:?}, though it is only ever overwritten"),
+            }
+            self.operations.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn run(&self, threads: Vec<Box<dyn FnOnce() + Send + '_>>) {
+        struct Stop<'t>(&'t AtomicBool);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = threads
+                .into_iter()
+                .map(|thread| {
+                    scope.spawn(|| {
+                        // A thread that fails ends the others.
+                        let _stop = Stop(&self.stop);
+                        thread();
+                    })
+                })
+                .collect();
+            while started.elapsed() < Duration::from_secs(SECONDS) && self.goes_on() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            self.stop.store(true, Ordering::Relaxed);
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        });
+        println!("{} operations", self.operations.load(Ordering::Relaxed));
+    }
+
+    fn fill(&self, key_of: impl Fn(u64) -> String, keys: u64) {
+        let mut head = self.store.log_head();
+        for number in 0..keys {
+            let name = key_of(number);
+            let key = HashedKey::new(name.as_bytes());
+            let value = value_for(key.bytes(), 0, 50);
+            self.store.lock_slot(key.slot()).put(&mut head, key, &[&value], None).unwrap();
+        }
+    }
+}
+
+/// Keys of two writers each, in a few slots and in many.
+fn key_of(number: u64) -> String {
+    if number.is_multiple_of(2) { format!("{{tag{}}}{number}", number % 3) } else { format!("key {number}") }
+}
+
+#[test]
+fn readers_never_miss_a_key_while_its_slot_grows_and_the_log_is_cleaned() {
+    let test = Test::new(16);
+    let keys = 20_000;
+    test.fill(key_of, keys);
+    // Growth and shrinking: other keys of the same slots come by the thousand and go again.
+    let churn = || {
+        let mut head = test.store.log_head();
+        let mut round = 0;
+        while test.goes_on() {
+            for leave in [None, Some(if round % 2 == 0 { Leave::Nothing } else { Leave::Tombstone })] {
+                for number in 0..30_000u64 {
+                    if !test.goes_on() {
+                        return;
+                    }
+                    let name = format!("{{tag{}}}churn {number}", round % 3);
+                    let key = HashedKey::new(name.as_bytes());
+                    let mut slot = test.store.lock_slot(key.slot());
+                    match leave {
+                        None => drop(
+                            slot.put(&mut head, key, &[&value_for(key.bytes(), round, 8)], None).unwrap(),
+                        ),
+                        Some(leave) => assert!(slot.remove(&mut head, key, leave).unwrap()),
+                    }
+                }
+            }
+            let mut at = Some(Position::FIRST);
+            while let Some(from) = at {
+                at = test.store.sweep_tombstones(from, Position::LAST, 100);
+            }
+            round += 1;
+        }
+    };
+    test.run(vec![
+        Box::new(|| test.clean()),
+        Box::new(|| test.overwrite(key_of, 1, 0..keys / 2)),
+        Box::new(|| test.overwrite(key_of, 2, keys / 2..keys)),
+        Box::new(|| test.read(key_of, 3, keys)),
+        Box::new(|| test.read(key_of, 4, keys)),
+        Box::new(churn),
+    ]);
+    assert!(
+        (0..keys).all(|number| {
+            test.store.pin().get(HashedKey::new(key_of(number).as_bytes())).value().is_some()
+        })
+    );
+}
+
+#[test]
+fn scans_see_every_lasting_key_once_while_writers_go_on() {
+    let test = Test::new(16);
+    let keys = 5_000;
+    test.fill(key_of, keys);
+    let scan = || {
+        let mut batch = Vec::new();
+        while test.goes_on() {
+            let mut seen = 0u64;
+            let mut from = Some(Position::FIRST);
+            while let Some(at) = from {
+                batch.clear();
+                let end = test.store.scan(at, Position::LAST, 4000, &mut batch);
+                let batch = RecordBatch::parse(&batch).unwrap();
+                assert!(batch.iter().all(|record| record.position() >= at));
+                seen += batch.iter().map(verify).count() as u64;
+                from = end.next;
+            }
+            assert_eq!(seen, keys);
+        }
+    };
+    let visit = || {
+        while test.goes_on() {
+            let mut seen = 0;
+            let mut from = Some(Position::FIRST);
+            while let Some(at) = from {
+                from = test.store.visit(at, Position::LAST, 10, &mut |record| {
+                    verify(record);
+                    seen += 1;
+                });
+            }
+            assert_eq!(seen, keys);
+            assert_eq!(test.store.len(), keys);
+        }
+    };
+    test.run(vec![
+        Box::new(|| test.clean()),
+        Box::new(|| test.overwrite(key_of, 1, 0..keys)),
+        Box::new(|| test.overwrite(key_of, 2, 0..keys)),
+        Box::new(scan),
+        Box::new(visit),
+    ]);
+}
+
+#[test]
+fn replay_races_writers_and_never_overwrites_them() {
+    let (source, test) = (Test::new(16), Test::new(16));
+    let keys = 20_000;
+    source.fill(key_of, keys);
+    // The writer stamps from 1 on, the source's values are stamped 0: once written, a key never shows 0 again.
+    let written: Vec<AtomicBool> = (0..keys).map(|_| AtomicBool::new(false)).collect();
+    let write = || {
+        let mut head = test.store.log_head();
+        let mut state = 5;
+        while test.goes_on() {
+            let number = xorshift(&mut state) % keys;
+            let name = key_of(number);
+            let key = HashedKey::new(name.as_bytes());
+            if number % 7 == 0 {
+                test.store.lock_slot(key.slot()).remove(&mut head, key, Leave::Tombstone).unwrap();
+            } else {
+                let value = value_for(key.bytes(), 1, 20);
+                test.store.lock_slot(key.slot()).put(&mut head, key, &[&value], None).unwrap();
+            }
+            written[number as usize].store(true, Ordering::Release);
+        }
+    };
+    let read = || {
+        let mut state = 6;
+        while test.goes_on() {
+            let number = xorshift(&mut state) % keys;
+            let name = key_of(number);
+            let was_written = written[number as usize].load(Ordering::Acquire);
+            match test.store.pin().get(HashedKey::new(name.as_bytes())) {
+                Entry::Value(record) => assert!(!was_written || (verify(record) == 1 && number % 7 != 0)),
+                Entry::Tombstone(_) => assert_eq!(number % 7, 0),
+                Entry::Absent => assert!(!was_written),
+            }
+        }
+    };
+    let replay = |first: u16, last: u16| {
+        let mut head = test.store.log_head();
+        let range = PositionRange::of_slots(Slot::new(first).unwrap(), Slot::new(last).unwrap()).unwrap();
+        while test.goes_on() {
+            let mut from = Some(range.first());
+            while let Some(at) = from {
+                let mut batch = Vec::new();
+                let end = source.store.scan(at, range.last(), 8000, &mut batch);
+                test.store.replay(&mut head, &RecordBatch::parse(&batch).unwrap(), range).unwrap();
+                from = end.next;
+            }
+        }
+    };
+    test.run(vec![
+        Box::new(|| test.clean()),
+        Box::new(write),
+        Box::new(read),
+        Box::new(|| replay(0, 8191)),
+        Box::new(|| replay(8192, 16383)),
+    ]);
+    assert_eq!(test.store.len() + test.store.tombstones_in(PositionRange::ALL), keys);
+}
