@@ -4,18 +4,24 @@
 //! change to a [`MetaStore`] before it acts on it. Each node speaks to it through a node agent, in
 //! [control messages](ControlMessage).
 
+mod agent;
+mod coordinator;
 mod host_port;
 mod message;
 mod metadata;
 mod migration_record;
 mod node_info;
 mod refusal;
+mod role;
 #[cfg(test)]
 mod sample;
 mod slot_view;
 mod status;
 mod tablet_map;
+pub mod timing;
 
+pub use agent::{AgentEvent, AgentInput, NodeAgent};
+pub use coordinator::{Coordinator, CoordinatorEvent, CoordinatorInput, Founding};
 pub use host_port::{HostPort, ParseHostPortError};
 pub use message::{
     ControlMessage, CoordinatorSays, Heartbeat, NodeLoad, NodeName, NodeSays, ParseNodeNameError,
@@ -27,6 +33,7 @@ pub use migration_record::{
 };
 pub use node_info::{ClusterId, Incarnation, NodeInfo, ParseClusterIdError};
 pub use refusal::Refusal;
+pub use role::Role;
 pub use slot_view::SlotRun;
 pub use status::{MigrationStatus, NodeState, NodeStatus, PartitionStatus, StatusReport};
 pub use tablet_map::{MapError, Tablet, TabletMap};

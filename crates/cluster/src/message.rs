@@ -127,7 +127,7 @@ pub enum NodeSays {
 /// A node's sign of life, with what it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
-    /// The epoch of the map that the node has published to its workers.
+    /// The epoch of the map that all workers of the node use.
     pub map_epoch: MapEpoch,
     /// How full the node is.
     pub load: NodeLoad,
@@ -224,6 +224,8 @@ pub enum CoordinatorSays {
     },
     /// The coordinator does not know this life of the node: it must join again.
     JoinAgain,
+    /// A later life of the node has joined: this one must serve nothing any more.
+    Superseded,
     /// Answers a heartbeat.
     Heard {
         /// The epoch of the present map.
@@ -246,7 +248,7 @@ pub enum CoordinatorSays {
     /// To the target: make room and connect to the source. Repeated until answered.
     Prepare {
         /// The migration, with what the source counted.
-        record: MigrationRecord,
+        record: Box<MigrationRecord>,
         /// Where the source is reached.
         source_bus_addr: HostPort,
     },
@@ -254,9 +256,9 @@ pub enum CoordinatorSays {
     Over {
         /// The migration.
         migration: MigrationId,
-        /// How it ended; always a state that [is over](MigrationState::is_over).
-        state: MigrationState,
-        /// The epoch of the first map without the migration.
+        /// How it ended; `None` when the coordinator remembers only that it did.
+        record: Option<Box<MigrationRecord>>,
+        /// The epoch of a map without the migration.
         map_epoch: MapEpoch,
     },
     /// Answers a request.
@@ -359,14 +361,17 @@ mod tests {
             ControlMessage::from(ToCoordinator { from: node_id(1), incarnation: Incarnation(3), body })
         };
         let progress = Progress { next: vec![None, Some(Position(u64::MAX - 1))], ..Progress::default() };
-        let record = running(u64::MAX, range(0, u64::MAX), 1, 2, 5);
+        let record = Box::new(running(u64::MAX, range(0, u64::MAX), 1, 2, 5));
         for message in [
             to_node(CoordinatorSays::Welcome { cluster: ClusterId::from_bits(7), map }),
             to_node(CoordinatorSays::JoinAgain),
-            to_node(CoordinatorSays::Prepare { record, source_bus_addr: "[::1]:7".parse().unwrap() }),
+            to_node(CoordinatorSays::Prepare {
+                record: record.clone(),
+                source_bus_addr: "[::1]:7".parse().unwrap(),
+            }),
             to_node(CoordinatorSays::Over {
                 migration: MigrationId(4),
-                state: MigrationState::Failed { why: "so".into() },
+                record: Some(record),
                 map_epoch: MapEpoch(9),
             }),
             to_coordinator(NodeSays::Progress { migration: MigrationId(4), progress }),

@@ -1,9 +1,10 @@
 //! What the coordinator must not forget, and where it writes it down.
 
-use crate::{ClusterId, MigrationRecord, TabletMap};
+use crate::{ClusterId, MigrationCounters, MigrationRecord, MigrationState, TabletMap};
 use serde::{Deserialize, Serialize};
-use sidle_types::MigrationId;
+use sidle_types::{MigrationId, PositionRange};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How many finished migrations are remembered.
 pub const HISTORY: usize = 64;
@@ -15,7 +16,7 @@ pub struct Metadata {
     /// The cluster's name.
     pub cluster: ClusterId,
     /// The present map, with the migrations that run.
-    pub map: TabletMap,
+    pub map: Arc<TabletMap>,
     /// Migrations that do not run yet (queued and preparing), in order of their ids.
     pub waiting: Vec<MigrationRecord>,
     /// Migrations that are over, the latest last, [`HISTORY`] at most.
@@ -28,6 +29,7 @@ impl Metadata {
     /// The metadata of a new cluster.
     pub fn new(cluster: ClusterId, map: TabletMap) -> Metadata {
         let next_migration = MigrationId(1);
+        let map = Arc::new(map);
         Metadata { cluster, map, waiting: Vec::new(), history: VecDeque::new(), next_migration }
     }
 
@@ -46,13 +48,56 @@ impl Metadata {
         self.unfinished().chain(&self.history)
     }
 
-    /// Remembers a migration that is over.
-    pub(crate) fn remember(&mut self, record: MigrationRecord) {
-        assert!(record.state.is_over(), "only migrations that are over are history");
+    /// Ends a migration: from here on it is history, and no longer in the map.
+    pub(crate) fn end(
+        &mut self,
+        id: MigrationId,
+        state: MigrationState,
+        counters: Option<MigrationCounters>,
+    ) {
+        assert!(state.is_over(), "an end is a state in which nothing more happens");
+        let record = self.unfinished().find(|record| record.id == id).cloned();
+        let mut record = record.expect("only a migration that is not over can end");
+        if record.state == MigrationState::Running {
+            self.map = Arc::new(self.map.changed(|map| map.finish(id)));
+        } else {
+            self.waiting.retain(|waiting| waiting.id != id);
+        }
+        record.state = state;
+        record.counters = counters.unwrap_or(record.counters);
         self.history.push_back(record);
         while self.history.len() > HISTORY {
             self.history.pop_front();
         }
+    }
+
+    /// Whether the migrations stand where their states belong, apart from each other and below the next number. (The
+    /// map checks itself.)
+    pub fn check(&self) -> Result<(), MetaError> {
+        let ensure = |holds: bool, what: &str| {
+            if holds {
+                Ok(())
+            } else {
+                Err(MetaError(format!("the cluster metadata is inconsistent: {what}")))
+            }
+        };
+        let waits = |record: &MigrationRecord| {
+            matches!(record.state, MigrationState::Queued | MigrationState::Preparing)
+                && (record.partitions.is_empty() || record.partitions_tile_the_range())
+        };
+        ensure(self.waiting.iter().all(waits), "a migration waits in a state that does not")?;
+        ensure(
+            self.history.iter().all(|record| record.state.is_over()),
+            "the history holds what is not over",
+        )?;
+        let below = |record: &MigrationRecord| record.id < self.next_migration;
+        ensure(self.all_migrations().all(below), "a migration has a number that is still to be given")?;
+        ensure(self.waiting.is_sorted_by(|a, b| a.id < b.id), "the waiting migrations are out of order")?;
+        let unfinished: Vec<_> = self.unfinished().map(|record| record.range).collect();
+        let apart = |(index, range): (usize, &PositionRange)| {
+            unfinished[..index].iter().all(|earlier| !earlier.overlaps(*range))
+        };
+        ensure(unfinished.iter().enumerate().all(apart), "two unfinished migrations overlap")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Incarnation;
 use serde::{Deserialize, Serialize};
-use sidle_types::{MigrationId, NodeId, PositionRange, TabletEpoch};
+use sidle_types::{MapEpoch, MigrationId, NodeId, PositionRange, TabletEpoch};
 
 /// How many partitions a migrating range is cut into at most.
 pub const MAX_PARTITIONS: usize = 64;
@@ -119,6 +119,8 @@ pub struct MigrationRecord {
     pub target_incarnation: Incarnation,
     /// The epoch at which the target owns the range; 0 until it runs.
     pub epoch: TabletEpoch,
+    /// The epoch of the first map in which it runs; 0 until it runs.
+    pub map_epoch: MapEpoch,
     /// The range in parts of about equal record count, in order; empty until the source has counted.
     pub partitions: Vec<PositionRange>,
     /// Where it stands.

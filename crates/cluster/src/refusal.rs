@@ -32,7 +32,7 @@ pub enum Refusal {
         node: NodeId,
     },
     /// Parts of the range have different owners.
-    #[error("{range} is owned by {} nodes ({}): move the part of each alone", .owners.len(), list(.owners))]
+    #[error("the range ({range}) has {} owners ({}): move the part of each alone", .owners.len(), list(.owners))]
     SeveralOwners {
         /// The range.
         range: PositionRange,
@@ -40,7 +40,7 @@ pub enum Refusal {
         owners: Vec<NodeId>,
     },
     /// There is nothing to move.
-    #[error("{range} is owned by the target {node} already")]
+    #[error("the target {node} already owns {range}")]
     OwnedByTarget {
         /// The range.
         range: PositionRange,
@@ -71,22 +71,12 @@ pub enum Refusal {
         /// How many may be under way.
         limit: usize,
     },
-    /// The target has too little memory.
-    #[error("the target {node} has no memory for it: {needed_bytes} bytes needed, {free_bytes} bytes free")]
-    NoMemory {
-        /// The target.
-        node: NodeId,
-        /// What the range needs.
-        needed_bytes: u64,
-        /// What is free at the target.
-        free_bytes: u64,
-    },
-    /// The migration failed before it ran.
-    #[error("migration {migration} failed before it ran, nothing has changed: {why}")]
+    /// The migration failed before it ran, for want of memory for instance.
+    #[error("migration {migration} failed before it ran: {why}")]
     NotPrepared {
         /// The migration.
         migration: MigrationId,
-        /// Why.
+        /// Why, and that nothing has changed.
         why: String,
     },
     /// The migration was cancelled while the request that started it was being answered.

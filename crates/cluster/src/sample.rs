@@ -1,7 +1,7 @@
 //! Small values for tests.
 
 use crate::{Incarnation, MigrationCounters, MigrationRecord, MigrationState, NodeInfo, RequestKey};
-use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch};
+use sidle_types::{MapEpoch, MigrationId, NodeId, Position, PositionRange, TabletEpoch};
 
 pub(crate) fn node_id(number: u8) -> NodeId {
     NodeId::from_bytes([number; 20])
@@ -30,6 +30,7 @@ pub(crate) fn running(id: u64, range: PositionRange, source: u8, target: u8, epo
         target: node_id(target),
         target_incarnation: Incarnation(1),
         epoch: TabletEpoch(epoch),
+        map_epoch: MapEpoch(1),
         partitions: vec![range],
         state: MigrationState::Running,
         counters: MigrationCounters::default(),

@@ -1,0 +1,114 @@
+//! What the coordinator has heard about an unfinished migration since it opened: all of it can be asked for again.
+
+use crate::timing::{PREPARE_DEADLINE_US, RATE_WINDOW_US, RETRY_US};
+use crate::{
+    MigrationCounters, MigrationRecord, MigrationState, PartitionStatus, PrepareRefusal, Progress, Survey,
+};
+use sidle_types::MonotonicUs;
+
+/// The volatile side of an unfinished migration.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    /// What the source counted; not yet committed.
+    pub(super) survey: Option<Survey>,
+    /// What the target answered to the preparation.
+    pub(super) prepared: Option<Result<(), PrepareRefusal>>,
+    /// When the survey or preparation was asked for last.
+    pub(super) asked_at: Option<MonotonicUs>,
+    /// When the preparation is given up.
+    pub(super) deadline: MonotonicUs,
+    /// How far the target has come.
+    pub(super) progress: Progress,
+    /// Whether the target has everything.
+    pub(super) finished: bool,
+    /// Why source or target cannot go on.
+    pub(super) broken: Option<String>,
+    /// Since when it runs, as far as this coordinator knows.
+    pub(super) running_since: MonotonicUs,
+    rate: Rate,
+}
+
+/// The recent rate of a migration.
+#[derive(Debug)]
+struct Rate {
+    window_since: MonotonicUs,
+    bytes_at_start: u64,
+    bytes_per_second: u64,
+}
+
+impl Attempt {
+    /// Nothing heard yet.
+    pub(super) fn new(now: MonotonicUs, record: &MigrationRecord) -> Attempt {
+        let next = record.partitions.iter().map(|partition| Some(partition.first())).collect();
+        let MigrationCounters { records_moved, bytes_moved, .. } = record.counters;
+        Attempt {
+            survey: None,
+            prepared: None,
+            asked_at: None,
+            deadline: now.plus_us(PREPARE_DEADLINE_US),
+            progress: Progress { records_moved, bytes_moved, next, ..Progress::default() },
+            finished: false,
+            broken: None,
+            running_since: now,
+            rate: Rate { window_since: now, bytes_at_start: bytes_moved, bytes_per_second: 0 },
+        }
+    }
+
+    /// When something must be done if nothing is heard.
+    pub(super) fn timeout(&self, record: &MigrationRecord) -> Option<MonotonicUs> {
+        if record.state != MigrationState::Preparing {
+            return None;
+        }
+        let ask = self.asked_at.map(|at| at.plus_us(RETRY_US));
+        Some(ask.map_or(self.deadline, |ask| ask.min(self.deadline)))
+    }
+
+    /// Takes in progress, which may come late: nothing moves back (M7).
+    pub(super) fn advance(&mut self, now: MonotonicUs, told: Progress) {
+        let known = &mut self.progress;
+        known.activated |= told.activated;
+        known.records_moved = known.records_moved.max(told.records_moved);
+        known.bytes_moved = known.bytes_moved.max(told.bytes_moved);
+        known.stalled = told.stalled;
+        if told.next.len() == known.next.len() {
+            for (known, told) in known.next.iter_mut().zip(told.next) {
+                *known = match (*known, told) {
+                    (Some(known), Some(told)) => Some(known.max(told)),
+                    _ => None,
+                };
+            }
+        }
+        let rate = &mut self.rate;
+        let elapsed_us = now.since(rate.window_since);
+        if elapsed_us >= RATE_WINDOW_US || rate.bytes_per_second == 0 && elapsed_us > 0 {
+            let bytes = self.progress.bytes_moved.saturating_sub(rate.bytes_at_start);
+            rate.bytes_per_second = (u128::from(bytes) * 1_000_000 / u128::from(elapsed_us)) as u64;
+            if elapsed_us >= RATE_WINDOW_US {
+                rate.window_since = now;
+                rate.bytes_at_start = self.progress.bytes_moved;
+            }
+        }
+    }
+
+    /// Bytes per second lately.
+    pub(super) const fn bytes_per_second(&self) -> u64 {
+        self.rate.bytes_per_second
+    }
+
+    /// The record's counters, brought up to date.
+    pub(super) fn counters(&self, now: MonotonicUs, record: &MigrationRecord) -> MigrationCounters {
+        let ran = record.epoch.0 > 0;
+        MigrationCounters {
+            records_moved: self.progress.records_moved,
+            bytes_moved: self.progress.bytes_moved,
+            elapsed_us: if ran { now.since(self.running_since) } else { 0 },
+            ..record.counters
+        }
+    }
+
+    /// How far each part has come.
+    pub(super) fn partitions(&self, record: &MigrationRecord) -> Vec<PartitionStatus> {
+        let parts = record.partitions.iter().zip(&self.progress.next);
+        parts.map(|(&range, &next)| PartitionStatus { range, next }).collect()
+    }
+}

@@ -1,0 +1,213 @@
+//! Membership: joining, heartbeats, suspicion, and bringing every member to the present map.
+
+use super::{Coordinator, CoordinatorEvent};
+use crate::timing::{MAX_NODES, RETRY_US, SUSPECTED_AFTER_US};
+use crate::{
+    ClusterId, CoordinatorSays, Heartbeat, HostPort, Incarnation, MetaStore, Metadata, NodeInfo, NodeLoad,
+    NodeSays, NodeState, Reply, ToCoordinator,
+};
+use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the coordinator has heard of a member since it opened.
+#[derive(Debug, Default)]
+pub(super) struct Member {
+    /// When it was heard of last.
+    pub(super) heard_at: Option<MonotonicUs>,
+    /// Whether its silence has been noticed.
+    suspected: bool,
+    /// The epoch of the map that it has published.
+    pub(super) map_epoch: MapEpoch,
+    /// How full it is.
+    pub(super) load: NodeLoad,
+    map_sent: Option<(MapEpoch, MonotonicUs)>,
+    /// Requests below this number are answered, whatever still comes of them.
+    pub(super) oldest_open: u64,
+    /// Refusals by request number, so that a late duplicate does not start what was refused.
+    pub(super) refusals: BTreeMap<u64, Reply>,
+}
+
+impl<M: MetaStore> Coordinator<M> {
+    pub(super) fn message(&mut self, now: MonotonicUs, message: ToCoordinator) {
+        let ToCoordinator { from, incarnation, body } = message;
+        let body = match body {
+            NodeSays::Join { client_addr, bus_addr, cluster } => {
+                let info = NodeInfo { id: from, incarnation, client_addr, bus_addr };
+                return self.join(now, info, cluster);
+            }
+            body => body,
+        };
+        match self.data.map.node(from) {
+            Some(member) if member.incarnation == incarnation => {}
+            Some(member) if member.incarnation > incarnation => {
+                return self.send_to_life(from, incarnation, CoordinatorSays::Superseded);
+            }
+            _ => return self.send_to_life(from, incarnation, CoordinatorSays::JoinAgain),
+        }
+        self.heard(now, from);
+        match body {
+            NodeSays::Join { .. } => unreachable!("handled above"),
+            NodeSays::Heartbeat(heartbeat) => self.heartbeat(from, heartbeat),
+            NodeSays::Request { number, oldest_open, request } => {
+                self.request(now, from, incarnation, number, oldest_open, request);
+            }
+            body => self.migration_message(now, from, body),
+        }
+    }
+
+    fn join(&mut self, now: MonotonicUs, info: NodeInfo, cluster: Option<ClusterId>) {
+        let (node, incarnation) = (info.id, info.incarnation);
+        if let Some(why) = self.join_obstacle(now, &info, cluster) {
+            self.event(CoordinatorEvent::JoinRefused { node, why: why.clone() });
+            return self.send_to_life(node, incarnation, CoordinatorSays::JoinRefused { why });
+        }
+        let known = self.data.map.node(node);
+        let restarted = known.is_some_and(|known| known.incarnation < incarnation);
+        // In the first life of the first node its founding is its joining.
+        let is_new = known.is_none_or(|known| known.incarnation < incarnation)
+            || self.members.get(&node).is_some_and(|member| member.heard_at.is_none());
+        if known != Some(&info) {
+            let mut next = self.data.clone();
+            next.map = Arc::new(next.map.changed(|map| map.put_node(info)));
+            if self.commit(now, next).is_err() {
+                return;
+            }
+            self.members.insert(node, Member::default());
+        }
+        if is_new {
+            self.event(CoordinatorEvent::NodeJoined { node, incarnation, restarted });
+        }
+        self.heard(now, node);
+        // What ends with the node's earlier life ends before the new life sees its first map.
+        self.advance(now);
+        let map = Arc::clone(&self.data.map);
+        if let Some(member) = self.members.get_mut(&node) {
+            member.map_sent = Some((map.epoch(), now));
+        }
+        self.send(node, CoordinatorSays::Welcome { cluster: self.data.cluster, map });
+    }
+
+    fn join_obstacle(&self, now: MonotonicUs, info: &NodeInfo, cluster: Option<ClusterId>) -> Option<String> {
+        let own = self.data.cluster;
+        if let Some(cluster) = cluster.filter(|&cluster| cluster != own) {
+            return Some(format!(
+                "the node belongs to cluster {cluster} and this is cluster {own}: point it to its own coordinator, or \
+                 start it with an empty data directory"
+            ));
+        }
+        let known = self.data.map.node(info.id);
+        if known.is_some_and(|known| known.incarnation > info.incarnation) {
+            return Some(
+                "a later start of this node has joined already: two processes use one identity, stop one"
+                    .to_owned(),
+            );
+        }
+        if known.is_none() && self.data.map.nodes().len() >= MAX_NODES {
+            return Some(format!("the cluster has {MAX_NODES} nodes, the most it can have"));
+        }
+        let addresses = |node: &NodeInfo| [node.client_addr.clone(), node.bus_addr.clone()];
+        let clash = |other: &&NodeInfo| {
+            let taken: [HostPort; 2] = addresses(other);
+            other.id != info.id
+                && self.state_of(now, other.id) == NodeState::Up
+                && addresses(info).iter().any(|address| taken.contains(address))
+        };
+        let other = self.data.map.nodes().iter().find(clash)?;
+        Some(format!("node {}, which is up, has announced the same address: announce another one", other.id))
+    }
+
+    fn heard(&mut self, now: MonotonicUs, node: NodeId) {
+        let Some(member) = self.members.get_mut(&node) else { return };
+        member.heard_at = Some(now);
+        if std::mem::take(&mut member.suspected) {
+            self.event(CoordinatorEvent::NodeBack { node });
+        }
+    }
+
+    fn heartbeat(&mut self, node: NodeId, heartbeat: Heartbeat) {
+        let Some(member) = self.members.get_mut(&node) else { return };
+        member.map_epoch = member.map_epoch.max(heartbeat.map_epoch);
+        member.load = heartbeat.load;
+        for migration in heartbeat.holds {
+            if !self.data.unfinished().any(|record| record.id == migration) {
+                self.send_over(node, migration);
+            }
+        }
+        self.send(node, CoordinatorSays::Heard { map_epoch: self.data.map.epoch() });
+    }
+
+    /// Tells a node how a migration ended; `None` stands for one that is no longer remembered.
+    pub(super) fn send_over(&mut self, node: NodeId, migration: MigrationId) {
+        let record = self.data.migration(migration).cloned().map(Box::new);
+        let map_epoch = self.data.map.epoch();
+        self.send(node, CoordinatorSays::Over { migration, record, map_epoch });
+    }
+
+    /// Whether the member has been silent for too long, counted from the coordinator's own start at the earliest.
+    pub(super) fn is_down(&self, now: MonotonicUs, node: NodeId) -> bool {
+        self.members.get(&node).is_none_or(|member| now >= self.suspected_at(member))
+    }
+
+    /// What a status report says of the member.
+    pub(super) fn state_of(&self, now: MonotonicUs, node: NodeId) -> NodeState {
+        let heard = self.members.get(&node).is_some_and(|member| member.heard_at.is_some());
+        if heard && !self.is_down(now, node) { NodeState::Up } else { NodeState::Suspected }
+    }
+
+    fn suspected_at(&self, member: &Member) -> MonotonicUs {
+        member.heard_at.unwrap_or(self.opened_at).plus_us(SUSPECTED_AFTER_US)
+    }
+
+    /// Notices who has fallen silent.
+    pub(super) fn suspect(&mut self, now: MonotonicUs) {
+        let silent = |(id, member): (&NodeId, &Member)| {
+            (!member.suspected && now >= self.suspected_at(member)).then_some(*id)
+        };
+        let silent: Vec<NodeId> = self.members.iter().filter_map(silent).collect();
+        for node in silent {
+            if let Some(member) = self.members.get_mut(&node) {
+                member.suspected = true;
+            }
+            self.event(CoordinatorEvent::NodeSuspected { node });
+        }
+    }
+
+    /// Repeats whatever has not been answered or acknowledged in time.
+    pub(super) fn resend(&mut self, now: MonotonicUs) {
+        let map = Arc::clone(&self.data.map);
+        let behind: Vec<NodeId> = (self.members.iter())
+            .filter(|(_, member)| self.map_due_at(member).is_some_and(|due| now >= due))
+            .map(|(&id, _)| id)
+            .collect();
+        for node in behind {
+            if let Some(member) = self.members.get_mut(&node) {
+                member.map_sent = Some((map.epoch(), now));
+            }
+            self.send(node, CoordinatorSays::MapUpdate { map: Arc::clone(&map) });
+        }
+        self.ask(now);
+    }
+
+    /// When the member is to be sent the present map: never while it has it or nobody hears of it.
+    fn map_due_at(&self, member: &Member) -> Option<MonotonicUs> {
+        let epoch = self.data.map.epoch();
+        if member.map_epoch >= epoch || member.heard_at.is_none() || member.suspected {
+            return None;
+        }
+        match member.map_sent {
+            Some((sent, at)) if sent == epoch => Some(at.plus_us(RETRY_US)),
+            _ => Some(MonotonicUs(0)),
+        }
+    }
+
+    pub(super) fn member_timeout(&self, member: &Member) -> Option<MonotonicUs> {
+        let suspicion = (!member.suspected).then(|| self.suspected_at(member));
+        suspicion.into_iter().chain(self.map_due_at(member)).min()
+    }
+}
+
+/// The life of a member, which is at least its founding life.
+pub(super) fn life_of(data: &Metadata, node: NodeId) -> Incarnation {
+    data.map.node(node).map_or(Incarnation::default(), |node| node.incarnation)
+}

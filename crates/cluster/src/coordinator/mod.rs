@@ -1,0 +1,252 @@
+//! The coordinator: who is a member, who owns what, which migrations run.
+//!
+//! # Invariants
+//! 1. Every change is committed before anything is sent or told because of it; after a failed commit nothing is.
+//! 2. A range changes its owner only when a migration of it starts to run, at an epoch above all earlier ones (M1).
+//! 3. The end of a migration that ran is committed before its source is told to release anything (M8).
+//! 4. What was arranged with one life of a node is void in its next life: a restart ends every migration that the node
+//!    prepared or ran. If it was the target, the end waits until the source is known to have frozen the range, because
+//!    with the end the target's new life serves it (M1).
+//! 5. Everything that is kept outside the metadata can be lost: a new coordinator on the same metadata asks again for
+//!    whatever it needs to go on (M10).
+//!
+//! # Realises
+//! Migration steps 1, 2 and 9 and cancellation. A migration is `Queued` (if an earlier one shares a node with it), then
+//! `Preparing` (survey of the source; the result is committed; preparation of the target), then `Running` (ownership
+//! has gone to the target), then `Done`; `Cancelled` only from the first two, `Failed` from any of the three.
+//!
+//! When a node restarts while a migration of its own runs, no answer can be both complete and right, so the coordinator
+//! chooses right: the target keeps the range, because only it knows which of the source's frozen values are stale.
+//! - The source restarted: what had not arrived is lost; the target answers "absent" for it.
+//! - The target restarted: all that the range held is lost, the frozen copy included, since newer writes may have been
+//!   acknowledged for any of it; the target owns the range, empty.
+//!
+//! A node that is only silent loses nothing: its migrations stall until it is back, or back in a new life.
+//!
+//! # Ownership
+//! One thread, the control thread of the process that runs the coordinator. Call [`Coordinator::handle`] for every
+//! message, and with [`CoordinatorInput::Timer`] once [`Coordinator::poll_timeout`] has passed; after each call take
+//! from [`Coordinator::poll_transmit`] and [`Coordinator::poll_event`] until both are empty, then ask for the timeout
+//! anew. A message to a node without a connection is dropped by the driver: it is repeated.
+
+mod attempt;
+mod members;
+mod report;
+mod requests;
+mod steps;
+
+use crate::timing::{MAX_EVENTS, MAX_TRANSMIT};
+use crate::{
+    ClusterId, CoordinatorSays, Incarnation, MetaError, MetaStore, Metadata, MigrationState, NodeInfo,
+    TabletMap, ToCoordinator, ToNode, timing,
+};
+use attempt::Attempt;
+use members::Member;
+use sidle_types::{MigrationId, MonotonicUs, NodeId};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// What a new cluster starts with.
+#[derive(Clone, Debug)]
+pub struct Founding {
+    /// The new cluster's name, drawn at random.
+    pub cluster: ClusterId,
+    /// The first member, which owns every position. It joins like any other.
+    pub first: NodeInfo,
+}
+
+/// What happens to a coordinator.
+#[derive(Clone, Debug)]
+pub enum CoordinatorInput {
+    /// A node said something.
+    Message(ToCoordinator),
+    /// The time of [`Coordinator::poll_timeout`] has come.
+    Timer,
+}
+
+/// What an operator may want to read in a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CoordinatorEvent {
+    /// A node is a member, newly or in a new life.
+    NodeJoined {
+        /// The node.
+        node: NodeId,
+        /// Its life.
+        incarnation: Incarnation,
+        /// Whether it was a member before, and so has lost its data.
+        restarted: bool,
+    },
+    /// A node was not let in.
+    JoinRefused {
+        /// The node.
+        node: NodeId,
+        /// Why not.
+        why: String,
+    },
+    /// A node has not been heard of for [`timing::SUSPECTED_AFTER_US`].
+    NodeSuspected {
+        /// The node.
+        node: NodeId,
+    },
+    /// A suspected node was heard of again.
+    NodeBack {
+        /// The node.
+        node: NodeId,
+    },
+    /// A migration has changed its state, and that is committed.
+    Migration {
+        /// The migration.
+        migration: MigrationId,
+        /// The new state.
+        state: MigrationState,
+    },
+    /// Metadata could not be written; it will be tried again.
+    CommitFailed {
+        /// Why.
+        error: MetaError,
+    },
+}
+
+/// The coordinator's state machine. See the module's header for its rules and the order of calls.
+#[derive(Debug)]
+pub struct Coordinator<M> {
+    meta: M,
+    /// As last committed, except that numbers of migrations whose commit failed stay used.
+    data: Metadata,
+    protocols: Vec<String>,
+    opened_at: MonotonicUs,
+    members: BTreeMap<NodeId, Member>,
+    attempts: BTreeMap<MigrationId, Attempt>,
+    /// Set while the store may hold something else than `data`: when to write `data` again.
+    commit_retry_at: Option<MonotonicUs>,
+    transmit: VecDeque<ToNode>,
+    events: VecDeque<CoordinatorEvent>,
+}
+
+impl<M: MetaStore> Coordinator<M> {
+    /// Opens the coordinator on what the store holds, or founds a cluster in an empty one. `protocols` are the names
+    /// that a migration may ask for.
+    pub fn open(
+        now: MonotonicUs,
+        mut meta: M,
+        founding: Founding,
+        protocols: &[&str],
+    ) -> Result<Coordinator<M>, MetaError> {
+        let data = match meta.load()? {
+            Some(data) => data,
+            None => {
+                let data = Metadata::new(founding.cluster, TabletMap::founded_by(founding.first));
+                meta.commit(&data)?;
+                data
+            }
+        };
+        data.check()?;
+        let members = data.map.nodes().iter().map(|node| (node.id, Member::default())).collect();
+        let attempts = data.unfinished().map(|record| (record.id, Attempt::new(now, record))).collect();
+        Ok(Coordinator {
+            meta,
+            data,
+            protocols: protocols.iter().map(|&name| name.to_owned()).collect(),
+            opened_at: now,
+            members,
+            attempts,
+            commit_retry_at: None,
+            transmit: VecDeque::new(),
+            events: VecDeque::new(),
+        })
+    }
+
+    /// Takes in what happened.
+    pub fn handle(&mut self, now: MonotonicUs, input: CoordinatorInput) {
+        match input {
+            CoordinatorInput::Message(message) => self.message(now, message),
+            CoordinatorInput::Timer => {}
+        }
+        self.suspect(now);
+        self.advance(now);
+        self.resend(now);
+    }
+
+    /// The next message to a node.
+    pub fn poll_transmit(&mut self) -> Option<ToNode> {
+        self.transmit.pop_front()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<CoordinatorEvent> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`Coordinator::handle`] with [`CoordinatorInput::Timer`] if nothing else happens.
+    pub fn poll_timeout(&self) -> Option<MonotonicUs> {
+        let members = self.members.values().filter_map(|member| self.member_timeout(member));
+        let attempts =
+            self.data.waiting.iter().filter_map(|record| self.attempts.get(&record.id)?.timeout(record));
+        // No step is taken before the commit is tried again.
+        let attempts = attempts.map(|at| self.commit_retry_at.map_or(at, |retry| at.max(retry)));
+        members.chain(attempts).chain(self.commit_retry_at).min()
+    }
+
+    /// The name of the cluster.
+    pub const fn cluster(&self) -> ClusterId {
+        self.data.cluster
+    }
+
+    /// The present map.
+    pub const fn map(&self) -> &Arc<TabletMap> {
+        &self.data.map
+    }
+
+    /// The store.
+    pub const fn meta(&self) -> &M {
+        &self.meta
+    }
+
+    /// The store, to let it fail in tests or to close it.
+    pub const fn meta_mut(&mut self) -> &mut M {
+        &mut self.meta
+    }
+
+    /// Gives the store back, and forgets everything that is not in it.
+    pub fn into_meta(self) -> M {
+        self.meta
+    }
+
+    /// Makes `next` the metadata (invariant 1). After an error the old metadata holds and nothing may be done.
+    fn commit(&mut self, now: MonotonicUs, next: Metadata) -> Result<(), MetaError> {
+        debug_assert_eq!(next.check(), Ok(()), "what is committed is consistent");
+        match self.meta.commit(&next) {
+            Ok(()) => {
+                self.data = next;
+                self.commit_retry_at = None;
+                Ok(())
+            }
+            Err(error) => {
+                // The store may hold `next` all the same, so the numbers that it gives away stay used.
+                self.data.next_migration = next.next_migration;
+                self.commit_retry_at = Some(now.plus_us(timing::COMMIT_RETRY_US));
+                self.event(CoordinatorEvent::CommitFailed { error: error.clone() });
+                Err(error)
+            }
+        }
+    }
+
+    fn send(&mut self, to: NodeId, body: CoordinatorSays) {
+        if let Some(node) = self.data.map.node(to) {
+            let incarnation = node.incarnation;
+            self.send_to_life(to, incarnation, body);
+        }
+    }
+
+    fn send_to_life(&mut self, to: NodeId, incarnation: Incarnation, body: CoordinatorSays) {
+        if self.transmit.len() == MAX_TRANSMIT {
+            self.transmit.pop_front();
+        }
+        self.transmit.push_back(ToNode { to, incarnation, body });
+    }
+
+    fn event(&mut self, event: CoordinatorEvent) {
+        assert!(self.events.len() < MAX_EVENTS, "the driver does not take the coordinator's events");
+        self.events.push_back(event);
+    }
+}

@@ -1,0 +1,94 @@
+//! The status report.
+
+use super::Coordinator;
+use crate::{
+    MetaStore, MigrationRecord, MigrationState, MigrationStatus, NodeStatus, PartitionStatus, StatusReport,
+};
+use sidle_types::{MapEpoch, MonotonicUs, NodeId};
+
+impl<M: MetaStore> Coordinator<M> {
+    /// The cluster as the coordinator sees it.
+    pub fn report(&self, now: MonotonicUs) -> StatusReport {
+        let map = &self.data.map;
+        let mut migrations: Vec<_> =
+            self.data.all_migrations().map(|record| self.migration_status(now, record)).collect();
+        migrations.sort_by_key(|status| status.id);
+        StatusReport {
+            cluster: self.data.cluster,
+            map_epoch: map.epoch(),
+            nodes: map.nodes().iter().map(|node| self.node_status(now, node.id)).collect(),
+            tablets: map.tablets().to_vec(),
+            migrations,
+        }
+    }
+
+    fn node_status(&self, now: MonotonicUs, id: NodeId) -> NodeStatus {
+        let node = self.data.map.node(id).expect("asked for members only");
+        let member = self.members.get(&id);
+        let load = member.map(|member| member.load).unwrap_or_default();
+        NodeStatus {
+            id,
+            incarnation: node.incarnation,
+            client_addr: node.client_addr.clone(),
+            bus_addr: node.bus_addr.clone(),
+            state: self.state_of(now, id),
+            silent_us: member.and_then(|member| member.heard_at).map(|at| now.since(at)),
+            map_epoch: member.map_or(MapEpoch(0), |member| member.map_epoch),
+            keys: load.keys,
+            memory_used_bytes: load.memory_used_bytes,
+            memory_limit_bytes: load.memory_limit_bytes,
+            slots: self.data.map.slot_count_of(id),
+        }
+    }
+
+    fn migration_status(&self, now: MonotonicUs, record: &MigrationRecord) -> MigrationStatus {
+        let attempt = self.attempts.get(&record.id);
+        let running = attempt.filter(|_| record.state == MigrationState::Running);
+        let counters = running.map_or(record.counters, |attempt| attempt.counters(now, record));
+        let partitions = running.map_or_else(Vec::new, |attempt| attempt.partitions(record));
+        let fraction = fraction_of(record, &partitions);
+        let bytes_per_second = running.map_or(0, |attempt| attempt.bytes_per_second());
+        let remaining_bytes = (1.0 - fraction) * counters.bytes as f64;
+        let remaining_us = (bytes_per_second > 0)
+            .then(|| (remaining_bytes * 1_000_000.0 / bytes_per_second as f64).round() as u64);
+        MigrationStatus {
+            id: record.id,
+            protocol: record.protocol.clone(),
+            range: record.range,
+            range_text: record.range.to_string(),
+            source: record.source,
+            target: record.target,
+            epoch: record.epoch,
+            state: record.state.name().to_owned(),
+            why: record.state.why().map(str::to_owned),
+            activated: match &record.state {
+                MigrationState::Done => true,
+                _ => running.is_some_and(|attempt| attempt.progress.activated),
+            },
+            fraction,
+            records: counters.records,
+            bytes: counters.bytes,
+            records_moved: counters.records_moved,
+            bytes_moved: counters.bytes_moved,
+            elapsed_us: counters.elapsed_us,
+            bytes_per_second,
+            remaining_us,
+            stalled: running.and_then(|attempt| attempt.progress.stalled.clone()),
+            partitions,
+        }
+    }
+}
+
+/// How much of the range has arrived. The partitions hold about equally many records, and positions are hashes, so the
+/// mean of the partitions' shares is the share of the records, whatever is written meanwhile.
+fn fraction_of(record: &MigrationRecord, partitions: &[PartitionStatus]) -> f64 {
+    if record.state == MigrationState::Done {
+        1.0
+    } else if !partitions.is_empty() {
+        partitions.iter().map(PartitionStatus::fraction).sum::<f64>() / partitions.len() as f64
+    } else if record.counters.records > 0 {
+        (record.counters.records_moved as f64 / record.counters.records as f64).min(1.0)
+    } else {
+        0.0
+    }
+}

@@ -1,0 +1,209 @@
+//! Clients' requests: the checks before a migration is written down, cancelling, and answers that survive repeats.
+
+use super::members::life_of;
+use super::steps::Step;
+use super::{Attempt, Coordinator, CoordinatorEvent};
+use crate::timing::MAX_UNFINISHED;
+use crate::{
+    CoordinatorSays, Incarnation, MetaStore, MigrationCounters, MigrationRecord, MigrationState, NodeName,
+    NodeState, Refusal, Reply, Request, RequestKey,
+};
+use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, PositionRange, TabletEpoch};
+
+impl<M: MetaStore> Coordinator<M> {
+    /// Does or repeats what a request asks for and answers it, now or once its migration has been prepared.
+    pub(super) fn request(
+        &mut self,
+        now: MonotonicUs,
+        from: NodeId,
+        incarnation: Incarnation,
+        number: u64,
+        oldest_open: u64,
+        request: Request,
+    ) {
+        let Some(member) = self.members.get_mut(&from) else { return };
+        member.oldest_open = member.oldest_open.max(oldest_open);
+        member.refusals = member.refusals.split_off(&member.oldest_open);
+        if number < member.oldest_open {
+            return;
+        }
+        let reply = match request {
+            Request::Status => Some(Reply::Status(Box::new(self.report(now)))),
+            Request::Cancel { migration } => Some(self.cancel(now, migration)),
+            Request::StartMigration { range, target, protocol } => {
+                let key = RequestKey { node: from, incarnation, number };
+                self.start(now, key, range, &target, protocol)
+            }
+        };
+        if let Some(reply) = reply {
+            self.send(from, CoordinatorSays::Reply { number, reply });
+        }
+    }
+
+    fn start(
+        &mut self,
+        now: MonotonicUs,
+        key: RequestKey,
+        range: PositionRange,
+        target: &NodeName,
+        protocol: String,
+    ) -> Option<Reply> {
+        if let Some(record) = self.data.all_migrations().find(|record| record.requested_by == key) {
+            return start_reply(record);
+        }
+        let member = self.members.get(&key.node)?;
+        if let Some(refused) = member.refusals.get(&key.number) {
+            return Some(refused.clone());
+        }
+        match self.start_new(now, key, range, target, protocol) {
+            Ok(reply) => reply,
+            Err(refusal) => {
+                let reply = Reply::Refused(refusal);
+                self.members.get_mut(&key.node)?.refusals.insert(key.number, reply.clone());
+                Some(reply)
+            }
+        }
+    }
+
+    fn start_new(
+        &mut self,
+        now: MonotonicUs,
+        key: RequestKey,
+        range: PositionRange,
+        target: &NodeName,
+        protocol: String,
+    ) -> Result<Option<Reply>, Refusal> {
+        let (source, target) = self.check_start(now, range, target, &protocol)?;
+        let mut next = self.data.clone();
+        let id = next.next_migration;
+        next.next_migration = MigrationId(id.0 + 1);
+        let mut record = MigrationRecord {
+            id,
+            protocol,
+            range,
+            source,
+            source_incarnation: life_of(&self.data, source),
+            target,
+            target_incarnation: life_of(&self.data, target),
+            epoch: TabletEpoch(0),
+            map_epoch: MapEpoch(0),
+            partitions: Vec::new(),
+            state: MigrationState::Preparing,
+            counters: MigrationCounters::default(),
+            requested_by: key,
+        };
+        if self.data.unfinished().any(|earlier| earlier.shares_a_node_with(&record)) {
+            record.state = MigrationState::Queued;
+        }
+        next.waiting.push(record.clone());
+        self.commit(now, next).map_err(|error| Refusal::NotCommitted { error: error.to_string() })?;
+        self.attempts.insert(id, Attempt::new(now, &record));
+        self.event(CoordinatorEvent::Migration { migration: id, state: record.state.clone() });
+        Ok(start_reply(&record))
+    }
+
+    /// Who gives the range and who takes it, or why it cannot be.
+    fn check_start(
+        &self,
+        now: MonotonicUs,
+        range: PositionRange,
+        target: &NodeName,
+        protocol: &str,
+    ) -> Result<(NodeId, NodeId), Refusal> {
+        if !self.protocols.iter().any(|known| known == protocol) {
+            let known = self.protocols.clone();
+            return Err(Refusal::UnknownProtocol { protocol: protocol.to_owned(), known });
+        }
+        let target = self.node_called(now, target)?;
+        if let Some(other) = self.data.unfinished().find(|record| record.range.overlaps(range)) {
+            let state = other.state.name().to_owned();
+            return Err(Refusal::Overlaps { migration: other.id, range: other.range, state });
+        }
+        let mut owners: Vec<NodeId> = Vec::new();
+        for tablet in self.data.map.tablets_in(range) {
+            if !owners.contains(&tablet.owner) {
+                owners.push(tablet.owner);
+            }
+        }
+        let [source] = owners[..] else { return Err(Refusal::SeveralOwners { range, owners }) };
+        if source == target {
+            return Err(Refusal::OwnedByTarget { range, node: target });
+        }
+        // A coordinator that has just started gives its nodes time to be heard of.
+        if self.is_down(now, target) {
+            return Err(Refusal::TargetDown { node: target });
+        }
+        if self.is_down(now, source) {
+            return Err(Refusal::SourceDown { node: source });
+        }
+        if self.data.unfinished().count() >= MAX_UNFINISHED {
+            return Err(Refusal::TooManyMigrations { limit: MAX_UNFINISHED });
+        }
+        Ok((source, target))
+    }
+
+    /// The member with this name. An address that several members have announced means the one that is up: a node that
+    /// lost its data directory comes back as a new member at its old address.
+    fn node_called(&self, now: MonotonicUs, name: &NodeName) -> Result<NodeId, Refusal> {
+        let unknown = || Refusal::UnknownNode { name: name.to_string() };
+        let address = match name {
+            NodeName::Id(id) => return self.data.map.node(*id).map(|node| node.id).ok_or_else(unknown),
+            NodeName::Addr(address) => address,
+        };
+        let nodes = self.data.map.nodes().iter();
+        let called: Vec<NodeId> = nodes
+            .filter(|node| node.client_addr == *address || node.bus_addr == *address)
+            .map(|node| node.id)
+            .collect();
+        let up: Vec<NodeId> =
+            called.iter().copied().filter(|&node| self.state_of(now, node) == NodeState::Up).collect();
+        match (&called[..], &up[..]) {
+            ([], _) => Err(unknown()),
+            ([node], _) | (_, [node]) => Ok(*node),
+            _ => Err(Refusal::AmbiguousNode { name: name.to_string() }),
+        }
+    }
+
+    /// Gives a migration up; that is free until it runs.
+    fn cancel(&mut self, now: MonotonicUs, migration: MigrationId) -> Reply {
+        let refused = match self.data.migration(migration) {
+            None => Refusal::UnknownMigration { migration },
+            Some(record) => match &record.state {
+                MigrationState::Queued | MigrationState::Preparing => {
+                    match self.take(now, migration, Step::End(MigrationState::Cancelled)) {
+                        Ok(()) => return Reply::Cancelled { migration },
+                        Err(error) => Refusal::NotCommitted { error: error.to_string() },
+                    }
+                }
+                MigrationState::Cancelled => return Reply::Cancelled { migration },
+                MigrationState::Running => Refusal::Running { migration, range: record.range },
+                over => Refusal::IsOver { migration, state: over.to_string() },
+            },
+        };
+        Reply::Refused(refused)
+    }
+
+    /// Answers the request that started the migration, if there is an answer by now.
+    pub(super) fn answer_start(&mut self, id: MigrationId) {
+        let Some(record) = self.data.migration(id) else { return };
+        let RequestKey { node, incarnation, number } = record.requested_by;
+        let asker_lives = life_of(&self.data, node) == incarnation;
+        if let Some(reply) = start_reply(record).filter(|_| asker_lives) {
+            self.send(node, CoordinatorSays::Reply { number, reply });
+        }
+    }
+}
+
+/// What to answer to the request that started the migration; nothing yet while it is being prepared.
+fn start_reply(record: &MigrationRecord) -> Option<Reply> {
+    let migration = record.id;
+    let ran = record.epoch.0 > 0;
+    Some(match &record.state {
+        MigrationState::Preparing => return None,
+        MigrationState::Failed { why } if !ran => {
+            Reply::Refused(Refusal::NotPrepared { migration, why: why.clone() })
+        }
+        MigrationState::Cancelled => Reply::Refused(Refusal::CancelledMeanwhile { migration }),
+        state => Reply::Started { migration, state: state.clone() },
+    })
+}

@@ -1,0 +1,304 @@
+//! A migration's way from state to state: which step is due, its commit, and what follows from it.
+
+use super::members::life_of;
+use super::{Attempt, Coordinator, CoordinatorEvent};
+use crate::timing::{PREPARE_DEADLINE_US, RETRY_US};
+use crate::{
+    CoordinatorSays, MetaError, MetaStore, MigrationRecord, MigrationState, NodeSays, PARTITIONS,
+    PrepareRefusal, Survey,
+};
+use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, TabletEpoch};
+use std::sync::Arc;
+
+/// One committed step of a migration.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Its turn has come.
+    Begin,
+    /// The source has counted.
+    Counted(Survey),
+    /// The target has made room: it owns the range from here on.
+    Run,
+    /// It ends.
+    End(MigrationState),
+}
+
+impl<M: MetaStore> Coordinator<M> {
+    /// Takes in what a node says about a migration that it takes part in (M9: anything else is dropped).
+    pub(super) fn migration_message(&mut self, now: MonotonicUs, from: NodeId, body: NodeSays) {
+        let migration = match &body {
+            NodeSays::Surveyed { migration, .. }
+            | NodeSays::Prepared { migration }
+            | NodeSays::PrepareRefused { migration, .. }
+            | NodeSays::Progress { migration, .. }
+            | NodeSays::Finished { migration, .. }
+            | NodeSays::Broken { migration, .. } => *migration,
+            NodeSays::Join { .. } | NodeSays::Heartbeat(_) | NodeSays::Request { .. } => return,
+        };
+        let Some(record) = self.data.unfinished().find(|record| record.id == migration) else { return };
+        let Some(attempt) = self.attempts.get_mut(&migration) else { return };
+        let preparing = record.state == MigrationState::Preparing;
+        let running = record.state == MigrationState::Running;
+        let life = life_of(&self.data, from);
+        let is_source = (record.source, record.source_incarnation) == (from, life);
+        let is_target = (record.target, record.target_incarnation) == (from, life);
+        let counted = !record.partitions.is_empty();
+        match body {
+            NodeSays::Surveyed { survey, .. } if preparing && is_source && !counted => {
+                let found = MigrationRecord { partitions: survey.partitions.clone(), ..record.clone() };
+                if found.partitions_tile_the_range() {
+                    attempt.survey = Some(survey);
+                } else {
+                    attempt.broken =
+                        Some(format!("the source {from} cut the range into parts that do not fit"));
+                }
+            }
+            NodeSays::Prepared { .. } if preparing && is_target && counted => {
+                attempt.prepared.get_or_insert(Ok(()));
+            }
+            NodeSays::PrepareRefused { why, .. } if preparing && is_target && counted => {
+                attempt.prepared.get_or_insert(Err(why));
+            }
+            NodeSays::Progress { progress, .. } if running && is_target => attempt.advance(now, progress),
+            NodeSays::Finished { progress, .. } if running && is_target => {
+                attempt.advance(now, progress);
+                attempt.finished = true;
+            }
+            NodeSays::Broken { why, .. } if running && is_target => {
+                attempt.broken.get_or_insert(format!("the target {from} cannot go on ({why})"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes every step that is due, unless the metadata cannot be written at present.
+    pub(super) fn advance(&mut self, now: MonotonicUs) {
+        if let Some(at) = self.commit_retry_at {
+            // After a failed commit the store may hold what was not done, and must hold what is before anything follows.
+            if now < at || self.commit(now, self.data.clone()).is_err() {
+                return;
+            }
+        }
+        while let Some((id, step)) = self.due_step(now) {
+            if self.take(now, id, step).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn due_step(&self, now: MonotonicUs) -> Option<(MigrationId, Step)> {
+        let running = self.data.map.migrations().iter();
+        let ended = running.filter_map(|record| Some((record.id, self.end_of_running(record)?)));
+        let waiting = self.data.waiting.iter().enumerate();
+        let moved = waiting.filter_map(|(index, record)| {
+            let step = match record.state {
+                MigrationState::Queued => self.step_of_queued(now, index, record),
+                _ => self.step_of_preparing(now, record),
+            };
+            Some((record.id, step?))
+        });
+        ended.chain(moved).next()
+    }
+
+    fn end_of_running(&self, record: &MigrationRecord) -> Option<Step> {
+        let attempt = self.attempts.get(&record.id)?;
+        if attempt.finished {
+            return Some(Step::End(MigrationState::Done));
+        }
+        let MigrationRecord { source, target, .. } = record;
+        if life_of(&self.data, *source) != record.source_incarnation {
+            let why = format!("the source {source} restarted: {}", loss_of_the_rest(record, attempt));
+            return Some(Step::End(MigrationState::Failed { why }));
+        }
+        let why = if life_of(&self.data, *target) != record.target_incarnation {
+            format!(
+                "the target {target} restarted: it owns {}, empty, and what the range held is lost (about {} records)",
+                record.range, record.counters.records
+            )
+        } else {
+            format!("{}: {}", attempt.broken.as_ref()?, loss_of_the_rest(record, attempt))
+        };
+        if !self.source_has_frozen(record, attempt) {
+            return None;
+        }
+        Some(Step::End(MigrationState::Failed { why }))
+    }
+
+    /// Without this no end may let the target serve (M1): whether the life of the source that holds the data is known to acknowledge no more writes of the range: the
+    /// target heard so from it, or all its workers use a map in which the migration runs.
+    fn source_has_frozen(&self, record: &MigrationRecord, attempt: &Attempt) -> bool {
+        let published = self.members.get(&record.source).map_or(MapEpoch(0), |member| member.map_epoch);
+        attempt.progress.activated || published >= record.map_epoch
+    }
+
+    fn step_of_queued(&self, now: MonotonicUs, index: usize, record: &MigrationRecord) -> Option<Step> {
+        let mut earlier = self.data.map.migrations().iter().chain(&self.data.waiting[..index]);
+        if earlier.any(|earlier| earlier.shares_a_node_with(record)) {
+            return None;
+        }
+        Some(self.silence(now, record).unwrap_or(Step::Begin))
+    }
+
+    fn step_of_preparing(&self, now: MonotonicUs, record: &MigrationRecord) -> Option<Step> {
+        let fail = |why: String| Some(Step::End(MigrationState::Failed { why }));
+        let attempt = self.attempts.get(&record.id)?;
+        let lives = [
+            ("source", record.source, record.source_incarnation),
+            ("target", record.target, record.target_incarnation),
+        ];
+        if let Some((role, node, _)) =
+            lives.into_iter().find(|(_, node, life)| life_of(&self.data, *node) != *life)
+        {
+            return fail(format!("the {role} {node} restarted before the range moved; nothing has changed"));
+        }
+        if let Some(why) = &attempt.broken {
+            return fail(format!("{why}; nothing has changed"));
+        }
+        match (&attempt.prepared, &attempt.survey) {
+            (Some(Ok(())), _) => Some(Step::Run),
+            (Some(Err(why)), _) => fail(refusal_text(record, why)),
+            (None, Some(survey)) if record.partitions.is_empty() => Some(Step::Counted(survey.clone())),
+            _ if now >= attempt.deadline => {
+                let (role, node) = asked(record);
+                let seconds = PREPARE_DEADLINE_US / 1_000_000;
+                fail(format!("the {role} {node} did not answer within {seconds} s; nothing has changed"))
+            }
+            _ => self.silence(now, record),
+        }
+    }
+
+    /// The end of a migration that does not run yet, when one of its nodes is down.
+    fn silence(&self, now: MonotonicUs, record: &MigrationRecord) -> Option<Step> {
+        let sides = [("source", record.source), ("target", record.target)];
+        let (role, node) = sides.into_iter().find(|(_, node)| self.is_down(now, *node))?;
+        let why = format!(
+            "the {role} {node} is down, the coordinator has not heard of it lately; nothing has changed"
+        );
+        Some(Step::End(MigrationState::Failed { why }))
+    }
+
+    /// Commits a step, then does what follows from it.
+    pub(super) fn take(&mut self, now: MonotonicUs, id: MigrationId, step: Step) -> Result<(), MetaError> {
+        let mut next = self.data.clone();
+        if let Step::End(state) = step {
+            let attempt = self.attempts.get(&id);
+            let counters = self.data.migration(id).and_then(|record| Some(attempt?.counters(now, record)));
+            next.end(id, state, counters);
+        } else {
+            let index = next.waiting.iter().position(|record| record.id == id);
+            let index = index.expect("only a migration that waits begins, is counted or runs");
+            let mut record = next.waiting.remove(index);
+            match step {
+                Step::Begin => {
+                    record.state = MigrationState::Preparing;
+                    record.source_incarnation = life_of(&self.data, record.source);
+                    record.target_incarnation = life_of(&self.data, record.target);
+                }
+                Step::Counted(survey) => {
+                    record.counters.records = survey.records;
+                    record.counters.bytes = survey.bytes;
+                    record.partitions = survey.partitions;
+                }
+                Step::Run => {
+                    record.state = MigrationState::Running;
+                    let epochs = next.map.tablets_in(record.range).iter().map(|tablet| tablet.epoch.0);
+                    record.epoch = TabletEpoch(epochs.max().unwrap_or(0) + 1);
+                    record.map_epoch = MapEpoch(next.map.epoch().0 + 1);
+                }
+                Step::End(_) => unreachable!("handled above"),
+            }
+            if record.state == MigrationState::Running {
+                next.map = Arc::new(next.map.changed(|map| map.start(record)));
+            } else {
+                next.waiting.insert(index, record);
+            }
+        }
+        self.commit(now, next)?;
+        if let Some(record) = self.data.unfinished().find(|record| record.id == id) {
+            // What was heard belongs to the state before; what comes next is asked for anew.
+            let deadline = self.attempts.get(&id).map(|attempt| attempt.deadline);
+            let mut attempt = Attempt::new(now, record);
+            if !record.partitions.is_empty() {
+                attempt.deadline = deadline.unwrap_or(attempt.deadline);
+            }
+            self.attempts.insert(id, attempt);
+        }
+        self.after_change(id);
+        Ok(())
+    }
+
+    /// Tells of a committed change: the event, the answer to who started it, and the end to both sides.
+    pub(super) fn after_change(&mut self, id: MigrationId) {
+        let Some(record) = self.data.migration(id) else { return };
+        let (source, target, state) = (record.source, record.target, record.state.clone());
+        let is_over = state.is_over();
+        self.event(CoordinatorEvent::Migration { migration: id, state });
+        self.answer_start(id);
+        if is_over {
+            self.attempts.remove(&id);
+            self.send_over(source, id);
+            self.send_over(target, id);
+        }
+    }
+
+    /// Asks source or target for what a preparation needs next, if it is time to.
+    pub(super) fn ask(&mut self, now: MonotonicUs) {
+        let mut questions = Vec::new();
+        for record in &self.data.waiting {
+            let Some(attempt) = self.attempts.get_mut(&record.id) else { continue };
+            let due = attempt.asked_at.is_none_or(|at| now >= at.plus_us(RETRY_US));
+            if record.state != MigrationState::Preparing || !due {
+                continue;
+            }
+            attempt.asked_at = Some(now);
+            if record.partitions.is_empty() {
+                let question = CoordinatorSays::Survey {
+                    migration: record.id,
+                    range: record.range,
+                    partitions: PARTITIONS,
+                };
+                questions.push((record.source, question));
+            } else if let Some(source) = self.data.map.node(record.source) {
+                let source_bus_addr = source.bus_addr.clone();
+                let question = CoordinatorSays::Prepare { record: Box::new(record.clone()), source_bus_addr };
+                questions.push((record.target, question));
+            }
+        }
+        for (node, question) in questions {
+            self.send(node, question);
+        }
+    }
+}
+
+/// What is lost when a running migration brings no more over.
+fn loss_of_the_rest(record: &MigrationRecord, attempt: &Attempt) -> String {
+    let all = record.counters.records;
+    format!(
+        "lost about {} of {all} records, which had not arrived; the target owns {} with what had arrived and what was \
+         written since",
+        all.saturating_sub(attempt.progress.records_moved),
+        record.range
+    )
+}
+
+/// Whose answer a preparation waits for.
+fn asked(record: &MigrationRecord) -> (&'static str, NodeId) {
+    if record.partitions.is_empty() { ("source", record.source) } else { ("target", record.target) }
+}
+
+fn refusal_text(record: &MigrationRecord, why: &PrepareRefusal) -> String {
+    let target = record.target;
+    match why {
+        PrepareRefusal::NoMemory { needed_bytes, free_bytes } => format!(
+            "the target {target} has no memory for it: {needed_bytes} bytes needed, {free_bytes} bytes free; nothing \
+             has changed"
+        ),
+        PrepareRefusal::SourceUnreachable { error } => {
+            format!(
+                "the target {target} cannot reach the source {} ({error}); nothing has changed",
+                record.source
+            )
+        }
+        PrepareRefusal::Other { why } => format!("the target {target} refuses: {why}; nothing has changed"),
+    }
+}

@@ -1,0 +1,167 @@
+//! Migrations from request to end, over good and bad links.
+
+use crate::world::{Links, World, assert_defined, chunks, node_id, state_named};
+use sidle_cluster::{MigrationState, Refusal, Reply, Request};
+use sidle_types::MigrationId;
+
+#[test]
+fn a_migration_runs_to_its_end() {
+    let mut world = World::new(1, 2);
+    let reply = world.ask(1, World::start(chunks(4, 7), 2));
+    assert_eq!(state_named(&reply), Some((MigrationId(1), MigrationState::Running)));
+    world.settle();
+    assert_defined(&mut world, 1, (4, 7), 1, 2);
+    let status = world.migration(1).unwrap();
+    assert_eq!((status.state.as_str(), status.fraction, status.records_moved), ("done", 1.0, 4));
+    assert_eq!(world.reads.1, 0, "nothing is lost");
+}
+
+#[test]
+fn there_and_back_again_over_bad_links() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 3);
+        world.links = Links::BAD;
+        for (id, source, target) in [(1, 1, 2), (2, 2, 1), (3, 1, 3), (4, 3, 2)] {
+            let reply = world.ask(3, World::start(chunks(4, 7), target));
+            assert_eq!(state_named(&reply).map(|(id, _)| id.0), Some(id), "seed {seed}: {reply:?}");
+            world.settle();
+            assert_defined(&mut world, id, (4, 7), source, target);
+            assert_eq!(world.migration(id).unwrap().state, "done", "seed {seed}");
+        }
+        assert_eq!(world.reads.1, 0, "seed {seed}: nothing is lost");
+        assert!(world.reads.0 > 1_000);
+    }
+}
+
+#[test]
+fn migrations_that_share_a_node_queue_in_order() {
+    let mut world = World::new(3, 4);
+    world.node(2).stalled = true;
+    assert_eq!(world.ask(1, World::start(chunks(0, 1), 2)), started(1, MigrationState::Running));
+    assert_eq!(world.ask(1, World::start(chunks(2, 3), 3)), started(2, MigrationState::Queued));
+    assert_eq!(world.ask(2, World::start(chunks(4, 5), 2)), started(3, MigrationState::Queued));
+    world.run_for(3_000_000);
+    assert_eq!(world.migration(2).unwrap().state, "queued");
+    world.node(2).stalled = false;
+    let order = |world: &mut World| {
+        let states = world.status().migrations.into_iter().map(|status| status.state).collect::<Vec<_>>();
+        states.join(" ")
+    };
+    let mut seen = vec![order(&mut world)];
+    for _ in 0..2_000 {
+        world.run_for(100);
+        if seen.last() != Some(&order(&mut world)) {
+            seen.push(order(&mut world));
+        }
+    }
+    assert_eq!(
+        seen,
+        [
+            "running queued queued",
+            "done preparing queued",
+            "done running queued",
+            "done done preparing",
+            "done done running",
+            "done done done"
+        ]
+    );
+}
+
+#[test]
+fn a_queued_migration_waits_for_no_other_node() {
+    let mut world = World::new(4, 4);
+    world.ask(1, World::start(chunks(0, 7), 2));
+    world.settle();
+    world.node(3).stalled = true;
+    assert_eq!(world.ask(1, World::start(chunks(8, 9), 3)), started(2, MigrationState::Running));
+    assert_eq!(world.ask(1, World::start(chunks(0, 1), 4)), started(3, MigrationState::Running));
+}
+
+#[test]
+fn cancel_is_free_until_it_runs() {
+    let mut world = World::new(5, 3);
+    world.node(2).stalled = true;
+    world.ask(1, World::start(chunks(0, 1), 2));
+    world.ask(1, World::start(chunks(2, 3), 3));
+    // Queued.
+    let cancelled = Reply::Cancelled { migration: MigrationId(2) };
+    assert_eq!(world.ask(3, cancel(2)), cancelled);
+    assert_eq!(world.ask(3, cancel(2)), cancelled, "twice is once");
+    // Running.
+    let refused = world.ask(3, cancel(1));
+    assert_eq!(refused, Reply::Refused(Refusal::Running { migration: MigrationId(1), range: chunks(0, 1) }));
+    world.node(2).stalled = false;
+    world.settle();
+    // Over.
+    let refused = world.ask(3, cancel(1));
+    assert_eq!(refused, Reply::Refused(Refusal::IsOver { migration: MigrationId(1), state: "done".into() }));
+    let refused = world.ask(3, cancel(9));
+    assert_eq!(refused, Reply::Refused(Refusal::UnknownMigration { migration: MigrationId(9) }));
+    assert_eq!(world.owner_of(2), node_id(1));
+}
+
+#[test]
+fn cancel_while_preparing_frees_what_the_target_made_ready() {
+    for after in 0..12 {
+        let mut world = World::new(6, 2);
+        let start = world.request(1, World::start(chunks(0, 3), 2));
+        let target = world.steps + after;
+        world.run_until(1_000_000, |world| world.steps >= target);
+        let reply = world.ask(2, cancel(1));
+        world.settle();
+        world.run_for(1_000_000);
+        match world.migration(1).map(|status| status.state).as_deref() {
+            Some("cancelled") => {
+                assert_eq!(reply, Reply::Cancelled { migration: MigrationId(1) });
+                assert_eq!(
+                    world.replies[&start],
+                    Reply::Refused(Refusal::CancelledMeanwhile { migration: MigrationId(1) })
+                );
+                assert_eq!(world.owner_of(0), node_id(1));
+            }
+            _ => assert!(matches!(reply, Reply::Refused(_)), "{reply:?}"),
+        }
+        assert!(world.node(2).holds_nothing());
+        assert_eq!(world.ask(1, World::start(chunks(4, 7), 2)), started(2, MigrationState::Running));
+    }
+}
+
+#[test]
+fn the_history_keeps_the_last() {
+    let mut world = World::new(7, 2);
+    for round in 0..70 {
+        world.ask(1, World::start(chunks(4, 4), if round % 2 == 0 { 2 } else { 1 }));
+        world.settle();
+    }
+    let migrations = world.status().migrations;
+    assert_eq!(migrations.len(), sidle_cluster::HISTORY);
+    assert_eq!(migrations.last().unwrap().id, MigrationId(70));
+}
+
+#[test]
+fn progress_is_reported_while_it_runs() {
+    let mut world = World::new(8, 2);
+    world.ask(1, World::start(chunks(0, 7), 2));
+    let mut fractions = Vec::new();
+    for _ in 0..100 {
+        world.run_for(1_000);
+        fractions.push(world.migration(1).unwrap().fraction);
+    }
+    assert!(fractions.is_sorted());
+    assert_eq!(fractions.last(), Some(&1.0));
+    world.node(1).stalled = true;
+    world.ask(1, World::start(chunks(0, 7), 1));
+    world.run_for(1_000_000);
+    let status = world.migration(2).unwrap();
+    assert_eq!(status.stalled.as_deref(), Some("told to"));
+    assert_eq!(status.partitions.len(), 8);
+    assert_eq!(status.fraction, 0.0);
+}
+
+fn cancel(migration: u64) -> Request {
+    Request::Cancel { migration: MigrationId(migration) }
+}
+
+fn started(migration: u64, state: MigrationState) -> Reply {
+    Reply::Started { migration: MigrationId(migration), state }
+}

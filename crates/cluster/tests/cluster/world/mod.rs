@@ -1,0 +1,445 @@
+//! A cluster on virtual time: a coordinator, nodes, links that lose, double and delay, and a small model of data that
+//! knows after every step what each node would acknowledge.
+//!
+//! The positions are cut into [`CHUNKS`] equal chunks with one record each. At every step the world checks that
+//! - at most one node acknowledges writes of a chunk (M1), and no ownership epoch ever names two owners of a chunk;
+//! - a read answers the last value acknowledged, or "absent" if a node that held it has restarted since: never an
+//!   older value.
+
+mod node;
+
+use node::SimNode;
+use sidle_cluster::{
+    ClusterId, CommitFailure, Coordinator, CoordinatorInput, Founding, HostPort, Incarnation,
+    MemoryMetaStore, Metadata, MigrationState, MigrationStatus, NodeInfo, NodeName, Reply, Request,
+    StatusReport, ToCoordinator, ToNode,
+};
+use sidle_types::{MigrationId, MonotonicUs, NodeId, Position, PositionRange};
+use std::collections::BTreeMap;
+
+/// Into how many chunks the positions are cut.
+pub(crate) const CHUNKS: u64 = 16;
+
+/// Positions per chunk.
+const CHUNK: u64 = 1 << 60;
+
+/// How often every chunk is written and read.
+const TRAFFIC_INTERVAL_US: u64 = 1_000;
+
+/// The chunks `first..=last` as positions.
+pub(crate) fn chunks(first: u64, last: u64) -> PositionRange {
+    PositionRange::new(Position(first * CHUNK), Position(last * CHUNK + (CHUNK - 1))).unwrap()
+}
+
+/// The chunk of a position.
+pub(crate) fn chunk_of(position: Position) -> u64 {
+    position.0 / CHUNK
+}
+
+/// What links do to messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Links {
+    pub(crate) lose_percent: u64,
+    pub(crate) double_percent: u64,
+    pub(crate) delay_us: (u64, u64),
+}
+
+impl Links {
+    pub(crate) const GOOD: Links = Links { lose_percent: 0, double_percent: 0, delay_us: (50, 100) };
+    pub(crate) const BAD: Links = Links { lose_percent: 20, double_percent: 30, delay_us: (50, 60_000) };
+}
+
+enum InFlight {
+    ToCoordinator(ToCoordinator),
+    ToNode(ToNode),
+}
+
+pub(crate) struct World {
+    pub(crate) now: MonotonicUs,
+    random: u64,
+    pub(crate) links: Links,
+    in_flight: BTreeMap<(MonotonicUs, u64), InFlight>,
+    sequence: u64,
+    coordinator: Option<Coordinator<MemoryMetaStore>>,
+    disk: Option<MemoryMetaStore>,
+    pub(crate) nodes: Vec<SimNode>,
+    next_traffic: MonotonicUs,
+    owners: BTreeMap<(u64, u64), NodeId>,
+    /// The last value acknowledged for each chunk.
+    truth: BTreeMap<u64, u64>,
+    next_value: u64,
+    next_ticket: u64,
+    pub(crate) replies: BTreeMap<u64, Reply>,
+    /// How many things have happened.
+    pub(crate) steps: u64,
+    /// Reads answered with a value, and with "absent" after a loss.
+    pub(crate) reads: (u64, u64),
+}
+
+pub(crate) fn node_id(number: u8) -> NodeId {
+    NodeId::from_bytes([number; 20])
+}
+
+pub(crate) fn info(number: u8, life: u64) -> NodeInfo {
+    let addr = |port| HostPort::new(&format!("10.0.0.{number}"), port).unwrap();
+    NodeInfo {
+        id: node_id(number),
+        incarnation: Incarnation(life),
+        client_addr: addr(7000),
+        bus_addr: addr(17000),
+    }
+}
+
+impl World {
+    /// A cluster of `nodes` nodes, 1 to `nodes`, all joined; node 1 owns everything.
+    pub(crate) fn new(seed: u64, nodes: u8) -> World {
+        let mut world = World {
+            now: MonotonicUs(1_000_000),
+            random: seed,
+            links: Links::GOOD,
+            in_flight: BTreeMap::new(),
+            sequence: 0,
+            coordinator: None,
+            disk: Some(MemoryMetaStore::new()),
+            nodes: (1..=nodes).map(SimNode::new).collect(),
+            next_traffic: MonotonicUs(1_000_000),
+            owners: BTreeMap::new(),
+            truth: BTreeMap::new(),
+            next_value: 1,
+            next_ticket: 1,
+            replies: BTreeMap::new(),
+            steps: 0,
+            reads: (0, 0),
+        };
+        world.start_coordinator();
+        for index in 0..world.nodes.len() {
+            world.start_node(index as u8 + 1);
+        }
+        let joined = |world: &World| world.nodes.iter().all(|node| node.uses_map());
+        assert!(world.run_until(5_000_000, joined), "all nodes join");
+        world.run_for(1_000_000);
+        world
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        // SplitMix64.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) % bound
+    }
+
+    pub(crate) fn coordinator(&mut self) -> &mut Coordinator<MemoryMetaStore> {
+        self.coordinator.as_mut().expect("the coordinator is up")
+    }
+
+    pub(crate) fn start_coordinator(&mut self) {
+        let disk = self.disk.take().expect("the coordinator is down");
+        let founding = Founding { cluster: ClusterId::from_bits(0xc1), first: info(1, 1) };
+        self.coordinator = Some(Coordinator::open(self.now, disk, founding, &["fulva"]).unwrap());
+        for node in &mut self.nodes {
+            node.connected(self.now);
+        }
+        self.drain();
+    }
+
+    /// Kills the coordinator: what was not committed is lost, and so is all that is under way to and from it.
+    pub(crate) fn kill_coordinator(&mut self) {
+        if let Some(coordinator) = self.coordinator.take() {
+            let mut disk = coordinator.into_meta();
+            disk.fail_commits(None);
+            self.disk = Some(disk);
+        }
+        self.in_flight.clear();
+    }
+
+    pub(crate) fn fail_commits(&mut self, failure: Option<CommitFailure>) {
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.meta_mut().fail_commits(failure);
+        }
+    }
+
+    pub(crate) fn start_node(&mut self, number: u8) {
+        let now = self.now;
+        self.node(number).start(now);
+        self.drain();
+    }
+
+    /// Kills the node with its data. Messages from it may still arrive.
+    pub(crate) fn kill_node(&mut self, number: u8) {
+        self.node(number).kill();
+    }
+
+    pub(crate) fn node(&mut self, number: u8) -> &mut SimNode {
+        &mut self.nodes[usize::from(number) - 1]
+    }
+
+    /// Sends a request through a node; the answer will be in `replies` under the ticket.
+    pub(crate) fn request(&mut self, through: u8, request: Request) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        let now = self.now;
+        self.node(through).request(now, ticket, request);
+        self.drain();
+        ticket
+    }
+
+    /// Sends a request and runs until it is answered.
+    pub(crate) fn ask(&mut self, through: u8, request: Request) -> Reply {
+        let ticket = self.request(through, request);
+        assert!(self.run_until(60_000_000, |world| world.replies.contains_key(&ticket)), "an answer");
+        self.replies.remove(&ticket).unwrap()
+    }
+
+    pub(crate) fn start(range: PositionRange, target: u8) -> Request {
+        Request::StartMigration { range, target: NodeName::Id(node_id(target)), protocol: "fulva".to_owned() }
+    }
+
+    pub(crate) fn status(&mut self) -> StatusReport {
+        let now = self.now;
+        self.coordinator().report(now)
+    }
+
+    pub(crate) fn migration(&mut self, id: u64) -> Option<MigrationStatus> {
+        self.status().migrations.into_iter().find(|status| status.id == MigrationId(id))
+    }
+
+    pub(crate) fn owner_of(&mut self, chunk: u64) -> NodeId {
+        self.coordinator().map().owner_of(Position(chunk * CHUNK))
+    }
+
+    pub(crate) fn run_for(&mut self, us: u64) {
+        self.run_until(us, |_| false);
+    }
+
+    /// Runs until the condition holds, or for that long; whether it holds.
+    pub(crate) fn run_until(&mut self, us: u64, done: impl Fn(&World) -> bool) -> bool {
+        let end = self.now.plus_us(us);
+        while !done(self) {
+            if !self.step(end) {
+                self.now = end;
+                return done(self);
+            }
+        }
+        true
+    }
+
+    /// Runs until every migration is over and everyone uses the last map.
+    pub(crate) fn settle(&mut self) {
+        let ended = self.run_until(120_000_000, World::is_settled);
+        assert!(ended, "everything ends: {:#?}", self.status().migrations);
+    }
+
+    /// Whether every migration is over and everyone uses the last map.
+    pub(crate) fn is_settled(&self) -> bool {
+        let Some(coordinator) = &self.coordinator else { return false };
+        let epoch = coordinator.map().epoch();
+        self.committed().is_some_and(|data| data.unfinished().next().is_none())
+            && self.nodes.iter().all(|node| node.uses_epoch(epoch) && node.holds_nothing())
+    }
+
+    /// Whether the migration runs.
+    pub(crate) fn runs(&self, id: u64) -> bool {
+        self.committed().is_some_and(|data| data.map.migration(MigrationId(id)).is_some())
+    }
+
+    /// Whether the source of the migration has counted.
+    pub(crate) fn is_counted(&self, id: u64) -> bool {
+        let record = self.committed().and_then(|data| data.migration(MigrationId(id)));
+        record.is_some_and(|record| !record.partitions.is_empty())
+    }
+
+    /// Whether the chunk was given to a target that restarted before everything had arrived, which gives the source's
+    /// values up too.
+    fn is_given_up(&self, chunk: u64) -> bool {
+        self.committed().is_some_and(|data| {
+            data.all_migrations().any(|record| {
+                let lives = data
+                    .map
+                    .node(record.target)
+                    .is_some_and(|node| node.incarnation == record.target_incarnation);
+                record.epoch.0 > 0 && record.range.contains(Position(chunk * CHUNK)) && !lives
+            })
+        })
+    }
+
+    fn committed(&self) -> Option<&Metadata> {
+        self.coordinator.as_ref().map(Coordinator::meta).or(self.disk.as_ref())?.committed()
+    }
+
+    /// One step: the next thing to happen before `end`, if there is one.
+    fn step(&mut self, end: MonotonicUs) -> bool {
+        let link = self.in_flight.keys().next().map(|key| key.0);
+        let coordinator = self.coordinator.as_ref().and_then(Coordinator::poll_timeout);
+        let nodes = self.nodes.iter().filter_map(SimNode::timeout).min();
+        let Some(at) = [link, coordinator, nodes, Some(self.next_traffic)].into_iter().flatten().min() else {
+            return false;
+        };
+        if at > end {
+            return false;
+        }
+        self.now = self.now.max(at);
+        if link == Some(at) {
+            let (_, message) = self.in_flight.pop_first().expect("there is one");
+            self.deliver(message);
+            self.steps += 1;
+        } else if coordinator == Some(at) {
+            let now = self.now;
+            self.coordinator().handle(now, CoordinatorInput::Timer);
+            self.steps += 1;
+        } else if nodes == Some(at) {
+            self.step_node(at);
+            self.steps += 1;
+        } else {
+            self.next_traffic = self.now.plus_us(TRAFFIC_INTERVAL_US);
+            self.traffic();
+        }
+        self.drain();
+        self.check_owners();
+        true
+    }
+
+    fn step_node(&mut self, at: MonotonicUs) {
+        let index =
+            self.nodes.iter().position(|node| node.timeout() == Some(at)).expect("one has this timeout");
+        let mut node = std::mem::replace(&mut self.nodes[index], SimNode::new(0));
+        let random = self.below(u64::MAX);
+        node.step(self.now, random, &self.nodes);
+        self.nodes[index] = node;
+    }
+
+    fn deliver(&mut self, message: InFlight) {
+        let now = self.now;
+        match message {
+            InFlight::ToCoordinator(message) => {
+                if let Some(coordinator) = &mut self.coordinator {
+                    coordinator.handle(now, CoordinatorInput::Message(message));
+                }
+            }
+            InFlight::ToNode(message) => {
+                if let Some(node) =
+                    self.nodes.iter_mut().find(|node| node.info.id == message.to && !node.deaf)
+                {
+                    node.message(now, message);
+                }
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        let mut sent = Vec::new();
+        if let Some(coordinator) = &mut self.coordinator {
+            sent.extend(std::iter::from_fn(|| coordinator.poll_transmit()).map(InFlight::ToNode));
+            while coordinator.poll_event().is_some() {}
+        }
+        for node in &mut self.nodes {
+            sent.extend(node.drain(self.now, &mut self.replies).into_iter().map(InFlight::ToCoordinator));
+        }
+        for message in sent {
+            self.transmit(message);
+        }
+    }
+
+    fn transmit(&mut self, message: InFlight) {
+        let node = match &message {
+            InFlight::ToCoordinator(message) => message.from,
+            InFlight::ToNode(message) => message.to,
+        };
+        let cut = self.nodes.iter().any(|sim| sim.info.id == node && sim.cut_off);
+        if cut || self.below(100) < self.links.lose_percent {
+            return;
+        }
+        let copies = if self.below(100) < self.links.double_percent { 2 } else { 1 };
+        for _ in 0..copies {
+            let (least, most) = self.links.delay_us;
+            let at = self.now.plus_us(least + self.below(most - least + 1));
+            self.sequence += 1;
+            let copy = match &message {
+                InFlight::ToCoordinator(message) => InFlight::ToCoordinator(message.clone()),
+                InFlight::ToNode(message) => InFlight::ToNode(message.clone()),
+            };
+            self.in_flight.insert((at, self.sequence), copy);
+        }
+    }
+
+    /// M1 by epochs: an epoch of a chunk never names two owners, in whatever map anyone has seen.
+    fn check_owners(&mut self) {
+        let maps = self.coordinator.iter().map(|coordinator| coordinator.map());
+        let maps: Vec<_> = maps.chain(self.nodes.iter().filter_map(SimNode::map)).cloned().collect();
+        for map in maps {
+            for chunk in 0..CHUNKS {
+                let tablet = map.tablet_at(Position(chunk * CHUNK));
+                let owner = *self.owners.entry((chunk, tablet.epoch.0)).or_insert(tablet.owner);
+                assert_eq!(
+                    owner, tablet.owner,
+                    "M1: chunk {chunk} has two owners at epoch {}",
+                    tablet.epoch.0
+                );
+            }
+        }
+    }
+
+    /// Writes and reads every chunk wherever a node would answer.
+    fn traffic(&mut self) {
+        for chunk in 0..CHUNKS {
+            let serving: Vec<usize> =
+                (0..self.nodes.len()).filter(|&n| self.nodes[n].acknowledges(chunk)).collect();
+            assert!(serving.len() <= 1, "M1: {} nodes acknowledge writes of chunk {chunk}", serving.len());
+            let Some(&index) = serving.first() else { continue };
+            match self.nodes[index].read(chunk, &self.nodes) {
+                node::Read::Value(value) => {
+                    assert_eq!(Some(&value), self.truth.get(&chunk), "a read of chunk {chunk} is stale");
+                    self.reads.0 += 1;
+                }
+                node::Read::Absent => {
+                    let lost = self.truth.remove(&chunk);
+                    if let Some(value) = lost {
+                        let restarted = self.nodes.iter().any(|node| node.lost.contains(&(chunk, value)));
+                        assert!(
+                            restarted || self.is_given_up(chunk),
+                            "chunk {chunk} lost a value that no restart explains"
+                        );
+                        self.reads.1 += 1;
+                    }
+                }
+                node::Read::NotHereYet => {}
+            }
+            if self.below(4) == 0 {
+                let value = self.next_value;
+                self.next_value += 1;
+                self.nodes[index].write(chunk, value);
+                self.truth.insert(chunk, value);
+            }
+        }
+    }
+}
+
+/// Whether the migration ended in a state that says what the map says.
+pub(crate) fn assert_defined(world: &mut World, id: u64, range: (u64, u64), source: u8, target: u8) {
+    let Some(status) = world.migration(id) else {
+        // The request was lost with the process that it came through.
+        assert_eq!(world.owner_of(range.0), node_id(source));
+        return;
+    };
+    let ran = status.epoch.0 > 0;
+    let owner = if ran { target } else { source };
+    for chunk in range.0..=range.1 {
+        assert_eq!(world.owner_of(chunk), node_id(owner), "{status:?}");
+    }
+    match status.state.as_str() {
+        "done" => assert!(ran),
+        "failed" => assert!(status.why.is_some()),
+        "cancelled" => assert!(!ran),
+        state => panic!("migration {id} is still {state}"),
+    }
+    assert!(status.why.is_none_or(|why| !why.is_empty()));
+}
+
+/// The states as a request sees them.
+pub(crate) fn state_named(reply: &Reply) -> Option<(MigrationId, MigrationState)> {
+    match reply {
+        Reply::Started { migration, state } => Some((*migration, state.clone())),
+        _ => None,
+    }
+}

@@ -1,0 +1,339 @@
+//! A node of the world: an agent, and a driver that holds one value per chunk.
+
+use super::{CHUNKS, chunk_of, info};
+use sidle_cluster::{
+    AgentEvent, AgentInput, ClusterId, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, PrepareRefusal,
+    Progress, Reply, Request, Role, Survey, TabletMap, ToCoordinator, ToNode,
+};
+use sidle_types::{MapEpoch, MigrationId, MonotonicUs, Position, PositionRange};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The answer to a read.
+pub(crate) enum Read {
+    Value(u64),
+    Absent,
+    NotHereYet,
+}
+
+struct Import {
+    record: MigrationRecord,
+    activated: bool,
+    /// Chunks from here on have not arrived.
+    next: u64,
+    moved: u64,
+}
+
+type Roles = Vec<(PositionRange, Role)>;
+
+/// What is lost when the process dies.
+#[derive(Default)]
+struct Driver {
+    /// What the workers go by: one table, or two while they change over.
+    roles: Vec<Roles>,
+    in_use: MapEpoch,
+    changing_to: Option<MapEpoch>,
+    imports: BTreeMap<MigrationId, Import>,
+    prepared: BTreeSet<MigrationId>,
+    data: BTreeMap<u64, u64>,
+    pending: BTreeMap<(MonotonicUs, u64), Pending>,
+    sequence: u64,
+}
+
+enum Pending {
+    Answer(AgentInput),
+    Prepare(MigrationRecord),
+    ChangeOver,
+    Pull(MigrationId),
+}
+
+pub(crate) struct SimNode {
+    pub(crate) info: NodeInfo,
+    life: u64,
+    cluster: Option<ClusterId>,
+    agent: Option<NodeAgent>,
+    driver: Driver,
+    /// Whether the coordinator cannot be reached.
+    pub(crate) cut_off: bool,
+    /// Whether nothing from the coordinator arrives.
+    pub(crate) deaf: bool,
+    /// Whether imports stand still.
+    pub(crate) stalled: bool,
+    /// What the node answers to preparations instead of making room.
+    pub(crate) refuse: Option<PrepareRefusal>,
+    /// Values that were lost with a life of the node.
+    pub(crate) lost: BTreeSet<(u64, u64)>,
+}
+
+impl SimNode {
+    pub(crate) fn new(number: u8) -> SimNode {
+        SimNode {
+            info: info(number, 0),
+            life: 0,
+            cluster: None,
+            agent: None,
+            driver: Driver::default(),
+            cut_off: false,
+            deaf: false,
+            stalled: false,
+            refuse: None,
+            lost: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn start(&mut self, now: MonotonicUs) {
+        self.life += 1;
+        self.info.incarnation.0 = self.life;
+        self.agent = Some(NodeAgent::new(now, self.info.clone(), self.cluster));
+        self.input(now, AgentInput::Connected);
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.agent = None;
+        self.lost.extend(std::mem::take(&mut self.driver).data);
+    }
+
+    pub(crate) fn connected(&mut self, now: MonotonicUs) {
+        self.input(now, AgentInput::Connected);
+    }
+
+    pub(crate) fn map(&self) -> Option<&Arc<TabletMap>> {
+        self.agent.as_ref()?.map()
+    }
+
+    pub(crate) fn uses_map(&self) -> bool {
+        self.driver.in_use > MapEpoch(0)
+    }
+
+    pub(crate) fn uses_epoch(&self, epoch: MapEpoch) -> bool {
+        self.driver.in_use == epoch && self.driver.changing_to.is_none()
+    }
+
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.driver.imports.is_empty() && self.driver.prepared.is_empty()
+    }
+
+    pub(crate) fn request(&mut self, now: MonotonicUs, ticket: u64, request: Request) {
+        self.input(now, AgentInput::Request { ticket, request });
+    }
+
+    pub(crate) fn message(&mut self, now: MonotonicUs, message: ToNode) {
+        self.input(now, AgentInput::Message(message));
+    }
+
+    fn input(&mut self, now: MonotonicUs, input: AgentInput) {
+        if let Some(agent) = &mut self.agent {
+            agent.handle(now, input);
+        }
+    }
+
+    pub(crate) fn timeout(&self) -> Option<MonotonicUs> {
+        let agent = self.agent.as_ref()?.poll_timeout();
+        agent.into_iter().chain(self.driver.pending.keys().next().map(|key| key.0)).min()
+    }
+
+    fn later(&mut self, at: MonotonicUs, what: Pending) {
+        self.driver.sequence += 1;
+        self.driver.pending.insert((at, self.driver.sequence), what);
+    }
+
+    /// Does what is due.
+    pub(crate) fn step(&mut self, now: MonotonicUs, random: u64, others: &[SimNode]) {
+        let due = self.driver.pending.first_key_value().is_some_and(|(key, _)| key.0 <= now);
+        if !due {
+            let keys = self.driver.data.len() as u64;
+            self.input(now, AgentInput::Load(NodeLoad { keys, ..NodeLoad::default() }));
+            return self.input(now, AgentInput::Timer);
+        }
+        let (_, pending) = self.driver.pending.pop_first().expect("something is due");
+        match pending {
+            Pending::Answer(input) => self.input(now, input),
+            Pending::ChangeOver => {
+                self.driver.roles.drain(..self.driver.roles.len() - 1);
+                if let Some(epoch) = self.driver.changing_to.take() {
+                    self.driver.in_use = epoch;
+                    self.input(now, AgentInput::Published { epoch });
+                }
+            }
+            Pending::Prepare(record) => self.prepare(now, record),
+            Pending::Pull(id) => self.pull(now, id, random, others),
+        }
+    }
+
+    fn prepare(&mut self, now: MonotonicUs, record: MigrationRecord) {
+        let migration = record.id;
+        let (first, last) = (chunk_of(record.range.first()), chunk_of(record.range.last()));
+        if self.driver.data.range(first..=last).next().is_some() {
+            // An earlier release is not through.
+            return self.later(now.plus_us(500), Pending::Prepare(record));
+        }
+        let answer = match self.refuse.clone() {
+            Some(why) => AgentInput::PrepareRefused { migration, why },
+            None => {
+                self.driver.prepared.insert(migration);
+                AgentInput::Prepared { migration }
+            }
+        };
+        self.input(now, answer);
+    }
+
+    /// Moves an import on: activation once the source has frozen the range, then a chunk at a time.
+    fn pull(&mut self, now: MonotonicUs, id: MigrationId, random: u64, others: &[SimNode]) {
+        let Some(import) = self.driver.imports.get_mut(&id) else { return };
+        let record = import.record.clone();
+        let source = others.iter().find(|node| node.info.id == record.source);
+        let source = source.filter(|node| node.exports(record.id, chunk_of(record.range.first())));
+        if let Some(source) = source.filter(|_| !self.stalled) {
+            if !import.activated {
+                import.activated = true;
+            } else if import.next <= chunk_of(record.range.last()) {
+                if let Some(&value) = source.driver.data.get(&import.next) {
+                    self.driver.data.entry(import.next).or_insert(value);
+                    import.moved += 1;
+                }
+                import.next += 1;
+            }
+        }
+        let import = &self.driver.imports[&id];
+        let done = import.next > chunk_of(record.range.last());
+        let next = record.partitions.iter().map(|partition| {
+            let arrived = chunk_of(partition.last()) < import.next;
+            (!arrived).then_some(Position(import.next << 60).max(partition.first()))
+        });
+        let progress = Progress {
+            activated: import.activated,
+            records_moved: import.moved,
+            bytes_moved: import.moved * 100,
+            next: next.collect(),
+            stalled: self.stalled.then(|| "told to".to_owned()),
+        };
+        if done {
+            return self.input(now, AgentInput::Finished { migration: id, progress });
+        }
+        self.input(now, AgentInput::Progress { migration: id, progress });
+        self.later(now.plus_us(200 + random % 2_000), Pending::Pull(id));
+    }
+
+    /// Whether the node is the frozen source of the migration.
+    fn exports(&self, id: MigrationId, chunk: u64) -> bool {
+        self.driver.roles.len() == 1 && self.role(&self.driver.roles[0], chunk) == Some(Role::Exporting(id))
+    }
+
+    fn role(&self, roles: &Roles, chunk: u64) -> Option<Role> {
+        let range = super::chunks(chunk, chunk);
+        roles.iter().find(|(covering, _)| covering.covers(range)).map(|(_, role)| *role)
+    }
+
+    /// Whether some worker of the node acknowledges writes of the chunk.
+    pub(crate) fn acknowledges(&self, chunk: u64) -> bool {
+        self.driver.roles.iter().any(|roles| match self.role(roles, chunk) {
+            Some(Role::Owned) => true,
+            Some(Role::Importing(id)) => self.driver.imports.get(&id).is_some_and(|import| import.activated),
+            _ => false,
+        })
+    }
+
+    pub(crate) fn write(&mut self, chunk: u64, value: u64) {
+        self.driver.data.insert(chunk, value);
+    }
+
+    pub(crate) fn read(&self, chunk: u64, others: &[SimNode]) -> Read {
+        if let Some(&value) = self.driver.data.get(&chunk) {
+            return Read::Value(value);
+        }
+        let importing = self.driver.roles.last().and_then(|roles| match self.role(roles, chunk)? {
+            Role::Importing(id) => self.driver.imports.get(&id),
+            _ => None,
+        });
+        match importing {
+            Some(import) if import.next <= chunk => {
+                let source = others.iter().find(|node| node.info.id == import.record.source);
+                match source.filter(|node| node.exports(import.record.id, chunk)) {
+                    Some(source) => {
+                        source.driver.data.get(&chunk).map_or(Read::Absent, |&value| Read::Value(value))
+                    }
+                    None => Read::NotHereYet,
+                }
+            }
+            _ => Read::Absent,
+        }
+    }
+
+    /// Does what the agent says, and collects what it sends.
+    pub(crate) fn drain(
+        &mut self,
+        now: MonotonicUs,
+        replies: &mut BTreeMap<u64, Reply>,
+    ) -> Vec<ToCoordinator> {
+        while let Some(event) = self.agent.as_mut().and_then(NodeAgent::poll_event) {
+            self.event(now, event, replies);
+        }
+        let Some(agent) = &mut self.agent else { return Vec::new() };
+        std::iter::from_fn(|| agent.poll_transmit()).collect()
+    }
+
+    fn event(&mut self, now: MonotonicUs, event: AgentEvent, replies: &mut BTreeMap<u64, Reply>) {
+        match event {
+            AgentEvent::Joined { cluster } => self.cluster = Some(cluster),
+            AgentEvent::JoinRefused { .. } | AgentEvent::Superseded => {}
+            AgentEvent::Survey { migration, range, partitions } => {
+                let survey = self.survey(range, partitions);
+                let answer = Pending::Answer(AgentInput::Surveyed { migration, survey });
+                self.later(now.plus_us(300), answer);
+            }
+            AgentEvent::Prepare { record, .. } => self.later(now.plus_us(300), Pending::Prepare(record)),
+            AgentEvent::AbandonPrepared { migration, .. } => {
+                self.driver.prepared.remove(&migration);
+                self.driver.pending.retain(
+                    |_, pending| !matches!(pending, Pending::Prepare(record) if record.id == migration),
+                );
+            }
+            AgentEvent::StartExport { .. } => {}
+            AgentEvent::StartImport { record } => {
+                assert!(self.driver.prepared.remove(&record.id), "an import was prepared");
+                let id = record.id;
+                let next = chunk_of(record.range.first());
+                self.driver.imports.insert(id, Import { record, activated: false, next, moved: 0 });
+                self.later(now.plus_us(500), Pending::Pull(id));
+            }
+            AgentEvent::Publish { map } => {
+                assert!(
+                    self.driver.changing_to.is_none_or(|epoch| epoch < map.epoch()),
+                    "maps come in order"
+                );
+                self.driver.roles.push(map.roles_of(self.info.id, self.info.incarnation));
+                self.driver.changing_to = Some(map.epoch());
+                self.later(now.plus_us(700), Pending::ChangeOver);
+            }
+            AgentEvent::ReleaseExport { range, .. } => {
+                for chunk in (0..CHUNKS).filter(|&chunk| range.contains(super::chunks(chunk, chunk).first()))
+                {
+                    assert!(!self.acknowledges(chunk), "what is released is not served");
+                    if let Some(value) = self.driver.data.remove(&chunk) {
+                        self.released(chunk, value);
+                    }
+                }
+            }
+            AgentEvent::FinishImport { migration } | AgentEvent::DiscardRest { migration, .. } => {
+                assert!(self.driver.imports.remove(&migration).is_some(), "an import ends once");
+            }
+            AgentEvent::Reply { ticket, reply } => {
+                assert!(replies.insert(ticket, reply).is_none(), "a request is answered once");
+            }
+        }
+    }
+
+    /// A value that is released with a failed migration is lost; one that has arrived is not looked for here.
+    fn released(&mut self, chunk: u64, value: u64) {
+        self.lost.insert((chunk, value));
+    }
+
+    fn survey(&self, range: PositionRange, partitions: usize) -> Survey {
+        let chunks: Vec<PositionRange> =
+            (0..CHUNKS).filter_map(|chunk| super::chunks(chunk, chunk).intersection(range)).collect();
+        let (parts, rest) = chunks.split_at(chunks.len().min(partitions) - 1);
+        let last = PositionRange::new(rest[0].first(), range.last()).unwrap();
+        let records = self.driver.data.range(chunk_of(range.first())..=chunk_of(range.last())).count() as u64;
+        Survey { records, bytes: records * 100, partitions: parts.iter().copied().chain([last]).collect() }
+    }
+}
