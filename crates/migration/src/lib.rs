@@ -1,6 +1,6 @@
 //! Migration protocol state machines, without input or output.
 //!
-//! One migration is a `SourceMachine` on the node that gives a range up and a `TargetMachine` on the node that takes
+//! One migration is a [`SourceMachine`] on the node that gives a range up and a [`TargetMachine`] on the node that takes
 //! it. Each belongs to one mover thread. Two drivers call them: the server's movers and the tests' `Pair`. They have one
 //! shape: `handle(now, store, input)`, `poll_transmit(now, store, lane, out)`, `poll_timeout()`, `poll_event()`.
 //!
@@ -26,7 +26,12 @@ mod choices;
 mod event;
 mod export_view;
 mod import_view;
+mod outbox;
+mod pacer;
+mod resend;
+mod source;
 mod spec;
+mod target;
 pub mod tuning;
 
 pub use barrier::{BarrierPassed, BarrierTicket, RangeBarrier};
@@ -36,5 +41,8 @@ pub use choices::{
 pub use event::{Breach, Failure, SourceEvent, SourceInput, TargetEvent, TargetInput, Waiter, WaiterRefusal};
 pub use export_view::{ExportPhase, ExportView, ExportWriter};
 pub use import_view::{ImportPhase, ImportView, ImportWriter};
+pub use pacer::{PACER_WINDOW_US, Pacer, RATE_BYTES_PER_S_FREE, RATE_BYTES_PER_S_MIN};
+pub use source::{SourceCounters, SourceMachine};
 pub use spec::{MigrationSpec, PARTITIONS_MAX, SpecError};
+pub use target::{Replay, TargetCounters, TargetMachine};
 pub use tuning::{Bugs, Tuning};

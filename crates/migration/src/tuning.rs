@@ -4,14 +4,22 @@
 pub const PULL_BYTES_MIN: u32 = 8 << 10;
 /// The most that a pull asks for. A reply may be larger by what stands at its last position.
 pub const PULL_BYTES_MAX: u32 = 1 << 20;
-/// A pull whose replay took less asks for more the next time; one whose replay took longer, for less. Bounds how long
-/// a mover is away from the priority lane.
-pub const REPLAY_TARGET_US: u64 = 1_000;
+/// A pull that came back full in less than half of this asks for twice as much the next time; one that took more than
+/// twice this, for half. With every partition's pull under way at once, this bounds how long the mover is away from the
+/// priority lane, and what waits in front of it on a slow network.
+pub const PULL_TARGET_US: u64 = 4_000;
 
 /// A sampled pull's reply ends after the position that reaches this, so that the priority lane stays short.
 pub const SAMP_REPLY_BYTES: usize = 64 << 10;
 /// A priority pull's reply ends after the key that reaches this; the other keys are asked for again.
 pub const PRIORITY_REPLY_BYTES: usize = 256 << 10;
+
+/// A priority pull takes no further key once its keys are this long together.
+pub const PRIORITY_REQUEST_BYTES: usize = 64 << 10;
+/// How many unanswered priority pulls a source keeps; the oldest is dropped, and will be asked again.
+pub const PRIORITY_PULLS_QUEUED_MAX: usize = 16;
+/// How many refusals and pongs may wait for a lane; further ones are dropped, as their causes come again.
+pub const NOTICES_QUEUED_MAX: usize = 32;
 
 /// How many sampled positions may wait for the next sampled pull; further ones are dropped, as most misses are anyway.
 pub const SAMPLED_WAITING_MAX: usize = 4096;

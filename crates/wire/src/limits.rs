@@ -3,8 +3,11 @@
 /// The largest value of a record, as in Redis.
 pub const VALUE_BYTES_MAX: usize = 512 << 20;
 
-/// The largest body: what one pull may return beyond its last value, and that value.
-pub const BODY_BYTES_MAX: usize = (64 << 20) + VALUE_BYTES_MAX;
+/// The longest key of a record, as in Redis.
+pub const KEY_BYTES_MAX: usize = 512 << 20;
+
+/// The largest body: what one reply may hold before its last record, and that record.
+pub const BODY_BYTES_MAX: usize = (64 << 20) + KEY_BYTES_MAX + VALUE_BYTES_MAX;
 
 /// The largest body of a frame that carries no records.
 pub const REQUEST_BODY_BYTES_MAX: usize = 16 << 20;

@@ -54,12 +54,14 @@ pub enum RefusalCode {
     Done = 5,
     /// The request names positions outside the migrating range, or a partition that does not exist.
     OutOfRange = 6,
+    /// What stands at one position is larger than a frame.
+    TooLarge = 7,
 }
 
 impl RefusalCode {
     fn from_number(number: u16) -> Option<RefusalCode> {
         use RefusalCode::*;
-        [UnknownMigration, StaleScope, WrongNode, NotFrozen, Done, OutOfRange]
+        [UnknownMigration, StaleScope, WrongNode, NotFrozen, Done, OutOfRange, TooLarge]
             .into_iter()
             .find(|&code| code as u16 == number)
     }

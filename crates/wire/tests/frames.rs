@@ -125,7 +125,7 @@ fn lane() -> impl Strategy<Value = Lane> {
 
 fn code() -> impl Strategy<Value = RefusalCode> {
     use RefusalCode::*;
-    prop::sample::select(vec![UnknownMigration, StaleScope, WrongNode, NotFrozen, Done, OutOfRange])
+    prop::sample::select(vec![UnknownMigration, StaleScope, WrongNode, NotFrozen, Done, OutOfRange, TooLarge])
 }
 
 fn range() -> impl Strategy<Value = PositionRange> {

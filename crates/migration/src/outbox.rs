@@ -1,0 +1,49 @@
+//! Short messages that wait for a lane: refusals and pongs. Bounded, and dropped beyond: what caused them comes again.
+
+use crate::tuning::NOTICES_QUEUED_MAX;
+use sidle_wire::{Lane, Message, Refusal, RefusalCode, Scope};
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+enum Notice {
+    Refuse(Scope, RefusalCode, String),
+    Pong(u64),
+}
+
+/// Short messages that wait for a lane.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    lanes: [VecDeque<Notice>; Lane::ALL.len()],
+}
+
+impl Outbox {
+    pub(crate) fn refuse(&mut self, lane: Lane, scope: Scope, code: RefusalCode, text: String) {
+        self.push(lane, Notice::Refuse(scope, code, text));
+    }
+
+    pub(crate) fn pong(&mut self, lane: Lane, nonce: u64) {
+        self.push(lane, Notice::Pong(nonce));
+    }
+
+    fn push(&mut self, lane: Lane, notice: Notice) {
+        let queue = &mut self.lanes[lane.index()];
+        if queue.len() < NOTICES_QUEUED_MAX {
+            queue.push_back(notice);
+        }
+    }
+
+    /// The lane's connection is gone, and what was meant for it.
+    pub(crate) fn clear(&mut self, lane: Lane) {
+        self.lanes[lane.index()].clear();
+    }
+
+    /// Appends one message for this lane; whether there was one.
+    pub(crate) fn transmit(&mut self, lane: Lane, out: &mut Vec<u8>) -> bool {
+        match self.lanes[lane.index()].pop_front() {
+            Some(Notice::Refuse(scope, code, text)) => Refusal::write(scope, code, &text, out),
+            Some(Notice::Pong(nonce)) => Message::write_pong(nonce, out),
+            None => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,193 @@
+//! Answering pulls out of frozen data.
+//!
+//! Requests wait here until their lane takes an answer, and are packed straight into the lane's output. What waits is
+//! bounded: one pull for each partition, one sampled pull, and a few priority pulls.
+
+use super::SourceMachine;
+use crate::tuning::{PRIORITY_PULLS_QUEUED_MAX, PRIORITY_REPLY_BYTES, PULL_BYTES_MAX, SAMP_REPLY_BYTES};
+use crate::{Breach, ExportPhase};
+use sidle_store::Store;
+use sidle_types::{HashedKey, Position};
+use sidle_wire::{
+    AbsentKeys, Lane, PriorityPull, PriorityPullReplyStart, Pull, PullReplyStart, RefusalCode, SampPull,
+    SampPullReplyStart, WireError,
+};
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+struct Positions {
+    sequence: u64,
+    positions: Vec<Position>,
+}
+
+#[derive(Debug)]
+struct Keys {
+    sequence: u64,
+    keys: Vec<Box<[u8]>>,
+}
+
+/// Requests that wait for their lane.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// In the order they came; one for each partition at most.
+    pulls: VecDeque<Pull>,
+    samp_pull: Option<Positions>,
+    priority_pulls: VecDeque<Keys>,
+}
+
+impl Requests {
+    pub(super) fn forget(&mut self, lane: Lane) {
+        match lane {
+            Lane::Bulk => self.pulls.clear(),
+            Lane::Priority => {
+                self.samp_pull = None;
+                self.priority_pulls.clear();
+            }
+        }
+    }
+}
+
+impl SourceMachine {
+    /// Whether a request for something in or out of the range can be answered; refuses it otherwise.
+    fn accepts(&mut self, lane: Lane, is_in_range: bool) -> bool {
+        let refusal = self.not_frozen().or_else(|| {
+            let text = || format!("migration {} moves {}", self.scope.migration, self.spec.range);
+            (!is_in_range).then(|| (RefusalCode::OutOfRange, text()))
+        });
+        match refusal {
+            Some((code, text)) => {
+                self.outbox.refuse(lane, self.scope, code, text);
+                false
+            }
+            None => {
+                self.target_activated();
+                true
+            }
+        }
+    }
+
+    pub(super) fn take_pull(&mut self, lane: Lane, pull: Pull) {
+        let partition = self.spec.partitions.get(usize::from(pull.partition));
+        let is_rest_of = |bounds: &sidle_types::PositionRange| {
+            bounds.covers(pull.range) && bounds.last() == pull.range.last()
+        };
+        if !self.accepts(lane, partition.is_some_and(is_rest_of)) {
+            return;
+        }
+        match self.requests.pulls.iter_mut().find(|waiting| waiting.partition == pull.partition) {
+            // M10: an older pull that arrives late does not replace a newer one.
+            Some(waiting) if waiting.sequence <= pull.sequence => *waiting = pull,
+            Some(_) => {}
+            None => self.requests.pulls.push_back(pull),
+        }
+    }
+
+    pub(super) fn take_samp_pull(&mut self, lane: Lane, pull: SampPull<'_>) {
+        let range = self.spec.range;
+        if !self.accepts(lane, pull.positions.iter().all(|position| range.contains(position))) {
+            return;
+        }
+        if self.requests.samp_pull.as_ref().is_none_or(|waiting| waiting.sequence <= pull.sequence) {
+            let positions = pull.positions.iter().collect();
+            self.requests.samp_pull = Some(Positions { sequence: pull.sequence, positions });
+        }
+    }
+
+    pub(super) fn take_priority_pull(&mut self, lane: Lane, pull: PriorityPull<'_>) {
+        let range = self.spec.range;
+        let is_in_range = pull.keys.iter().all(|key| range.contains(Position::of_key(key)));
+        if !self.accepts(lane, is_in_range && !pull.keys.is_empty()) {
+            return;
+        }
+        let queue = &mut self.requests.priority_pulls;
+        if queue.iter().any(|waiting| waiting.sequence == pull.sequence) {
+            return;
+        }
+        if queue.len() == PRIORITY_PULLS_QUEUED_MAX {
+            queue.pop_front();
+        }
+        queue.push_back(Keys { sequence: pull.sequence, keys: pull.keys.iter().map(Box::from).collect() });
+    }
+
+    fn assert_frozen(&self) {
+        let phase = self.writer.view().phase();
+        assert_eq!(
+            phase,
+            ExportPhase::Frozen,
+            "M2, M8: records leave only a range that is frozen and not over"
+        );
+    }
+
+    pub(super) fn answer_pull(&mut self, store: &Store, out: &mut Vec<u8>) -> bool {
+        let Some(pull) = self.requests.pulls.pop_front() else { return false };
+        self.assert_frozen();
+        let start = PullReplyStart::begin(&pull, out);
+        let before = out.len();
+        let max_bytes = pull.max_bytes.min(PULL_BYTES_MAX) as usize;
+        let end = store.scan(pull.range.first(), pull.range.last(), max_bytes, out);
+        let bytes = (out.len() - before) as u64;
+        assert!(end.next.is_none_or(|next| next > pull.range.first()), "a pull always makes progress");
+        match start.finish(end.next, out) {
+            Ok(()) => {
+                self.counters.records_sent += u64::from(end.records);
+                self.counters.bytes_sent += bytes;
+                true
+            }
+            Err(error) => self.unsendable(Lane::Bulk, pull.range.first(), error, out),
+        }
+    }
+
+    pub(super) fn answer_samp_pull(&mut self, store: &Store, out: &mut Vec<u8>) -> bool {
+        let Some(Positions { sequence, positions }) = self.requests.samp_pull.take() else { return false };
+        self.assert_frozen();
+        let start = SampPullReplyStart::begin(self.scope, sequence, out);
+        let before = out.len();
+        let mut records = 0;
+        for &position in &positions {
+            records += u64::from(store.pack_position(position, out));
+            if out.len() - before >= SAMP_REPLY_BYTES {
+                break;
+            }
+        }
+        let bytes = (out.len() - before) as u64;
+        match start.finish(out) {
+            Ok(()) => {
+                self.counters.records_sent_early += records;
+                self.counters.bytes_sent += bytes;
+                true
+            }
+            Err(error) => self.unsendable(Lane::Priority, self.spec.range.first(), error, out),
+        }
+    }
+
+    pub(super) fn answer_priority_pull(&mut self, store: &Store, out: &mut Vec<u8>) -> bool {
+        let Some(Keys { sequence, keys }) = self.requests.priority_pulls.pop_front() else { return false };
+        self.assert_frozen();
+        let start = PriorityPullReplyStart::begin(self.scope, sequence, out);
+        let before = out.len();
+        let mut absent = AbsentKeys::default();
+        let mut answered = 0;
+        for (index, key) in keys.iter().enumerate() {
+            if !store.pack(HashedKey::new(key), out) {
+                absent.insert(index);
+            } else {
+                self.counters.records_sent_early += 1;
+            }
+            answered = index + 1;
+            if out.len() - before >= PRIORITY_REPLY_BYTES {
+                break;
+            }
+        }
+        self.counters.bytes_sent += (out.len() - before) as u64;
+        start.finish(answered, absent, out).expect("a reply ends after the record that passes its bound");
+        true
+    }
+
+    /// What stands at one position does not fit into a frame: the target hears it, and the migration stops there.
+    fn unsendable(&mut self, lane: Lane, from: Position, error: WireError, out: &mut Vec<u8>) -> bool {
+        let text = format!("the records from {from} on do not fit into a frame: {error}");
+        self.outbox.refuse(lane, self.scope, RefusalCode::TooLarge, text.clone());
+        self.events.push_back(crate::SourceEvent::Close(lane, Breach::Unsendable(text)));
+        self.outbox.transmit(lane, out)
+    }
+}

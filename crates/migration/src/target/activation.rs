@@ -1,0 +1,32 @@
+//! Activation: the instant from which this node acknowledges requests for the range.
+//!
+//! M3: only `Activate`, sent by the source after its freeze barrier, makes the import serve. What has to hold before the
+//! first reply (versions only grow) is done before the view says so. M10: a repeated `Activate` is only answered again.
+
+use super::TargetMachine;
+use crate::{ImportPhase, TargetEvent};
+use sidle_store::Store;
+use sidle_types::Version;
+
+impl TargetMachine {
+    pub(super) fn activate(&mut self, store: &Store, highest_version: Version) {
+        self.owes_activated = true;
+        if self.writer.view().phase() != ImportPhase::Waiting {
+            return;
+        }
+        store.raise_version_floor(self.spec.range, highest_version);
+        self.writer.activate();
+        self.events.push_back(TargetEvent::Activated);
+        for waiter in std::mem::take(&mut self.flushes) {
+            self.flush(waiter);
+        }
+    }
+
+    pub(super) fn transmit_activated(&mut self, out: &mut Vec<u8>) -> bool {
+        let owed = std::mem::take(&mut self.owes_activated);
+        if owed {
+            self.scope.write_activated(out);
+        }
+        owed
+    }
+}

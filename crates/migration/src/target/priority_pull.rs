@@ -1,0 +1,205 @@
+//! Priority pulls: keys that commands wait for.
+//!
+//! Each key is asked for once, however many commands wait for it. A command is woken only when the store has an entry
+//! for its key: the record, or, where the source has none, a tombstone that says so (so that "absent" is known here and
+//! no second pull is needed). When there is no memory for either, the command fails.
+//!
+//! Realises: Rocksteady 2.3.3 (asynchronous, batched, de-duplicated; at most 16 keys). Deviation: clients are not told
+//! to come again; their command is parked and answered.
+
+use super::TargetMachine;
+use crate::resend::Resend;
+use crate::tuning::{PRIORITY_REQUEST_BYTES, PRIORITY_RESEND_US};
+use crate::{Breach, ImportPhase, ImportView, PriorityPulls, TargetEvent, Waiter, WaiterRefusal};
+use sidle_store::{Entry, Leave, RecordBatch, ReplayError, Store};
+use sidle_types::{HashedKey, MonotonicUs};
+use sidle_wire::{Lane, PriorityPull, PriorityPullReply};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+type Key = Arc<[u8]>;
+
+#[derive(Debug)]
+struct InFlight {
+    sequence: u64,
+    keys: Vec<Key>,
+    resend: Resend,
+}
+
+/// Keys that commands wait for. As many as there are parked commands, which the node bounds.
+#[derive(Debug)]
+pub(super) struct PriorityQueue {
+    choices: PriorityPulls,
+    waiters: BTreeMap<Key, Vec<Waiter>>,
+    /// Keys not in flight, in the order they were asked for.
+    queue: VecDeque<Key>,
+    next_sequence: u64,
+    in_flight: Vec<InFlight>,
+}
+
+impl PriorityQueue {
+    pub(super) fn new(choices: PriorityPulls) -> PriorityQueue {
+        PriorityQueue {
+            choices,
+            waiters: BTreeMap::new(),
+            queue: VecDeque::new(),
+            next_sequence: 0,
+            in_flight: Vec::new(),
+        }
+    }
+
+    pub(super) fn timeout(&mut self, now: MonotonicUs) {
+        self.in_flight.iter_mut().for_each(|pull| pull.resend.expire(now));
+    }
+
+    pub(super) fn reconnected(&mut self) {
+        self.in_flight.iter_mut().for_each(|pull| pull.resend.reset());
+    }
+
+    pub(super) fn deadline(&self) -> Option<MonotonicUs> {
+        self.in_flight.iter().filter_map(|pull| pull.resend.deadline()).min()
+    }
+
+    /// Forgets everything; returns who waited.
+    pub(super) fn stop(&mut self) -> impl Iterator<Item = Waiter> + use<> {
+        self.queue.clear();
+        self.in_flight.clear();
+        std::mem::take(&mut self.waiters).into_values().flatten()
+    }
+
+    fn add(&mut self, key: &[u8], waiter: Waiter) {
+        if let Some(waiters) = self.waiters.get_mut(key) {
+            waiters.push(waiter);
+            return;
+        }
+        let key: Key = key.into();
+        self.waiters.insert(Arc::clone(&key), vec![waiter]);
+        self.queue.push_back(key);
+    }
+
+    /// Takes keys for one pull off the queue. Keys that arrived meanwhile are left out; their waiters are returned.
+    fn next_batch(&mut self, store: &Store, view: &ImportView) -> (Vec<Key>, Vec<Waiter>) {
+        let (mut keys, mut arrived, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while keys.len() < self.choices.batch && bytes < PRIORITY_REQUEST_BYTES {
+            let Some(key) = self.queue.pop_front() else { break };
+            if is_settled(store, view, HashedKey::new(&key)) {
+                arrived.extend(self.waiters.remove(&key).into_iter().flatten());
+                continue;
+            }
+            bytes += key.len();
+            keys.push(key);
+        }
+        (keys, arrived)
+    }
+}
+
+/// Whether the store's word on the key is final: it has an entry, or everything from the source is here.
+fn is_settled(store: &Store, view: &ImportView, key: HashedKey<'_>) -> bool {
+    // M7: progress before the store.
+    view.has_arrived(key.position()) || !matches!(store.pin().get(key), Entry::Absent)
+}
+
+impl TargetMachine {
+    pub(super) fn pull_at_once(&mut self, store: &Store, key: &[u8], waiter: Waiter) {
+        if is_settled(store, self.writer.view(), HashedKey::new(key)) {
+            self.events.push_back(TargetEvent::Wake(waiter));
+        } else {
+            self.priority.add(key, waiter);
+        }
+    }
+
+    fn wake(&mut self, waiters: impl IntoIterator<Item = Waiter>) {
+        self.events.extend(waiters.into_iter().map(TargetEvent::Wake));
+    }
+
+    pub(super) fn wake_all_waiting(&mut self) {
+        let waiters = self.priority.stop();
+        self.wake(waiters);
+    }
+
+    pub(super) fn transmit_priority_pull(
+        &mut self,
+        now: MonotonicUs,
+        store: &Store,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if self.writer.view().phase() != ImportPhase::Serving {
+            return false;
+        }
+        if !self.priority.in_flight.iter().any(|pull| pull.resend.is_due())
+            && self.priority.in_flight.len() < self.priority.choices.in_flight
+        {
+            let (keys, arrived) = self.priority.next_batch(store, self.writer.view());
+            self.wake(arrived);
+            if !keys.is_empty() {
+                self.priority.next_sequence += 1;
+                let sequence = self.priority.next_sequence;
+                let resend = Resend::new(PRIORITY_RESEND_US);
+                self.priority.in_flight.push(InFlight { sequence, keys, resend });
+            }
+        }
+        let Some(pull) = self.priority.in_flight.iter_mut().find(|pull| pull.resend.is_due()) else {
+            return false;
+        };
+        pull.resend.sent(now);
+        PriorityPull::write(self.scope, pull.sequence, pull.keys.iter().map(|key| &**key), out)
+            .expect("keys of a bounded length in all, and one more");
+        self.counters.priority_pulls += 1;
+        true
+    }
+
+    pub(super) fn priority_pulled(&mut self, store: &Store, lane: Lane, reply: &PriorityPullReply<'_>) {
+        let sequence = reply.sequence;
+        let Some(index) = self.priority.in_flight.iter().position(|pull| pull.sequence == sequence) else {
+            return;
+        };
+        if self.writer.view().phase() != ImportPhase::Serving {
+            return;
+        }
+        let asked = self.priority.in_flight[index].keys.len();
+        let batch = match RecordBatch::parse(reply.batch) {
+            Ok(batch) if (1..=asked).contains(&reply.answered) => batch,
+            Ok(_) => {
+                return self.breach(lane, Breach::CorruptBatch("no key is answered, or too many".to_owned()));
+            }
+            Err(error) => return self.breach(lane, Breach::CorruptBatch(error.to_string())),
+        };
+        let no_memory = match self.insert(store, &batch, self.spec.range, reply.batch.len()) {
+            Ok(_) => false,
+            Err(ReplayError::OutOfMemory(_)) => true,
+            Err(error @ ReplayError::OutsideRange(_)) => {
+                return self.breach(lane, Breach::CorruptBatch(error.to_string()));
+            }
+        };
+        self.greetings[lane.index()].proved();
+        let mut keys = self.priority.in_flight.swap_remove(index).keys;
+        let mut unanswered = keys.split_off(reply.answered);
+        for (index, key) in keys.into_iter().enumerate() {
+            let is_absent = reply.absent.contains(index);
+            let is_here = self.settle(store, HashedKey::new(&key), is_absent);
+            if !is_here && !is_absent && !no_memory {
+                let reason = "a key is neither absent nor in the batch".to_owned();
+                self.breach(lane, Breach::CorruptBatch(reason));
+                unanswered.push(key);
+                continue;
+            }
+            let event = |waiter| match is_here {
+                true => TargetEvent::Wake(waiter),
+                false => TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory),
+            };
+            let waiters = self.priority.waiters.remove(&key).unwrap_or_default();
+            self.events.extend(waiters.into_iter().map(event));
+        }
+        unanswered.into_iter().rev().for_each(|key| self.priority.queue.push_front(key));
+    }
+
+    /// Whether the store has an entry for a key that the source has answered for; makes one where the source says that
+    /// the key does not exist.
+    fn settle(&mut self, store: &Store, key: HashedKey<'_>, is_absent: bool) -> bool {
+        let mut slot = store.lock_slot(key.slot());
+        if !matches!(slot.get(key), Entry::Absent) {
+            return true;
+        }
+        is_absent && slot.remove(&mut self.head, key, Leave::Tombstone).is_ok()
+    }
+}

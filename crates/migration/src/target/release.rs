@@ -1,0 +1,86 @@
+//! The end at the target: completion, flush, and the sweep of tombstones.
+//!
+//! M6: tombstones stay until nothing can be replayed any more *and* every worker uses a range table without the import:
+//! a worker with the older table may still be about to leave one. M8 (the other end) and M6 both wait for the same
+//! proof. M10: after completion every reply is late, and ignored.
+
+use super::TargetMachine;
+use crate::tuning::{RELEASE_PAUSE_US, RELEASE_SLICE_RECORDS};
+use crate::{BarrierPassed, ImportPhase, TargetEvent, Waiter};
+use sidle_store::Store;
+use sidle_types::{MonotonicUs, Position};
+
+/// The sweep of tombstones after the migration.
+#[derive(Debug)]
+pub(super) enum Sweep {
+    NotYet,
+    At { next: Position, due: MonotonicUs },
+    Finished,
+}
+
+impl Sweep {
+    pub(super) fn deadline(&self) -> Option<MonotonicUs> {
+        match self {
+            Sweep::At { due, .. } => Some(*due),
+            Sweep::NotYet | Sweep::Finished => None,
+        }
+    }
+}
+
+impl TargetMachine {
+    pub(super) fn finish_if_all_here(&mut self) {
+        if self.writer.view().progress().all(|next| next.is_none()) {
+            self.complete();
+        }
+    }
+
+    /// Nothing will be replayed any more.
+    fn complete(&mut self) {
+        self.writer.complete();
+        self.pulls.stop();
+        self.samples.stop();
+        self.stall = None;
+        self.wake_all_waiting();
+        self.events.push_back(TargetEvent::Finished);
+    }
+
+    /// FLUSHALL: what has not arrived is absent for good. Replay belongs to this thread, so none is under way.
+    pub(super) fn flush(&mut self, waiter: Waiter) {
+        match self.writer.view().phase() {
+            // M3: the flush itself may not be acknowledged before activation.
+            ImportPhase::Waiting => return self.flushes.push(waiter),
+            ImportPhase::Serving => self.complete(),
+            ImportPhase::Complete => {}
+        }
+        self.events.push_back(TargetEvent::Wake(waiter));
+    }
+
+    /// `Done` is committed, and no worker leaves tombstones any more.
+    pub(super) fn begin_sweep(&mut self, now: MonotonicUs, passed: BarrierPassed) {
+        let phase = self.writer.view().phase();
+        assert_eq!(
+            phase,
+            ImportPhase::Complete,
+            "M6: done (publication {}) before all is here",
+            passed.epoch()
+        );
+        if matches!(self.sweep, Sweep::NotYet) {
+            self.sweep = Sweep::At { next: self.spec.range.first(), due: now };
+        }
+    }
+
+    pub(super) fn sweep_slice(&mut self, now: MonotonicUs, store: &Store) {
+        let Sweep::At { next, due } = self.sweep else { return };
+        if due > now {
+            return;
+        }
+        assert_eq!(self.writer.view().phase(), ImportPhase::Complete, "M6: tombstones outlive replay");
+        self.sweep = match store.sweep_tombstones(next, self.spec.range.last(), RELEASE_SLICE_RECORDS) {
+            Some(next) => Sweep::At { next, due: now.plus_us(RELEASE_PAUSE_US) },
+            None => {
+                self.events.push_back(TargetEvent::SweepFinished);
+                Sweep::Finished
+            }
+        };
+    }
+}

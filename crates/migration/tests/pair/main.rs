@@ -1,0 +1,11 @@
+//! Scenarios of one migration on virtual time: a source and a target machine with their stores, workers that follow the
+//! node's rules at both ends, and links with faults. One test per edge case of the design, one per reordering, and
+//! hundreds of seeded random runs.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod basics;
+mod model;
+mod net;
+mod rng;
+mod world;

@@ -1,0 +1,148 @@
+//! What clients may ask for, what a single correct store would answer, and how a node's store does it.
+
+use sidle_store::{Entry, Leave, LogHead, OutOfMemory, Store};
+use sidle_types::{HashedKey, PositionRange, WallMs};
+use std::collections::BTreeMap;
+
+pub(crate) type Bytes = Vec<u8>;
+
+/// A command, by what it needs of the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// Needs the value.
+    Get(Bytes),
+    /// A blind write, with an optional absolute deadline.
+    Set(Bytes, Bytes, Option<WallMs>),
+    /// Needs to know whether there is a value.
+    Del(Bytes),
+    /// Needs the old value.
+    Append(Bytes, Bytes),
+    /// Needs to know whether there is a value.
+    SetNx(Bytes, Bytes),
+    /// Everything goes.
+    Flush,
+}
+
+impl Op {
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        match self {
+            Op::Get(key) | Op::Set(key, ..) | Op::Del(key) | Op::Append(key, _) | Op::SetNx(key, _) => {
+                Some(key)
+            }
+            Op::Flush => None,
+        }
+    }
+
+    pub(crate) fn needs_old(&self) -> bool {
+        !matches!(self, Op::Set(..) | Op::Flush)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Value(Option<Bytes>),
+    Ok,
+    /// DEL's count, SETNX's success, APPEND's length.
+    Number(usize),
+}
+
+/// A single correct store.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) values: BTreeMap<Bytes, (Bytes, Option<WallMs>)>,
+}
+
+impl Model {
+    pub(crate) fn value(&self, key: &[u8], wall: WallMs) -> Option<&Bytes> {
+        let (value, expires_at) = self.values.get(key)?;
+        expires_at.is_none_or(|at| at > wall).then_some(value)
+    }
+
+    pub(crate) fn apply(&mut self, op: &Op, wall: WallMs) -> Answer {
+        let Some(key) = op.key() else {
+            self.values.clear();
+            return Answer::Ok;
+        };
+        let old = self.value(key, wall).cloned();
+        match op {
+            Op::Get(_) => Answer::Value(old),
+            Op::Set(key, value, expires_at) => {
+                self.values.insert(key.clone(), (value.clone(), *expires_at));
+                Answer::Ok
+            }
+            Op::Del(key) => {
+                self.values.remove(key);
+                Answer::Number(usize::from(old.is_some()))
+            }
+            Op::Append(key, more) => {
+                let deadline =
+                    self.values.get(key).and_then(|(_, deadline)| *deadline).filter(|_| old.is_some());
+                let value = [old.unwrap_or_default(), more.clone()].concat();
+                let length = value.len();
+                self.values.insert(key.clone(), (value, deadline));
+                Answer::Number(length)
+            }
+            Op::SetNx(key, value) => {
+                if old.is_none() {
+                    self.values.insert(key.clone(), (value.clone(), None));
+                }
+                Answer::Number(usize::from(old.is_none()))
+            }
+            Op::Flush => unreachable!("it has no key"),
+        }
+    }
+}
+
+/// The same on a store, under the slot's lock, as a worker does it.
+pub(crate) fn run(
+    store: &Store,
+    head: &mut LogHead,
+    op: &Op,
+    leave: Leave,
+    range: PositionRange,
+    wall: WallMs,
+) -> Result<Answer, OutOfMemory> {
+    let Some(key) = op.key().map(HashedKey::new) else {
+        let mut at = Some(range.first());
+        while let Some(from) = at {
+            at = store.discard(from, range.last(), 64);
+        }
+        return Ok(Answer::Ok);
+    };
+    let guard = store.pin();
+    let old = match guard.get(key) {
+        Entry::Value(record) => Some(record),
+        Entry::Absent | Entry::Tombstone(_) => None,
+    };
+    let live = old.filter(|record| !record.is_expired(wall));
+    if let Op::Get(_) = op {
+        return Ok(Answer::Value(live.map(|record| record.value().to_vec())));
+    }
+    let mut slot = store.lock_slot(key.slot());
+    if old.is_some() && live.is_none() {
+        slot.remove(head, key, leave)?;
+    }
+    Ok(match op {
+        Op::Set(_, value, expires_at) => {
+            slot.put(head, key, &[value], *expires_at)?;
+            Answer::Ok
+        }
+        Op::Del(_) => {
+            slot.remove(head, key, leave)?;
+            Answer::Number(usize::from(live.is_some()))
+        }
+        Op::Append(_, more) => {
+            let (before, deadline) =
+                live.map_or((&[][..], None), |record| (record.value(), record.expires_at()));
+            slot.put(head, key, &[before, more], deadline)?;
+            Answer::Number(before.len() + more.len())
+        }
+        Op::SetNx(_, value) => {
+            if live.is_none() {
+                slot.put(head, key, &[value], None)?;
+            }
+            Answer::Number(usize::from(live.is_none()))
+        }
+        Op::Get(_) | Op::Flush => unreachable!("answered above"),
+    })
+}

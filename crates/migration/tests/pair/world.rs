@@ -1,0 +1,636 @@
+//! The pair: two stores, two machines, two lanes, workers at both ends, on virtual time.
+//!
+//! Workers follow the node's rules: which role their range table gives a range, progress before the store, tombstones
+//! while importing, one command wholly under one table. Every answer is compared with the model at the instant the
+//! command runs, which is its linearization point.
+
+use crate::model::{Answer, Bytes, Model, Op, run};
+use crate::net::{Arrival, End, Faults, Net};
+use crate::rng::Rng;
+use sidle_migration::{
+    BarrierTicket, ExportPhase, ExportView, FULVA, ImportView, MigrationSpec, RangeBarrier, SourceEvent,
+    SourceInput, SourceMachine, TargetEvent, TargetInput, TargetMachine, Tuning, Waiter,
+};
+use sidle_store::{Entry, Leave, LogHead, Store, StoreConfig};
+use sidle_types::{HashedKey, MigrationId, MonotonicUs, NodeId, PositionRange, TabletEpoch, WallMs};
+use sidle_wire::{Frame, FrameReader, Lane, Message, Refusal, RefusalCode};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Workers at each end.
+pub(crate) const WORKERS: usize = 2;
+/// A worker reaches a loop boundary within so long after it is notified.
+const TURN_US: u64 = 100;
+
+/// What a worker's range table says of the range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Owned,
+    Elsewhere,
+    Importing,
+    Exporting,
+}
+
+pub(crate) struct Node {
+    pub(crate) store: Store,
+    pub(crate) head: LogHead,
+    barrier: RangeBarrier,
+    published: Role,
+    /// By worker: the table it uses, and when it reaches its next boundary.
+    pub(crate) roles: [Role; WORKERS],
+    turns: [Option<u64>; WORKERS],
+    ticket: Option<BarrierTicket>,
+}
+
+impl Node {
+    pub(crate) fn new(memory_bytes: u64, role: Role) -> Node {
+        let config = StoreConfig { memory_bytes, segment_bytes: 64 << 10, huge_pages: false };
+        let store = Store::new(config).unwrap();
+        Node {
+            head: store.log_head(),
+            store,
+            barrier: RangeBarrier::new(WORKERS),
+            published: role,
+            roles: [role; WORKERS],
+            turns: [None; WORKERS],
+            ticket: None,
+        }
+    }
+
+    fn publish(&mut self, now: u64, role: Role, rng: &mut Rng) {
+        self.published = role;
+        self.ticket = Some(self.barrier.publish());
+        self.turns = std::array::from_fn(|_| Some(now + rng.between(1, TURN_US)));
+    }
+
+    fn turn(&mut self, worker: usize) {
+        let epoch = self.barrier.published();
+        self.roles[worker] = self.published;
+        self.barrier.pass(worker, epoch);
+        self.turns[worker] = None;
+    }
+}
+
+/// How a request went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Answered(Answer),
+    Parked,
+    OutOfMemory,
+    /// Neither end has heard yet that it owns the range: the client tries again.
+    Redirected,
+}
+
+#[derive(Clone, Debug)]
+enum Awaits {
+    Activation,
+    Wake,
+}
+
+pub(crate) struct Pair {
+    pub(crate) now: MonotonicUs,
+    pub(crate) wall: WallMs,
+    pub(crate) rng: Rng,
+    pub(crate) spec: MigrationSpec,
+    pub(crate) source: Node,
+    pub(crate) target: Node,
+    pub(crate) source_machine: Option<SourceMachine>,
+    pub(crate) target_machine: Option<TargetMachine>,
+    pub(crate) export: Option<Arc<ExportView>>,
+    pub(crate) import: Option<Arc<ImportView>>,
+    pub(crate) net: Net,
+    pub(crate) model: Model,
+    parked: BTreeMap<u64, (Op, Awaits)>,
+    next_ticket: u64,
+    /// Every event of the target but wakes, and every event of the source.
+    pub(crate) target_events: Vec<TargetEvent>,
+    pub(crate) source_events: Vec<SourceEvent>,
+    /// What commands that had been parked came to.
+    pub(crate) woken: Vec<(Op, Outcome)>,
+    /// Whether the coordinator commits `Done` as soon as the target says that it is finished.
+    pub(crate) commits_done: bool,
+    /// Of a hundred misses of opted-in clients, how many are drawn.
+    pub(crate) sampled_percent: u64,
+    /// Commands that run between the arrival of a pulled batch and its replay.
+    pub(crate) before_replay: Vec<Op>,
+}
+
+pub(crate) struct Setup {
+    pub(crate) seed: u64,
+    pub(crate) range: PositionRange,
+    pub(crate) faults: Faults,
+    pub(crate) source_bytes: u64,
+    pub(crate) target_bytes: u64,
+    pub(crate) tuning: Tuning,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup {
+            seed: 1,
+            range: PositionRange::ALL,
+            faults: Faults::NONE,
+            source_bytes: 16 << 20,
+            target_bytes: 16 << 20,
+            tuning: Tuning::default(),
+        }
+    }
+}
+
+pub(crate) fn key(n: u64) -> Bytes {
+    format!("key:{n}").into_bytes()
+}
+
+impl Pair {
+    /// The range is the source's, and nothing moves.
+    pub(crate) fn new(setup: Setup) -> Pair {
+        let source = Node::new(setup.source_bytes, Role::Owned);
+        let target = Node::new(setup.target_bytes, Role::Elsewhere);
+        Pair::of_nodes(setup, source, target, Model::default(), 1)
+    }
+
+    /// As [`Pair::new`], with nodes that have been part of something before.
+    pub(crate) fn of_nodes(setup: Setup, source: Node, target: Node, model: Model, id: u64) -> Pair {
+        let spec = MigrationSpec {
+            id: MigrationId(id),
+            epoch: TabletEpoch(id + 1),
+            range: setup.range,
+            source: NodeId::from_bytes([1; 20]),
+            target: NodeId::from_bytes([2; 20]),
+            partitions: vec![setup.range],
+            protocol: &FULVA,
+            tuning: setup.tuning,
+        };
+        Pair {
+            now: MonotonicUs(1_000),
+            wall: WallMs(1_000_000),
+            rng: Rng::new(setup.seed),
+            spec,
+            source,
+            target,
+            source_machine: None,
+            target_machine: None,
+            export: None,
+            import: None,
+            net: Net::new(setup.faults),
+            model,
+            parked: BTreeMap::new(),
+            next_ticket: 0,
+            target_events: Vec::new(),
+            source_events: Vec::new(),
+            woken: Vec::new(),
+            commits_done: true,
+            sampled_percent: 100,
+            before_replay: Vec::new(),
+        }
+    }
+
+    /// A pair with `records` records of `value_bytes` each.
+    pub(crate) fn with_records(setup: Setup, records: u64, value_bytes: usize) -> Pair {
+        let mut pair = Pair::new(setup);
+        for n in 0..records {
+            let value = format!("{n:>value_bytes$}").into_bytes();
+            pair.expect_ok(Op::Set(key(n), value, None));
+        }
+        pair
+    }
+
+    // ---- the coordinator
+
+    /// The target allocates import state and connects.
+    pub(crate) fn prepare(&mut self) {
+        self.spec.partitions = self.source.store.partition(self.spec.range, self.spec.protocol.partitions);
+        let (view, writer) = ImportView::new(&self.spec);
+        self.import = Some(view);
+        let machine = TargetMachine::new(self.spec.clone(), writer, self.target.store.log_head());
+        self.target_machine = Some(machine);
+        self.pump();
+    }
+
+    /// `Running` is committed: the target owns the range, the source freezes it.
+    pub(crate) fn commit(&mut self) {
+        let now = self.now.0;
+        self.target.publish(now, Role::Importing, &mut self.rng);
+        let (view, writer) = ExportView::new(&self.spec);
+        self.export = Some(view);
+        self.source_machine = Some(SourceMachine::new(self.spec.clone(), writer));
+        self.source.publish(now, Role::Exporting, &mut self.rng);
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.prepare();
+        self.commit();
+    }
+
+    /// `Done` is committed.
+    pub(crate) fn commit_done(&mut self) {
+        let now = self.now;
+        self.source_machine.as_mut().unwrap().handle(now, &self.source.store, SourceInput::DoneCommitted);
+        self.source.publish(now.0, Role::Elsewhere, &mut self.rng);
+        self.target.publish(now.0, Role::Owned, &mut self.rng);
+    }
+
+    fn tickets(&mut self) {
+        let now = self.now;
+        if let Some(proof) = self.source.ticket.as_ref().and_then(BarrierTicket::passed) {
+            self.source.ticket = None;
+            let machine = self.source_machine.as_mut().unwrap();
+            let input = match self.source.published {
+                Role::Exporting => SourceInput::Frozen(proof),
+                _ => SourceInput::Done(proof),
+            };
+            machine.handle(now, &self.source.store, input);
+        }
+        if let Some(proof) = self.target.ticket.as_ref().and_then(BarrierTicket::passed) {
+            self.target.ticket = None;
+            if self.target.published == Role::Owned {
+                self.target_input(TargetInput::Done(proof));
+            }
+        }
+    }
+
+    // ---- time
+
+    fn next_at(&self) -> Option<u64> {
+        let source = self.source_machine.as_ref().and_then(SourceMachine::poll_timeout);
+        let target = self.target_machine.as_ref().and_then(TargetMachine::poll_timeout);
+        let turns = self.source.turns.iter().chain(&self.target.turns).flatten().copied();
+        let timers = [source, target].into_iter().flatten().map(|at| at.0);
+        turns.chain(timers).chain(self.net.next_at()).min()
+    }
+
+    /// Goes on to the next thing that happens; whether there was one.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some(at) = self.next_at() else { return false };
+        self.now = MonotonicUs(self.now.0.max(at));
+        let now = self.now;
+        for node in [&mut self.source, &mut self.target] {
+            for worker in 0..WORKERS {
+                if node.turns[worker].is_some_and(|at| at <= now.0) {
+                    node.turn(worker);
+                }
+            }
+        }
+        self.tickets();
+        if let Some(machine) = &mut self.source_machine
+            && machine.poll_timeout().is_some_and(|at| at <= now)
+        {
+            machine.handle(now, &self.source.store, SourceInput::Timeout);
+        }
+        if self.target_machine.as_ref().is_some_and(|m| m.poll_timeout().is_some_and(|at| at <= now)) {
+            self.target_input(TargetInput::Timeout);
+        }
+        while let Some(arrival) = self.net.pop(now.0) {
+            self.arrive(arrival);
+        }
+        self.pump();
+        true
+    }
+
+    pub(crate) fn run_until(&mut self, what: &str, mut is_reached: impl FnMut(&mut Pair) -> bool) {
+        for _ in 0..2_000_000 {
+            if is_reached(self) {
+                return;
+            }
+            assert!(self.step(), "nothing happens any more, and never: {what}");
+        }
+        panic!("never: {what}; the target's events: {:?}", self.target_events);
+    }
+
+    pub(crate) fn run_us(&mut self, us: u64) {
+        let end = self.now.0 + us;
+        while self.next_at().is_some_and(|at| at <= end) {
+            self.step();
+        }
+        self.now = MonotonicUs(end);
+    }
+
+    /// Runs to the very end: memory given back, tombstones swept.
+    pub(crate) fn run_to_end(&mut self) {
+        self.run_until("the end", |pair| {
+            pair.source_events.contains(&SourceEvent::ReleaseFinished)
+                && pair.target_events.contains(&TargetEvent::SweepFinished)
+        });
+    }
+
+    pub(crate) fn run_until_serving(&mut self) {
+        self.run_until("serving", |pair| pair.import.as_ref().unwrap().activated());
+    }
+
+    // ---- frames and events
+
+    fn arrive(&mut self, arrival: Arrival) {
+        let now = self.now;
+        match arrival {
+            Arrival::Opened(lane) => {
+                if let Some(machine) = &mut self.source_machine {
+                    machine.handle(now, &self.source.store, SourceInput::Connected(lane));
+                }
+                self.target_input(TargetInput::Connected(lane));
+            }
+            Arrival::Cut(lane) => {
+                if let Some(machine) = &mut self.source_machine {
+                    machine.handle(now, &self.source.store, SourceInput::Disconnected(lane));
+                }
+                self.target_input(TargetInput::Disconnected(lane));
+            }
+            Arrival::Frame(End::Source, lane, bytes) => {
+                let mut reader = FrameReader::new();
+                reader.push(&bytes);
+                let message = reader.next_frame().unwrap().map(Frame::message).unwrap().unwrap();
+                match &mut self.source_machine {
+                    Some(machine) => {
+                        machine.handle(now, &self.source.store, SourceInput::Message(lane, message));
+                    }
+                    None => self.refuse_unknown(lane, &message),
+                }
+            }
+            Arrival::Frame(End::Target, lane, bytes) => {
+                let mut reader = FrameReader::new();
+                reader.push(&bytes);
+                let message = reader.next_frame().unwrap().map(Frame::message).unwrap().unwrap();
+                let Some(mut machine) = self.target_machine.take() else { return };
+                let replay = machine.handle(now, &self.target.store, TargetInput::Message(lane, message));
+                self.target_machine = Some(machine);
+                self.pump();
+                if let Some(replay) = replay {
+                    for op in std::mem::take(&mut self.before_replay) {
+                        self.ask(op);
+                    }
+                    let machine = self.target_machine.as_mut().unwrap();
+                    machine.replay(now, &self.target.store, replay);
+                    self.pump();
+                }
+            }
+        }
+        self.pump();
+    }
+
+    /// What a source's driver answers while it has no machine for the migration.
+    fn refuse_unknown(&mut self, lane: Lane, message: &Message<'_>) {
+        let Message::Hello(hello) = message else { return };
+        let mut out = Vec::new();
+        Refusal::write(hello.scope, RefusalCode::UnknownMigration, "not heard of", &mut out);
+        self.net.send(self.now.0, End::Target, lane, out, &mut self.rng);
+    }
+
+    pub(crate) fn target_input(&mut self, input: TargetInput<'_>) {
+        if let Some(machine) = &mut self.target_machine {
+            let replay = machine.handle(self.now, &self.target.store, input);
+            assert!(replay.is_none(), "only messages bring records");
+        }
+    }
+
+    /// Takes all output and all events.
+    pub(crate) fn pump(&mut self) {
+        loop {
+            let mut is_quiet = true;
+            for lane in Lane::ALL {
+                let mut out = Vec::new();
+                if let Some(machine) = &mut self.source_machine
+                    && machine.poll_transmit(self.now, &self.source.store, lane, &mut out)
+                {
+                    is_quiet = false;
+                    self.net.send(self.now.0, End::Target, lane, out, &mut self.rng);
+                }
+                let mut out = Vec::new();
+                if let Some(machine) = &mut self.target_machine
+                    && machine.poll_transmit(self.now, &self.target.store, lane, &mut out)
+                {
+                    is_quiet = false;
+                    self.net.send(self.now.0, End::Source, lane, out, &mut self.rng);
+                }
+            }
+            while let Some(event) = self.source_machine.as_mut().and_then(SourceMachine::poll_event) {
+                is_quiet = false;
+                if let SourceEvent::Close(lane, _) = event {
+                    self.net.cut(self.now.0, lane, &mut self.rng);
+                }
+                self.source_events.push(event);
+            }
+            while let Some(event) = self.target_machine.as_mut().and_then(TargetMachine::poll_event) {
+                is_quiet = false;
+                self.target_event(event);
+            }
+            if is_quiet {
+                return;
+            }
+        }
+    }
+
+    fn target_event(&mut self, event: TargetEvent) {
+        match &event {
+            TargetEvent::Connect(lane) => self.net.open(self.now.0, *lane),
+            TargetEvent::Close(lane, _) => self.net.cut(self.now.0, *lane, &mut self.rng),
+            TargetEvent::Wake(waiter) => return self.wake(*waiter),
+            TargetEvent::Refuse(waiter, _) => {
+                let (op, _) = self.parked.remove(&waiter.ticket).expect("answered once");
+                return self.woken.push((op, Outcome::OutOfMemory));
+            }
+            TargetEvent::Activated => {
+                let waiting: Vec<u64> = self
+                    .parked
+                    .iter()
+                    .filter(|(_, (_, awaits))| matches!(awaits, Awaits::Activation))
+                    .map(|(&ticket, _)| ticket)
+                    .collect();
+                self.target_events.push(event);
+                return waiting.into_iter().for_each(|ticket| self.run_again(ticket));
+            }
+            TargetEvent::Finished if self.commits_done => {
+                self.target_events.push(event);
+                return self.commit_done();
+            }
+            _ => {}
+        }
+        self.target_events.push(event);
+    }
+
+    fn wake(&mut self, waiter: Waiter) {
+        assert!(self.parked.contains_key(&waiter.ticket), "a command is woken once");
+        if let Some((Op::Flush, _)) = self.parked.get(&waiter.ticket) {
+            // Nothing is replayed any more: the flush may now discard.
+            let (op, _) = self.parked.remove(&waiter.ticket).expect("just seen");
+            let outcome = self.execute(End::Target, &op, Leave::Nothing);
+            return self.woken.push((op, outcome));
+        }
+        self.run_again(waiter.ticket);
+    }
+
+    fn run_again(&mut self, ticket: u64) {
+        let (op, _) = self.parked.remove(&ticket).expect("parked");
+        let outcome = self.at(End::Target, 0, op.clone());
+        if outcome != Outcome::Parked {
+            self.woken.push((op, outcome));
+        }
+    }
+
+    pub(crate) fn parked(&self) -> usize {
+        self.parked.len()
+    }
+
+    // ---- workers
+
+    /// A client's request, by a client whose map may be old or new, on any worker.
+    pub(crate) fn ask(&mut self, op: Op) -> Outcome {
+        let first = if self.rng.chance(500) { End::Source } else { End::Target };
+        self.ask_at(first, op)
+    }
+
+    /// A client's request that goes to this end first, and follows one redirection.
+    pub(crate) fn ask_at(&mut self, first: End, op: Op) -> Outcome {
+        for end in [first, first.other()] {
+            let worker = self.rng.below(WORKERS as u64) as usize;
+            let outcome = self.at(end, worker, op.clone());
+            if outcome != Outcome::Redirected {
+                self.pump();
+                return outcome;
+            }
+        }
+        Outcome::Redirected
+    }
+
+    pub(crate) fn expect_ok(&mut self, op: Op) -> Answer {
+        match self.ask(op.clone()) {
+            Outcome::Answered(answer) => answer,
+            other => panic!("{op:?}: {other:?}"),
+        }
+    }
+
+    /// One worker at one end.
+    pub(crate) fn at(&mut self, end: End, worker: usize, op: Op) -> Outcome {
+        let role = match end {
+            End::Source => self.source.roles[worker],
+            End::Target => self.target.roles[worker],
+        };
+        match role {
+            Role::Elsewhere | Role::Exporting => Outcome::Redirected,
+            Role::Owned => self.execute(end, &op, Leave::Nothing),
+            Role::Importing => {
+                assert_eq!(end, End::Target);
+                self.at_importing(op)
+            }
+        }
+    }
+
+    fn at_importing(&mut self, op: Op) -> Outcome {
+        let view = Arc::clone(self.import.as_ref().unwrap());
+        if !view.activated() {
+            self.park(op, Awaits::Activation);
+            return Outcome::Parked;
+        }
+        if op == Op::Flush {
+            let waiter = self.park(op, Awaits::Wake);
+            self.target_input(TargetInput::Flush(waiter));
+            return Outcome::Parked;
+        }
+        let key = HashedKey::new(op.key().expect("only a flush has none"));
+        if op.needs_old() && !self.is_settled(key) {
+            let waiter = self.park(op.clone(), Awaits::Wake);
+            self.target_input(TargetInput::PriorityPull(key.bytes(), waiter));
+            return Outcome::Parked;
+        }
+        let leave = if view.leaves_tombstones() { Leave::Tombstone } else { Leave::Nothing };
+        self.execute(End::Target, &op, leave)
+    }
+
+    /// M7: progress first, the store second.
+    pub(crate) fn is_settled(&self, key: HashedKey<'_>) -> bool {
+        let view = self.import.as_ref().unwrap();
+        view.has_arrived(key.position()) || !matches!(self.target.store.pin().get(key), Entry::Absent)
+    }
+
+    fn park(&mut self, op: Op, awaits: Awaits) -> Waiter {
+        self.next_ticket += 1;
+        self.parked.insert(self.next_ticket, (op, awaits));
+        Waiter { worker: 0, ticket: self.next_ticket }
+    }
+
+    fn execute(&mut self, end: End, op: &Op, leave: Leave) -> Outcome {
+        let node = match end {
+            End::Source => &mut self.source,
+            End::Target => &mut self.target,
+        };
+        match run(&node.store, &mut node.head, op, leave, self.spec.range, self.wall) {
+            Ok(answer) => {
+                let expected = self.model.apply(op, self.wall);
+                assert_eq!(answer, expected, "{op:?} at the {end:?}, {} us", self.now.0);
+                Outcome::Answered(answer)
+            }
+            Err(_) => Outcome::OutOfMemory,
+        }
+    }
+
+    /// The target's half of an opted-in client's read: an answer, or "not here yet" (`None`), and then the position may
+    /// be drawn for a sampled pull.
+    pub(crate) fn read_at_target(&mut self, wanted: &[u8]) -> Option<Outcome> {
+        let worker = self.rng.below(WORKERS as u64) as usize;
+        let view = self.import.clone();
+        let is_here = |pair: &Pair| pair.is_settled(HashedKey::new(wanted));
+        match (self.target.roles[worker], view) {
+            (Role::Importing, Some(view)) if view.activated() && !is_here(self) => {
+                if self.rng.chance(self.sampled_percent * 10) {
+                    self.target_input(TargetInput::SampledMiss(HashedKey::new(wanted).position()));
+                    self.pump();
+                }
+                None
+            }
+            _ => Some(self.at(End::Target, worker, Op::Get(wanted.to_vec()))),
+        }
+    }
+
+    /// The source's half: the frozen value, or a refusal (M4, M8).
+    pub(crate) fn read_frozen(&self, wanted: &[u8]) -> Result<Option<Bytes>, ExportPhase> {
+        let Some(view) = &self.export else { return Err(ExportPhase::Pending) };
+        if view.phase() != ExportPhase::Frozen || view.id() != self.spec.id {
+            return Err(view.phase());
+        }
+        let guard = self.source.store.pin();
+        let found = guard.get(HashedKey::new(wanted)).value();
+        let value =
+            found.filter(|record| !record.is_expired(self.wall)).map(|record| record.value().to_vec());
+        match view.phase() {
+            ExportPhase::Frozen => Ok(value),
+            phase => Err(phase),
+        }
+    }
+
+    // ---- what must hold at the end
+
+    /// Every live value of the range at a node.
+    pub(crate) fn content(node: &Node, range: PositionRange, wall: WallMs) -> BTreeMap<Bytes, Bytes> {
+        let mut content = BTreeMap::new();
+        let mut at = Some(range.first());
+        while let Some(from) = at {
+            at = node.store.visit(from, range.last(), 1_000, &mut |record| {
+                if !record.is_expired(wall) {
+                    let before = content.insert(record.key().to_vec(), record.value().to_vec());
+                    assert_eq!(before, None, "a key is found once");
+                }
+            });
+        }
+        content
+    }
+
+    /// The target has exactly what the model has; the source has nothing; nothing is left behind.
+    pub(crate) fn check_end(&self) {
+        let range = self.spec.range;
+        let expected: BTreeMap<Bytes, Bytes> = self
+            .model
+            .values
+            .iter()
+            .filter(|(key, _)| range.contains(HashedKey::new(key).position()))
+            .filter_map(|(key, _)| Some((key.clone(), self.model.value(key, self.wall)?.clone())))
+            .collect();
+        let actual = Pair::content(&self.target, range, self.wall);
+        let differing: Vec<_> = expected
+            .keys()
+            .chain(actual.keys())
+            .filter(|key| expected.get(*key) != actual.get(*key))
+            .collect();
+        assert!(differing.is_empty(), "{} keys differ, among them {:?}", differing.len(), differing.first());
+        assert_eq!(self.source.store.len_in(range), 0, "the source has given everything back");
+        assert_eq!(self.target.store.tombstones_in(range), 0, "no tombstone is left");
+        assert_eq!(self.parked(), 0, "nobody waits for ever");
+    }
+}
