@@ -4,4 +4,19 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod address;
+mod cleaner;
+mod clock;
 pub mod config;
+mod control;
+mod data_dir;
+mod limits;
+mod listener;
+mod mover;
+mod priority;
+mod process;
+mod start;
+mod worker;
+
+pub use data_dir::DataDirError;
+pub use listener::ListenError;
+pub use start::{StartError, run};

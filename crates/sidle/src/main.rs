@@ -1,1 +1,37 @@
-fn main() {}
+//! The `sidle` program: a node, and the commands that steer and watch a cluster.
+
+// A program at the edge: it reads clocks, files and the environment.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod cli;
+mod exit;
+mod migrate;
+mod node_connection;
+mod range;
+mod server;
+mod status;
+mod table;
+mod units;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Many small allocations on several threads: measured faster than the system's allocator.
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let outcome = match cli::Cli::parse().command {
+        cli::Command::Server(arguments) => server::run(*arguments),
+        cli::Command::Migrate(arguments) => migrate::run(&arguments),
+        cli::Command::Status(arguments) => status::run(&arguments),
+    };
+    exit::report(outcome)
+}
+
+/// A runtime for the commands that talk to a node.
+fn runtime() -> Result<tokio::runtime::Runtime, exit::Failure> {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.map_err(|error| exit::Failure::refused(format!("cannot start: {error}")))
+}

@@ -48,7 +48,7 @@ pub struct Config {
 pub struct NodeConfig {
     /// The data directory.
     pub dir: PathBuf,
-    /// A bus address of the cluster to join; empty: none.
+    /// A client address of the cluster to join; empty: none.
     pub join: String,
     /// Threads that serve clients.
     pub workers: Auto<usize>,
@@ -236,7 +236,7 @@ impl Config {
             return wrong("arguments", "a request has at least one argument".to_owned());
         }
         if !self.node.join.is_empty() && crate::address::split_host_port(&self.node.join).is_none() {
-            return wrong("join", format!("'{}' is not HOST:PORT, such as 10.0.0.1:16379", self.node.join));
+            return wrong("join", format!("'{}' is not HOST:PORT, such as 10.0.0.1:6379", self.node.join));
         }
         Ok(())
     }

@@ -1,0 +1,170 @@
+//! The data directory: the node's identity, and the lock that keeps a second process out.
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde::{Deserialize, Serialize};
+use sidle_cluster::ClusterId;
+use sidle_types::NodeId;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Why the data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    /// Another process has it.
+    #[error(
+        "the data directory {} is in use by another running node: give each node its own with --dir",
+        .0.display()
+    )]
+    InUse(PathBuf),
+    /// The system refused.
+    #[error("cannot use {}: {error}. Choose a data directory that can be written with --dir", path.display())]
+    Refused {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A file in it is not what this version writes.
+    #[error(
+        "{} cannot be understood ({why}). If the node should start anew, with a new identity, move the file away",
+        path.display()
+    )]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// Who this node is, kept across restarts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Identity {
+    /// The node's name for life.
+    pub(crate) node: NodeId,
+    /// How often it was started: its life's number.
+    pub(crate) starts: u64,
+    /// The cluster that the node belongs to, once it belongs to one.
+    pub(crate) cluster: Option<ClusterId>,
+    /// The bus addresses where the cluster can be found again, the coordinator's first; empty on the node that runs
+    /// the coordinator.
+    pub(crate) found_at: Vec<String>,
+}
+
+/// A locked data directory. The lock ends with the value, or the process.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+const LOCK_FILE: &str = "sidle.lock";
+const IDENTITY_FILE: &str = "node.json";
+const METADATA_FILE: &str = "coordinator.redb";
+
+impl DataDir {
+    /// Creates the directory where it is missing, and locks it.
+    pub(crate) fn open(path: &Path) -> Result<DataDir, DataDirError> {
+        fs::create_dir_all(path).map_err(refused(path))?;
+        let lock_path = path.join(LOCK_FILE);
+        let lock = File::create(&lock_path).map_err(refused(&lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(DataDirError::InUse(path.to_owned())),
+            Err(TryLockError::Error(error)) => Err(refused(&lock_path)(error)),
+        }
+    }
+
+    /// Where the coordinator keeps the cluster's metadata, on the node that runs it.
+    pub(crate) fn metadata_path(&self) -> PathBuf {
+        self.path.join(METADATA_FILE)
+    }
+
+    /// Loads the node's identity, or draws one, and counts this start. The new count is on disk when this returns,
+    /// so that no two lives share a number.
+    pub(crate) fn begin_life(&self) -> Result<Identity, DataDirError> {
+        let path = self.path.join(IDENTITY_FILE);
+        let mut identity = match fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text)
+                .map_err(|error| DataDirError::Malformed { path: path.clone(), why: error.to_string() })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let node = random_node_id().map_err(refused(&path))?;
+                Identity { node, starts: 0, cluster: None, found_at: Vec::new() }
+            }
+            Err(error) => return Err(refused(&path)(error)),
+        };
+        identity.starts += 1;
+        self.save(&identity)?;
+        Ok(identity)
+    }
+
+    /// Replaces the identity on disk, whole or not at all.
+    pub(crate) fn save(&self, identity: &Identity) -> Result<(), DataDirError> {
+        let path = self.path.join(IDENTITY_FILE);
+        let fresh = path.with_extension("json.new");
+        let text = serde_json::to_vec_pretty(identity).expect("an identity is plain data");
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&fresh)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&fresh, &path)?;
+            File::open(&self.path)?.sync_all()
+        };
+        write().map_err(refused(&path))
+    }
+}
+
+fn refused(path: &Path) -> impl FnOnce(io::Error) -> DataDirError {
+    move |error| DataDirError::Refused { path: path.to_owned(), error }
+}
+
+/// Bytes from the operating system's generator.
+pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
+    }
+    Ok(bytes)
+}
+
+/// A new node's name, or a run's.
+pub(crate) fn random_node_id() -> io::Result<NodeId> {
+    random_bytes().map(NodeId::from_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identity_survives_and_counts_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(&folder.path().join("a/b")).unwrap();
+        let first = dir.begin_life().unwrap();
+        assert_eq!(first.starts, 1);
+        dir.save(&Identity { found_at: vec!["h:1".into()], ..first.clone() }).unwrap();
+        drop(dir);
+        let dir = DataDir::open(&folder.path().join("a/b")).unwrap();
+        let second = dir.begin_life().unwrap();
+        assert_eq!((second.node, second.starts, second.found_at.len()), (first.node, 2, 1));
+    }
+
+    #[test]
+    fn open_refuses_a_directory_in_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let _held = DataDir::open(folder.path()).unwrap();
+        assert!(matches!(DataDir::open(folder.path()), Err(DataDirError::InUse(_))));
+    }
+
+    #[test]
+    fn begin_life_refuses_a_file_it_does_not_understand() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(IDENTITY_FILE), "{}").unwrap();
+        let dir = DataDir::open(folder.path()).unwrap();
+        let refused = dir.begin_life().unwrap_err().to_string();
+        assert!(refused.contains("node.json"), "{refused}");
+    }
+}

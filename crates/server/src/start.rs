@@ -1,0 +1,240 @@
+//! From settings to a running node, and to its end.
+//!
+//! The threads: workers serve clients; movers move data between nodes; the cleaner gives the log's dead bytes back;
+//! the control thread, which is the one that called [`run`], does everything else.
+
+use crate::cleaner::CleanerThread;
+use crate::clock::Clock;
+use crate::config::{Auto, Config, Size};
+use crate::control::ControlThread;
+use crate::data_dir::{DataDir, DataDirError, Identity, random_bytes, random_node_id};
+use crate::limits::ClientLimits;
+use crate::listener::{BUS_PORT, CLIENT_PORT, ListenError};
+use crate::mover::MoverLink;
+use crate::process;
+use crate::worker::{WorkerLink, WorkerSetup};
+use sidle_cluster::{HostPort, Incarnation, NodeInfo, TabletMap};
+use sidle_node::{NodeParts, NodeShared, ProcessFacts, Published, RangeTable, Worker, WorkerIndex};
+use sidle_store::{Store, StoreConfig, StoreError};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::mpsc;
+
+/// Memory that is assumed where the machine does not tell.
+const ASSUMED_MACHINE_BYTES: u64 = 2 << 30;
+
+/// Why a node could not be started. The message says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    /// A port cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The memory cannot be had.
+    #[error("cannot set up the memory: {0}. Choose another size with --max-memory")]
+    Store(#[from] StoreError),
+    /// The host that others are to be told is none.
+    #[error("cannot be reached at '{host}': {why}. Set --advertise to a host name or an address")]
+    Advertise {
+        /// The host.
+        host: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The operating system refused.
+    #[error("the operating system refused: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Runs a node until it is told to stop. `config_file`: where the settings came from, for INFO.
+pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError> {
+    let clock = Clock::start();
+    let data_dir = DataDir::open(&config.node.dir)?;
+    let identity = data_dir.begin_life()?;
+    let sockets = Sockets::listen(config)?;
+    let info = sockets.node_info(config, &identity)?;
+    let store = Arc::new(Store::new(StoreConfig::with_memory(memory_bytes(config)))?);
+    let parts = node_parts(config, config_file, &info, &sockets, clock, store)?;
+    log_facts(config, &identity, &info, &parts);
+
+    let (calls, call_queue) = mpsc::unbounded_channel();
+    let (worker_ports, mover_ports) =
+        sidle_node::connect(config.worker_count() as u16, config.node.movers as u16);
+    let workers: Vec<Arc<WorkerLink>> = worker_ports.iter().map(|_| Arc::default()).collect();
+    let movers: Vec<Arc<MoverLink>> = mover_ports.iter().map(|_| Arc::default()).collect();
+    let limits = ClientLimits::new(&config.limits);
+    let mut threads = Threads { workers: workers.clone(), handles: Vec::new() };
+    let cleaner = CleanerThread::start(Arc::clone(&parts.store))?;
+    for ((index, ports), listener) in worker_ports.into_iter().enumerate().zip(sockets.clients) {
+        let seed = u64::from_ne_bytes(random_bytes()?);
+        let setup = WorkerSetup {
+            worker: Worker::new(&parts, WorkerIndex(index as u16), ports, seed),
+            listener,
+            link: Arc::clone(&workers[index]),
+            movers: movers.clone(),
+            shared: Arc::clone(&parts.shared),
+            limits: limits.clone(),
+            control: calls.clone(),
+            clock,
+        };
+        threads.handles.push(setup.start()?);
+    }
+    ControlThread { parts: parts.clone(), workers, calls: call_queue, clock }.run()?;
+    drop(threads);
+    drop(cleaner);
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The listening sockets.
+struct Sockets {
+    clients: Vec<TcpListener>,
+    client_address: SocketAddr,
+    bus: TcpListener,
+    bus_address: SocketAddr,
+}
+
+impl Sockets {
+    fn listen(config: &Config) -> Result<Sockets, StartError> {
+        let ip: IpAddr = config.network.bind.parse().expect("the settings were checked");
+        let backlog = config.network.backlog;
+        let clients = CLIENT_PORT.listen(ip, config.network.port, config.worker_count(), backlog)?;
+        let mut bus = BUS_PORT.listen(ip, config.bus_port(), 1, backlog)?;
+        let bus = bus.pop().expect("one was asked for");
+        Ok(Sockets { client_address: clients[0].local_addr()?, bus_address: bus.local_addr()?, clients, bus })
+    }
+
+    /// What the cluster is told of this node.
+    fn node_info(&self, config: &Config, identity: &Identity) -> Result<NodeInfo, StartError> {
+        let host = advertised_host(config, self.client_address.ip());
+        let address = |port: u16| {
+            HostPort::new(&host, port)
+                .map_err(|error| StartError::Advertise { host: host.clone(), why: error.to_string() })
+        };
+        Ok(NodeInfo {
+            id: identity.node,
+            incarnation: Incarnation(identity.starts),
+            client_addr: address(self.client_address.port())?,
+            bus_addr: address(self.bus_address.port())?,
+        })
+    }
+}
+
+/// The host that others reach this node at.
+fn advertised_host(config: &Config, bound: IpAddr) -> String {
+    if let Auto::Value(host) = &config.network.advertise {
+        return host.clone();
+    }
+    if !bound.is_unspecified() {
+        return bound.to_string();
+    }
+    // Listening everywhere: the address from which the cluster to join is reached is one that it can reach.
+    let towards = |join: &str| -> io::Result<IpAddr> {
+        let socket = UdpSocket::bind(SocketAddr::new(bound, 0))?;
+        socket.connect(join)?;
+        Ok(socket.local_addr()?.ip())
+    };
+    towards(&config.node.join)
+        .unwrap_or_else(|_| {
+            tracing::warn!(
+                "listening on every interface: other machines are told 127.0.0.1 unless --advertise is set"
+            );
+            IpAddr::from([127, 0, 0, 1])
+        })
+        .to_string()
+}
+
+fn memory_bytes(config: &Config) -> u64 {
+    let half_of_machine = || Size(process::machine_memory_bytes().unwrap_or(ASSUMED_MACHINE_BYTES) / 2);
+    config.memory.max_memory.unwrap_or_else(half_of_machine).0
+}
+
+fn node_parts(
+    config: &Config,
+    config_file: Option<&Path>,
+    info: &NodeInfo,
+    sockets: &Sockets,
+    clock: Clock,
+    store: Arc<Store>,
+) -> Result<NodeParts, StartError> {
+    let executable =
+        std::env::current_exe().map_or_else(|_| "sidle".to_owned(), |path| path.display().to_string());
+    let process = ProcessFacts {
+        node: info.id,
+        run_id: random_node_id()?,
+        started_at: clock.wall(clock.mono()),
+        process_id: std::process::id(),
+        port: sockets.client_address.port(),
+        system: process::system(),
+        executable,
+        config_file: config_file.map_or_else(String::new, |path| path.display().to_string()),
+    };
+    let settings = sidle_node::Config::default();
+    settings.apply(redis_settings(config, sockets, store.memory().limit));
+    let workers = config.worker_count();
+    let shared = NodeShared::new(settings, workers, process);
+    if let Some(bytes) = process::machine_memory_bytes() {
+        shared.gauges.system_memory_bytes.store(bytes, std::sync::atomic::Ordering::Relaxed);
+    }
+    process::refresh(&shared.gauges);
+    let map = Arc::new(TabletMap::founded_by(info.clone()));
+    let published = Published::new(workers as u16, Arc::new(RangeTable::new(info.id, map, &[], &[])));
+    Ok(NodeParts { store, shared: Arc::new(shared), published: Arc::new(published) })
+}
+
+/// The settings under the names that CONFIG GET knows.
+fn redis_settings(config: &Config, sockets: &Sockets, memory_bytes: u64) -> Vec<(&'static str, String)> {
+    vec![
+        ("bind", config.network.bind.clone()),
+        ("dir", config.node.dir.display().to_string()),
+        ("io-threads", config.worker_count().to_string()),
+        ("maxclients", config.limits.max_clients.to_string()),
+        ("maxmemory", memory_bytes.to_string()),
+        ("port", sockets.client_address.port().to_string()),
+        ("proto-max-bulk-len", config.limits.value.0.to_string()),
+        ("requirepass", config.security.password.clone()),
+    ]
+}
+
+/// One line per fact.
+fn log_facts(config: &Config, identity: &Identity, info: &NodeInfo, parts: &NodeParts) {
+    let Identity { node, starts, .. } = identity;
+    tracing::info!("sidle {}, process {}", env!("CARGO_PKG_VERSION"), std::process::id());
+    tracing::info!("node {node}, life {starts}, data directory {}", config.node.dir.display());
+    tracing::info!("memory for data: {}", Size(parts.store.memory().limit));
+    let workers = config.worker_count();
+    tracing::info!("clients at {}, {workers} {}", info.client_addr, plural(workers, "worker"));
+    let movers = config.node.movers;
+    tracing::info!("nodes at {}, {movers} {}", info.bus_addr, plural(movers, "mover"));
+    let reachable: IpAddr = config.network.bind.parse().expect("the settings were checked");
+    if !reachable.is_loopback() && config.security.password.is_empty() {
+        tracing::warn!(
+            "no password is set, and other machines can reach {reachable}: set one, or a firewall"
+        );
+    }
+}
+
+fn plural(count: usize, word: &str) -> String {
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+/// The running threads; stopped and waited for when dropped.
+struct Threads {
+    workers: Vec<Arc<WorkerLink>>,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.workers.iter().for_each(|worker| worker.stop());
+        for handle in self.handles.drain(..) {
+            // A panic was reported by its own thread, and ends the process by the control thread's watch.
+            let _ = handle.join();
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! One client's connection: read, run everything that is complete, write once; again.
+//!
+//! A connection is one future, polled by hand rather than written as an `async fn`, so that a turn that finds
+//! everything ready makes two system calls (read, write) and touches no waker.
+//!
+//! Invariants:
+//! - C1: replies leave in the order of their requests: while output is pending, nothing is run.
+//! - C2: `input` starts at the first byte of a request that has not been run.
+//! - C3: a parked command is run again before anything behind it.
+//!
+//! The shared buffers are borrowed within one poll only, never across a wait.
+
+use super::engine::{Engine, JOIN_BYTES, READ_BYTES, SharedEngine};
+use super::waits::ConnectionId;
+use crate::control::ControlCall;
+use crate::limits::Place;
+use sidle_node::{ControlReply, Session, Then, Ticket};
+use sidle_resp::RequestParser;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+/// How many full reads one connection makes before others have their turn.
+const READS_A_TURN: usize = 4;
+/// What is read ahead of a command that waits, to notice that its client is gone.
+const WAITING_INPUT_BYTES: usize = 64 << 10;
+/// What is read and thrown away of a connection that was told that it broke the protocol, so that the message
+/// reaches the client: closing with unread input would reset the connection.
+const LINGER_BYTES: usize = 1 << 20;
+
+/// What the connection is about to do once its output is sent.
+enum State {
+    /// Read.
+    Reading,
+    /// Run what stands in `input`.
+    Running,
+    /// Run `input` again when the ticket is woken.
+    Parked(Ticket),
+    /// Write the control thread's answer, then run `input`.
+    Asking(oneshot::Receiver<ControlReply>),
+    /// Say goodbye.
+    Closing,
+    /// Wait for the client to close, throwing away so many more bytes.
+    Lingering(usize),
+}
+
+/// What to do next within this poll.
+enum Step {
+    /// Go on.
+    Go,
+    /// Let others have their turn.
+    Yield,
+    /// The connection is over.
+    Over,
+}
+
+/// A client's connection.
+pub(super) struct Connection {
+    stream: TcpStream,
+    engine: SharedEngine,
+    id: ConnectionId,
+    session: Session,
+    parser: RequestParser,
+    /// What was read and not run; see C2.
+    input: Vec<u8>,
+    /// How many more bytes the unfinished request needs at least.
+    need: usize,
+    /// What could not be written at once.
+    output: Vec<u8>,
+    /// How much of `output` was written since.
+    written: usize,
+    state: State,
+    is_aware: bool,
+    _place: Place,
+}
+
+impl Connection {
+    pub(super) fn new(
+        stream: TcpStream,
+        address: SocketAddr,
+        place: Place,
+        engine: SharedEngine,
+    ) -> Connection {
+        let mut borrowed = engine.borrow_mut();
+        let local = stream.local_addr().map_or_else(|_| "?:0".to_owned(), |local| local.to_string());
+        let now = borrowed.now();
+        let registration = borrowed.shared.clients.register(address.to_string(), local, now.wall);
+        let owes_password = borrowed.shared.config.password().is_some();
+        let id = borrowed.next_connection();
+        let parser = RequestParser::new(borrowed.limits.requests);
+        drop(borrowed);
+        Connection {
+            stream,
+            engine,
+            id,
+            session: Session::new(registration, !owes_password),
+            parser,
+            input: Vec::new(),
+            need: 0,
+            output: Vec::new(),
+            written: 0,
+            state: State::Reading,
+            is_aware: false,
+            _place: place,
+        }
+    }
+
+    /// Reads, and runs what was read.
+    fn read(&mut self, cx: &mut Context<'_>, full_reads: &mut usize) -> Poll<io::Result<Step>> {
+        if self.input.len() > JOIN_BYTES {
+            return self.read_large(cx);
+        }
+        let shared = SharedEngine::clone(&self.engine);
+        let engine = &mut *shared.borrow_mut();
+        let mut buffer = ReadBuf::new(&mut engine.input[JOIN_BYTES..]);
+        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+        let length = buffer.filled().len();
+        if length == 0 {
+            return Poll::Ready(Ok(Step::Over));
+        }
+        if length == READ_BYTES {
+            *full_reads += 1;
+        }
+        let start = JOIN_BYTES - self.input.len();
+        engine.input[start..JOIN_BYTES].copy_from_slice(&self.input);
+        let step = self.run(cx, engine, start..JOIN_BYTES + length)?;
+        Poll::Ready(Ok(if *full_reads >= READS_A_TURN { step.or_yield() } else { step }))
+    }
+
+    /// Goes on reading a request that is too long to be joined in the shared buffer.
+    fn read_large(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Step>> {
+        // The announced length is believed step by step: a client that announces much must also send much.
+        self.input.reserve(self.need.min(self.input.len().max(READ_BYTES)));
+        let length = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(cx))?;
+        if length == 0 {
+            return Poll::Ready(Ok(Step::Over));
+        }
+        if length < self.need {
+            self.need -= length;
+            return Poll::Ready(Ok(Step::Go));
+        }
+        self.run_kept(cx).into()
+    }
+
+    /// Runs the requests in the shared input buffer, and keeps the rest.
+    fn run(
+        &mut self,
+        cx: &Context<'_>,
+        engine: &mut Engine,
+        range: std::ops::Range<usize>,
+    ) -> io::Result<Step> {
+        let now = engine.now();
+        let input = &engine.input[range];
+        let served = engine.worker.serve(now, &mut self.session, &mut self.parser, input, &mut engine.output);
+        let rest = &input[served.consumed..];
+        if rest.is_empty() {
+            if self.input.capacity() > 0 {
+                self.input = Vec::new();
+            }
+        } else {
+            self.input.clear();
+            self.input.extend_from_slice(rest);
+        }
+        self.after_serving(cx, engine, served.then)
+    }
+
+    /// Runs the requests in the connection's own buffer, and keeps the rest.
+    fn run_kept(&mut self, cx: &Context<'_>) -> io::Result<Step> {
+        let shared = SharedEngine::clone(&self.engine);
+        let engine = &mut *shared.borrow_mut();
+        let now = engine.now();
+        let served =
+            engine.worker.serve(now, &mut self.session, &mut self.parser, &self.input, &mut engine.output);
+        if served.consumed == self.input.len() {
+            self.input = Vec::new();
+        } else {
+            self.input.drain(..served.consumed);
+        }
+        self.after_serving(cx, engine, served.then)
+    }
+
+    fn after_serving(&mut self, cx: &Context<'_>, engine: &mut Engine, then: Then) -> io::Result<Step> {
+        if self.session.is_aware() != self.is_aware {
+            self.follow_awareness(cx, engine);
+        }
+        let mut step = Step::Go;
+        self.state = match then {
+            Then::Read { need } => {
+                self.need = need;
+                State::Reading
+            }
+            Then::Again => {
+                step = Step::Yield;
+                State::Running
+            }
+            Then::Close => State::Closing,
+            Then::Parked(ticket) => {
+                engine.waits.park(ticket, cx.waker().clone());
+                State::Parked(ticket)
+            }
+            Then::Control(request) => {
+                let (call, answer) = ControlCall::new(request);
+                // Without a control thread the process is ending; the answer then fails as well.
+                let _ = engine.control.send(call);
+                State::Asking(answer)
+            }
+            Then::Shutdown => {
+                let _ = engine.control.send(ControlCall::Shutdown);
+                State::Lingering(LINGER_BYTES)
+            }
+        };
+        // After the ticket was noted: it may have been woken already.
+        engine.after_serving();
+        self.send(engine)?;
+        Ok(step)
+    }
+
+    /// Takes part in pushes, or no more.
+    #[cold]
+    fn follow_awareness(&mut self, cx: &Context<'_>, engine: &mut Engine) {
+        self.is_aware = self.session.is_aware();
+        if self.is_aware {
+            engine.waits.add_aware(self.id, cx.waker().clone());
+        } else {
+            engine.waits.remove_aware(self.id);
+        }
+    }
+
+    /// Sends the shared output buffer, keeping what the socket does not take. `output` is empty before (C1), unless
+    /// this is a push.
+    fn send(&mut self, engine: &mut Engine) -> io::Result<()> {
+        if engine.output.is_empty() {
+            return Ok(());
+        }
+        let sent = if self.output.is_empty() { self.try_write(&engine.output)? } else { 0 };
+        if sent < engine.output.len() {
+            self.keep(engine, sent);
+            if self.output.len() - self.written > engine.limits.output_bytes {
+                let address = &self.session.client.address;
+                tracing::warn!("closed {address}: it left {} bytes of replies unread", self.output.len());
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
+        }
+        engine.clear_output();
+        Ok(())
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self.stream.try_write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            other => other,
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, engine: &mut Engine, sent: usize) {
+        if self.output.is_empty() && engine.output.len() > READ_BYTES {
+            // Large replies are handed over, not copied.
+            self.output = std::mem::take(&mut engine.output);
+            self.written = sent;
+        } else {
+            self.output.extend_from_slice(&engine.output[sent..]);
+        }
+    }
+
+    /// Writes what is pending.
+    fn flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.written < self.output.len() {
+            let rest = &self.output[self.written..];
+            self.written += ready!(Pin::new(&mut self.stream).poll_write(cx, rest))?;
+        }
+        self.output = Vec::new();
+        self.written = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Tells an opted-in client that the tablet map has changed.
+    fn push_changes(&mut self) -> io::Result<()> {
+        let shared = SharedEngine::clone(&self.engine);
+        let engine = &mut *shared.borrow_mut();
+        if engine.worker.write_pushes(&mut self.session, &mut engine.output) {
+            self.send(engine)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on where the state says.
+    fn step(&mut self, cx: &mut Context<'_>, full_reads: &mut usize) -> Poll<io::Result<Step>> {
+        match &mut self.state {
+            State::Reading => self.read(cx, full_reads),
+            State::Running => self.run_kept(cx).into(),
+            State::Parked(ticket) => {
+                let ticket = *ticket;
+                if self.engine.borrow().waits.is_parked(ticket) {
+                    return self.read_while_waiting(cx);
+                }
+                self.state = State::Running;
+                Poll::Ready(Ok(Step::Go))
+            }
+            State::Asking(answer) => match Pin::new(answer).poll(cx) {
+                Poll::Pending => self.read_while_waiting(cx),
+                Poll::Ready(Ok(reply)) => self.answer(reply).into(),
+                Poll::Ready(Err(_)) => Poll::Ready(Ok(Step::Over)),
+            },
+            State::Closing => {
+                self.input = Vec::new();
+                ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+                self.state = State::Lingering(LINGER_BYTES);
+                Poll::Ready(Ok(Step::Go))
+            }
+            State::Lingering(left) => {
+                let engine = SharedEngine::clone(&self.engine);
+                let mut engine = engine.borrow_mut();
+                let mut buffer = ReadBuf::new(&mut engine.input);
+                ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+                let length = buffer.filled().len();
+                *left = left.saturating_sub(length);
+                Poll::Ready(Ok(if length == 0 || *left == 0 { Step::Over } else { Step::Go }))
+            }
+        }
+    }
+
+    fn answer(&mut self, reply: ControlReply) -> io::Result<Step> {
+        let shared = SharedEngine::clone(&self.engine);
+        let engine = &mut *shared.borrow_mut();
+        engine.worker.answer(&mut self.session, &reply, &mut engine.output);
+        self.state = State::Running;
+        self.send(engine)?;
+        Ok(Step::Go)
+    }
+
+    /// Reads ahead a little while a command waits: that is how a client that is gone is noticed.
+    fn read_while_waiting(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Step>> {
+        if self.input.len() >= WAITING_INPUT_BYTES {
+            return Poll::Pending;
+        }
+        let length = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(cx))?;
+        Poll::Ready(Ok(if length == 0 { Step::Over } else { Step::Go }))
+    }
+
+    fn drive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut full_reads = 0;
+        if self.is_aware {
+            self.push_changes()?;
+        }
+        loop {
+            if !self.output.is_empty() {
+                ready!(self.flush(cx))?;
+            }
+            match ready!(self.step(cx, &mut full_reads))? {
+                Step::Go => {}
+                Step::Yield => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Step::Over => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}
+
+impl Step {
+    fn or_yield(self) -> Step {
+        match self {
+            Step::Go => Step::Yield,
+            other => other,
+        }
+    }
+}
+
+impl Future for Connection {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let ended = ready!(self.drive(cx));
+        if let Err(error) = ended {
+            tracing::debug!("lost {}: {error}", self.session.client.address);
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let engine = &mut *self.engine.borrow_mut();
+        if let State::Parked(ticket) = self.state {
+            engine.waits.unpark(ticket);
+            engine.worker.forget(ticket);
+        }
+        if self.is_aware {
+            engine.waits.remove_aware(self.id);
+        }
+    }
+}

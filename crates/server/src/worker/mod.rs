@@ -1,0 +1,131 @@
+//! Worker threads: each one current-thread runtime with its own listening socket.
+//!
+//! A connection lives and dies on one worker. Nothing on a request's way wakes another thread, sets a timer, locks or
+//! allocates: the runtime has no timer at all, and is ticked from outside for what must happen now and then.
+//!
+//! Ownership: the thread owns its [`Engine`](engine::Engine); other threads hold a [`WorkerLink`].
+
+mod accept;
+mod connection;
+mod engine;
+mod waits;
+
+use crate::clock::Clock;
+use crate::control::ControlCall;
+use crate::limits::ClientLimits;
+use crate::mover::MoverLink;
+use sidle_node::{NodeShared, Worker};
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{Notify, mpsc};
+
+/// What other threads hold of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerLink {
+    notify: Notify,
+    stop: AtomicBool,
+    /// When the worker was asked for a sign of life, in microseconds; 0: it has given it.
+    probed_at_us: AtomicU64,
+    /// How long it took to give the last one.
+    lag_us: AtomicU64,
+}
+
+impl WorkerLink {
+    /// Makes the worker take its turn: it looks for a new range table and hears what the movers said.
+    pub(crate) fn wake(&self) {
+        self.notify.notify_one();
+    }
+
+    /// Ends the worker's thread, with all of its connections.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.notify.notify_one();
+    }
+
+    /// How late the worker is: what its last turn waited for the thread, or the present one has waited so far. Asks
+    /// for the next measurement.
+    pub(crate) fn probe_lag_us(&self, now_us: u64) -> u64 {
+        let unasked =
+            self.probed_at_us.compare_exchange(0, now_us.max(1), Ordering::AcqRel, Ordering::Acquire);
+        match unasked {
+            Ok(_) => {
+                self.wake();
+                self.lag_us.load(Ordering::Acquire)
+            }
+            Err(asked_at_us) => self.lag_us.load(Ordering::Acquire).max(now_us.saturating_sub(asked_at_us)),
+        }
+    }
+
+    fn give_sign_of_life(&self, now_us: u64) {
+        let asked_at_us = self.probed_at_us.load(Ordering::Acquire);
+        if asked_at_us != 0 {
+            self.lag_us.store(now_us.saturating_sub(asked_at_us), Ordering::Release);
+            self.probed_at_us.store(0, Ordering::Release);
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+}
+
+/// What a worker's thread is started with.
+pub(crate) struct WorkerSetup {
+    /// The worker.
+    pub(crate) worker: Worker,
+    /// Its listening socket.
+    pub(crate) listener: TcpListener,
+    /// What other threads hold of it.
+    pub(crate) link: Arc<WorkerLink>,
+    /// The movers that it may have to wake.
+    pub(crate) movers: Vec<Arc<MoverLink>>,
+    /// What the node's threads share.
+    pub(crate) shared: Arc<NodeShared>,
+    /// What one client may use.
+    pub(crate) limits: ClientLimits,
+    /// Requests that only the control thread can answer.
+    pub(crate) control: mpsc::UnboundedSender<ControlCall>,
+    /// The process's clock.
+    pub(crate) clock: Clock,
+}
+
+impl WorkerSetup {
+    /// Starts the thread.
+    pub(crate) fn start(self) -> io::Result<JoinHandle<()>> {
+        let name = format!("worker-{}", self.worker.index().0);
+        std::thread::Builder::new().name(name).spawn(move || self.run())
+    }
+
+    fn run(self) {
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .build_local(LocalOptions::default())
+            .expect("a runtime needs only an epoll descriptor");
+        runtime.block_on(async move {
+            let link = Arc::clone(&self.link);
+            let listener = tokio::net::TcpListener::from_std(self.listener)
+                .expect("the listener was made for a runtime");
+            let ticked = Arc::new(Notify::new());
+            let engine = engine::Engine::new(
+                self.worker,
+                self.movers,
+                self.shared,
+                self.limits,
+                self.control,
+                self.clock,
+            );
+            tokio::task::spawn_local(accept::run(listener, std::rc::Rc::clone(&engine), Arc::clone(&ticked)));
+            while !link.is_stopped() {
+                link.notify.notified().await;
+                let now = engine.borrow_mut().turn();
+                link.give_sign_of_life(now.mono.0);
+                ticked.notify_waiters();
+            }
+        });
+        // Dropping the runtime drops every connection.
+    }
+}

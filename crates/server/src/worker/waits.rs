@@ -1,0 +1,55 @@
+//! Connections that wait for something other than their socket.
+
+use sidle_node::Ticket;
+use std::collections::BTreeMap;
+use std::task::Waker;
+
+/// A connection's number on its worker.
+pub(super) type ConnectionId = u64;
+
+/// The wakers of a worker's waiting connections. At most two entries a connection.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    parked: BTreeMap<Ticket, Waker>,
+    /// Connections that are pushed to when the range table changes.
+    aware: BTreeMap<ConnectionId, Waker>,
+}
+
+impl Waits {
+    /// Notes who runs a parked command.
+    pub(super) fn park(&mut self, ticket: Ticket, waker: Waker) {
+        self.parked.insert(ticket, waker);
+    }
+
+    /// Whether the ticket has not been woken yet.
+    pub(super) fn is_parked(&self, ticket: Ticket) -> bool {
+        self.parked.contains_key(&ticket)
+    }
+
+    /// Forgets a ticket.
+    pub(super) fn unpark(&mut self, ticket: Ticket) {
+        self.parked.remove(&ticket);
+    }
+
+    /// Lets a parked command run again.
+    pub(super) fn wake(&mut self, ticket: Ticket) {
+        if let Some(waker) = self.parked.remove(&ticket) {
+            waker.wake();
+        }
+    }
+
+    /// Notes a connection that is pushed to.
+    pub(super) fn add_aware(&mut self, connection: ConnectionId, waker: Waker) {
+        self.aware.insert(connection, waker);
+    }
+
+    /// Forgets a connection.
+    pub(super) fn remove_aware(&mut self, connection: ConnectionId) {
+        self.aware.remove(&connection);
+    }
+
+    /// Gives every connection that is pushed to its turn.
+    pub(super) fn wake_aware(&self) {
+        self.aware.values().for_each(Waker::wake_by_ref);
+    }
+}

@@ -1,0 +1,214 @@
+//! The command line: what each subcommand takes, and what its help says.
+
+use crate::range;
+use clap::{Args, Parser, Subcommand};
+use sidle_server::address::split_host_port;
+use sidle_server::config::{Auto, LogLevel, Size};
+use sidle_types::PositionRange;
+use std::path::PathBuf;
+
+const EXIT_STATUSES: &str = "\
+Exit status:
+  0    done
+  1    refused: nothing has changed
+  2    the command line is wrong
+  3    a migration failed after it had begun
+  4    the node could not be reached, or the connection broke: what was asked may have happened
+  130  interrupted with Ctrl-C; a migration goes on";
+
+/// A distributed in-memory key-value store that speaks the Redis protocol and moves live data
+#[derive(Debug, Parser)]
+#[command(name = "sidle", version, after_help = EXIT_STATUSES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a node
+    #[command(after_help = SERVER_EXAMPLES)]
+    Server(Box<ServerArguments>),
+    /// Move a part of the data to another node, live, and watch it go
+    #[command(after_help = MIGRATE_EXAMPLES)]
+    Migrate(MigrateArguments),
+    /// Show the nodes, who owns what, and what is moving
+    #[command(after_help = STATUS_EXAMPLES)]
+    Status(StatusArguments),
+}
+
+const SERVER_EXAMPLES: &str = "\
+Examples:
+  sidle server                                    a complete cluster of one node on 127.0.0.1:6379
+  sidle server --port 6380 --join 127.0.0.1:6379  an empty second node
+  sidle server --print-config > sidle.toml        every setting, described, with its default
+  sidle server --config sidle.toml --port 7000    settings from a file; flags win over it
+
+SIGINT (Ctrl-C) and SIGTERM stop the node cleanly. What it holds is in memory only, and lost.";
+
+/// Flags of `sidle server`; each overrides the setting of the same name in the file.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArguments {
+    /// Read settings from this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print the settings with their defaults and descriptions, as a file to start from
+    #[arg(long)]
+    pub(crate) print_config: bool,
+    /// The port for clients; 0: any free port
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// The port for other nodes; 0: any free port [default: the port for clients + 10000]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) bus_port: Option<Auto<u16>>,
+    /// The address to listen on
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) bind: Option<String>,
+    /// The host that clients and other nodes are told [default: the address listened on]
+    #[arg(long, value_name = "HOST")]
+    pub(crate) advertise: Option<Auto<String>>,
+    /// Where the node keeps its identity and the cluster's metadata
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Join the cluster of the node with this client address
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub(crate) join: Option<String>,
+    /// Threads that serve clients [default: one for each core]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) workers: Option<Auto<usize>>,
+    /// Threads that move data
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) movers: Option<usize>,
+    /// Memory for keys, values and their index, such as 4gb or 512mb [default: half of the machine's]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_memory: Option<Auto<Size>>,
+    /// Ask clients for this password (visible in the list of processes: better in the file)
+    #[arg(long, visible_alias = "requirepass", value_name = "PASSWORD")]
+    pub(crate) password: Option<String>,
+    /// How many clients may be connected at once
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) max_clients: Option<usize>,
+    /// How large one client's unfinished request may grow
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_query_buffer: Option<Size>,
+    /// How many arguments one request may have
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) max_arguments: Option<u32>,
+    /// How large one argument, and so one value, may be
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_value: Option<Size>,
+    /// How much one client may leave unread of its replies; 0: no limit
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_output_buffer: Option<Size>,
+    /// error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<LogLevel>,
+}
+
+/// How to reach the cluster.
+#[derive(Debug, Args)]
+pub(crate) struct Via {
+    /// Any node of the cluster
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6379", value_parser = host_port)]
+    pub(crate) via: String,
+    /// The cluster's password, if it has one
+    #[arg(long, env = "SIDLE_PASSWORD", hide_env_values = true, value_name = "PASSWORD")]
+    pub(crate) password: Option<String>,
+}
+
+const MIGRATE_EXAMPLES: &str = "\
+Examples:
+  sidle migrate --to 127.0.0.1:6380 --slots 0-8191
+  sidle migrate --via 10.0.0.1:6379 --to 10.0.0.2:6379 --slots 42 --detach
+  sidle migrate --to 127.0.0.1:6380 --positions 0x0010000000000000-0x0017ffffffffffff
+  sidle migrate --cancel 3
+
+The node that owns the range gives it up. All of the range must have one owner. Ctrl-C stops the display, not the
+migration; `sidle status` shows it. A migration can be cancelled until the target takes over; after that, move back.
+
+Exit status: 0 done (or, detached, begun); 1 refused; 2 wrong command line; 3 failed in the middle; 4 node not reached;
+130 interrupted, the migration goes on.";
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["slots", "positions", "cancel"]))]
+pub(crate) struct MigrateArguments {
+    #[command(flatten)]
+    pub(crate) via: Via,
+    /// The node that takes the range: its client address or its id
+    #[arg(long, value_name = "HOST:PORT", required_unless_present = "cancel", conflicts_with = "cancel")]
+    pub(crate) to: Option<String>,
+    /// The slots to move
+    #[arg(long, value_name = "A-B", value_parser = range::slots)]
+    pub(crate) slots: Option<PositionRange>,
+    /// The positions to move, finer than slots
+    #[arg(long, value_name = "0xA-0xB", value_parser = range::positions)]
+    pub(crate) positions: Option<PositionRange>,
+    /// Cancel this migration instead
+    #[arg(long, value_name = "ID")]
+    pub(crate) cancel: Option<u64>,
+    /// How to move it
+    #[arg(long, value_name = "NAME", default_value = "fulva", conflicts_with = "cancel")]
+    pub(crate) protocol: String,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Begin it and leave
+    #[arg(long, conflicts_with = "cancel")]
+    pub(crate) detach: bool,
+}
+
+impl MigrateArguments {
+    /// The range to move, unless this is a cancellation.
+    pub(crate) fn range(&self) -> Option<PositionRange> {
+        self.slots.or(self.positions)
+    }
+}
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  sidle status
+  sidle status --via 10.0.0.1:6379 --watch
+  sidle status --json | jq .nodes";
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArguments {
+    #[command(flatten)]
+    pub(crate) via: Via,
+    /// Show it again and again until Ctrl-C
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Print the node's own JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn host_port(text: &str) -> Result<String, String> {
+    match split_host_port(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("give HOST:PORT, such as 127.0.0.1:6379".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn migrate_needs_one_range_and_a_target() {
+        let parses = |line: &str| Cli::try_parse_from(line.split(' ')).is_ok();
+        assert!(parses("sidle migrate --to a:1 --slots 0-5"));
+        assert!(parses("sidle migrate --to a:1 --positions 0x0-0x5"));
+        assert!(parses("sidle migrate --cancel 3"));
+        assert!(!parses("sidle migrate --slots 0-5"));
+        assert!(!parses("sidle migrate --to a:1"));
+        assert!(!parses("sidle migrate --to a:1 --slots 0-5 --positions 0x0-0x5"));
+        assert!(!parses("sidle migrate --to a:1 --cancel 3"));
+        assert!(!parses("sidle migrate --to a:1 --slots 5-0"));
+    }
+}

@@ -1,0 +1,214 @@
+//! `sidle migrate`: begins a migration, shows it go, and says how it ended.
+
+use crate::cli::MigrateArguments;
+use crate::exit::{Failure, Status};
+use crate::node_connection::NodeConnection;
+use crate::range;
+use crate::units::{bytes, count, duration};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use sidle_cluster::MigrationStatus;
+use sidle_resp::Value;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// How often the progress is asked for.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How often in a row the node may be unreachable before the display gives up. The migration does not.
+const MAX_RECONNECTS: u32 = 50;
+/// The steps of the progress bar: fractions are shown to a hundredth of a per cent.
+const BAR_STEPS: u64 = 10_000;
+
+/// Runs `sidle migrate`.
+pub(crate) fn run(arguments: &MigrateArguments) -> Result<(), Failure> {
+    crate::runtime()?.block_on(async {
+        let mut node = NodeConnection::open(&arguments.via).await?;
+        match arguments.cancel {
+            Some(id) => cancel(&mut node, id, arguments.json).await,
+            None => migrate(node, arguments).await,
+        }
+    })
+}
+
+async fn cancel(node: &mut NodeConnection, id: u64, json: bool) -> Result<(), Failure> {
+    node.request(&["SIDLE.MIGRATE", "CANCEL", &id.to_string()]).await?;
+    if json {
+        println!("{}", json!({ "id": id, "state": "cancelled" }));
+    } else {
+        println!("Migration {id} is cancelled; nothing has moved.");
+    }
+    Ok(())
+}
+
+async fn migrate(mut node: NodeConnection, arguments: &MigrateArguments) -> Result<(), Failure> {
+    let id = start(&mut node, arguments).await?;
+    if arguments.detach {
+        if arguments.json {
+            println!("{}", json!({ "id": id, "state": "begun" }));
+        } else {
+            println!(
+                "Migration {id} has begun. `sidle status` shows it; `sidle migrate --cancel {id}` gives it up."
+            );
+        }
+        return Ok(());
+    }
+    let display = Display::new(arguments.json);
+    let ended = tokio::select! {
+        ended = follow(node, arguments, id, &display) => ended,
+        _ = tokio::signal::ctrl_c() => {
+            display.clear();
+            Err(Failure::new(
+                Status::Detached,
+                format!("migration {id} goes on without this display. `sidle status --watch` shows it"),
+            ))
+        }
+    }?;
+    display.clear();
+    report(&ended, arguments.json)
+}
+
+/// Asks for the migration and returns its number.
+async fn start(node: &mut NodeConnection, arguments: &MigrateArguments) -> Result<u64, Failure> {
+    let range = arguments.range().expect("the command line was checked: a range or --cancel");
+    let to = arguments.to.as_deref().expect("the command line was checked: --to comes with a range");
+    let [unit, range] = range::words(range);
+    let words = ["SIDLE.MIGRATE", "START", &unit, &range, "TO", to, "PROTOCOL", &arguments.protocol];
+    let reply = node.request(&words).await?;
+    migration_number(&reply)
+        .ok_or_else(|| node.broken(format!("it answered {reply:?} to SIDLE.MIGRATE START")))
+}
+
+/// The number in the reply to `SIDLE.MIGRATE START`.
+fn migration_number(reply: &Value) -> Option<u64> {
+    match reply {
+        Value::Integer(id) => u64::try_from(*id).ok(),
+        text => std::str::from_utf8(text.as_bytes()?).ok()?.parse().ok(),
+    }
+}
+
+/// Follows the migration to its end. Survives the loss of the connection for a while.
+async fn follow(
+    mut node: NodeConnection,
+    arguments: &MigrateArguments,
+    id: u64,
+    display: &Display,
+) -> Result<MigrationStatus, Failure> {
+    let mut failures = 0;
+    loop {
+        match node.status().await {
+            Ok(report) => {
+                failures = 0;
+                let found = report.migrations.into_iter().find(|migration| migration.id.0 == id);
+                let migration = found.ok_or_else(|| {
+                    Failure::new(Status::FailedInTheMiddle, format!("migration {id} is not known any more"))
+                })?;
+                if is_over(&migration.state) {
+                    return Ok(migration);
+                }
+                display.show(&migration);
+            }
+            Err(failure) if failures < MAX_RECONNECTS => {
+                failures += 1;
+                display.trouble(&failure.message);
+                if let Ok(again) = NodeConnection::open(&arguments.via).await {
+                    node = again;
+                }
+            }
+            Err(failure) => return Err(failure),
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// Whether a migration in this state is not going to change any more.
+pub(crate) fn is_over(state: &str) -> bool {
+    matches!(state, "done" | "cancelled" | "failed")
+}
+
+/// Says how the migration ended, and fails unless it is done.
+fn report(migration: &MigrationStatus, json: bool) -> Result<(), Failure> {
+    if json {
+        println!("{}", serde_json::to_string(migration).expect("a status is plain data"));
+    }
+    let MigrationStatus { id, range_text, .. } = migration;
+    match migration.state.as_str() {
+        "done" if json => Ok(()),
+        "done" => {
+            let seconds = (migration.elapsed_us.max(1)) as f64 / 1e6;
+            println!(
+                "Migration {id} is done: {range_text}, {} keys, {} in {} ({}/s).",
+                count(migration.records_moved),
+                bytes(migration.bytes_moved),
+                duration(migration.elapsed_us),
+                bytes((migration.bytes_moved as f64 / seconds) as u64),
+            );
+            Ok(())
+        }
+        "cancelled" => Err(Failure::refused(format!("migration {id} was cancelled; nothing has moved"))),
+        _ => {
+            let why = migration.why.as_deref().unwrap_or("no reason was given");
+            // The target owned the range only from `running` on; a failure before has changed nothing.
+            let status = if migration.epoch.0 == 0 { Status::Refused } else { Status::FailedInTheMiddle };
+            Err(Failure::new(status, format!("migration {id} of {range_text} failed: {why}")))
+        }
+    }
+}
+
+/// A progress bar on the terminal; nothing where there is none, or where JSON is wanted.
+struct Display {
+    bar: ProgressBar,
+}
+
+impl Display {
+    fn new(json: bool) -> Display {
+        let bar = if json { ProgressBar::hidden() } else { ProgressBar::new(BAR_STEPS) };
+        let style =
+            ProgressStyle::with_template("{prefix} [{bar:32}] {msg}").expect("the template is constant");
+        bar.set_style(style.progress_chars("=> "));
+        Display { bar }
+    }
+
+    fn show(&self, migration: &MigrationStatus) {
+        self.bar.set_prefix(migration.range_text.clone());
+        self.bar.set_position((migration.fraction * BAR_STEPS as f64) as u64);
+        self.bar.set_message(progress_line(migration));
+    }
+
+    fn trouble(&self, message: &str) {
+        self.bar.set_message(message.to_owned());
+    }
+
+    fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// What stands behind the bar: how much, how fast, how long still.
+fn progress_line(migration: &MigrationStatus) -> String {
+    if let Some(why) = &migration.stalled {
+        return format!("stalled: {why}");
+    }
+    if migration.state != "running" {
+        return migration.state.clone();
+    }
+    let left = migration.remaining_us.map_or(String::new(), |us| format!(", {} left", duration(us)));
+    format!(
+        "{:.1} %  {} of {}  {}/s{left}",
+        migration.fraction * 100.0,
+        bytes(migration.bytes_moved),
+        bytes(migration.bytes.max(migration.bytes_moved)),
+        bytes(migration.bytes_per_second),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migration_number_is_read_from_integers_and_texts() {
+        assert_eq!(migration_number(&Value::Integer(7)), Some(7));
+        assert_eq!(migration_number(&Value::Bulk(b"12".to_vec())), Some(12));
+        assert_eq!(migration_number(&Value::Null), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! A connection to a node, for the commands that steer and watch a cluster: one request at a time, in RESP.
+
+use crate::cli::Via;
+use crate::exit::{Failure, Status};
+use sidle_cluster::StatusReport;
+use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
+use sidle_server::address::split_host_port;
+use std::fmt::Display;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// How long to wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait for a reply. Starting a migration takes the source a count of its records.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A connection to one node.
+pub(crate) struct NodeConnection {
+    address: String,
+    stream: TcpStream,
+    parser: ReplyParser,
+    input: Vec<u8>,
+}
+
+impl NodeConnection {
+    /// Connects, and gives the password if there is one.
+    pub(crate) async fn open(via: &Via) -> Result<NodeConnection, Failure> {
+        let unreachable = |why: &dyn Display| {
+            let address = &via.via;
+            let advice = "Is a node running there? Name another with --via HOST:PORT";
+            Failure::new(Status::Unreachable, format!("cannot reach a node at {address}: {why}. {advice}"))
+        };
+        let (host, port) = split_host_port(&via.via).expect("the command line was checked");
+        let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect((host, port)))
+            .await
+            .map_err(|_| unreachable(&"no answer in 5 seconds"))?
+            .map_err(|error| unreachable(&error))?;
+        stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
+        let parser = ReplyParser::new(ReplyLimits::default());
+        let mut node = NodeConnection { address: via.via.clone(), stream, parser, input: Vec::new() };
+        if let Some(password) = &via.password {
+            node.request(&["AUTH", password]).await?;
+        }
+        Ok(node)
+    }
+
+    /// Sends a request and waits for its reply; an error reply is a refusal.
+    pub(crate) async fn request(&mut self, words: &[&str]) -> Result<Value, Failure> {
+        match timeout(REPLY_TIMEOUT, self.exchange(words)).await {
+            Ok(Ok(Value::Error(text))) => Err(Failure::refused(advise(&text))),
+            Ok(reply) => reply,
+            Err(_) => Err(self.broken("it did not answer in time")),
+        }
+    }
+
+    /// Asks for the status of the cluster.
+    pub(crate) async fn status(&mut self) -> Result<StatusReport, Failure> {
+        let text = self.status_text().await?;
+        serde_json::from_str(&text)
+            .map_err(|error| self.broken(format!("its status cannot be read: {error}")))
+    }
+
+    /// Asks for the status of the cluster, as the node's own JSON.
+    pub(crate) async fn status_text(&mut self) -> Result<String, Failure> {
+        let reply = self.request(&["SIDLE.STATUS"]).await?;
+        let bytes =
+            reply.as_bytes().ok_or_else(|| self.broken("its status is not a text: is it a Sidle node?"))?;
+        Ok(String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    async fn exchange(&mut self, words: &[&str]) -> Result<Value, Failure> {
+        let mut request = Vec::new();
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        RequestWriter::new(&mut request).request(&words);
+        self.stream.write_all(&request).await.map_err(|error| self.broken(error))?;
+        loop {
+            match self.parser.parse(&self.input) {
+                Ok(ParsedReply::Complete { frame, consumed }) => {
+                    let value = frame.reply.to_value();
+                    self.input.drain(..consumed);
+                    return Ok(value);
+                }
+                Ok(ParsedReply::Incomplete { need }) => self.input.reserve(need.min(1 << 20)),
+                Err(error) => return Err(self.broken(error)),
+            }
+            match self.stream.read_buf(&mut self.input).await {
+                Ok(0) => return Err(self.broken("it closed the connection")),
+                Ok(_) => {}
+                Err(error) => return Err(self.broken(error)),
+            }
+        }
+    }
+
+    /// A failure of the connection: what was asked may have happened.
+    pub(crate) fn broken(&self, why: impl Display) -> Failure {
+        let address = &self.address;
+        Failure::new(
+            Status::Unreachable,
+            format!("lost the node at {address}: {why}. `sidle status` shows what is"),
+        )
+    }
+}
+
+/// An error reply with what to do about it, where that is known.
+fn advise(text: &str) -> String {
+    let shown = text.strip_prefix("ERR ").unwrap_or(text);
+    if text.starts_with("NOAUTH") || text.starts_with("WRONGPASS") {
+        format!("{shown} Give it with --password or in SIDLE_PASSWORD")
+    } else {
+        shown.to_owned()
+    }
+}

@@ -1,0 +1,131 @@
+//! The program itself: settings, start, stop, messages and exit statuses.
+
+#![allow(clippy::disallowed_methods)] // tests write files
+
+mod support;
+
+use sidle_resp::Value;
+use std::process::Output;
+use support::{Node, NodeOptions, sidle};
+
+fn run(arguments: &[&str]) -> Output {
+    sidle().args(arguments).output().expect("the program runs")
+}
+
+fn error(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn print_config_prints_the_example_file() {
+    let output = run(&["server", "--print-config"]);
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8_lossy(&output.stdout), include_str!("../../../sidle.toml.example"));
+}
+
+#[test]
+fn unknown_setting_is_named_with_its_line_and_the_nearest_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sidle.toml");
+    std::fs::write(&path, "[network]\n\nprot = 7000\n").unwrap();
+    let output = run(&["server", "--config", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = error(&output);
+    assert!(message.contains("line 3") && message.contains("'network.prot'"), "{message}");
+    assert!(message.contains("did you mean 'network.port'?"), "{message}");
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused() {
+    for (flags, word) in [
+        (&["--workers", "0"][..], "workers"),
+        (&["--movers", "0"], "movers"),
+        (&["--bind", "nowhere"], "bind"),
+        (&["--port", "60000"], "bus_port"),
+        (&["--config", "/nowhere/sidle.toml"], "/nowhere/sidle.toml"),
+    ] {
+        let output = run(&[&["server"], flags].concat());
+        assert_eq!(output.status.code(), Some(1), "{flags:?}");
+        assert!(error(&output).contains(word), "{flags:?}: {}", error(&output));
+    }
+    for flags in
+        [&["--port", "70000"][..], &["--max-memory", "4xb"], &["--join", "nowhere"], &["--unheard-of"]]
+    {
+        assert_eq!(run(&[&["server"], flags].concat()).status.code(), Some(2), "{flags:?}");
+    }
+}
+
+#[test]
+fn file_sets_what_flags_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sidle.toml");
+    std::fs::write(&path, "[security]\npassword = \"of the file\"\n[limits]\nmax_clients = 7\n").unwrap();
+    let options = NodeOptions::default().flag("--config", path.to_str().unwrap()).flag("--max-clients", "8");
+    let node = Node::start(&options);
+    let mut client = node.client();
+    assert_eq!(client.request(&["AUTH", "of the file"]), Value::Simple("OK".into()));
+}
+
+#[test]
+fn stop_is_clean_and_the_port_is_free_again() {
+    let mut node = Node::start(&NodeOptions::default());
+    let mut client = node.client();
+    assert_eq!(client.request(&["PING"]), Value::Simple("PONG".into()));
+    assert_eq!(node.stop().code(), Some(0));
+    assert_eq!(client.try_request(&["PING"]), None);
+    assert!(node.log().contains("stopped"), "{}", node.log());
+    node.restart();
+    assert_eq!(node.client().request(&["PING"]), Value::Simple("PONG".into()));
+}
+
+#[test]
+fn shutdown_command_stops_the_node() {
+    let mut node = Node::start(&NodeOptions::default());
+    let mut client = node.client();
+    client.send(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(client.try_reply(), None);
+    assert_eq!(node.wait().code(), Some(0));
+}
+
+#[test]
+fn port_in_use_says_so() {
+    let node = Node::start(&NodeOptions::default());
+    let address = node.address();
+    let port = address.rsplit_once(':').unwrap().1;
+    let folder = tempfile::tempdir().unwrap();
+    let output =
+        run(&["server", "--port", port, "--dir", folder.path().to_str().unwrap(), "--bus-port", "0"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error(&output).contains("is in use"), "{}", error(&output));
+}
+
+#[test]
+fn data_directory_belongs_to_one_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let _node = Node::start(&NodeOptions::default().flag("--dir", path));
+    let output = run(&["server", "--port", "0", "--dir", path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error(&output).contains("in use by another running node"), "{}", error(&output));
+}
+
+#[test]
+fn identity_survives_a_restart() {
+    let mut node = Node::start(&NodeOptions::default());
+    let before = node.client().request(&["CLUSTER", "MYID"]);
+    node.kill();
+    node.restart();
+    assert_eq!(node.client().request(&["CLUSTER", "MYID"]), before);
+    assert!(node.log().contains("life 2"), "{}", node.log());
+}
+
+#[test]
+fn unreachable_node_ends_with_its_own_status() {
+    let mut node = Node::start(&NodeOptions::default());
+    node.kill();
+    for arguments in [&["status"][..], &["migrate", "--to", "127.0.0.1:1", "--slots", "0-5"]] {
+        let output = node.run(arguments);
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}");
+        assert!(error(&output).contains("--via"), "{}", error(&output));
+    }
+}

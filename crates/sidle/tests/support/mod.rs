@@ -1,0 +1,104 @@
+//! Real nodes for tests: processes on free ports, killed when the test ends, and a small client that follows
+//! redirections as Redis Cluster clients do.
+
+#![allow(dead_code)] // each test program uses a part of it
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // tests run processes and read clocks
+
+mod client;
+mod node;
+
+#[allow(unused_imports)] // each test program uses a part of it
+pub use client::{Client, bulk};
+#[allow(unused_imports)]
+pub use node::{Node, NodeOptions, sidle};
+
+use serde_json::Value as Json;
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test gives up.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Calls `ready` until it returns something; panics after [`PATIENCE`].
+pub fn eventually<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = ready() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A cluster of real nodes. The first one runs the coordinator and owns everything to start with.
+pub struct TestCluster {
+    /// The nodes, in the order they were started.
+    pub nodes: Vec<Node>,
+}
+
+impl TestCluster {
+    /// Starts nodes and waits until every one of them knows all.
+    pub fn start(nodes: usize) -> TestCluster {
+        TestCluster::start_with(nodes, &NodeOptions::default())
+    }
+
+    /// As [`start`](Self::start), with options for every node.
+    pub fn start_with(nodes: usize, options: &NodeOptions) -> TestCluster {
+        assert!(nodes > 0);
+        let mut cluster = TestCluster { nodes: vec![Node::start(options)] };
+        for _ in 1..nodes {
+            cluster.join(options);
+        }
+        cluster
+    }
+
+    /// Adds a node and waits until every node knows it.
+    pub fn join(&mut self, options: &NodeOptions) {
+        let first = self.nodes[0].address();
+        let options = options.clone().flag("--join", &first);
+        self.nodes.push(Node::start(&options));
+        self.wait_until_known(self.nodes.len());
+    }
+
+    /// Waits until every node answers that the cluster has so many members, all of them up.
+    pub fn wait_until_known(&self, members: usize) {
+        for node in &self.nodes {
+            eventually("every node knows every other", || {
+                let report = node.status()?;
+                let nodes = report["nodes"].as_array()?;
+                let all_up = nodes.iter().all(|node| node["state"] == "up");
+                let slots = node.client().try_request(&["CLUSTER", "SLOTS"])?;
+                let slots_known = matches!(slots, sidle_resp::Value::Array(_));
+                (nodes.len() == members && all_up && slots_known).then_some(())
+            });
+        }
+    }
+
+    /// A client of node `index`.
+    pub fn client(&self, index: usize) -> Client {
+        self.nodes[index].client()
+    }
+
+    /// Starts a migration through node 0 and returns its number.
+    pub fn start_migration(&self, slots: &str, target: usize) -> u64 {
+        let to = self.nodes[target].address();
+        let output = self.nodes[0].run(&["migrate", "--to", &to, "--slots", slots, "--detach", "--json"]);
+        assert!(output.status.success(), "{output:?}");
+        let begun: Json = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
+        begun["id"].as_u64().expect("the id is a number")
+    }
+
+    /// Waits until a migration is over, and returns its last status.
+    pub fn wait_for_migration(&self, id: u64) -> Json {
+        eventually("the migration is over", || {
+            let migration = self.migration(id)?;
+            matches!(migration["state"].as_str()?, "done" | "failed" | "cancelled").then_some(migration)
+        })
+    }
+
+    /// What the cluster says of a migration.
+    pub fn migration(&self, id: u64) -> Option<Json> {
+        let report = self.nodes.iter().find_map(Node::status)?;
+        report["migrations"].as_array()?.iter().find(|migration| migration["id"] == id).cloned()
+    }
+}

@@ -1,0 +1,193 @@
+//! One node as a process.
+
+use super::{Client, PATIENCE, eventually};
+use serde_json::Value as Json;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use tempfile::TempDir;
+
+/// The program, with its environment clean.
+pub fn sidle() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sidle"));
+    command.env_remove("SIDLE_LOG").env_remove("SIDLE_PASSWORD").stdin(Stdio::null());
+    command
+}
+
+/// How to start a node.
+#[derive(Clone, Debug, Default)]
+pub struct NodeOptions {
+    flags: Vec<String>,
+}
+
+impl NodeOptions {
+    /// Adds a flag with its value; a later one replaces an earlier one.
+    pub fn flag(mut self, name: &str, value: &str) -> NodeOptions {
+        if let Some(at) = self.flags.iter().position(|flag| flag == name) {
+            self.flags[at + 1] = value.to_owned();
+        } else {
+            self.flags.extend([name.to_owned(), value.to_owned()]);
+        }
+        self
+    }
+
+    fn is_set(&self, name: &str) -> bool {
+        self.flags.iter().any(|flag| flag == name)
+    }
+}
+
+/// A running node. Dropping it kills the process, by its id.
+pub struct Node {
+    child: Child,
+    options: NodeOptions,
+    client_address: String,
+    bus_address: String,
+    log: Arc<Mutex<String>>,
+    dir: Option<TempDir>,
+}
+
+impl Node {
+    /// Starts a node on free ports with a data directory of its own, and waits until it takes clients.
+    pub fn start(options: &NodeOptions) -> Node {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = dir.path().to_str().expect("temporary folders have plain names").to_owned();
+        let mut all = NodeOptions::default()
+            .flag("--port", "0")
+            .flag("--bus-port", "0")
+            .flag("--dir", &folder)
+            .flag("--workers", "2")
+            .flag("--max-memory", "256mb");
+        for pair in options.flags.chunks(2) {
+            all = all.flag(&pair[0], &pair[1]);
+        }
+        Node::spawn(all, Some(dir))
+    }
+
+    fn spawn(options: NodeOptions, dir: Option<TempDir>) -> Node {
+        let mut child = sidle()
+            .arg("server")
+            .args(&options.flags)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let log = Arc::new(Mutex::new(String::new()));
+        let lines = BufReader::new(child.stderr.take().expect("standard error is piped")).lines();
+        let copy = Arc::clone(&log);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let mut log = copy.lock().expect("nobody panics with the log");
+                log.push_str(&line);
+                log.push('\n');
+            }
+        });
+        let mut node =
+            Node { child, options, client_address: String::new(), bus_address: String::new(), log, dir };
+        let deadline = Instant::now() + PATIENCE;
+        while !node.log().contains("the node is ready") {
+            if let Some(status) = node.child.try_wait().expect("a child can be asked") {
+                panic!("the node ended with {status}:\n{}", node.log());
+            }
+            assert!(Instant::now() < deadline, "the node is not ready:\n{}", node.log());
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let log = node.log();
+        let address = |label: &str| {
+            let line = log.lines().find(|line| line.contains(label)).expect("the log names the addresses");
+            let (_, address) = line.split_once(label).expect("just found");
+            address.split_whitespace().next().expect("an address").trim_end_matches(',').to_owned()
+        };
+        node.client_address = address("clients at ");
+        node.bus_address = address("nodes at ");
+        node
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> String {
+        self.client_address.clone()
+    }
+
+    /// Where nodes connect.
+    pub fn bus_address(&self) -> String {
+        self.bus_address.clone()
+    }
+
+    /// The process's number.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        self.log.lock().expect("nobody panics with the log").clone()
+    }
+
+    /// A new client.
+    pub fn client(&self) -> Client {
+        Client::connect(&self.client_address)
+    }
+
+    /// The status that this node tells; `None` while it cannot.
+    pub fn status(&self) -> Option<Json> {
+        let reply = self.client().try_request(&["SIDLE.STATUS"])?;
+        serde_json::from_slice(reply.as_bytes()?).ok()
+    }
+
+    /// Runs another of the program's commands against this node.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        sidle().args(arguments).args(["--via", &self.client_address]).output().expect("the program runs")
+    }
+
+    /// Kills the process at once, as a power failure would.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("the process was running");
+        self.child.wait().expect("a killed process ends");
+    }
+
+    /// Asks the process to end, and waits for it.
+    pub fn stop(&mut self) -> ExitStatus {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, rustix::process::Signal::TERM)
+            .expect("the process was running");
+        self.wait()
+    }
+
+    /// Waits until the process has ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        eventually("the process ends", || self.child.try_wait().expect("a child can be asked"))
+    }
+
+    /// Starts a process that was stopped or killed again: same folder, same ports.
+    pub fn restart(&mut self) {
+        let port = |address: &str| address.rsplit_once(':').expect("host:port").1.to_owned();
+        let options = self
+            .options
+            .clone()
+            .flag("--port", &port(&self.client_address))
+            .flag("--bus-port", &port(&self.bus_address));
+        let dir = self.dir.take();
+        *self = Node::spawn(options, dir);
+    }
+
+    /// Starts it again without `--join`: it has to find its cluster from its folder.
+    pub fn restart_without_join(&mut self) {
+        if self.options.is_set("--join") {
+            let at = self.options.flags.iter().position(|flag| flag == "--join").expect("just found");
+            self.options.flags.drain(at..at + 2);
+        }
+        self.restart();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("--- log of the node at {} ---\n{}", self.client_address, self.log());
+        }
+    }
+}
