@@ -28,6 +28,7 @@ pub(crate) fn running(id: u64, range: PositionRange, source: u8, target: u8, epo
         target: node_id(target),
         target_incarnation: Incarnation(1),
         epoch: TabletEpoch(epoch),
+        map_epoch: MapEpoch(epoch),
         partitions: vec![range],
         state: MigrationState::Running,
         counters: MigrationCounters::default(),

@@ -38,6 +38,7 @@ pub(crate) fn map(is_moving: bool) -> TabletMap {
         target: id(2),
         target_incarnation: Incarnation(1),
         epoch: TabletEpoch(2),
+        map_epoch: MapEpoch(2),
         partitions: (0..PARTITIONS).map(partition).collect(),
         state: MigrationState::Running,
         counters: MigrationCounters::default(),
