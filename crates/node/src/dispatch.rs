@@ -57,8 +57,7 @@ impl Worker {
         }
     }
 
-    /// Answers a request that names no command, or a command with the wrong number of arguments. As in Redis, that is
-    /// told before a password is asked for.
+    /// Answers a request that names no command, or a command with the wrong number of arguments.
     #[cold]
     pub(crate) fn refuse_unresolved(
         &mut self,
@@ -69,6 +68,7 @@ impl Worker {
         session.begin_command();
         let start = out.len();
         session.asking = false;
+        let error = if session.authenticated { error } else { ReplyError::NoAuth };
         self.write_error(session, error, out);
         self.finish(session, start, out)
     }

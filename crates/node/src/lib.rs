@@ -1,7 +1,7 @@
 //! One node: commands, ownership, movers; composition without input or output.
 //!
-//! A node is driven from outside: worker threads feed requests to a [`Worker`] each, mover threads step a `Mover`
-//! each, the control thread steps the `NodeControl`. Nothing here reads a clock, opens a socket or starts a thread,
+//! A node is driven from outside: worker threads feed requests to a [`Worker`] each, mover threads step a [`Mover`]
+//! each, the control thread steps the [`NodeControl`]. Nothing here reads a clock, opens a socket or starts a thread,
 //! so the same code runs under the server's tokio and under the simulator's virtual time.
 
 mod big;
@@ -9,11 +9,13 @@ pub mod call;
 mod clients;
 mod commands;
 mod config;
+mod control;
 mod dispatch;
 mod expire;
 mod extended;
 mod flush;
 mod glob;
+mod mover;
 mod now;
 mod number;
 mod outcome;
@@ -39,7 +41,9 @@ mod worker;
 pub use call::{Call, Flow, ReplyError};
 pub use clients::{ClientRecord, Clients, Registration};
 pub use config::{Config, ConfigError};
+pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl};
 pub use dispatch::SAMPLE_ONE_IN;
+pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, PendingReplay};
 pub use now::Now;
 pub use outcome::{ControlReply, ControlRequest, Outcome};
 pub use parking::Ticket;

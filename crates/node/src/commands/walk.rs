@@ -102,7 +102,8 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
         });
         next = within.or_else(|| range.last().next());
     }
-    let next = next.map_or(0, |position| position.0);
+    // 0 would say that the walk is over. (No key but one in 2^64 stands at position 0.)
+    let next = next.map_or(0, |position| position.0.max(1));
     call.reply.array(2);
     call.reply.bulk(next.to_string().as_bytes());
     call.reply.array(count);

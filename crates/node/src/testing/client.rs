@@ -17,8 +17,10 @@ pub enum Waits {
     No,
     /// A ticket of its worker.
     Parked(Ticket),
-    /// The control thread.
+    /// The control thread, which has not been told yet.
     Control(ControlRequest),
+    /// The control thread's answer.
+    Answer,
     /// Nothing any more: it is closed.
     Closed,
 }

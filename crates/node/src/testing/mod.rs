@@ -1,9 +1,15 @@
 //! What tests drive a node with, on virtual time: connections without sockets, whole nodes without threads.
 
 mod client;
+mod cluster;
 mod hooks;
+mod network;
+mod node;
 mod solo;
 
 pub use client::{TestClient, Waits};
+pub use cluster::{ClientKey, ClusterSetup, TestCluster};
 pub use hooks::Hooks;
+pub use network::{LATENCY_US, Network};
+pub use node::TestNode;
 pub use solo::{SoloNode, node_info, parts};

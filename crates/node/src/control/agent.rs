@@ -1,0 +1,78 @@
+//! What the coordinator's agent asks this node to do.
+
+use super::table::Then;
+use super::{ControlEvent, NodeControl};
+use sidle_cluster::{AgentEvent, AgentInput, NodeLoad, Survey};
+use sidle_migration::MigrationSpec;
+use sidle_types::MonotonicUs;
+
+impl NodeControl {
+    /// Does everything that the agent asks for.
+    pub(super) fn follow_agent(&mut self, now: MonotonicUs) {
+        while let Some(event) = self.agent.poll_event() {
+            match event {
+                AgentEvent::Joined { cluster } => self.event(ControlEvent::Joined(cluster)),
+                AgentEvent::JoinRefused { why } => self.event(ControlEvent::JoinRefused(why)),
+                AgentEvent::Survey { migration, range, partitions } => {
+                    let store = &self.parts.store;
+                    let survey = Survey {
+                        records: store.len_in(range),
+                        bytes: store.bytes_in(range),
+                        partitions: store.partition(range, partitions),
+                    };
+                    self.agent.handle(now, AgentInput::Surveyed { migration, survey });
+                }
+                AgentEvent::Prepare { record, .. } => self.prepare(now, record),
+                AgentEvent::AbandonPrepared { migration, why } => self.abandon(migration, why),
+                AgentEvent::StartExport { record } => self.start_export(record),
+                AgentEvent::StartImport { record } => self.start_import(record),
+                AgentEvent::Publish { map } => {
+                    let epoch = map.epoch();
+                    self.map = Some(map);
+                    self.publish(vec![Then::TellAgent(epoch)]);
+                }
+                AgentEvent::ReleaseExport { migration, range } => self.release_export(migration, range),
+                AgentEvent::FinishImport { migration } => {
+                    if let Some(import) = self.imports.remove(&migration) {
+                        self.clearing.insert(migration, import.view.range());
+                        self.publish(vec![Then::Finish(migration)]);
+                    }
+                }
+                AgentEvent::DiscardRest { migration, why } => self.discard_rest(migration, why),
+                AgentEvent::Superseded => {
+                    self.serve_nothing();
+                    self.event(ControlEvent::Superseded);
+                }
+                AgentEvent::Reply { ticket, reply } => self.replied(ticket, reply),
+            }
+        }
+    }
+
+    /// How full the node is.
+    pub(super) fn load(&self) -> NodeLoad {
+        let memory = self.parts.store.memory();
+        NodeLoad {
+            keys: self.parts.store.len(),
+            memory_used_bytes: memory.log_live + memory.index,
+            memory_limit_bytes: memory.limit,
+        }
+    }
+
+    /// What the machines of a migration are made from, or why it cannot be.
+    pub(super) fn spec(&self, record: &sidle_cluster::MigrationRecord) -> Result<MigrationSpec, String> {
+        let protocol = sidle_migration::protocol(&record.protocol)
+            .ok_or_else(|| format!("this node does not know the protocol '{}'", record.protocol))?;
+        let spec = MigrationSpec {
+            id: record.id,
+            epoch: record.epoch,
+            range: record.range,
+            source: record.source,
+            target: record.target,
+            partitions: record.partitions.clone(),
+            protocol,
+            tuning: self.tuning,
+        };
+        spec.check().map_err(|error| error.to_string())?;
+        Ok(spec)
+    }
+}

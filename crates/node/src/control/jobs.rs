@@ -1,0 +1,79 @@
+//! Clearing ranges that no mover looks after, in slices.
+
+use super::NodeControl;
+use sidle_migration::BarrierPassed;
+use sidle_types::{MonotonicUs, Position, PositionRange};
+use std::collections::VecDeque;
+
+/// How many records one slice handles.
+const SLICE_RECORDS: usize = 512;
+/// How long the control does other things between two slices.
+const SLICE_PAUSE_US: u64 = 200;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Everything,
+    Tombstones,
+}
+
+#[derive(Debug)]
+struct Job {
+    what: What,
+    range: PositionRange,
+    next: Position,
+}
+
+/// Ranges to be cleared, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    queue: VecDeque<Job>,
+    due: MonotonicUs,
+}
+
+impl Jobs {
+    /// Clears a range that no worker serves or reads any more: that is what the proof says.
+    pub(super) fn discard(&mut self, range: PositionRange, _proof: BarrierPassed) {
+        self.push(What::Everything, range);
+    }
+
+    /// Clears the tombstones of a range in which no worker leaves any: that is what the proof says.
+    pub(super) fn sweep(&mut self, range: PositionRange, _proof: BarrierPassed) {
+        self.push(What::Tombstones, range);
+    }
+
+    fn push(&mut self, what: What, range: PositionRange) {
+        self.queue.push_back(Job { what, range, next: range.first() });
+    }
+
+    /// Whether something in the range is still to be cleared.
+    pub(super) fn overlaps(&self, range: PositionRange) -> bool {
+        self.queue.iter().any(|job| job.range.overlaps(range))
+    }
+
+    /// When the next slice is due.
+    pub(super) fn deadline(&self) -> Option<MonotonicUs> {
+        (!self.queue.is_empty()).then_some(self.due)
+    }
+}
+
+impl NodeControl {
+    /// Clears one slice if it is due.
+    pub(super) fn run_jobs(&mut self, now: MonotonicUs) {
+        if self.jobs.deadline().is_none_or(|due| due > now) {
+            return;
+        }
+        self.jobs.due = now.plus_us(SLICE_PAUSE_US);
+        let Some(job) = self.jobs.queue.front_mut() else { return };
+        let store = &self.parts.store;
+        let next = match job.what {
+            What::Everything => store.discard(job.next, job.range.last(), SLICE_RECORDS),
+            What::Tombstones => store.sweep_tombstones(job.next, job.range.last(), SLICE_RECORDS),
+        };
+        match next {
+            Some(next) => job.next = next,
+            None => {
+                self.jobs.queue.pop_front();
+            }
+        }
+    }
+}

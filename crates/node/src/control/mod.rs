@@ -1,0 +1,205 @@
+//! The node's control: what the coordinator says, done step by step on this node.
+//!
+//! Purpose: ties the node agent of crate `cluster` to the range table, the barrier and the movers. It decides nothing
+//! about the cluster and nothing about a migration's protocol; it sees to it that things happen in the right order.
+//!
+//! Call order, for whoever drives it: [`NodeControl::handle`] for every input, with [`ControlInput::Timer`] once
+//! [`NodeControl::poll_timeout`] has passed; after each call take [`NodeControl::poll_transmit`] and
+//! [`NodeControl::poll_event`] until both are empty, and carry the events out in order. [`ControlEvent::NotifyWorkers`]
+//! is carried out by waking every worker's thread, so that it calls [`Worker::turn`](crate::Worker::turn).
+//!
+//! Invariants:
+//! - C1 (M2): a mover hears that a range is frozen only with the proof that every worker has passed the table in which it
+//!   is exported.
+//! - C2 (M8): an export's memory goes back only with the proof that every worker has passed a table without the export.
+//! - C3 (M6): an import's tombstones go only with the proof that every worker has passed a table without the import.
+//! - C4 (M5): an import is prepared only when the store holds nothing in its range, neither values nor tombstones: an
+//!   earlier owner's leavings would be taken for newer than what arrives.
+//!
+//! Realises: design "Ownership changes use one barrier", and "Fulva, step by step", steps 1 to 3 and 9.
+//! Ownership: the control thread.
+
+mod agent;
+mod exports;
+mod imports;
+mod jobs;
+mod requests;
+mod table;
+
+use crate::mover::{MoverCommand, MoverReport};
+use crate::outcome::{ControlReply, ControlRequest};
+use crate::queue::MoverIndex;
+use crate::worker::NodeParts;
+use imports::{Import, Preparation};
+use jobs::Jobs;
+use requests::OpenRequest;
+use sidle_cluster::{AgentInput, ClusterId, NodeAgent, NodeInfo, TabletMap, ToCoordinator, ToNode};
+use sidle_migration::{ExportView, Tuning};
+use sidle_types::{MigrationId, MonotonicUs, PositionRange};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use table::Awaited;
+
+/// How soon the control looks again whether every worker has passed a barrier.
+pub const BARRIER_POLL_US: u64 = 100;
+
+/// What happens to a node's control.
+#[derive(Debug)]
+pub enum ControlInput {
+    /// The connection to the coordinator is made, anew or for the first time.
+    Connected,
+    /// The coordinator said something.
+    Message(ToNode),
+    /// A mover reported something.
+    Mover(MigrationId, MoverReport),
+    /// A client asked for something; answered by [`ControlEvent::Reply`] with the same tag.
+    Request {
+        /// The driver's name for the connection that waits.
+        tag: u64,
+        /// What was asked.
+        request: ControlRequest,
+    },
+    /// Time has passed.
+    Timer,
+}
+
+/// What the control wants its driver to do.
+#[derive(Debug)]
+pub enum ControlEvent {
+    /// A range table was published: wake every worker.
+    NotifyWorkers,
+    /// Hand this to a mover, and wake it.
+    Mover(MoverIndex, MoverCommand),
+    /// Answer a client's request.
+    Reply {
+        /// The driver's name for the connection that waits.
+        tag: u64,
+        /// The reply.
+        reply: ControlReply,
+    },
+    /// The node belongs to this cluster; to be kept with its identity.
+    Joined(ClusterId),
+    /// The coordinator does not let the node in, for this reason; it will be asked again.
+    JoinRefused(String),
+    /// Another process has joined with this node's identity, later. This one serves nothing any more, and is to exit.
+    Superseded,
+    /// Something that an operator may want to know.
+    Note(String),
+}
+
+/// A node's control: see the module's header.
+pub struct NodeControl {
+    me: NodeInfo,
+    agent: NodeAgent,
+    parts: NodeParts,
+    movers: usize,
+    tuning: Tuning,
+    map: Option<Arc<TabletMap>>,
+    /// As the target, before commit.
+    preparations: BTreeMap<MigrationId, Preparation>,
+    /// As the target, from commit on.
+    imports: BTreeMap<MigrationId, Import>,
+    /// As the source, from commit on.
+    exports: BTreeMap<MigrationId, Arc<ExportView>>,
+    /// Migrations that are over and whose leavings a mover clears: exports their records, imports their tombstones.
+    clearing: BTreeMap<MigrationId, PositionRange>,
+    /// Exports that have to be frozen with the next table.
+    to_freeze: Vec<MigrationId>,
+    awaited: VecDeque<Awaited>,
+    jobs: Jobs,
+    requests: BTreeMap<u64, OpenRequest>,
+    events: VecDeque<ControlEvent>,
+}
+
+impl NodeControl {
+    /// The control of a node in a new life. `cluster`: the one that the node belongs to, if it has been in one.
+    /// `movers`: how many there are.
+    pub fn new(
+        now: MonotonicUs,
+        me: NodeInfo,
+        cluster: Option<ClusterId>,
+        parts: NodeParts,
+        movers: u16,
+        tuning: Tuning,
+    ) -> NodeControl {
+        NodeControl {
+            agent: NodeAgent::new(now, me.clone(), cluster),
+            me,
+            parts,
+            movers: usize::from(movers),
+            tuning,
+            map: None,
+            preparations: BTreeMap::new(),
+            imports: BTreeMap::new(),
+            exports: BTreeMap::new(),
+            clearing: BTreeMap::new(),
+            to_freeze: Vec::new(),
+            awaited: VecDeque::new(),
+            jobs: Jobs::default(),
+            requests: BTreeMap::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Takes in what happened.
+    pub fn handle(&mut self, now: MonotonicUs, input: ControlInput) {
+        match input {
+            ControlInput::Connected => self.agent.handle(now, AgentInput::Connected),
+            ControlInput::Message(message) => self.agent.handle(now, AgentInput::Message(message)),
+            ControlInput::Mover(migration, report) => self.mover_reported(now, migration, report),
+            ControlInput::Request { tag, request } => self.request(now, tag, request),
+            ControlInput::Timer => {}
+        }
+        self.follow_agent(now);
+        self.pass_barriers(now);
+        self.run_jobs(now);
+        self.prepare_waiting(now);
+        self.follow_agent(now);
+        if self.agent.poll_timeout().is_some_and(|due| due <= now) {
+            let load = self.load();
+            self.agent.handle(now, AgentInput::Load(load));
+            self.agent.handle(now, AgentInput::Timer);
+            self.follow_agent(now);
+        }
+    }
+
+    /// The next message to the coordinator. Without a connection to it, it is dropped.
+    pub fn poll_transmit(&mut self) -> Option<ToCoordinator> {
+        self.agent.poll_transmit()
+    }
+
+    /// The next thing to do.
+    pub fn poll_event(&mut self) -> Option<ControlEvent> {
+        self.events.pop_front()
+    }
+
+    /// When [`ControlInput::Timer`] is due, if nothing happens before. `now`: the present.
+    pub fn poll_timeout(&self, now: MonotonicUs) -> Option<MonotonicUs> {
+        let barrier = (!self.awaited.is_empty()).then(|| now.plus_us(BARRIER_POLL_US));
+        [self.agent.poll_timeout(), barrier, self.jobs.deadline()].into_iter().flatten().min()
+    }
+
+    /// The node.
+    pub fn me(&self) -> &NodeInfo {
+        &self.me
+    }
+
+    /// The map that was published last.
+    pub fn map(&self) -> Option<&Arc<TabletMap>> {
+        self.map.as_ref()
+    }
+
+    /// The node's side of the conversation with the coordinator, for status displays.
+    pub fn agent(&self) -> &NodeAgent {
+        &self.agent
+    }
+
+    fn event(&mut self, event: ControlEvent) {
+        self.events.push_back(event);
+    }
+
+    fn command(&mut self, command: MoverCommand) {
+        let mover = MoverIndex::of(command.migration(), self.movers);
+        self.event(ControlEvent::Mover(mover, command));
+    }
+}

@@ -1,0 +1,94 @@
+//! Publishing range tables, and what has to wait until every worker uses one.
+
+use super::{ControlEvent, NodeControl};
+use crate::mover::MoverCommand;
+use crate::range_table::RangeTable;
+use sidle_cluster::AgentInput;
+use sidle_migration::BarrierTicket;
+use sidle_types::{MapEpoch, MigrationId, MonotonicUs, PositionRange};
+use std::sync::Arc;
+
+/// What happens once every worker has passed a table.
+#[derive(Debug)]
+pub(super) enum Then {
+    /// The agent hears that every worker uses the map of this epoch.
+    TellAgent(MapEpoch),
+    /// The export is frozen (C1).
+    Freeze(MigrationId),
+    /// The export's memory goes back (C2).
+    Release(MigrationId),
+    /// The import's tombstones go (C3).
+    Finish(MigrationId),
+    /// What the store holds in the range is nobody's (C2).
+    Discard(PositionRange),
+    /// Tombstones in the range are of no use any more (C3).
+    Sweep(PositionRange),
+}
+
+/// A table that not every worker may have passed yet.
+#[derive(Debug)]
+pub(super) struct Awaited {
+    ticket: BarrierTicket,
+    then: Vec<Then>,
+}
+
+impl NodeControl {
+    /// Publishes the table of the present map, imports and exports. What was not waited for before may wait for it.
+    pub(super) fn publish(&mut self, mut then: Vec<Then>) {
+        let Some(map) = &self.map else { return };
+        let imports: Vec<_> = self.imports.values().map(|import| Arc::clone(&import.view)).collect();
+        let exports: Vec<_> = self.exports.values().cloned().collect();
+        let table = RangeTable::new(self.me.id, Arc::clone(map), &imports, &exports);
+        // C1: only a table by which this node no longer owns the range starts its freeze.
+        let (given, kept) = (self.to_freeze.drain(..)).partition(|id| map.migration(*id).is_some());
+        self.to_freeze = kept;
+        let given: Vec<MigrationId> = given;
+        then.extend(given.into_iter().map(Then::Freeze));
+        let ticket = self.parts.published.publish(Arc::new(table));
+        self.event(ControlEvent::NotifyWorkers);
+        // Tables are passed in order, so that one that nothing waits for need not be remembered.
+        if !then.is_empty() {
+            self.awaited.push_back(Awaited { ticket, then });
+        }
+    }
+
+    /// Publishes a table by which this node serves nothing.
+    pub(super) fn serve_nothing(&mut self) {
+        self.map = None;
+        let _nothing_waits =
+            self.parts.published.publish(Arc::new(RangeTable::before_joining(self.me.clone())));
+        self.event(ControlEvent::NotifyWorkers);
+    }
+
+    /// Whether something in the range is to be cleared once a barrier has passed.
+    pub(super) fn is_awaited(&self, range: PositionRange) -> bool {
+        let clears = |step: &Then| match step {
+            Then::Discard(cleared) | Then::Sweep(cleared) => cleared.overlaps(range),
+            // Their ranges are kept until the mover is done.
+            Then::TellAgent(_) | Then::Freeze(_) | Then::Release(_) | Then::Finish(_) => false,
+        };
+        self.awaited.iter().any(|awaited| awaited.then.iter().any(clears))
+    }
+
+    /// Goes on with what waited for tables that every worker has passed, in the order in which they were published.
+    pub(super) fn pass_barriers(&mut self, now: MonotonicUs) {
+        while let Some(Awaited { ticket, .. }) = self.awaited.front() {
+            // Each step takes a proof of its own.
+            if ticket.passed().is_none() {
+                return;
+            }
+            let Awaited { ticket, then } = self.awaited.pop_front().expect("it is in front");
+            for step in then {
+                let proof = ticket.passed().expect("a barrier stays passed");
+                match step {
+                    Then::TellAgent(epoch) => self.agent.handle(now, AgentInput::Published { epoch }),
+                    Then::Freeze(id) => self.command(MoverCommand::Frozen(id, proof)),
+                    Then::Release(id) => self.command(MoverCommand::ReleaseExport(id, proof)),
+                    Then::Finish(id) => self.command(MoverCommand::FinishImport(id, proof)),
+                    Then::Discard(range) => self.jobs.discard(range, proof),
+                    Then::Sweep(range) => self.jobs.sweep(range, proof),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! One mover: the migrations that one mover thread carries out.
+//!
+//! Purpose: composition only. A mover owns the source and target machines of its migrations and knows which connection
+//! each of their lanes runs over; it carries frames, worker messages and commands of the control thread in, and frames,
+//! wakes and reports out. What a migration does is decided in crate `migration`.
+//!
+//! Call order, for whoever drives it: [`Mover::turn`] whenever the thread was notified or [`Mover::poll_timeout`] has
+//! passed; [`Mover::command`] for what the control thread says; [`Mover::connected`], [`Mover::message`] and
+//! [`Mover::closed`] for what the network says. After any of them, until each is exhausted: [`Mover::poll_event`],
+//! [`Mover::poll_transmit`] for every open link whose output is short, [`Mover::poll_notify`]. When `message` returned a
+//! [`PendingReplay`], that comes first, so that the next pull is on its way; then [`Mover::replay`], then all of it
+//! again.
+//!
+//! Invariants:
+//! - V1: a migration belongs to the mover that [`MoverIndex::of`] names, for its whole life; so the commands, frames and
+//!   worker messages of one migration are never handled on two threads.
+//! - V2: a lane has at most one link; a link that was replaced or closed is never heard again (M10).
+//! - V3: every pull and flush that a worker sends is answered, by a wake, a refusal, or the new range table that ends
+//!   the migration.
+//!
+//! Ownership: one thread for each mover.
+
+mod flush;
+mod inputs;
+mod links;
+mod outputs;
+mod wakes;
+
+pub use links::Link;
+
+use crate::queue::{MoverIndex, MoverPort, WorkerIndex};
+use crate::worker::NodeParts;
+use links::{LinkEnd, Links};
+use sidle_migration::{
+    BarrierPassed, ExportWriter, ImportWriter, MigrationSpec, Replay, SourceMachine, TargetCounters,
+    TargetMachine,
+};
+use sidle_store::{LogHead, Store};
+use sidle_types::{MigrationId, MonotonicUs, NodeId};
+use sidle_wire::Lane;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use wakes::Wakes;
+
+/// What the control thread tells a mover.
+#[derive(Debug)]
+pub enum MoverCommand {
+    /// Connect to the source of a migration that may begin.
+    Expect(MigrationId, NodeId),
+    /// Take part in a migration as its target: connect to the source.
+    StartImport(MigrationSpec, ImportWriter),
+    /// Take part in a migration as its source, once it is frozen.
+    StartExport(MigrationSpec, ExportWriter),
+    /// Every worker uses a range table in which the range is exported (M2).
+    Frozen(MigrationId, BarrierPassed),
+    /// The migration is over, and every worker uses a range table without it (M8): give the memory back.
+    ReleaseExport(MigrationId, BarrierPassed),
+    /// The migration is done, and every worker uses a range table without the import: free the tombstones.
+    FinishImport(MigrationId, BarrierPassed),
+    /// Forget the import: it was never committed, or what has not arrived is given up. Nothing is replayed any more.
+    DropImport(MigrationId),
+}
+
+impl MoverCommand {
+    /// The migration that it is about.
+    pub fn migration(&self) -> MigrationId {
+        match self {
+            MoverCommand::StartImport(spec, _) | MoverCommand::StartExport(spec, _) => spec.id,
+            MoverCommand::Expect(id, _)
+            | MoverCommand::Frozen(id, _)
+            | MoverCommand::ReleaseExport(id, _)
+            | MoverCommand::FinishImport(id, _)
+            | MoverCommand::DropImport(id) => *id,
+        }
+    }
+}
+
+/// What a mover wants its driver to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MoverEvent {
+    /// Open a connection to this node's bus address; then [`Mover::connected`] or [`Mover::connect_failed`].
+    Connect {
+        /// For this migration.
+        migration: MigrationId,
+        /// For this lane.
+        lane: Lane,
+        /// The source.
+        peer: NodeId,
+    },
+    /// Close a link, for this reason; nothing of it is heard any more.
+    Close(Link, String),
+    /// Hand this to the control thread.
+    Report(MigrationId, MoverReport),
+}
+
+/// What a mover tells the control thread of a migration.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MoverReport {
+    /// Both connections to the source of an expected migration are open.
+    Connected,
+    /// A connection to the source could not be opened. If the migration has begun it will be tried again.
+    Unreachable,
+    /// The import serves.
+    Activated,
+    /// How much has arrived.
+    Moved(TargetCounters),
+    /// The import has no memory for what arrives, and waits.
+    Stalled,
+    /// It goes on.
+    Resumed,
+    /// Everything has arrived.
+    Finished(TargetCounters),
+    /// The import cannot go on.
+    Failed(String),
+    /// The import's tombstones are freed; nothing is kept for it.
+    ImportEnded,
+    /// The import was forgotten on command; nothing is replayed any more.
+    ImportDropped,
+    /// The export's memory is given back; nothing is kept for it.
+    ExportEnded,
+}
+
+/// Records to be replayed once the mover's output was taken.
+#[derive(Debug)]
+#[must_use = "the partition waits until this is replayed"]
+pub struct PendingReplay<'b> {
+    migration: MigrationId,
+    replay: Replay<'b>,
+}
+
+struct Import {
+    machine: TargetMachine,
+    /// What the control thread was told last, and when.
+    told: TargetCounters,
+    told_at: MonotonicUs,
+}
+
+/// A mover thread's state.
+pub struct Mover {
+    index: MoverIndex,
+    movers: usize,
+    store: Arc<Store>,
+    /// Where flushes leave tombstones.
+    head: LogHead,
+    /// Migrations that may begin.
+    expected: BTreeSet<MigrationId>,
+    imports: BTreeMap<MigrationId, Import>,
+    exports: BTreeMap<MigrationId, SourceMachine>,
+    links: Links,
+    /// Links whose greeting named no migration of this mover (yet), with what is to be answered.
+    strangers: BTreeMap<Link, Vec<u8>>,
+    wakes: Wakes,
+    events: VecDeque<MoverEvent>,
+}
+
+impl Mover {
+    /// The mover with this index, of a node with so many movers. `ports`: its ends of the queues, by worker.
+    pub fn new(parts: &NodeParts, index: MoverIndex, movers: u16, ports: Vec<MoverPort>) -> Mover {
+        Mover {
+            index,
+            movers: usize::from(movers),
+            head: parts.store.log_head(),
+            store: Arc::clone(&parts.store),
+            expected: BTreeSet::new(),
+            imports: BTreeMap::new(),
+            exports: BTreeMap::new(),
+            links: Links::default(),
+            strangers: BTreeMap::new(),
+            wakes: Wakes::new(ports),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Which mover it is.
+    pub fn index(&self) -> MoverIndex {
+        self.index
+    }
+
+    /// Whether it takes part in no migration.
+    pub fn is_idle(&self) -> bool {
+        self.expected.is_empty() && self.imports.is_empty() && self.exports.is_empty()
+    }
+}

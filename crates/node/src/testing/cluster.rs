@@ -1,0 +1,270 @@
+//! Several whole nodes and their coordinator on virtual time, driven by real commands.
+//!
+//! Nothing here is random or real: time jumps to the next thing that happens, messages take a fixed time, and a test
+//! decides what is held back, cut, or not given a turn.
+
+use super::TestClient;
+use super::network::{Delivery, LATENCY_US, Network, Side};
+use super::node::TestNode;
+use super::solo::node_info;
+use crate::mover::Link;
+use crate::now::Now;
+use crate::queue::MoverIndex;
+use sidle_cluster::{ClusterId, Coordinator, CoordinatorInput, Founding, MemoryMetaStore, NodeInfo};
+use sidle_migration::Tuning;
+use sidle_resp::Value;
+use sidle_types::{MigrationId, MonotonicUs, NodeId, WallMs};
+use sidle_wire::Message;
+
+/// How a test cluster is made.
+#[derive(Clone, Debug)]
+pub struct ClusterSetup {
+    /// How many nodes.
+    pub nodes: usize,
+    /// How many workers each of them has.
+    pub workers: u16,
+    /// How much memory each of them has.
+    pub memory_bytes: Vec<u64>,
+    /// How migrations are carried out.
+    pub tuning: Tuning,
+}
+
+impl Default for ClusterSetup {
+    fn default() -> ClusterSetup {
+        ClusterSetup { nodes: 2, workers: 2, memory_bytes: vec![64 << 20; 3], tuning: Tuning::default() }
+    }
+}
+
+/// A connection of a test, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientKey(pub usize);
+
+/// Several nodes and their coordinator.
+pub struct TestCluster {
+    /// The nodes; the first one founds the cluster and owns everything.
+    pub nodes: Vec<TestNode>,
+    /// What connects them.
+    pub network: Network,
+    coordinator: Coordinator<MemoryMetaStore>,
+    ids: Vec<NodeId>,
+    clients: usize,
+    /// The wall clock at virtual time 0.
+    pub wall_start_ms: u64,
+}
+
+impl TestCluster {
+    /// A cluster whose nodes have all joined.
+    pub fn new(setup: ClusterSetup) -> TestCluster {
+        let infos: Vec<NodeInfo> = (0..setup.nodes).map(|index| node_info(index as u8 + 1)).collect();
+        let founding = Founding { cluster: ClusterId::from_bits(1), first: infos[0].clone() };
+        let start = MonotonicUs(1);
+        let coordinator = Coordinator::open(start, MemoryMetaStore::new(), founding, &["fulva"])
+            .expect("an empty store opens");
+        let mut cluster = TestCluster {
+            ids: infos.iter().map(|info| info.id).collect(),
+            nodes: Vec::new(),
+            network: Network::at(start.0),
+            coordinator,
+            clients: 0,
+            wall_start_ms: 1_700_000_000_000,
+        };
+        let now = cluster.now();
+        for (info, &memory_bytes) in infos.into_iter().zip(&setup.memory_bytes) {
+            cluster.nodes.push(TestNode::new(info, setup.workers, memory_bytes, setup.tuning, now));
+        }
+        for node in &mut cluster.nodes {
+            node.control.handle(now.mono, crate::control::ControlInput::Connected);
+        }
+        cluster.run_until("all nodes know of each other", |cluster| {
+            let knows_all = |node: &TestNode| {
+                let table = node.workers[0].ranges();
+                table.is_joined() && table.map().nodes().len() == cluster.nodes.len()
+            };
+            cluster.nodes.iter().all(knows_all)
+        });
+        cluster
+    }
+
+    /// Both clocks.
+    pub fn now(&self) -> Now {
+        Now {
+            mono: MonotonicUs(self.network.now_us),
+            wall: WallMs(self.wall_start_ms + self.network.now_us / 1000),
+        }
+    }
+
+    /// Does everything that happens at this instant.
+    pub fn settle(&mut self) {
+        // Far more rounds than any instant needs: what never settles is a fault.
+        for _ in 0..100_000 {
+            let now = self.now();
+            let mut progress = false;
+            while let Some(delivery) = self.network.receive() {
+                progress = true;
+                self.deliver(now, delivery);
+            }
+            for (index, node) in self.nodes.iter_mut().enumerate() {
+                progress |= node.step(index, now, &self.ids, &mut self.network);
+            }
+            self.coordinator.handle(now.mono, CoordinatorInput::Timer);
+            while let Some(message) = self.coordinator.poll_transmit() {
+                self.network.send(Delivery::ToNode(message));
+            }
+            while self.coordinator.poll_event().is_some() {}
+            if !progress {
+                return;
+            }
+        }
+        panic!("the cluster does not settle at {} us", self.network.now_us);
+    }
+
+    /// Does what happens now, then jumps to the next instant at which something happens, at most to `until_us`.
+    pub fn advance(&mut self, until_us: u64) {
+        self.settle();
+        let now = self.now();
+        let nodes = self.nodes.iter().filter_map(|node| node.next_timeout_us(now));
+        let next = nodes
+            .chain(self.network.next_arrival_us())
+            .chain(self.coordinator.poll_timeout().map(|at| at.0))
+            .min()
+            .unwrap_or(until_us);
+        self.network.now_us = next.clamp(self.network.now_us + 1, until_us.max(self.network.now_us + 1));
+    }
+
+    /// Lets so much time pass.
+    pub fn run_for(&mut self, us: u64) {
+        let until = self.network.now_us + us;
+        while self.network.now_us < until {
+            self.advance(until);
+        }
+        self.settle();
+    }
+
+    /// Lets time pass until something holds, at most a minute.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn run_until(&mut self, what: &str, mut holds: impl FnMut(&mut TestCluster) -> bool) {
+        let limit = self.network.now_us + 60_000_000;
+        self.settle();
+        while !holds(self) {
+            assert!(self.network.now_us < limit, "it never came to pass that {what}");
+            self.advance(limit);
+            self.settle();
+        }
+    }
+
+    fn deliver(&mut self, now: Now, delivery: Delivery) {
+        match delivery {
+            Delivery::ToCoordinator(message) => {
+                self.coordinator.handle(now.mono, CoordinatorInput::Message(message));
+            }
+            Delivery::ToNode(message) => {
+                let index = self.ids.iter().position(|&id| id == message.to);
+                let node = &mut self.nodes[index.expect("the coordinator knows members only")];
+                node.control.handle(now.mono, crate::control::ControlInput::Message(message));
+            }
+            Delivery::Opened { connection } => {
+                let Some(known) = self.network.connections.get_mut(&connection) else { return };
+                known.is_open = true;
+                let (opener, migration, lane) = (known.opener, known.migration, known.lane);
+                let mover = self.mover(opener, migration);
+                mover.connected(now.mono, migration, lane, Link(connection));
+            }
+            Delivery::OpenFailed { connection } => {
+                let Some(known) = self.network.connections.remove(&connection) else { return };
+                self.mover(known.opener, known.migration).connect_failed(
+                    now.mono,
+                    known.migration,
+                    known.lane,
+                );
+            }
+            Delivery::Closed { connection, to } => {
+                let Some(known) = self.network.connections.get(&connection) else { return };
+                let (node, migration) = (known.node(to), known.migration);
+                self.mover(node, migration).closed(now.mono, Link(connection));
+            }
+            Delivery::Bytes { connection, to, bytes } => self.deliver_bytes(now, connection, to, &bytes),
+        }
+    }
+
+    fn deliver_bytes(&mut self, now: Now, connection: u64, to: Side, bytes: &[u8]) {
+        let Network { connections, .. } = &mut self.network;
+        let Some(known) = connections.get_mut(&connection).filter(|known| known.is_open) else { return };
+        let (node, migration) = (known.node(to), known.migration);
+        let movers = &mut self.nodes[node].movers;
+        let index = MoverIndex::of(migration, movers.len());
+        let mover = &mut movers[usize::from(index.0)];
+        let reader = known.reader(to);
+        reader.push(bytes);
+        while let Some(frame) = reader.next_frame().expect("nodes send whole, sound frames") {
+            let message = Message::parse(frame).expect("nodes send sound messages");
+            if let Some(pending) = mover.message(now.mono, Link(connection), message) {
+                mover.replay(now.mono, pending);
+            }
+        }
+    }
+
+    fn mover(&mut self, node: usize, migration: MigrationId) -> &mut crate::mover::Mover {
+        let movers = &mut self.nodes[node].movers;
+        let index = MoverIndex::of(migration, movers.len());
+        &mut movers[usize::from(index.0)]
+    }
+
+    /// A new connection to a worker of a node.
+    pub fn connect(&mut self, node: usize, worker: usize) -> ClientKey {
+        let key = self.clients;
+        self.clients += 1;
+        let client = TestClient::connect(&self.nodes[node].parts.shared, self.now());
+        self.nodes[node].clients.insert(key, (worker, client));
+        ClientKey(key)
+    }
+
+    /// A new connection that speaks Sidle's protocol.
+    pub fn connect_aware(&mut self, node: usize, worker: usize) -> ClientKey {
+        let key = self.connect(node, worker);
+        self.ask(key, "HELLO 3");
+        assert_eq!(self.ask(key, "CLIENT CAPA sidle"), Value::Simple("OK".into()));
+        key
+    }
+
+    /// A connection.
+    ///
+    /// # Panics
+    /// If there is none with this key.
+    pub fn client(&mut self, key: ClientKey) -> &mut TestClient {
+        let found = self.nodes.iter_mut().find_map(|node| node.clients.get_mut(&key.0));
+        &mut found.expect("no such connection").1
+    }
+
+    /// Sends a request, words separated by blanks, without waiting for the reply.
+    pub fn send(&mut self, key: ClientKey, request: &str) {
+        let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+        self.client(key).send(&args);
+    }
+
+    /// The reply to the oldest request that has none yet, if it comes without time passing.
+    pub fn reply_now(&mut self, key: ClientKey) -> Option<Value> {
+        self.settle();
+        self.client(key).receive()
+    }
+
+    /// The reply to the oldest request that has none yet.
+    pub fn reply(&mut self, key: ClientKey) -> Value {
+        let mut reply = None;
+        self.run_until("a reply comes", |cluster| {
+            reply = cluster.client(key).receive();
+            reply.is_some()
+        });
+        reply.expect("it came")
+    }
+
+    /// Sends a request and waits for its reply.
+    pub fn ask(&mut self, key: ClientKey, request: &str) -> Value {
+        self.send(key, request);
+        self.reply(key)
+    }
+
+    /// As long as a message takes to another node and back.
+    pub const ROUND_TRIP_US: u64 = 2 * LATENCY_US;
+}

@@ -1,0 +1,183 @@
+//! Links between test nodes: ordered, with latency, to be held, cut and restored.
+
+use sidle_cluster::{ToCoordinator, ToNode};
+use sidle_types::MigrationId;
+use sidle_wire::{FrameReader, Lane};
+use std::collections::BTreeMap;
+
+/// How long a message is under way between two nodes.
+pub const LATENCY_US: u64 = 40;
+
+/// Something under way.
+pub(super) enum Delivery {
+    ToCoordinator(ToCoordinator),
+    ToNode(ToNode),
+    /// The far end of a connection that `Side::Opener` asked for exists now.
+    Opened {
+        connection: u64,
+    },
+    /// There is no such node, or no way to it.
+    OpenFailed {
+        connection: u64,
+    },
+    Bytes {
+        connection: u64,
+        to: Side,
+        bytes: Vec<u8>,
+    },
+    Closed {
+        connection: u64,
+        to: Side,
+    },
+}
+
+/// Which end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The target of the migration.
+    Opener,
+    /// The source.
+    Acceptor,
+}
+
+impl Side {
+    pub(super) fn other(self) -> Side {
+        match self {
+            Side::Opener => Side::Acceptor,
+            Side::Acceptor => Side::Opener,
+        }
+    }
+}
+
+/// A connection between two movers.
+pub(super) struct Connection {
+    pub(super) migration: MigrationId,
+    pub(super) lane: Lane,
+    pub(super) opener: usize,
+    pub(super) acceptor: usize,
+    pub(super) is_open: bool,
+    readers: [FrameReader; 2],
+}
+
+impl Connection {
+    /// The index of the node at this end.
+    pub(super) fn node(&self, side: Side) -> usize {
+        match side {
+            Side::Opener => self.opener,
+            Side::Acceptor => self.acceptor,
+        }
+    }
+
+    pub(super) fn reader(&mut self, side: Side) -> &mut FrameReader {
+        &mut self.readers[side as usize]
+    }
+}
+
+/// Everything under way between the nodes and the coordinator.
+#[derive(Default)]
+pub struct Network {
+    pub(super) now_us: u64,
+    queue: BTreeMap<(u64, u64), Delivery>,
+    sequence: u64,
+    pub(super) connections: BTreeMap<u64, Connection>,
+    next_connection: u64,
+    /// Bulk frames stay on their way while this is set: what has not arrived does not arrive, except out of turn.
+    pub hold_bulk: bool,
+    /// Priority frames stay on their way while this is set: pulls out of turn, and activation.
+    pub hold_priority: bool,
+    /// Connections break and cannot be opened while this is set.
+    pub is_cut: bool,
+    held: Vec<Delivery>,
+    /// Bytes that travelled between movers.
+    pub bytes: u64,
+}
+
+impl Network {
+    pub(super) fn at(now_us: u64) -> Network {
+        Network { now_us, ..Network::default() }
+    }
+
+    pub(super) fn send(&mut self, delivery: Delivery) {
+        self.send_in(LATENCY_US, delivery);
+    }
+
+    fn send_in(&mut self, us: u64, delivery: Delivery) {
+        self.sequence += 1;
+        self.queue.insert((self.now_us + us, self.sequence), delivery);
+    }
+
+    pub(super) fn open(&mut self, migration: MigrationId, lane: Lane, opener: usize, acceptor: usize) {
+        self.next_connection += 1;
+        let connection = self.next_connection;
+        let readers = Default::default();
+        let is_open = false;
+        self.connections
+            .insert(connection, Connection { migration, lane, opener, acceptor, is_open, readers });
+        self.send(match self.is_cut {
+            true => Delivery::OpenFailed { connection },
+            false => Delivery::Opened { connection },
+        });
+    }
+
+    pub(super) fn send_bytes(&mut self, connection: u64, to: Side, bytes: Vec<u8>) {
+        self.bytes += bytes.len() as u64;
+        self.send(Delivery::Bytes { connection, to, bytes });
+    }
+
+    /// One end closed the connection: the other hears of it, and nothing more.
+    pub(super) fn close(&mut self, connection: u64, by: Side) {
+        if let Some(known) = self.connections.get_mut(&connection)
+            && std::mem::take(&mut known.is_open)
+        {
+            self.send(Delivery::Closed { connection, to: by.other() });
+        }
+    }
+
+    /// Breaks every connection, and everything on its way over them is lost.
+    pub fn cut(&mut self) {
+        self.is_cut = true;
+        self.held.clear();
+        let open: Vec<u64> =
+            self.connections.iter().filter(|(_, c)| c.is_open).map(|(&connection, _)| connection).collect();
+        for connection in open {
+            self.connections.get_mut(&connection).expect("listed above").is_open = false;
+            self.send(Delivery::Closed { connection, to: Side::Opener });
+            self.send(Delivery::Closed { connection, to: Side::Acceptor });
+        }
+    }
+
+    /// The next thing that has arrived by now.
+    pub(super) fn receive(&mut self) -> Option<Delivery> {
+        loop {
+            let entry = self.queue.first_entry().filter(|entry| entry.key().0 <= self.now_us)?;
+            let delivery = entry.remove();
+            if self.is_held(&delivery) {
+                self.held.push(delivery);
+            } else {
+                return Some(delivery);
+            }
+        }
+    }
+
+    fn is_held(&self, delivery: &Delivery) -> bool {
+        let Delivery::Bytes { connection, .. } = delivery else { return false };
+        match self.connections.get(connection).map(|connection| connection.lane) {
+            Some(Lane::Bulk) => self.hold_bulk,
+            Some(Lane::Priority) => self.hold_priority,
+            None => false,
+        }
+    }
+
+    /// Lets everything through again that was held.
+    pub fn release(&mut self) {
+        (self.hold_bulk, self.hold_priority) = (false, false);
+        for delivery in std::mem::take(&mut self.held) {
+            self.send_in(0, delivery);
+        }
+    }
+
+    /// When the next thing arrives.
+    pub(super) fn next_arrival_us(&self) -> Option<u64> {
+        self.queue.first_key_value().map(|((at, _), _)| *at)
+    }
+}

@@ -1,0 +1,193 @@
+//! One whole node without threads: workers, movers, control, connections.
+
+use super::network::{Delivery, Network, Side};
+use super::solo::parts;
+use super::{TestClient, Waits};
+use crate::control::{ControlEvent, ControlInput, NodeControl};
+use crate::mover::{Link, Mover, MoverEvent};
+use crate::now::Now;
+use crate::queue::{MoverIndex, WorkerIndex, connect};
+use crate::worker::{NodeParts, Worker};
+use sidle_cluster::NodeInfo;
+use sidle_migration::Tuning;
+use sidle_types::NodeId;
+use std::collections::BTreeMap;
+
+/// How many movers a test node has.
+const MOVERS: u16 = 2;
+/// As much output a link may have before a mover writes no more into it.
+const LINK_OUTPUT_BYTES: usize = 256 << 10;
+
+/// A whole node.
+pub struct TestNode {
+    /// Who it is.
+    pub info: NodeInfo,
+    /// What is shared.
+    pub parts: NodeParts,
+    /// Its workers.
+    pub workers: Vec<Worker>,
+    pub(super) movers: Vec<Mover>,
+    /// Its control.
+    pub control: NodeControl,
+    /// Its connections, by the cluster's number for them, with the worker that each lives on.
+    pub(super) clients: BTreeMap<usize, (usize, TestClient)>,
+    /// Workers that get no turn: their boundary is not passed, their connections are not served.
+    pub held_workers: Vec<usize>,
+    /// What the control noted.
+    pub notes: Vec<String>,
+}
+
+impl TestNode {
+    pub(super) fn new(info: NodeInfo, workers: u16, memory_bytes: u64, tuning: Tuning, now: Now) -> TestNode {
+        let parts = parts(&info, workers, memory_bytes);
+        let (worker_ports, mover_ports) = connect(workers, MOVERS);
+        let seed = u64::from(info.client_addr.port());
+        TestNode {
+            workers: worker_ports
+                .into_iter()
+                .enumerate()
+                .map(|(index, ports)| {
+                    Worker::new(&parts, WorkerIndex(index as u16), ports, seed + index as u64)
+                })
+                .collect(),
+            movers: mover_ports
+                .into_iter()
+                .enumerate()
+                .map(|(index, ports)| Mover::new(&parts, MoverIndex(index as u16), MOVERS, ports))
+                .collect(),
+            control: NodeControl::new(now.mono, info.clone(), None, parts.clone(), MOVERS, tuning),
+            parts,
+            info,
+            clients: BTreeMap::new(),
+            held_workers: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Does everything that there is to do now; returns whether there was anything.
+    pub(super) fn step(&mut self, me: usize, now: Now, ids: &[NodeId], network: &mut Network) -> bool {
+        let mut progress = self.step_workers(now);
+        progress |= self.step_movers(me, now, ids, network);
+        progress |= self.step_control(now, network);
+        progress
+    }
+
+    fn step_workers(&mut self, now: Now) -> bool {
+        let mut progress = false;
+        for (index, worker) in self.workers.iter_mut().enumerate() {
+            if self.held_workers.contains(&index) {
+                continue;
+            }
+            let changed = worker.turn();
+            progress |= changed;
+            let mut mine: Vec<&mut TestClient> =
+                self.clients.values_mut().filter(|(on, _)| *on == index).map(|(_, client)| client).collect();
+            if changed {
+                mine.iter_mut().for_each(|client| client.push(worker));
+            }
+            while let Some(ticket) = worker.poll_woken() {
+                mine.iter_mut().for_each(|client| client.wake(ticket));
+                progress = true;
+            }
+            for client in mine {
+                progress |= client.serve(worker, now);
+            }
+            // Movers look at their queues at every step.
+            while worker.poll_notify().is_some() {
+                progress = true;
+            }
+        }
+        progress
+    }
+
+    fn step_movers(&mut self, me: usize, now: Now, ids: &[NodeId], network: &mut Network) -> bool {
+        let mut progress = false;
+        for mover in &mut self.movers {
+            mover.turn(now.mono);
+            let mine: Vec<(u64, Side)> = (network.connections.iter())
+                .filter(|(_, c)| {
+                    c.is_open && MoverIndex::of(c.migration, usize::from(MOVERS)) == mover.index()
+                })
+                .flat_map(|(&id, c)| {
+                    let sides = [(id, Side::Opener), (id, Side::Acceptor)];
+                    sides.map(|(id, side)| (c.node(side) == me).then_some((id, side)))
+                })
+                .flatten()
+                .collect();
+            for (connection, side) in mine {
+                let mut out = Vec::new();
+                while out.len() < LINK_OUTPUT_BYTES
+                    && mover.poll_transmit(now.mono, Link(connection), &mut out)
+                {}
+                if !out.is_empty() {
+                    network.send_bytes(connection, side.other(), out);
+                    progress = true;
+                }
+            }
+            while let Some(event) = mover.poll_event() {
+                progress = true;
+                match event {
+                    MoverEvent::Connect { migration, lane, peer } => {
+                        let peer = ids.iter().position(|&id| id == peer).expect("the source is a member");
+                        network.open(migration, lane, me, peer);
+                    }
+                    MoverEvent::Close(link, _) => {
+                        let side = match network.connections.get(&link.0) {
+                            Some(connection) if connection.opener == me => Side::Opener,
+                            _ => Side::Acceptor,
+                        };
+                        network.close(link.0, side);
+                    }
+                    MoverEvent::Report(migration, report) => {
+                        self.control.handle(now.mono, ControlInput::Mover(migration, report));
+                    }
+                }
+            }
+            while mover.poll_notify().is_some() {
+                progress = true;
+            }
+        }
+        progress
+    }
+
+    fn step_control(&mut self, now: Now, network: &mut Network) -> bool {
+        let mut progress = false;
+        for (&key, (_, client)) in &mut self.clients {
+            if let Waits::Control(_) = client.waits {
+                let Waits::Control(request) = std::mem::replace(&mut client.waits, Waits::Answer) else {
+                    unreachable!("looked at above")
+                };
+                self.control.handle(now.mono, ControlInput::Request { tag: key as u64, request });
+                progress = true;
+            }
+        }
+        self.control.handle(now.mono, ControlInput::Timer);
+        while let Some(message) = self.control.poll_transmit() {
+            network.send(Delivery::ToCoordinator(message));
+        }
+        while let Some(event) = self.control.poll_event() {
+            progress = true;
+            match event {
+                // Workers look at the barrier at every step.
+                ControlEvent::NotifyWorkers | ControlEvent::Joined(_) => {}
+                ControlEvent::Mover(mover, command) => {
+                    self.movers[usize::from(mover.0)].command(now.mono, command);
+                }
+                ControlEvent::Reply { tag, reply } => {
+                    if let Some((worker, client)) = self.clients.get_mut(&(tag as usize)) {
+                        client.answer(&self.workers[*worker], &reply);
+                    }
+                }
+                ControlEvent::JoinRefused(why) | ControlEvent::Note(why) => self.notes.push(why),
+                ControlEvent::Superseded => self.notes.push("superseded".into()),
+            }
+        }
+        progress
+    }
+
+    /// When this node wants its next turn.
+    pub(super) fn next_timeout_us(&self, now: Now) -> Option<u64> {
+        let movers = self.movers.iter().filter_map(|mover| mover.poll_timeout(now.mono));
+        movers.chain(self.control.poll_timeout(now.mono)).map(|at| at.0).min()
+    }
+}
