@@ -1,1 +1,47 @@
-//! The routing, tracking and double-read logic of Sidle's client, without input or output.
+//! Sidle's client without input or output: routing, tracking of migrations, double reads.
+//!
+//! **Purpose.** [`Core`] takes operations and the bytes of replies, and gives the bytes of requests and outcomes. It sends
+//! each operation to the owner of its key; while a key's range moves, it reads from the target alone or from source and
+//! target at once, so that no read ever waits for a record to be pulled.
+//!
+//! **Invariants.** M4: a source value is returned only if the target said "not here yet" to the same attempt and the source
+//! confirmed that it is frozen for the same migration id. What is tracked of a migration (MCR, SPH) only saves requests;
+//! it is bounded, goes with the migration, and being wrong costs a second round trip, never a wrong answer. An operation
+//! that ends without an answer says whether its effect is none or unknown, and claims "none" only where it is certain.
+//!
+//! **Realises.** Fulva (sections III-B and IV-B: MCR, SPH, double-read), with its holes closed: "not here yet" and "absent" are
+//! two answers, the source confirms the migration it is frozen for, and everything tracked is cleared between migrations.
+//! Deviation: no "sampling-pulled" bit; any answer of the target other than "not here yet" proves as much.
+//!
+//! **Ownership.** One thread owns a `Core`; time is an argument.
+
+mod answers;
+mod config;
+mod core;
+mod counters;
+mod double_read;
+mod lifecycle;
+mod mcr;
+mod node;
+mod operation;
+mod outcome;
+mod redirect;
+mod refresh;
+mod routing;
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod scenarios;
+mod slots_map;
+mod sph;
+mod timers;
+mod tracking;
+
+#[cfg(feature = "bug-switches")]
+pub use config::Bugs;
+pub use config::{Awareness, Config};
+pub use core::{Busy, Core, Destination, Event, Input};
+pub use counters::Counters;
+pub use node::ConnectionId;
+pub use operation::Class;
+pub use outcome::{Completions, Effect, Failure, Outcome, Reason, Token};

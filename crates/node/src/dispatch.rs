@@ -57,7 +57,8 @@ impl Worker {
         }
     }
 
-    /// Answers a request that names no command, or a command with the wrong number of arguments.
+    /// Answers a request that names no command, or a command with the wrong number of arguments. As in Redis, that is
+    /// told before a password is asked for.
     #[cold]
     pub(crate) fn refuse_unresolved(
         &mut self,
@@ -68,7 +69,6 @@ impl Worker {
         session.begin_command();
         let start = out.len();
         session.asking = false;
-        let error = if session.authenticated { error } else { ReplyError::NoAuth };
         self.write_error(session, error, out);
         self.finish(session, start, out)
     }

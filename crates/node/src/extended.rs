@@ -7,13 +7,13 @@
 use crate::big::Big;
 
 /// Longer texts are no numbers: as in Redis.
-const LONGEST_TEXT_BYTES: usize = 255;
+const LONGEST_TEXT_BYTES: usize = 5119;
 /// The exponent of the smallest number's only bit.
 const LOWEST_EXPONENT: i32 = -16445;
 /// The exponent of the largest numbers' lowest bit.
 const HIGHEST_EXPONENT: i32 = 16383 - 63;
-/// Powers of ten beyond these are infinite, or nothing, whatever digits a text may put before them.
-const DECIMAL_EXPONENT_LIMIT: i64 = 6000;
+/// Powers of ten beyond these are infinite, or nothing, whatever digits the longest text may put before them.
+const DECIMAL_EXPONENT_LIMIT: i64 = LONGEST_TEXT_BYTES as i64 + 5000;
 /// How many decimals are printed, before the zeros at the end are dropped.
 const DECIMALS: u32 = 17;
 
@@ -250,7 +250,7 @@ impl Scanned {
             _ => return None,
         };
         if base == 16 {
-            let limit = i64::from(-LOWEST_EXPONENT) * 2;
+            let limit = i64::from(-LOWEST_EXPONENT) + 4 * LONGEST_TEXT_BYTES as i64;
             return Some(Scanned { digits, exponent: (written - 4 * behind_point).clamp(-limit, limit) });
         }
         let exponent = (written - behind_point).clamp(-DECIMAL_EXPONENT_LIMIT, DECIMAL_EXPONENT_LIMIT);
@@ -308,8 +308,8 @@ mod tests {
         ] {
             assert_eq!(Extended::parse(text.as_bytes()), None, "{text:?}");
         }
-        assert_eq!(Extended::parse(&[b'1'; 256]), None);
-        assert!(Extended::parse(&[b'1'; 255]).is_some());
+        assert_eq!(Extended::parse(&[b'1'; 5120]), None);
+        assert!(Extended::parse(&[b'1'; 4900]).is_some());
     }
 
     #[test]

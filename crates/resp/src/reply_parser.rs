@@ -57,6 +57,12 @@ impl<'b> Frame<'b> {
         !self.attributes.is_empty()
     }
 
+    /// How many bytes the attributes took.
+    #[inline]
+    pub fn attribute_bytes(&self) -> usize {
+        self.attributes.len()
+    }
+
     /// The attributes as keys with their values, in the order they were sent.
     pub fn attributes(&self) -> impl Iterator<Item = (Reply<'b>, Reply<'b>)> + use<'b> {
         let mut rest = self.attributes;

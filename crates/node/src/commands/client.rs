@@ -1,6 +1,6 @@
 //! CLIENT and its subcommands.
 
-use super::connection::{NAME_REFUSED, check_word};
+use super::connection::{check_word, set_name};
 use super::reply_help;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::clients::ClientRecord;
@@ -171,9 +171,7 @@ fn getname(call: &mut Call<'_>) -> CommandResult {
 }
 
 fn setname(call: &mut Call<'_>) -> CommandResult {
-    let name = call.args[2];
-    check_word(name, NAME_REFUSED)?;
-    call.session.client.details().name = String::from_utf8_lossy(name).into_owned();
+    set_name(call.session, call.args[2])?;
     call.reply.ok();
     Ok(Flow::Done)
 }

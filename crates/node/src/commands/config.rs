@@ -46,13 +46,22 @@ const SUBCOMMANDS: &[CommandSpec] = &[
 ];
 
 fn get(call: &mut Call<'_>) -> CommandResult {
-    let mut found = BTreeMap::new();
-    for pattern in &call.args[2..] {
-        found.extend(call.shared.config.matching(pattern));
+    let mut found: BTreeMap<Vec<u8>, String> = BTreeMap::new();
+    for &pattern in &call.args[2..] {
+        let is_name = !pattern.iter().any(|byte| b"*?[".contains(byte));
+        match Config::name_of(pattern) {
+            // A name comes back in the letters in which it was asked for.
+            Some(name) if is_name => {
+                found.insert(pattern.to_vec(), call.shared.config.value(name));
+            }
+            _ => found.extend(
+                call.shared.config.matching(pattern).into_iter().map(|(name, value)| (name.into(), value)),
+            ),
+        }
     }
     call.reply.map(found.len());
     for (name, value) in found {
-        call.reply.bulk(name.as_bytes());
+        call.reply.bulk(&name);
         call.reply.bulk(value.as_bytes());
     }
     Ok(Flow::Done)
@@ -60,7 +69,7 @@ fn get(call: &mut Call<'_>) -> CommandResult {
 
 fn set(call: &mut Call<'_>) -> CommandResult {
     if !call.args.len().is_multiple_of(2) {
-        return Err(ReplyError::WrongArity("config|set"));
+        return Err(ReplyError::Syntax);
     }
     let mut changes: Vec<(&'static str, String)> = Vec::new();
     for pair in call.args[2..].chunks_exact(2) {

@@ -76,11 +76,12 @@ fn echo(call: &mut Call<'_>) -> CommandResult {
 struct Greeting<'a> {
     version: Option<RespVersion>,
     credentials: Option<(&'a [u8], &'a [u8])>,
-    name: Option<&'a [u8]>,
 }
 
 impl<'a> Greeting<'a> {
-    fn parse(args: &[&'a [u8]]) -> Result<Greeting<'a>, ReplyError> {
+    /// A name is taken at once, whatever stands behind it, and even from a client that has yet to authenticate: as
+    /// Redis does.
+    fn parse(args: &[&'a [u8]], session: &Session) -> Result<Greeting<'a>, ReplyError> {
         let mut greeting = Greeting::default();
         let [version, options @ ..] = args else { return Ok(greeting) };
         greeting.version = Some(match parse_i64(version) {
@@ -97,8 +98,7 @@ impl<'a> Greeting<'a> {
                     after
                 }
                 [name, after @ ..] if option.eq_ignore_ascii_case(b"setname") => {
-                    check_word(name, NAME_REFUSED)?;
-                    greeting.name = Some(name);
+                    set_name(session, name)?;
                     after
                 }
                 _ => {
@@ -112,19 +112,16 @@ impl<'a> Greeting<'a> {
 }
 
 fn hello(call: &mut Call<'_>) -> CommandResult {
-    let greeting = Greeting::parse(&call.args[1..])?;
+    let greeting = Greeting::parse(&call.args[1..], call.session)?;
     if let Some((user, password)) = greeting.credentials {
         authenticate(call, user, password)?;
     }
     if !call.session.authenticated {
         return Err(ReplyError::text(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
-             <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
-             same time",
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
+             <pass> option can be used to authenticate the client and select the RESP protocol version at the same \
+             time",
         ));
-    }
-    if let Some(name) = greeting.name {
-        call.session.client.details().name = String::from_utf8_lossy(name).into_owned();
     }
     if let Some(version) = greeting.version {
         speak(call.session, version);
@@ -228,9 +225,12 @@ fn reset(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// Redis's words for a client name that CLIENT LIST could not show in one word.
-pub(super) const NAME_REFUSED: &str =
-    "ERR Client names cannot contain spaces, newlines or special characters.";
+/// Names the connection; an empty name is none.
+pub(super) fn set_name(session: &Session, name: &[u8]) -> Result<(), ReplyError> {
+    check_word(name, "ERR Client names cannot contain spaces, newlines or special characters.")?;
+    session.client.details().name = String::from_utf8_lossy(name).into_owned();
+    Ok(())
+}
 
 /// Checks what a client says of itself: printable and in one word.
 pub(super) fn check_word(word: &[u8], refusal: &'static str) -> Result<(), ReplyError> {

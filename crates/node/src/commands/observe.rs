@@ -69,7 +69,13 @@ fn slowlog_get(call: &mut Call<'_>) -> CommandResult {
         [] => {}
         [count] if parse_i64(count).is_some_and(|count| count >= -1) => {}
         [_] => return Err(ReplyError::text("ERR count should be greater than or equal to -1")),
-        _ => return Err(ReplyError::WrongArity("slowlog|get")),
+        _ => {
+            let word = call.args[1];
+            let rest = b"'. Try SLOWLOG HELP.";
+            return Err(ReplyError::owned(
+                [b"ERR unknown subcommand or wrong number of arguments for '", word, rest].concat(),
+            ));
+        }
     }
     empty_array(call)
 }

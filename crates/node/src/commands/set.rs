@@ -1,10 +1,10 @@
 //! Writing strings whole: SET and its relatives, MSET, MSETNX, GETSET.
 
-use super::entry::{SlotList, live, remove_if_expired, slots_of};
+use super::entry::{SlotList, live, remove, remove_if_expired, slots_of};
 use super::expire_option::{Unit, deadline};
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
-use sidle_store::SlotGuards;
+use sidle_store::{SlotGuard, SlotGuards};
 use sidle_types::WallMs;
 
 const SLOW: CommandFlags = CommandFlags::WRITE.with(CommandFlags::DENYOOM).with(CommandFlags::STRING);
@@ -163,7 +163,7 @@ fn set(call: &mut Call<'_>) -> CommandResult {
         if options.life == Life::AsBefore {
             expires_at = old.and_then(|record| record.expires_at());
         }
-        slot.put(call.head, key, &[call.args[2]], expires_at)?;
+        write_until(call, &mut slot, call.args[2], expires_at)?;
     } else {
         remove_if_expired(call, &mut slot, 0, &entry)?;
     }
@@ -183,7 +183,23 @@ fn set(call: &mut Call<'_>) -> CommandResult {
 fn write(call: &mut Call<'_>, expires_at: Option<WallMs>) -> Result<(), ReplyError> {
     let key = call.keys[0];
     let value = call.args[call.args.len() - 1];
-    call.store.lock_slot(key.slot()).put(call.head, key, &[value], expires_at)?;
+    let mut slot = call.store.lock_slot(key.slot());
+    write_until(call, &mut slot, value, expires_at)
+}
+
+/// Sets the first key. A value whose time is over already is not even kept.
+#[inline]
+fn write_until(
+    call: &mut Call<'_>,
+    slot: &mut SlotGuard<'_>,
+    value: &[u8],
+    expires_at: Option<WallMs>,
+) -> Result<(), ReplyError> {
+    if expires_at.is_some_and(|end| end <= call.now) {
+        remove(call, slot, 0)?;
+    } else {
+        slot.put(call.head, call.keys[0], &[value], expires_at)?;
+    }
     Ok(())
 }
 

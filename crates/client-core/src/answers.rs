@@ -1,0 +1,343 @@
+//! What arrives: replies are paired with what awaits them, and decided on.
+
+use crate::core::{Core, Event};
+use crate::double_read::{SourceSays, TargetSays, Verdict};
+use crate::mcr::PartitionProgress;
+use crate::node::{Awaited, ConnectionId, NodeIndex, Role};
+use crate::operation::{Class, Place};
+use crate::outcome::{Completions, Outcome};
+use crate::redirect::{ErrorMeaning, RedirectTo};
+use sidle_cluster::{HostPort, MAX_PARTITIONS};
+use sidle_resp::{Frame, ParsedReply, Reply};
+use sidle_types::{MapEpoch, MigrationId, MonotonicUs, Position};
+use smallvec::SmallVec;
+
+impl Core {
+    /// Takes in what a connection received: `bytes` start behind what the last call consumed. Gives how many bytes were
+    /// consumed; the rest must be given again with more behind it.
+    #[inline]
+    pub fn received(
+        &mut self,
+        now: MonotonicUs,
+        connection: ConnectionId,
+        bytes: &[u8],
+        done: &mut impl Completions,
+    ) -> usize {
+        let index = connection.node;
+        let mut at = 0;
+        loop {
+            let node = &mut self.nodes[connection.node()];
+            if node.life != connection.life {
+                // Given up, perhaps on account of what was just read: the rest means nothing any more.
+                return bytes.len();
+            }
+            match node.parser.parse(&bytes[at..]) {
+                Ok(ParsedReply::Complete { frame, consumed }) => {
+                    at += consumed;
+                    self.counters.reply_bytes += consumed as u64;
+                    node.heard_at = now;
+                    self.reply(now, index, frame, consumed, done);
+                }
+                Ok(ParsedReply::Incomplete { .. }) => break,
+                Err(error) => {
+                    self.trouble(index, error.to_string());
+                    self.give_up(now, index, done);
+                    return bytes.len();
+                }
+            }
+        }
+        self.ask_for_map(now);
+        at
+    }
+
+    #[inline]
+    fn reply(
+        &mut self,
+        now: MonotonicUs,
+        from: NodeIndex,
+        frame: Frame<'_>,
+        bytes: usize,
+        done: &mut impl Completions,
+    ) {
+        if frame.has_attributes() {
+            self.attributes(&frame);
+        }
+        if let Reply::Push(_) = frame.reply {
+            self.counters.extra_reply_bytes += bytes as u64;
+            self.push(from, &frame.reply);
+            return;
+        }
+        let Some(awaited) = self.nodes[usize::from(from)].awaited.pop_front() else {
+            self.trouble(from, "it answered what was not asked".to_owned());
+            self.give_up(now, from, done);
+            return;
+        };
+        match awaited.role {
+            Role::Answer if self.is_current(awaited) => {
+                let useful = self.answer(now, from, awaited.place, frame.reply, done);
+                if !useful {
+                    self.counters.extra_reply_bytes += bytes as u64;
+                } else if frame.has_attributes() {
+                    self.counters.extra_reply_bytes += frame.attribute_bytes() as u64;
+                }
+                return;
+            }
+            Role::Source if self.is_current(awaited) => {
+                self.source_answer(now, from, awaited.place, frame.reply, bytes, done);
+                return;
+            }
+            Role::Map => self.map_answer(now, from, frame.reply, done),
+            Role::Hello | Role::Capability => {
+                self.greeting_answer(now, from, awaited.role, frame.reply, done)
+            }
+            // The answer to an attempt that was given up, or the OK of ASKING.
+            Role::Answer | Role::Source | Role::Asking | Role::AskedAnswer => {}
+        }
+        self.counters.extra_reply_bytes += bytes as u64;
+    }
+
+    #[inline]
+    pub(crate) fn is_current(&self, awaited: Awaited) -> bool {
+        let operation = &self.operations[awaited.place];
+        operation.is_live && operation.attempt == awaited.attempt
+    }
+
+    /// The owner's answer; says whether it ended the operation.
+    #[inline]
+    fn answer(
+        &mut self,
+        now: MonotonicUs,
+        from: NodeIndex,
+        place: Place,
+        reply: Reply<'_>,
+        done: &mut impl Completions,
+    ) -> bool {
+        match reply {
+            Reply::Error(text) => return self.error_answer(now, from, place, text, done),
+            Reply::Simple(text) if self.operations[place].class == Class::Get => {
+                // GET answers a value as a bulk string: a simple string can only be "not here yet".
+                let says = TargetSays::NotHereYet(empty_of(text));
+                match self.operations[place].read.as_mut().map(|read| read.target_said(says)) {
+                    Some(verdict) => self.decide(now, place, verdict, done),
+                    None => {
+                        // The target imports the range, and this client's map does not say so yet.
+                        self.want_map(Some(from));
+                        self.again(now, place, false, done);
+                    }
+                }
+                return false;
+            }
+            _ => {}
+        }
+        let operation = &mut self.operations[place];
+        if let Some(id) = operation.migration {
+            let verdict = operation.read.as_mut().map(|read| read.target_said(TargetSays::Known));
+            debug_assert!(verdict.is_none_or(|verdict| verdict == Verdict::TakeTarget));
+            if let Some(tracking) = self.trackings.by_id(id) {
+                tracking.seen_at_target(operation.position);
+            }
+        }
+        self.complete(place, reply, done);
+        true
+    }
+
+    #[inline]
+    fn complete(&mut self, place: Place, reply: Reply<'_>, done: &mut impl Completions) {
+        self.counters.replies += 1;
+        let operation = &mut self.operations[place];
+        self.counters.extra_reply_bytes += u64::from(std::mem::take(&mut operation.source_reply_bytes));
+        let token = operation.token;
+        self.operations.release(place);
+        done.completed(token, Outcome::Reply(reply));
+    }
+
+    fn error_answer(
+        &mut self,
+        now: MonotonicUs,
+        from: NodeIndex,
+        place: Place,
+        text: &[u8],
+        done: &mut impl Completions,
+    ) -> bool {
+        match ErrorMeaning::of(text) {
+            ErrorMeaning::Redirect { is_ask, to } => {
+                self.counters.redirects += 1;
+                self.want_map(Some(from));
+                let to = match to {
+                    RedirectTo::Address(address) => Some(address),
+                    RedirectTo::SameHost(port) => {
+                        HostPort::new(self.nodes[usize::from(from)].address.host(), port).ok()
+                    }
+                };
+                let to = to.and_then(|address| self.node_at(&address));
+                self.operations[place].redirect = to.map(|node| (node, is_ask));
+                self.again(now, place, true, done);
+                false
+            }
+            ErrorMeaning::NotNow => {
+                self.want_map(Some(from));
+                self.again(now, place, false, done);
+                false
+            }
+            ErrorMeaning::SidleDone | ErrorMeaning::SidleNotFrozen | ErrorMeaning::Final => {
+                self.complete(place, Reply::Error(text), done);
+                true
+            }
+        }
+    }
+
+    /// The source's answer to a double read, which took so many bytes.
+    fn source_answer(
+        &mut self,
+        now: MonotonicUs,
+        from: NodeIndex,
+        place: Place,
+        reply: Reply<'_>,
+        bytes: usize,
+        done: &mut impl Completions,
+    ) {
+        let says = match reply {
+            Reply::Null | Reply::Bulk(_) => SourceSays::Frozen,
+            Reply::Error(text) => match ErrorMeaning::of(text) {
+                ErrorMeaning::SidleDone => SourceSays::Done,
+                ErrorMeaning::SidleNotFrozen => SourceSays::NotFrozen,
+                _ => SourceSays::Failed,
+            },
+            _ => SourceSays::Failed,
+        };
+        if says != SourceSays::Frozen {
+            self.want_map(Some(from));
+        }
+        let takes_source_value_alone = self.config.takes_source_value_alone();
+        let operation = &mut self.operations[place];
+        let read = operation.read.as_mut().expect("the source is asked in double reads only");
+        let mut verdict = read.source_said(says);
+        if takes_source_value_alone && says == SourceSays::Frozen {
+            verdict = Verdict::TakeSource;
+        }
+        if verdict == Verdict::TakeSource && (takes_source_value_alone || self.pairs_up(place)) {
+            self.counters.source_values += 1;
+            self.complete(place, reply, done);
+            return;
+        }
+        let operation = &mut self.operations[place];
+        // Whether these bytes were of use is known when the operation ends.
+        operation.source_reply_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        operation.source_value.clear();
+        operation.source_is_null = matches!(reply, Reply::Null);
+        operation.source_value.extend_from_slice(reply.as_bytes().unwrap_or_default());
+        self.decide(now, place, verdict, done);
+    }
+
+    /// The source of a double read cannot be asked.
+    pub(crate) fn source_failed(&mut self, now: MonotonicUs, place: Place, done: &mut impl Completions) {
+        let read = self.operations[place].read.as_mut().expect("the source is asked in double reads only");
+        let verdict = read.source_said(SourceSays::Failed);
+        self.decide(now, place, verdict, done);
+    }
+
+    fn decide(&mut self, now: MonotonicUs, place: Place, verdict: Verdict, done: &mut impl Completions) {
+        match verdict {
+            Verdict::Wait => {}
+            Verdict::TakeTarget => {
+                unreachable!("an answer that the target knows ends the operation where it arrives")
+            }
+            Verdict::TakeSource if self.pairs_up(place) => {
+                self.counters.source_values += 1;
+                let operation = &mut self.operations[place];
+                operation.source_reply_bytes = 0;
+                let value = std::mem::take(&mut operation.source_value);
+                let reply = if operation.source_is_null { Reply::Null } else { Reply::Bulk(&value) };
+                self.complete(place, reply, done);
+                self.operations[place].source_value = value;
+            }
+            Verdict::AskSource => match self.source_of(place) {
+                Some(source) => {
+                    self.counters.single_source_reads += 1;
+                    self.send(now, place, source, Role::Source);
+                }
+                // By the present map the migration is over.
+                None => self.again(now, place, true, done),
+            },
+            Verdict::AgainNow => {
+                self.want_map(None);
+                self.again(now, place, true, done);
+            }
+            Verdict::AgainLater | Verdict::TakeSource => {
+                self.want_map(None);
+                self.again(now, place, false, done);
+            }
+        }
+    }
+
+    /// Whether source and target can only have spoken of one and the same migration (M4), where the target's answer did
+    /// not name it: no map was announced since the attempt was made, or the migration still runs by the latest one. A node
+    /// announces a map on each connection before it answers by it.
+    fn pairs_up(&self, place: Place) -> bool {
+        let operation = &self.operations[place];
+        let Some(read) = &operation.read else { return false };
+        let announced = self.refresh.announced();
+        announced <= operation.map_epoch
+            || announced <= self.map_epoch && self.trackings.is_running(read.migration())
+    }
+
+    fn source_of(&self, place: Place) -> Option<NodeIndex> {
+        let operation = &self.operations[place];
+        let index = self.routes.at(operation.position)?.migration()?;
+        let id = operation.read.as_ref()?.migration();
+        (self.trackings.at(index).id == id).then(|| self.routes.migration(index).source)
+    }
+
+    fn attributes(&mut self, frame: &Frame<'_>) {
+        for (name, value) in frame.attributes() {
+            if name.as_bytes() == Some(b"sidle-progress") {
+                self.progress(value);
+            }
+        }
+    }
+
+    /// `*<1+N>`, the migration's id, then for each partition the first position that has not arrived, or `done`.
+    fn progress(&mut self, report: Reply<'_>) {
+        let Reply::Array(mut items) = report else { return };
+        let Some(Reply::Integer(id)) = items.next() else { return };
+        let Some(tracking) = self.trackings.by_id(MigrationId(id as u64)) else { return };
+        if items.len() > MAX_PARTITIONS {
+            return;
+        }
+        let progress: Option<SmallVec<[PartitionProgress; 8]>> = items.map(partition_progress).collect();
+        if let Some(progress) = progress {
+            tracking.progressed(&progress);
+            self.counters.progress_reports += 1;
+        }
+    }
+
+    fn push(&mut self, from: NodeIndex, push: &Reply<'_>) {
+        let Reply::Push(mut items) = *push else { return };
+        if items.next().and_then(Reply::as_bytes) == Some(b"sidle-map")
+            && let Some(Reply::Integer(epoch)) = items.next()
+        {
+            self.refresh.announce(MapEpoch(epoch as u64));
+            if MapEpoch(epoch as u64) > self.map_epoch {
+                self.want_map(Some(from));
+            }
+        }
+    }
+
+    pub(crate) fn trouble(&mut self, node: NodeIndex, why: String) {
+        let address = self.nodes[usize::from(node)].address.clone();
+        self.events.push_back(Event::Trouble { address, why });
+    }
+}
+
+/// The migration that an `EMPTY` names, if it does.
+fn empty_of(text: &[u8]) -> Option<MigrationId> {
+    let id = text.strip_prefix(b"EMPTY ")?;
+    sidle_resp::parse_integer(id).map(|id| MigrationId(id as u64))
+}
+
+fn partition_progress(reply: Reply<'_>) -> Option<PartitionProgress> {
+    match reply.as_bytes()? {
+        b"done" => Some(PartitionProgress::Done),
+        text => std::str::from_utf8(text).ok()?.parse::<Position>().ok().map(PartitionProgress::Next),
+    }
+}

@@ -1,0 +1,445 @@
+//! The client's core: operations go in, requests come out; replies go in, outcomes come out.
+
+use crate::config::{
+    Awareness, Config, IMMEDIATE_TRIES, MAX_RETRY_DELAY_US, MAX_TRIES, RETRY_DELAY_US, backoff_us,
+};
+use crate::counters::Counters;
+use crate::double_read::DoubleRead;
+use crate::node::{Awaited, ConnectionId, Node, NodeIndex, Role};
+use crate::operation::{Class, Goes, Operations, Place};
+use crate::outcome::{Completions, Failure, Outcome, Reason, Token};
+use crate::refresh::Refresh;
+use crate::routing::Routes;
+use crate::tracking::Trackings;
+use sidle_cluster::{HostPort, TabletMap};
+use sidle_resp::RequestWriter;
+use sidle_types::{HashedKey, MapEpoch, MonotonicUs, Position};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+/// How many deadlines, of operations that ended too, are kept for each operation under way.
+const DEADLINES_PER_OPERATION: usize = 4;
+/// As if so many more were under way: below this, tidying up is not worth it.
+const MIN_DEADLINES: usize = 256;
+
+/// Refuses an operation because as many are under way as the settings allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+impl std::fmt::Display for Busy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("too many operations are under way")
+    }
+}
+
+impl std::error::Error for Busy {}
+
+/// Where a command goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Destination<'r> {
+    /// To the owner of this key. Further keys of the command must have the same owner.
+    Key(HashedKey<'r>),
+    /// To the node with this number ([`ConnectionId::node`]), whatever it owns.
+    Node(usize),
+    /// To any node.
+    Any,
+}
+
+/// What the driver tells the core, beside the bytes that arrive ([`Core::received`]).
+#[derive(Clone, Copy, Debug)]
+pub enum Input {
+    /// The connection that [`Event::Connect`] asked for stands.
+    Connected(ConnectionId),
+    /// It could not be made, or is lost.
+    Disconnected(ConnectionId),
+    /// Time has passed: [`Core::poll_timeout`] has come.
+    Tick,
+}
+
+/// What the core tells the driver, beside the bytes to send ([`Core::poll_transmit`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Connect to this address; then [`Input::Connected`] or [`Input::Disconnected`].
+    Connect {
+        /// What to call the connection.
+        connection: ConnectionId,
+        /// Where to.
+        address: HostPort,
+    },
+    /// Drop the connection. Nothing about it need be told any more.
+    Close(ConnectionId),
+    /// Another map is in use.
+    MapChanged(MapEpoch),
+    /// A node refused the greeting or does not know of maps; the core goes on trying.
+    Trouble {
+        /// The node.
+        address: HostPort,
+        /// What it said.
+        why: String,
+    },
+}
+
+/// The client's logic without input or output: routing by the tablet map, MCR and SPH of each running migration, double
+/// reads, redirects, retries and timeouts, over one connection to each node.
+///
+/// One thread owns it. A new core has a timeout in the past: its first [`Input::Tick`] makes it connect to a seed. The
+/// driver's loop, in this order:
+/// 1. [`get`](Self::get) and [`submit`](Self::submit) operations, as many as there are;
+/// 2. [`poll_event`](Self::poll_event) until `None`: connect and close as told;
+/// 3. [`poll_transmit`](Self::poll_transmit) until `None`, [`take_output`](Self::take_output) of each connection, and one
+///    write for all requests that gathered;
+/// 4. wait for a connection to be readable or for [`poll_timeout`](Self::poll_timeout); then
+///    [`received`](Self::received) or [`handle`](Self::handle), which report what completed, and again from 1.
+///
+/// Operations are independent: nothing keeps two that are under way at the same time in order.
+#[derive(Debug)]
+pub struct Core {
+    pub(crate) config: Config,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) operations: Operations,
+    pub(crate) routes: Routes,
+    pub(crate) trackings: Trackings,
+    pub(crate) map: Option<Arc<TabletMap>>,
+    pub(crate) map_epoch: MapEpoch,
+    pub(crate) refresh: Refresh,
+    /// Deadlines in the order of submission, which is their order since all operations have the same time.
+    pub(crate) deadlines: VecDeque<(MonotonicUs, Place, u64)>,
+    /// Operations that wait before the next attempt.
+    pub(crate) resting: BinaryHeap<Reverse<(MonotonicUs, Place, u64)>>,
+    /// Operations that wait for the first map.
+    pub(crate) unrouted: Vec<(Place, u64)>,
+    pub(crate) dirty: Vec<NodeIndex>,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) counters: Counters,
+}
+
+impl Core {
+    /// A client that knows no more than its seeds.
+    ///
+    /// # Panics
+    /// If there is no seed.
+    pub fn new(config: Config) -> Core {
+        assert!(!config.seeds.is_empty(), "a client needs a node to ask first");
+        let mut core = Core {
+            nodes: Vec::new(),
+            operations: Operations::new(config.max_outstanding),
+            routes: Routes::default(),
+            trackings: Trackings::default(),
+            map: None,
+            map_epoch: MapEpoch(0),
+            refresh: Refresh::default(),
+            deadlines: VecDeque::new(),
+            resting: BinaryHeap::new(),
+            unrouted: Vec::new(),
+            dirty: Vec::new(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            config,
+        };
+        for seed in core.config.seeds.clone() {
+            core.node_at(&seed);
+        }
+        core.want_map(None);
+        core
+    }
+
+    /// Starts a GET, the one command that may be read from two nodes during a migration.
+    ///
+    /// # Errors
+    /// [`Busy`]: nothing was started.
+    #[inline]
+    pub fn get(&mut self, now: MonotonicUs, token: Token, key: HashedKey<'_>) -> Result<(), Busy> {
+        let place = self.operations.admit(token, Class::Get, Goes::ByPosition).ok_or(Busy)?;
+        let operation = &mut self.operations[place];
+        operation.position = key.position();
+        RequestWriter::new(&mut operation.request).request(&[b"GET", key.bytes()]);
+        let key_end = operation.request.len() as u32 - 2;
+        operation.key = key_end - key.bytes().len() as u32..key_end;
+        self.start(now, place);
+        Ok(())
+    }
+
+    /// Starts any other command, given with its name as the first argument. A single-key GET should go through
+    /// [`get`](Self::get).
+    ///
+    /// # Errors
+    /// [`Busy`]: nothing was started.
+    ///
+    /// # Panics
+    /// If the class is [`Class::Get`], or there is no node of the number given.
+    #[inline]
+    pub fn submit(
+        &mut self,
+        now: MonotonicUs,
+        token: Token,
+        class: Class,
+        destination: Destination<'_>,
+        args: &[&[u8]],
+    ) -> Result<(), Busy> {
+        assert!(class != Class::Get, "GETs start with Core::get");
+        let goes = match destination {
+            Destination::Key(_) => Goes::ByPosition,
+            Destination::Node(node) => {
+                assert!(node < self.nodes.len(), "there is no node {node}");
+                Goes::ToNode(node as NodeIndex)
+            }
+            Destination::Any => Goes::Anywhere,
+        };
+        let place = self.operations.admit(token, class, goes).ok_or(Busy)?;
+        let operation = &mut self.operations[place];
+        if let Destination::Key(key) = destination {
+            operation.position = key.position();
+        }
+        RequestWriter::new(&mut operation.request).request(args);
+        self.start(now, place);
+        Ok(())
+    }
+
+    #[inline]
+    fn start(&mut self, now: MonotonicUs, place: Place) {
+        let deadline = now.plus_us(self.config.operation_timeout_us);
+        if self.deadlines.len() > DEADLINES_PER_OPERATION * (self.operations.len() + MIN_DEADLINES) {
+            // One operation without an answer holds up the deadlines of all that ended after it.
+            let operations = &self.operations;
+            self.deadlines.retain(|&(_, place, serial)| operations.is_current(place, serial));
+        }
+        self.deadlines.push_back((deadline, place, self.operations[place].serial));
+        self.attempt(now, place);
+    }
+
+    /// Makes the next attempt of an operation.
+    #[inline]
+    pub(crate) fn attempt(&mut self, now: MonotonicUs, place: Place) {
+        let operation = &mut self.operations[place];
+        operation.attempt = operation.attempt.wrapping_add(1);
+        operation.read = None;
+        operation.migration = None;
+        operation.map_epoch = self.map_epoch;
+        if let Some((node, is_asking)) = operation.redirect.take() {
+            self.send(now, place, node, if is_asking { Role::AskedAnswer } else { Role::Answer });
+            return;
+        }
+        match operation.goes {
+            Goes::ByPosition => match self.routes.at(operation.position) {
+                Some(route) => match route.migration() {
+                    None => self.send(now, place, route.node, Role::Answer),
+                    Some(migration) => self.attempt_migrating(now, place, route.node, migration),
+                },
+                None => self.wait_for_map(place),
+            },
+            Goes::ToNode(node) => self.send(now, place, node, Role::Answer),
+            Goes::Anywhere => match self.nodes.iter().position(Node::is_ready) {
+                Some(node) => self.send(now, place, node as NodeIndex, Role::Answer),
+                None => self.wait_for_map(place),
+            },
+        }
+    }
+
+    fn attempt_migrating(&mut self, now: MonotonicUs, place: Place, target: NodeIndex, migration: usize) {
+        let operation = &mut self.operations[place];
+        let tracking = self.trackings.at(migration);
+        let id = tracking.id;
+        let from = self.routes.migration(migration);
+        operation.migration = Some(id);
+        if operation.class != Class::Get || !from.source_answers {
+            self.send(now, place, target, Role::Answer);
+        } else if tracking.is_at_target(operation.position) {
+            operation.read = Some(DoubleRead::target_alone(id));
+            self.counters.single_target_reads += 1;
+            self.send(now, place, target, Role::Answer);
+        } else {
+            operation.read = Some(DoubleRead::both(id));
+            self.counters.double_reads += 1;
+            self.send(now, place, target, Role::Answer);
+            self.send(now, place, from.source, Role::Source);
+        }
+    }
+
+    /// Sends a request of the present attempt, or lets it wait until the connection is ready.
+    #[inline]
+    pub(crate) fn send(&mut self, now: MonotonicUs, place: Place, to: NodeIndex, role: Role) {
+        let operation = &mut self.operations[place];
+        if role != Role::Source {
+            operation.node = to;
+        }
+        let awaited = Awaited { place, attempt: operation.attempt, role };
+        let node = &mut self.nodes[usize::from(to)];
+        if node.is_ready() {
+            self.write(now, to, awaited);
+        } else {
+            node.parked.push(awaited);
+            self.want_connection(now, to);
+        }
+    }
+
+    /// Appends a request to the output of a connection that is ready.
+    #[inline]
+    pub(crate) fn write(&mut self, now: MonotonicUs, to: NodeIndex, awaited: Awaited) {
+        let operation = &mut self.operations[awaited.place];
+        let node = &mut self.nodes[usize::from(to)];
+        let before = node.out.len();
+        let is_extra = match (awaited.role, &operation.read) {
+            (Role::Source, Some(read)) => {
+                node.write_frozen_read(operation, read.migration(), awaited);
+                true
+            }
+            _ => {
+                operation.may_have_run = true;
+                operation.sent_at = now;
+                node.write(operation, awaited);
+                operation.tries > 0
+            }
+        };
+        let written = (node.out.len() - before) as u64;
+        self.counters.request_bytes += written;
+        if is_extra {
+            self.counters.extra_request_bytes += written;
+        }
+        self.mark_dirty(to);
+    }
+
+    #[inline]
+    pub(crate) fn mark_dirty(&mut self, index: NodeIndex) {
+        let node = &mut self.nodes[usize::from(index)];
+        if !node.is_dirty {
+            node.is_dirty = true;
+            self.dirty.push(index);
+        }
+    }
+
+    fn wait_for_map(&mut self, place: Place) {
+        self.unrouted.push((place, self.operations[place].serial));
+        self.want_map(None);
+    }
+
+    /// Makes another attempt after an answer that says the last one had no effect: at once for the first few (`is_now`),
+    /// else after a while.
+    pub(crate) fn again(
+        &mut self,
+        now: MonotonicUs,
+        place: Place,
+        is_now: bool,
+        done: &mut impl Completions,
+    ) {
+        let operation = &mut self.operations[place];
+        operation.may_have_run = false;
+        operation.tries += 1;
+        self.counters.retries += 1;
+        self.counters.extra_reply_bytes += u64::from(std::mem::take(&mut operation.source_reply_bytes));
+        if operation.tries > MAX_TRIES {
+            let effect = operation.effect_without_answer();
+            self.fail(place, Failure { reason: Reason::TooManyTries, effect }, done);
+        } else if is_now && operation.tries <= IMMEDIATE_TRIES {
+            self.attempt(now, place);
+        } else {
+            let wait_us = backoff_us(u32::from(operation.tries), RETRY_DELAY_US, MAX_RETRY_DELAY_US);
+            self.rest(now.plus_us(wait_us), place);
+        }
+    }
+
+    /// Puts an operation aside until then, or until the map changes.
+    pub(crate) fn rest(&mut self, until: MonotonicUs, place: Place) {
+        let operation = &mut self.operations[place];
+        // Answers to the attempt that is given up no longer count.
+        operation.attempt = operation.attempt.wrapping_add(1);
+        operation.read = None;
+        self.counters.extra_reply_bytes += u64::from(std::mem::take(&mut operation.source_reply_bytes));
+        self.resting.push(Reverse((until, place, operation.serial)));
+    }
+
+    pub(crate) fn fail(&mut self, place: Place, failure: Failure, done: &mut impl Completions) {
+        self.counters.failures += 1;
+        let operation = &mut self.operations[place];
+        self.counters.extra_reply_bytes += u64::from(std::mem::take(&mut operation.source_reply_bytes));
+        let token = operation.token;
+        self.operations.release(place);
+        done.completed(token, Outcome::Failed(failure));
+    }
+
+    /// The number of the node with this address, added if it is new; `None` when there are too many.
+    pub(crate) fn node_at(&mut self, address: &HostPort) -> Option<NodeIndex> {
+        if let Some(index) = self.nodes.iter().position(|node| node.address == *address) {
+            return Some(index as NodeIndex);
+        }
+        if self.nodes.len() == crate::config::MAX_NODES {
+            return None;
+        }
+        self.nodes.push(Node::new(address.clone()));
+        Some(self.nodes.len() as NodeIndex - 1)
+    }
+
+    /// The next connection with requests to send, each once until more are added. Follow with
+    /// [`take_output`](Self::take_output).
+    #[inline]
+    pub fn poll_transmit(&mut self) -> Option<ConnectionId> {
+        while let Some(index) = self.dirty.pop() {
+            let node = &mut self.nodes[usize::from(index)];
+            node.is_dirty = false;
+            if !node.out.is_empty() {
+                return Some(ConnectionId { node: index, life: node.life });
+            }
+        }
+        None
+    }
+
+    /// Moves a connection's requests behind what is in `buffer`; when that is empty, without a copy, and its capacity is
+    /// used on. From now on the requests count as sent.
+    #[inline]
+    pub fn take_output(&mut self, connection: ConnectionId, buffer: &mut Vec<u8>) {
+        let node = &mut self.nodes[connection.node()];
+        if node.life != connection.life {
+            return;
+        }
+        if buffer.is_empty() {
+            std::mem::swap(buffer, &mut node.out);
+        } else {
+            buffer.append(&mut node.out);
+        }
+        node.untaken = 0;
+    }
+
+    /// What the driver has to do next.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// What the client has counted so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// How many operations are under way.
+    pub fn outstanding(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// The map in use.
+    pub fn map(&self) -> Option<&Arc<TabletMap>> {
+        self.map.as_ref()
+    }
+
+    /// The bytes that the SPH tables take at present; at most 4 MB.
+    pub fn sph_bytes(&self) -> usize {
+        self.trackings.sph_bytes()
+    }
+
+    /// The addresses of the nodes, in the order of their numbers.
+    pub fn nodes(&self) -> impl Iterator<Item = &HostPort> {
+        self.nodes.iter().map(|node| &node.address)
+    }
+
+    /// Whether a read of this position would ask the target alone (or its only owner), as MCR and SPH say. For measuring.
+    #[inline]
+    pub fn is_single_read(&self, position: Position) -> bool {
+        match self.routes.at(position).and_then(|route| route.migration()) {
+            Some(migration) => self.trackings.at(migration).is_at_target(position),
+            None => true,
+        }
+    }
+
+    pub(crate) fn is_aware(&self) -> bool {
+        self.config.awareness == Awareness::Sidle
+    }
+}

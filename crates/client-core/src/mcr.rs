@@ -1,0 +1,116 @@
+//! MCR, the migration completion ranges (Fulva, section IV-B): how far each partition of a migration has arrived.
+
+use sidle_types::{Position, PositionRange};
+
+/// For each partition the first position that has not arrived at the target. What it says has arrived has: it may only lag
+/// behind (M7).
+#[derive(Debug)]
+pub(crate) struct Mcr {
+    /// Where each partition starts, in order.
+    firsts: Vec<u64>,
+    /// The first position of each partition that has not arrived.
+    next: Vec<u64>,
+    /// One bit for each partition that has arrived whole.
+    done: u64,
+}
+
+/// What the target says of one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartitionProgress {
+    /// The first position that has not arrived.
+    Next(Position),
+    /// All of it has arrived.
+    Done,
+}
+
+impl Mcr {
+    /// Nothing has arrived. There are at most 64 partitions ([`sidle_cluster::MAX_PARTITIONS`]).
+    pub(crate) fn new(partitions: &[PositionRange]) -> Mcr {
+        const { assert!(sidle_cluster::MAX_PARTITIONS <= 64, "one bit for each partition") };
+        let firsts: Vec<u64> = partitions.iter().map(|range| range.first().0).collect();
+        Mcr { next: firsts.clone(), firsts, done: 0 }
+    }
+
+    /// Whether the position, which lies in the migration's range, has arrived.
+    #[inline]
+    pub(crate) fn has_arrived(&self, position: Position) -> bool {
+        // A linear count over a few numbers that share a cache line or two, without a branch to mispredict.
+        let at_or_before =
+            self.firsts.iter().fold(0, |count, &first| count + usize::from(first <= position.0));
+        let Some(partition) = at_or_before.checked_sub(1) else { return false };
+        position.0 < self.next[partition] || self.done >> partition & 1 == 1
+    }
+
+    /// Takes in what the target said, merged by maximum. A report about another number of partitions is none about this
+    /// migration and is ignored.
+    pub(crate) fn merge(&mut self, progress: &[PartitionProgress]) {
+        if progress.len() != self.next.len() {
+            return;
+        }
+        for (partition, (next, said)) in self.next.iter_mut().zip(progress).enumerate() {
+            match said {
+                PartitionProgress::Next(position) => {
+                    // Never beyond the partition: what lies there belongs to the next one's number.
+                    let end = self.firsts.get(partition + 1).copied().unwrap_or(u64::MAX);
+                    *next = (*next).max(position.0.min(end));
+                }
+                PartitionProgress::Done => self.done |= 1 << partition,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(first: u64, last: u64) -> PositionRange {
+        PositionRange::new(Position(first), Position(last)).unwrap()
+    }
+
+    fn next(position: u64) -> PartitionProgress {
+        PartitionProgress::Next(Position(position))
+    }
+
+    /// The example of Fulva's figure 3, with `P_i` as the first position that has not arrived.
+    #[test]
+    fn figure_3_of_fulva() {
+        let mut mcr = Mcr::new(&[range(1, 100), range(101, 200), range(201, 300), range(301, 400)]);
+        assert!(!mcr.has_arrived(Position(1)));
+        mcr.merge(&[next(60), next(101), next(201), next(333)]);
+        for (position, has_arrived) in [
+            (1, true),
+            (59, true),
+            (60, false),
+            (101, false),
+            (250, false),
+            (301, true),
+            (332, true),
+            (333, false),
+        ] {
+            assert_eq!(mcr.has_arrived(Position(position)), has_arrived, "{position}");
+        }
+    }
+
+    #[test]
+    fn reports_merge_by_maximum() {
+        let mut mcr = Mcr::new(&[range(0, 99), range(100, u64::MAX)]);
+        mcr.merge(&[next(50), next(150)]);
+        mcr.merge(&[next(20), PartitionProgress::Done]);
+        mcr.merge(&[next(40), next(120)]);
+        assert!(mcr.has_arrived(Position(49)));
+        assert!(!mcr.has_arrived(Position(50)));
+        assert!(mcr.has_arrived(Position(u64::MAX)), "a partition that is done stays done");
+    }
+
+    #[test]
+    fn reports_that_do_not_fit_change_nothing_they_should_not() {
+        let mut mcr = Mcr::new(&[range(0, 99), range(100, 199)]);
+        mcr.merge(&[next(50)]);
+        mcr.merge(&[]);
+        assert!(!mcr.has_arrived(Position(0)));
+        mcr.merge(&[next(5000), next(0)]);
+        assert!(mcr.has_arrived(Position(99)));
+        assert!(!mcr.has_arrived(Position(100)), "a partition's number says nothing of the next partition");
+    }
+}

@@ -1,0 +1,87 @@
+//! What an error reply tells a client to do.
+
+use sidle_cluster::HostPort;
+
+/// What an error reply means for the operation.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ErrorMeaning {
+    /// Another node has the key: ask there.
+    Redirect {
+        /// Whether this holds for this one request (ASK), not for the slot (MOVED).
+        is_ask: bool,
+        to: RedirectTo,
+    },
+    /// The node cannot answer at present; the request had no effect.
+    NotNow,
+    /// The source of a double read: the migration is over.
+    SidleDone,
+    /// The source of a double read: not frozen for that migration.
+    SidleNotFrozen,
+    /// The answer to the request.
+    Final,
+}
+
+/// Where a redirect points.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RedirectTo {
+    /// This node.
+    Address(HostPort),
+    /// Another port of the node that answered.
+    SameHost(u16),
+}
+
+impl ErrorMeaning {
+    pub(crate) fn of(text: &[u8]) -> ErrorMeaning {
+        let mut words = text.split(|&byte| byte == b' ');
+        match words.next() {
+            Some(code @ (b"MOVED" | b"ASK")) => match words.nth(1).and_then(parse_target) {
+                Some(to) => ErrorMeaning::Redirect { is_ask: code == b"ASK", to },
+                None => ErrorMeaning::Final,
+            },
+            Some(b"LOADING" | b"CLUSTERDOWN" | b"TRYAGAIN" | b"MASTERDOWN") => ErrorMeaning::NotNow,
+            Some(b"SIDLEDONE") => ErrorMeaning::SidleDone,
+            Some(b"SIDLENOTFROZEN") => ErrorMeaning::SidleNotFrozen,
+            _ => ErrorMeaning::Final,
+        }
+    }
+}
+
+fn parse_target(word: &[u8]) -> Option<RedirectTo> {
+    let text = std::str::from_utf8(word).ok()?;
+    let (host, port) = text.rsplit_once(':')?;
+    let port = port.parse().ok()?;
+    if host.is_empty() {
+        return Some(RedirectTo::SameHost(port));
+    }
+    // Redis writes IPv6 addresses without brackets.
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    HostPort::new(host, port).ok().map(RedirectTo::Address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_mean_what_they_say() {
+        let to = |host: &str, port| RedirectTo::Address(HostPort::new(host, port).unwrap());
+        for (text, meaning) in [
+            (
+                "MOVED 3999 127.0.0.1:6381",
+                ErrorMeaning::Redirect { is_ask: false, to: to("127.0.0.1", 6381) },
+            ),
+            ("ASK 3999 ::1:6381", ErrorMeaning::Redirect { is_ask: true, to: to("::1", 6381) }),
+            ("ASK 3999 [::1]:6381", ErrorMeaning::Redirect { is_ask: true, to: to("::1", 6381) }),
+            ("MOVED 1 :6381", ErrorMeaning::Redirect { is_ask: false, to: RedirectTo::SameHost(6381) }),
+            ("MOVED 1", ErrorMeaning::Final),
+            ("MOVED 1 nowhere", ErrorMeaning::Final),
+            ("LOADING Redis is loading the dataset in memory", ErrorMeaning::NotNow),
+            ("SIDLEDONE migration 7 is over, ask the owner", ErrorMeaning::SidleDone),
+            ("SIDLENOTFROZEN migration 7", ErrorMeaning::SidleNotFrozen),
+            ("WRONGTYPE Operation against a key", ErrorMeaning::Final),
+            ("", ErrorMeaning::Final),
+        ] {
+            assert_eq!(ErrorMeaning::of(text.as_bytes()), meaning, "{text}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What a client knows of the running migrations, one by one.
+//!
+//! Both parts only save requests: a wrong entry costs a second round trip, never a wrong answer. They belong to one
+//! migration id and go with it, so nothing learnt of one migration is ever used in another (A to B to A; A to B, B to C).
+
+use crate::config::SPH_BYTES;
+use crate::mcr::{Mcr, PartitionProgress};
+use crate::sph::Sph;
+use sidle_cluster::MigrationRecord;
+use sidle_types::{MigrationId, Position, PositionRange};
+
+/// MCR and SPH of one migration.
+#[derive(Debug)]
+pub(crate) struct Tracking {
+    pub(crate) id: MigrationId,
+    range: PositionRange,
+    mcr: Mcr,
+    sph: Sph,
+}
+
+impl Tracking {
+    fn new(record: &MigrationRecord, sph_bytes: usize) -> Tracking {
+        Tracking {
+            id: record.id,
+            range: record.range,
+            mcr: Mcr::new(&record.partitions),
+            sph: Sph::new(sph_bytes),
+        }
+    }
+
+    /// Whether the target alone is worth asking: it has an entry for the position.
+    #[inline]
+    pub(crate) fn is_at_target(&self, position: Position) -> bool {
+        self.mcr.has_arrived(position) || self.sph.contains(position)
+    }
+
+    /// Notes that the target has an entry for the position.
+    #[inline]
+    pub(crate) fn seen_at_target(&mut self, position: Position) {
+        if self.range.contains(position) && !self.mcr.has_arrived(position) {
+            let mcr = &self.mcr;
+            self.sph.insert(position, |old| mcr.has_arrived(old));
+        }
+    }
+
+    /// Takes in what the target said of its progress.
+    pub(crate) fn progressed(&mut self, progress: &[PartitionProgress]) {
+        self.mcr.merge(progress);
+        let mcr = &self.mcr;
+        self.sph.sweep(|old| mcr.has_arrived(old));
+    }
+}
+
+/// The migrations of the present map.
+#[derive(Debug, Default)]
+pub(crate) struct Trackings {
+    migrations: Vec<Tracking>,
+}
+
+impl Trackings {
+    /// Keeps what is known of migrations that run on, forgets the others, and starts anew for new ones.
+    pub(crate) fn install(&mut self, records: &[MigrationRecord]) {
+        let mut before = std::mem::take(&mut self.migrations);
+        // Half of what is left for each: the tables together never exceed the bound, however many there are.
+        let is_running = |tracking: &Tracking| records.iter().any(|record| record.id == tracking.id);
+        let kept: usize = before.iter().filter(|t| is_running(t)).map(|t| t.sph.max_bytes()).sum();
+        let mut left = SPH_BYTES.saturating_sub(kept);
+        for record in records {
+            let known = before.iter().position(|tracking| tracking.id == record.id);
+            self.migrations.push(match known {
+                Some(index) => before.swap_remove(index),
+                None => {
+                    let tracking = Tracking::new(record, left / 2);
+                    left -= tracking.sph.max_bytes();
+                    tracking
+                }
+            });
+        }
+    }
+
+    /// The migration at an index of the installed records.
+    #[inline]
+    pub(crate) fn at(&self, index: usize) -> &Tracking {
+        &self.migrations[index]
+    }
+
+    /// The migration with this id, if it runs still.
+    #[inline]
+    pub(crate) fn by_id(&mut self, id: MigrationId) -> Option<&mut Tracking> {
+        self.migrations.iter_mut().find(|tracking| tracking.id == id)
+    }
+
+    /// Whether the migration runs, as far as the present map says.
+    pub(crate) fn is_running(&self, id: MigrationId) -> bool {
+        self.migrations.iter().any(|tracking| tracking.id == id)
+    }
+
+    /// The bytes that all SPH tables take.
+    pub(crate) fn sph_bytes(&self) -> usize {
+        self.migrations.iter().map(|tracking| tracking.sph.bytes()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{range, running};
+
+    #[test]
+    fn progress_and_answers_decide_and_what_has_arrived_is_dropped() {
+        let mut trackings = Trackings::default();
+        trackings.install(&[running(1, range(100, 199), 1, 2, 2)]);
+        let tracking = trackings.by_id(MigrationId(1)).unwrap();
+        tracking.seen_at_target(Position(150));
+        tracking.seen_at_target(Position(160));
+        tracking.seen_at_target(Position(500));
+        assert!(tracking.is_at_target(Position(150)));
+        assert!(!tracking.is_at_target(Position(151)));
+        assert!(!tracking.is_at_target(Position(500)), "outside of the range nothing is learnt");
+        for _ in 0..SPH_BYTES / 64 / 64 {
+            tracking.progressed(&[PartitionProgress::Next(Position(155))]);
+        }
+        assert!(tracking.is_at_target(Position(150)) && tracking.is_at_target(Position(151)));
+        assert_eq!(tracking.sph.len(), 1, "below P_i nothing is kept");
+        tracking.seen_at_target(Position(120));
+        assert_eq!(tracking.sph.len(), 1, "nor added");
+    }
+
+    #[test]
+    fn nothing_outlives_its_migration() {
+        let mut trackings = Trackings::default();
+        trackings.install(&[running(1, range(100, 199), 1, 2, 2), running(2, range(300, 399), 1, 2, 2)]);
+        trackings.by_id(MigrationId(1)).unwrap().seen_at_target(Position(150));
+        trackings.by_id(MigrationId(2)).unwrap().seen_at_target(Position(350));
+        // 1 is over and the same range goes back; 2 runs on.
+        trackings.install(&[running(2, range(300, 399), 1, 2, 2), running(3, range(100, 199), 2, 1, 3)]);
+        assert!(trackings.by_id(MigrationId(1)).is_none());
+        assert!(trackings.at(0).is_at_target(Position(350)));
+        assert!(!trackings.at(1).is_at_target(Position(150)));
+    }
+
+    #[test]
+    fn all_tables_together_keep_the_bound() {
+        let records: Vec<_> = (0..40).map(|i| running(i, range(i * 100, i * 100 + 99), 1, 2, 2)).collect();
+        let mut trackings = Trackings::default();
+        for count in (0..40).chain([3, 40, 0, 40]) {
+            trackings.install(&records[..count]);
+            trackings.migrations.iter_mut().for_each(|t| t.seen_at_target(t.range.first().next().unwrap()));
+            assert!(trackings.sph_bytes() <= SPH_BYTES);
+        }
+        assert!(trackings.sph_bytes() > SPH_BYTES / 2);
+    }
+}

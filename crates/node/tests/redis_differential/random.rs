@@ -1,0 +1,210 @@
+//! Sequences of commands that nobody thought of, the same for the same seed.
+//!
+//! Arguments come from small pools of awkward values. Life times are far apart and far from now, so that a millisecond
+//! more or less changes no reply beyond what `near` allows. DBSIZE is left out: both count keys whose time is over until
+//! they come across them, but not at the same moment.
+
+use crate::script::Expectation;
+
+const STEPS: usize = 120;
+
+/// What an argument is drawn from.
+#[derive(Clone, Copy)]
+enum Pool {
+    Key,
+    Value,
+    Integer,
+    Float,
+    Life,
+    Word(&'static [&'static str]),
+}
+
+const KEYS: &[&str] = &["{k}1", "{k}2", "{k}3", ""];
+const VALUES: &[&str] = &[
+    "",
+    "a",
+    "hello world",
+    "10",
+    "-7",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "3.25",
+    "1e3",
+    " 1",
+    "01",
+    "-0",
+    "0",
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+];
+const INTEGERS: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "3",
+    "-3",
+    "5",
+    "100",
+    "-100",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "1.5",
+    "abc",
+    "",
+    "+1",
+    "007",
+    " 1",
+];
+const FLOATS: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "0.1",
+    "-0.1",
+    "0.2",
+    "1e-3",
+    "1e17",
+    "3.0",
+    "-3.14159",
+    "1e4000",
+    "123456789.987654321",
+    "1e-20",
+    "0x10",
+    "0x1.8p1",
+    "inf",
+    "-inf",
+    "nan",
+    "abc",
+    "",
+    " 1",
+    "1 ",
+    "+5",
+    ".5",
+    "5.",
+    "1e",
+    "99999999999999999999",
+    "1e308",
+    "1e-4950",
+    "1e-5000",
+    "1e5000",
+    "0.000000000000000005",
+    "12345678901234567.5",
+];
+const LIVES: &[&str] = &[
+    "60000",
+    "9000",
+    "200000",
+    "0",
+    "-1",
+    "-100",
+    "abc",
+    "",
+    "1.5",
+    "10000000000",
+    "9223372036854775807",
+    "9223372036854775",
+    "-9223372036854775808",
+    "99999999999999999999",
+    "3000000000000",
+];
+const SET_OPTIONS: &[&str] =
+    &["NX", "XX", "GET", "KEEPTTL", "EX", "px", "EXAT", "PXAT", "PERSIST", "foo", "60000", "9000"];
+const GETEX_OPTIONS: &[&str] = &["EX", "PX", "EXAT", "pxat", "PERSIST", "KEEPTTL", "60000", "9000", "foo"];
+const CONDITIONS: &[&str] = &["NX", "XX", "nx", "foo"];
+const ABSOLUTE_CONDITIONS: &[&str] = &["NX", "XX", "GT", "LT", "foo"];
+
+/// Command, its usual arguments, and what may follow.
+type Form = (&'static str, &'static [Pool], Option<Pool>);
+
+const FORMS: &[Form] = &[
+    ("GET", &[Pool::Key], None),
+    ("SET", &[Pool::Key, Pool::Value], None),
+    ("SET", &[Pool::Key, Pool::Value], Some(Pool::Word(SET_OPTIONS))),
+    ("SET", &[Pool::Key, Pool::Value, Pool::Word(&["EX", "PX", "EXAT", "PXAT"]), Pool::Life], None),
+    ("SET", &[Pool::Key, Pool::Value, Pool::Word(&["NX", "XX", "GET", "KEEPTTL"])], None),
+    ("SETNX", &[Pool::Key, Pool::Value], None),
+    ("SETEX", &[Pool::Key, Pool::Life, Pool::Value], None),
+    ("PSETEX", &[Pool::Key, Pool::Life, Pool::Value], None),
+    ("GETSET", &[Pool::Key, Pool::Value], None),
+    ("GETDEL", &[Pool::Key], None),
+    ("GETEX", &[Pool::Key], Some(Pool::Word(GETEX_OPTIONS))),
+    ("GETEX", &[Pool::Key, Pool::Word(&["EX", "PX", "EXAT", "PXAT"]), Pool::Life], None),
+    ("MGET", &[Pool::Key, Pool::Key], Some(Pool::Key)),
+    ("MSET", &[Pool::Key, Pool::Value], Some(Pool::Key)),
+    ("MSETNX", &[Pool::Key, Pool::Value, Pool::Key, Pool::Value], Some(Pool::Key)),
+    ("DEL", &[Pool::Key], Some(Pool::Key)),
+    ("UNLINK", &[Pool::Key], Some(Pool::Key)),
+    ("EXISTS", &[Pool::Key], Some(Pool::Key)),
+    ("TOUCH", &[Pool::Key], Some(Pool::Key)),
+    ("TYPE", &[Pool::Key], None),
+    ("APPEND", &[Pool::Key, Pool::Value], None),
+    ("STRLEN", &[Pool::Key], None),
+    ("GETRANGE", &[Pool::Key, Pool::Integer, Pool::Integer], None),
+    ("SUBSTR", &[Pool::Key, Pool::Integer, Pool::Integer], None),
+    ("SETRANGE", &[Pool::Key, Pool::Integer, Pool::Value], None),
+    ("INCR", &[Pool::Key], None),
+    ("DECR", &[Pool::Key], None),
+    ("INCRBY", &[Pool::Key, Pool::Integer], None),
+    ("DECRBY", &[Pool::Key, Pool::Integer], None),
+    ("INCRBYFLOAT", &[Pool::Key, Pool::Float], None),
+    ("EXPIRE", &[Pool::Key, Pool::Life], Some(Pool::Word(CONDITIONS))),
+    ("PEXPIRE", &[Pool::Key, Pool::Life], Some(Pool::Word(CONDITIONS))),
+    ("EXPIREAT", &[Pool::Key, Pool::Life], Some(Pool::Word(ABSOLUTE_CONDITIONS))),
+    ("PEXPIREAT", &[Pool::Key, Pool::Life], Some(Pool::Word(ABSOLUTE_CONDITIONS))),
+    ("TTL", &[Pool::Key], None),
+    ("PTTL", &[Pool::Key], None),
+    ("EXPIRETIME", &[Pool::Key], None),
+    ("PEXPIRETIME", &[Pool::Key], None),
+    ("PERSIST", &[Pool::Key], None),
+];
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+    }
+
+    fn draw(&mut self, pool: Pool) -> Vec<u8> {
+        let words = match pool {
+            Pool::Key => KEYS,
+            Pool::Value => VALUES,
+            Pool::Integer => INTEGERS,
+            Pool::Float => FLOATS,
+            Pool::Life => LIVES,
+            Pool::Word(words) => words,
+        };
+        words[self.below(words.len())].into()
+    }
+}
+
+pub(crate) fn sequence(seed: u64) -> Vec<(Expectation, Vec<Vec<u8>>)> {
+    let mut random = Random(seed);
+    (0..STEPS)
+        .map(|_| {
+            let (name, pools, more) = FORMS[random.below(FORMS.len())];
+            let mut args = vec![name.as_bytes().to_vec()];
+            args.extend(pools.iter().map(|&pool| random.draw(pool)));
+            if let Some(pool) = more {
+                let count = random.below(4);
+                args.extend((0..count).map(|_| random.draw(pool)));
+            }
+            // Now and then an argument is missing.
+            if args.len() > 1 && random.below(40) == 0 {
+                args.pop();
+            }
+            let expectation = match name {
+                "PTTL" | "PEXPIRETIME" => Expectation::Near(3000),
+                "TTL" | "EXPIRETIME" => Expectation::Near(3),
+                _ => Expectation::Exact,
+            };
+            (expectation, args)
+        })
+        .collect()
+}
