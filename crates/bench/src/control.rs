@@ -1,0 +1,136 @@
+//! One blocking connection for questions and orders: migrations, status, INFO.
+
+use sidle_cluster::StatusReport;
+use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// No answer to a question takes longer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The node could not be reached, or went away.
+    #[error("{address}: {error}")]
+    Io {
+        /// The node.
+        address: String,
+        /// What happened.
+        error: std::io::Error,
+    },
+    /// The node answered with an error.
+    #[error("{address} answers: {text}")]
+    Refused {
+        /// The node.
+        address: String,
+        /// What it says.
+        text: String,
+    },
+    /// The answer is not what such a question has.
+    #[error("{address} answers in a way that was not expected: {what}")]
+    Unexpected {
+        /// The node.
+        address: String,
+        /// What is odd.
+        what: String,
+    },
+}
+
+/// A connection to one node.
+#[derive(Debug)]
+pub struct Control {
+    address: String,
+    stream: TcpStream,
+    parser: ReplyParser,
+    buffer: Vec<u8>,
+}
+
+impl Control {
+    /// Connects, and authenticates if a password is given.
+    pub fn connect(address: &str, password: Option<&str>) -> Result<Control, ControlError> {
+        let failed = |error| ControlError::Io { address: address.to_owned(), error };
+        let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
+        let mut stream = None;
+        for candidate in address.to_socket_addrs().map_err(failed)? {
+            match TcpStream::connect_timeout(&candidate, TIMEOUT) {
+                Ok(connected) => {
+                    stream = Some(connected);
+                    break;
+                }
+                Err(error) => last = error,
+            }
+        }
+        let Some(stream) = stream else { return Err(failed(last)) };
+        stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        let parser = ReplyParser::new(ReplyLimits::default());
+        let mut control = Control { address: address.to_owned(), stream, parser, buffer: Vec::new() };
+        if let Some(password) = password {
+            control.call(&["AUTH", password])?;
+        }
+        Ok(control)
+    }
+
+    /// Asks one question.
+    pub fn call(&mut self, request: &[&str]) -> Result<Value, ControlError> {
+        let failed = |error| ControlError::Io { address: self.address.clone(), error };
+        let mut out = Vec::new();
+        let arguments: Vec<&[u8]> = request.iter().map(|argument| argument.as_bytes()).collect();
+        RequestWriter::new(&mut out).request(&arguments);
+        self.stream.write_all(&out).map_err(failed)?;
+        loop {
+            match self.parser.parse(&self.buffer) {
+                Ok(ParsedReply::Complete { frame, consumed }) => {
+                    let value = frame.reply.to_value();
+                    self.buffer.drain(..consumed);
+                    return match value {
+                        Value::Error(text) => {
+                            Err(ControlError::Refused { address: self.address.clone(), text })
+                        }
+                        value => Ok(value),
+                    };
+                }
+                Ok(ParsedReply::Incomplete { .. }) => {}
+                Err(error) => return Err(self.unexpected(error.to_string())),
+            }
+            let mut piece = [0; 16 << 10];
+            let got = self.stream.read(&mut piece).map_err(failed)?;
+            if got == 0 {
+                return Err(failed(std::io::ErrorKind::UnexpectedEof.into()));
+            }
+            self.buffer.extend_from_slice(&piece[..got]);
+        }
+    }
+
+    fn unexpected(&self, what: String) -> ControlError {
+        ControlError::Unexpected { address: self.address.clone(), what }
+    }
+
+    /// The answer's text.
+    pub fn text(&mut self, request: &[&str]) -> Result<String, ControlError> {
+        let value = self.call(request)?;
+        match value.as_bytes() {
+            Some(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+            None => Err(self.unexpected(format!("{value:?} instead of text"))),
+        }
+    }
+
+    /// The cluster as its coordinator sees it.
+    pub fn status(&mut self) -> Result<StatusReport, ControlError> {
+        let text = self.text(&["SIDLE.STATUS"])?;
+        serde_json::from_str(&text).map_err(|error| self.unexpected(format!("SIDLE.STATUS: {error}")))
+    }
+
+    /// The fields of an INFO section.
+    pub fn info(
+        &mut self,
+        section: &str,
+    ) -> Result<std::collections::BTreeMap<String, String>, ControlError> {
+        let text = self.text(&["INFO", section])?;
+        let field =
+            |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Ok(text.lines().filter_map(field).collect())
+    }
+}

@@ -1,0 +1,249 @@
+//! `sidle demo`: two nodes, a load, half of the positions moved under it, and what the clients saw.
+
+mod cluster;
+mod course;
+
+pub use cluster::NodePair;
+
+use crate::control::Control;
+use crate::load::{
+    ClientKind, Measured, Pacing, Plan, ProbeGaps, Totals, World, load_records, read_back, run_workload,
+};
+use crate::outcome::{Setting, add_totals, report};
+use crate::quota::{CpuShares, Quotas};
+use crate::report::{CpuSeconds, Report};
+use crate::terminal::Terminal;
+use course::{Course, Moved};
+use sidle_types::{PositionRange, Slot};
+use sidle_workload::{Distribution, KeyFormat, ValueFormat, Workload};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Why a demonstration ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// It was interrupted; everything it started is gone.
+    #[error("interrupted")]
+    Interrupted,
+    /// The options do not fit together.
+    #[error("{0}")]
+    Options(String),
+    /// A node could not be started, or went away.
+    #[error("{0}")]
+    Node(String),
+    /// A node did not answer as it should.
+    #[error(transparent)]
+    Control(#[from] crate::control::ControlError),
+    /// The migration did not end well.
+    #[error("the migration did not end well: {0}")]
+    Migration(String),
+    /// The machine refused something.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// What to demonstrate.
+#[derive(Clone, Debug)]
+pub struct DemoOptions {
+    /// The program whose `server` is a node.
+    pub program: PathBuf,
+    /// How to move.
+    pub protocol: String,
+    /// The mix of reads and writes.
+    pub workload: Workload,
+    /// How popular the records are.
+    pub distribution: Distribution,
+    /// How many records; fewer if they do not fit into the machine's memory.
+    pub records: u64,
+    /// Bytes of each key.
+    pub key_bytes: usize,
+    /// Bytes of each value.
+    pub value_bytes: usize,
+    /// How long the load lasts before the move, and again after it.
+    pub margin: Duration,
+    /// When operations are sent.
+    pub pacing: Pacing,
+    /// Which client carries the load.
+    pub client: ClientKind,
+    /// Clients.
+    pub clients: u32,
+    /// Operations that each has under way at most.
+    pub outstanding: u32,
+    /// Threads that drive them.
+    pub threads: u32,
+    /// Serving threads of each node; `None`: the server's own choice.
+    pub workers: Option<u32>,
+    /// Processor quotas.
+    pub cpus: Option<CpuShares>,
+    /// What every draw is made from.
+    pub seed: u64,
+}
+
+/// The half of the positions that moves.
+fn moving_half() -> PositionRange {
+    let slot = |number| Slot::new(number).expect("half of the slots exist");
+    PositionRange::of_slots(slot(0), slot(8191)).expect("0 comes before 8191")
+}
+
+/// The machine's memory that the nodes may fill together, of what is available.
+const MEMORY_SHARE: f64 = 0.6;
+
+impl DemoOptions {
+    /// Memory that a node needs for all records: the log at three quarters full, the index, some room.
+    fn node_memory_bytes(&self, records: u64) -> u64 {
+        let record_bytes = (self.key_bytes + self.value_bytes + 64) as u64;
+        (256 << 20) + records * record_bytes * 3 / 2
+    }
+
+    /// As many records as asked for, or as fit into the machine's memory.
+    fn records_that_fit(&self) -> u64 {
+        let Some(available) = crate::machine::available_memory_bytes() else { return self.records };
+        let budget = (available as f64 * MEMORY_SHARE) as u64;
+        let mut records = self.records;
+        while records > 1000 && 2 * self.node_memory_bytes(records) > budget {
+            records -= records / 8;
+        }
+        records
+    }
+}
+
+/// Runs the demonstration and gives its report.
+pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Result<Report, DemoError> {
+    let records = options.records_that_fit();
+    if records < options.records {
+        terminal
+            .say(&format!("{records} records instead of {}: more do not fit into memory", options.records));
+    }
+    // Declared first, so dropped last: the groups go when the nodes are gone.
+    let (mut quotas, no_quotas) = match &options.cpus {
+        None => (None, None),
+        Some(_) => match Quotas::new() {
+            Ok(quotas) => (Some(quotas), None),
+            Err(why) => (None, Some(why)),
+        },
+    };
+    let nodes = NodePair::start(options, options.node_memory_bytes(records))?;
+    terminal.say(&format!(
+        "two nodes: {} (source) and {} (target)",
+        nodes.source.address(),
+        nodes.target.address()
+    ));
+    let world = World::new(plan(options, records, &nodes)?, stop, None);
+
+    let bar = terminal.progress("loading", records);
+    let loaded = load_records(&world, |done| bar.set_position(done))?;
+    bar.finish_and_clear();
+    check_loaded(&world, &loaded)?;
+
+    let mut cpu_limits = None;
+    if let (Some(quotas), Some(shares)) = (&mut quotas, &options.cpus) {
+        let pids =
+            [("source", nodes.source.pid()), ("target", nodes.target.pid()), ("clients", std::process::id())];
+        for (name, pid) in pids {
+            if let Some(&share) = shares.0.get(name) {
+                quotas.limit(name, pid, share).map_err(DemoError::Options)?;
+            }
+        }
+        cpu_limits = Some(shares.0.clone());
+    }
+    match &no_quotas {
+        Some(why) => terminal.say(&format!("no processor quotas ({why}): this measures one shared machine")),
+        None if cpu_limits.is_none() => {
+            terminal.say("nodes and clients share this machine: no processor quotas")
+        }
+        None => {}
+    }
+
+    let gaps = ProbeGaps::default();
+    let control = Control::connect(&nodes.source.address(), None)?;
+    let mut course = Course::new(&world, options, &nodes, control, &gaps, terminal);
+    let measured = run_workload(&world, Some(&gaps), |tick, timeline| course.tick(tick, timeline))?;
+    let moved = course.finish()?;
+    if world.is_stopping() {
+        return Err(DemoError::Interrupted);
+    }
+    drop(quotas);
+
+    let bar = terminal.progress("reading back", records);
+    let back = read_back(&world, |done| bar.set_position(done))?;
+    bar.finish_and_clear();
+    if world.is_stopping() {
+        return Err(DemoError::Interrupted);
+    }
+    Ok(finished(options, &world, &measured, &moved, &back, cpu_limits))
+}
+
+fn plan(options: &DemoOptions, records: u64, nodes: &NodePair) -> Result<Plan, DemoError> {
+    let refused = |error: &dyn std::fmt::Display| DemoError::Options(error.to_string());
+    Ok(Plan {
+        seeds: vec![nodes.source.address().parse().map_err(|error| refused(&error))?],
+        password: None,
+        client: options.client,
+        records,
+        keys: KeyFormat::new(options.key_bytes, records).map_err(|error| refused(&error))?,
+        values: ValueFormat::new(options.value_bytes).map_err(|error| refused(&error))?,
+        workload: options.workload.clone(),
+        distribution: options.distribution,
+        clients: options.clients.max(1),
+        outstanding: options.outstanding.max(1),
+        threads: options.threads.max(1),
+        pacing: options.pacing,
+        seed: options.seed,
+        moving: Some(moving_half()),
+    })
+}
+
+fn check_loaded(world: &World<'_>, loaded: &Totals) -> Result<(), DemoError> {
+    if world.is_stopping() {
+        return Err(DemoError::Interrupted);
+    }
+    if loaded.writes == world.plan.records {
+        return Ok(());
+    }
+    let troubles = loaded.troubles.join("; ");
+    let (written, records, errors) = (loaded.writes, world.plan.records, &loaded.errors);
+    Err(DemoError::Node(format!(
+        "only {written} of {records} records could be loaded: {errors:?} {troubles}"
+    )))
+}
+
+fn finished(
+    options: &DemoOptions,
+    world: &World<'_>,
+    measured: &Measured,
+    moved: &Moved,
+    back: &Totals,
+    cpu_limits: Option<std::collections::BTreeMap<String, f64>>,
+) -> Report {
+    let setting = Setting { cpu_limits, migration: Some(moved.interval) };
+    let mut report = report(&world.plan, measured, setting);
+    report.protocol = Some(options.protocol.clone());
+    report.records_moved = Some(moved.records);
+    report.bytes_moved = Some(moved.bytes);
+    report.seconds = Some(moved.seconds);
+    report.mb_per_s = Some(moved.bytes as f64 / 1e6 / moved.seconds);
+    report.longest_gap_ms = moved.gaps;
+    report.write_pause_ms = moved.write_pause_ms;
+    // Records whose last acknowledged write is not there, whatever was found in its place.
+    report.lost_writes = Some(back.wrong_values());
+    add_totals(&mut report, &Totals { wrong: Default::default(), ..back.clone() });
+    report.cpu_seconds =
+        CpuSeconds { source: moved.cpu.source, target: moved.cpu.target, clients: moved.cpu.clients };
+    report.priority_pulls = moved.counters.priority_pulls;
+    report.samp_pulls = moved.counters.samp_pulls;
+    report.extra_bytes.server_side = moved.counters.extra_bytes;
+    for (figure, value) in [
+        ("priority_pulls", report.priority_pulls),
+        ("samp_pulls", report.samp_pulls),
+        ("extra_bytes.server_side", report.extra_bytes.server_side),
+    ] {
+        if value.is_none() {
+            report.say_unmeasured(figure, "the nodes do not tell it");
+        }
+    }
+    if world.plan.workload.is_read_only() {
+        report.say_unmeasured("write_pause_ms", "the workload does not write");
+    }
+    report
+}

@@ -1,0 +1,75 @@
+//! The two nodes of a demonstration.
+
+use crate::control::Control;
+use crate::demo::{DemoError, DemoOptions};
+use crate::node_process::{NodeProcess, free_port};
+use std::time::{Duration, Instant};
+
+/// How long the second node may take to join.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A node that has everything and an empty one, both in a folder that goes with them.
+#[derive(Debug)]
+pub struct NodePair {
+    /// Gives records up.
+    pub source: NodeProcess,
+    /// Takes them.
+    pub target: NodeProcess,
+    // Dropped last: the nodes keep their files in it.
+    _folder: tempfile::TempDir,
+}
+
+impl NodePair {
+    /// Starts both and waits until they are one cluster.
+    pub(crate) fn start(options: &DemoOptions, memory_bytes: u64) -> Result<NodePair, DemoError> {
+        let folder = tempfile::Builder::new().prefix("sidle-demo-").tempdir()?;
+        let start = |name: &str, join: Option<&str>| -> Result<NodeProcess, DemoError> {
+            let home = folder.path().join(name);
+            std::fs::create_dir(&home)?;
+            let port = free_port()?;
+            let mut arguments = vec![
+                "server".to_owned(),
+                "--port".to_owned(),
+                port.to_string(),
+                "--bus-port".to_owned(),
+                free_port()?.to_string(),
+                "--dir".to_owned(),
+                home.display().to_string(),
+                "--max-memory".to_owned(),
+                format!("{}mb", memory_bytes.div_ceil(1 << 20)),
+                "--log-level".to_owned(),
+                "warn".to_owned(),
+            ];
+            let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
+            if let Some(workers) = options.workers {
+                option("--workers", workers.to_string());
+            }
+            if let Some(address) = join {
+                option("--join", address.to_owned());
+            }
+            let log = home.join("log");
+            NodeProcess::start(name, &options.program, &arguments, port, &log).map_err(DemoError::Node)
+        };
+        let source = start("source", None)?;
+        let target = start("target", Some(&source.address()))?;
+        let pair = NodePair { source, target, _folder: folder };
+        pair.wait_until_joined()?;
+        Ok(pair)
+    }
+
+    fn wait_until_joined(&self) -> Result<(), DemoError> {
+        let started = Instant::now();
+        let mut control = Control::connect(&self.source.address(), None)?;
+        loop {
+            let status = control.status()?;
+            let target = self.target.address();
+            if status.nodes.iter().any(|node| node.client_addr.to_string() == target) {
+                return Ok(());
+            }
+            if started.elapsed() > JOIN_TIMEOUT {
+                return Err(DemoError::Node("the target has not joined the source's cluster".to_owned()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}

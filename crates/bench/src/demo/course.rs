@@ -1,0 +1,230 @@
+//! The course of a demonstration's load: before, the move, after.
+
+use crate::control::{Control, ControlError};
+use crate::demo::{DemoError, DemoOptions, NodePair};
+use crate::load::{ProbeGaps, Tick, Verdict, World};
+use crate::report::{CpuSeconds, Gap, Interval};
+use crate::terminal::Terminal;
+use crate::timeline::{Timeline, WINDOW_NS};
+use crate::words::{bytes, micros, rate};
+use indicatif::ProgressBar;
+use sidle_cluster::MigrationStatus;
+use std::ops::ControlFlow;
+
+/// What the move came to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Moved {
+    pub(crate) interval: Interval,
+    pub(crate) seconds: f64,
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+    pub(crate) gaps: Gap,
+    pub(crate) write_pause_ms: Option<f64>,
+    pub(crate) cpu: CpuSeconds,
+    pub(crate) counters: NodeCounters,
+}
+
+/// What the nodes count of a migration, as far as they tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NodeCounters {
+    pub(crate) priority_pulls: Option<u64>,
+    pub(crate) samp_pulls: Option<u64>,
+    /// Bytes between the nodes beyond one copy of each record.
+    pub(crate) extra_bytes: Option<u64>,
+}
+
+enum Stage {
+    Before,
+    Moving { id: u64, since_ns: u64 },
+    After { since_ns: u64 },
+    Failed(DemoError),
+}
+
+pub(crate) struct Course<'a> {
+    world: &'a World<'a>,
+    options: &'a DemoOptions,
+    nodes: &'a NodePair,
+    control: Control,
+    gaps: &'a ProbeGaps,
+    line: ProgressBar,
+    terminal: &'a Terminal,
+    stage: Stage,
+    moved: Moved,
+    cpu_before: CpuSeconds,
+}
+
+impl<'a> Course<'a> {
+    pub(crate) fn new(
+        world: &'a World<'a>,
+        options: &'a DemoOptions,
+        nodes: &'a NodePair,
+        control: Control,
+        gaps: &'a ProbeGaps,
+        terminal: &'a Terminal,
+    ) -> Course<'a> {
+        let line = terminal.live();
+        line.set_prefix("before");
+        let cpu_before = cpu(nodes);
+        Course {
+            world,
+            options,
+            nodes,
+            control,
+            gaps,
+            line,
+            terminal,
+            stage: Stage::Before,
+            moved: Moved::default(),
+            cpu_before,
+        }
+    }
+
+    /// What the move came to, or why it did not.
+    pub(crate) fn finish(mut self) -> Result<Moved, DemoError> {
+        self.line.finish_and_clear();
+        if let Stage::Failed(error) = self.stage {
+            return Err(error);
+        }
+        let now = cpu(self.nodes);
+        let used = |now: Option<f64>, before: Option<f64>| Some(now? - before?);
+        self.moved.cpu = CpuSeconds {
+            source: used(now.source, self.cpu_before.source),
+            target: used(now.target, self.cpu_before.target),
+            clients: used(now.clients, self.cpu_before.clients),
+        };
+        self.moved.counters = counters(self.nodes, self.moved.bytes);
+        Ok(self.moved)
+    }
+
+    /// Goes on with the course; called about every 25 ms.
+    pub(crate) fn tick(&mut self, tick: Tick, timeline: &mut Timeline) -> Verdict {
+        match self.step(tick, timeline) {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                self.stage = Stage::Failed(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn step(&mut self, tick: Tick, timeline: &mut Timeline) -> Result<Verdict, DemoError> {
+        let margin_ns = self.options.margin.as_nanos() as u64;
+        let part = |since_ns: u64| (tick.elapsed_ns - since_ns) * 1000 / margin_ns.max(1);
+        match self.stage {
+            Stage::Before => {
+                self.show(tick, "before", part(0), String::new());
+                if tick.elapsed_ns >= margin_ns {
+                    self.start(tick.elapsed_ns)?;
+                }
+            }
+            Stage::Moving { id, since_ns } => self.follow(tick, timeline, id, since_ns)?,
+            Stage::After { since_ns } => {
+                self.show(tick, "after", part(since_ns), String::new());
+                if tick.elapsed_ns >= since_ns + margin_ns {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Stage::Failed(_) => return Ok(ControlFlow::Break(())),
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn start(&mut self, elapsed_ns: u64) -> Result<(), DemoError> {
+        self.gaps.watch();
+        self.world.moving_writes.watch();
+        let target = self.nodes.target.address();
+        let words =
+            ["SIDLE.MIGRATE", "START", "SLOTS", "0-8191", "TO", &target, "PROTOCOL", &self.options.protocol];
+        let reply = self.control.call(&words)?;
+        let id = match &reply {
+            sidle_resp::Value::Integer(id) => u64::try_from(*id).ok(),
+            text => text.as_bytes().and_then(|bytes| std::str::from_utf8(bytes).ok()?.parse().ok()),
+        };
+        let id = id.ok_or_else(|| DemoError::Migration(format!("SIDLE.MIGRATE START answered {reply:?}")))?;
+        self.stage = Stage::Moving { id, since_ns: elapsed_ns };
+        Ok(())
+    }
+
+    fn follow(
+        &mut self,
+        tick: Tick,
+        timeline: &mut Timeline,
+        id: u64,
+        since_ns: u64,
+    ) -> Result<(), DemoError> {
+        let found = self.status(id)?;
+        let migration =
+            found.ok_or_else(|| DemoError::Migration(format!("migration {id} is not known any more")))?;
+        let fresh = migration.bytes_moved.saturating_sub(self.moved.bytes);
+        timeline.add_moved_bytes(tick.elapsed_ns / WINDOW_NS, fresh);
+        self.moved.bytes = migration.bytes_moved;
+        self.moved.records = migration.records_moved;
+        self.show(
+            tick,
+            "moving",
+            (migration.fraction * 1000.0) as u64,
+            format!(", {} moved", bytes(migration.bytes_moved as f64)),
+        );
+        match migration.state.as_str() {
+            "done" => self.arrived(tick.elapsed_ns, since_ns),
+            "failed" | "cancelled" => {
+                let why = migration.why.unwrap_or_else(|| "no reason was given".to_owned());
+                return Err(DemoError::Migration(format!("{}: {why}", migration.state)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn status(&mut self, id: u64) -> Result<Option<MigrationStatus>, ControlError> {
+        let report = self.control.status()?;
+        Ok(report.migrations.into_iter().find(|migration| migration.id.0 == id))
+    }
+
+    fn arrived(&mut self, elapsed_ns: u64, since_ns: u64) {
+        let now_ns = self.world.now_ns();
+        self.moved.gaps = self.gaps.longest(now_ns);
+        self.moved.write_pause_ms = self.world.moving_writes.longest_ms(now_ns);
+        self.moved.seconds = (elapsed_ns - since_ns) as f64 / 1e9;
+        self.moved.interval = Interval { from_ms: since_ns as f64 / 1e6, to_ms: elapsed_ns as f64 / 1e6 };
+        self.terminal.say(&format!(
+            "moved {} in {:.2} s",
+            bytes(self.moved.bytes as f64),
+            self.moved.seconds
+        ));
+        self.stage = Stage::After { since_ns: elapsed_ns };
+    }
+
+    fn show(&self, tick: Tick, prefix: &'static str, thousandths: u64, more: String) {
+        self.line.set_prefix(prefix);
+        self.line.set_position(thousandths.min(1000));
+        let speed = tick.recent_rate.map_or_else(|| "starting".to_owned(), rate);
+        let reads = tick
+            .recent_reads
+            .map_or_else(String::new, |p| format!(", reads p50 {} p99 {}", micros(p.p50), micros(p.p99)));
+        self.line.set_message(format!("{speed}{reads}{more}"));
+    }
+}
+
+fn cpu(nodes: &NodePair) -> CpuSeconds {
+    CpuSeconds {
+        source: nodes.source.cpu_seconds(),
+        target: nodes.target.cpu_seconds(),
+        clients: crate::machine::own_cpu_seconds(),
+    }
+}
+
+/// The fields of `INFO migration`, where a node has such a section.
+fn counters(nodes: &NodePair, moved_bytes: u64) -> NodeCounters {
+    let ask = |address: &str| Control::connect(address, None)?.info("migration");
+    let (source, target) = (ask(&nodes.source.address()), ask(&nodes.target.address()));
+    let field = |node: &Result<std::collections::BTreeMap<String, String>, ControlError>, name: &str| {
+        node.as_ref().ok()?.get(name)?.parse::<u64>().ok()
+    };
+    let between = || Some(field(&source, "migration_bytes_sent")? + field(&target, "migration_bytes_sent")?);
+    NodeCounters {
+        priority_pulls: field(&target, "migration_priority_pulls"),
+        samp_pulls: field(&target, "migration_samp_pulls"),
+        extra_bytes: between().map(|bytes| bytes.saturating_sub(moved_bytes)),
+    }
+}

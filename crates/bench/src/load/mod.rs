@@ -1,0 +1,14 @@
+//! Load: threads, each driving several clients, and what they measured.
+
+mod desk;
+mod feed;
+mod plan;
+mod recording;
+mod run;
+mod socket;
+mod thread;
+
+pub use desk::Totals;
+pub use plan::{ClientKind, Pacing, Plan, World};
+pub use recording::HistoryFile;
+pub use run::{Measured, ProbeGaps, Tick, Verdict, load_records, read_back, run_workload};

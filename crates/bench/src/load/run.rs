@@ -1,0 +1,229 @@
+//! A run's phases: loading, the measured load, reading back.
+
+use crate::gap::GapMeter;
+use crate::load::desk::{Desk, Meter, Totals};
+use crate::load::feed::{Feed, Sweep};
+use crate::load::plan::{Pacing, World};
+use crate::load::thread::{Task, Thread};
+use crate::report::{Gap, Percentiles};
+use crate::timeline::{Recorder, Timeline};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// How often the caller is told how far things are.
+const TICK: Duration = Duration::from_millis(25);
+/// While loading and reading back, clients have this many operations under way at least.
+const BULK_OUTSTANDING: u32 = 64;
+
+/// How far a load is.
+#[derive(Clone, Copy, Debug)]
+pub struct Tick {
+    /// Nanoseconds since the load began.
+    pub elapsed_ns: u64,
+    /// Operations that have ended.
+    pub operations: u64,
+    /// Operations per second in the last whole window.
+    pub recent_rate: Option<f64>,
+    /// Latencies of the reads of the last whole window.
+    pub recent_reads: Option<Percentiles>,
+}
+
+/// What a caller answers to a tick.
+pub type Verdict = ControlFlow<()>;
+
+/// What a measured load gave.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Windows of 100 ms.
+    pub timeline: Timeline,
+    /// Counts of all threads.
+    pub totals: Totals,
+    /// How long it lasted.
+    pub elapsed_ns: u64,
+}
+
+/// Gaps that a prober sees.
+#[derive(Debug, Default)]
+pub struct ProbeGaps {
+    reads: GapMeter,
+    writes: GapMeter,
+}
+
+impl ProbeGaps {
+    /// Starts a watch.
+    pub fn watch(&self) {
+        self.reads.watch();
+        self.writes.watch();
+    }
+
+    /// The longest gaps of the watch.
+    pub fn longest(&self, now_ns: u64) -> Gap {
+        Gap { reads: self.reads.longest_ms(now_ns), writes: self.writes.longest_ms(now_ns) }
+    }
+}
+
+/// Writes every record once. `progress` is told how many were begun.
+pub fn load_records(world: &World<'_>, progress: impl FnMut(u64)) -> std::io::Result<Totals> {
+    sweep(world, true, progress)
+}
+
+/// Reads every record once: wrong answers are records whose last acknowledged write is lost.
+pub fn read_back(world: &World<'_>, progress: impl FnMut(u64)) -> std::io::Result<Totals> {
+    sweep(world, false, progress)
+}
+
+fn sweep(world: &World<'_>, write: bool, mut progress: impl FnMut(u64)) -> std::io::Result<Totals> {
+    let plan = &world.plan;
+    let sweep = Sweep::new(plan.records);
+    let end = AtomicBool::new(false);
+    let outstanding = plan.outstanding.max(BULK_OUTSTANDING);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = shares(plan.clients, plan.threads)
+            .map(|(first_client, clients)| {
+                let (sweep, end) = (&sweep, &end);
+                scope.spawn(move || {
+                    let feed = Feed::Sweep { sweep, chunk: 0..0, write };
+                    let task = Task { clients, outstanding, pacing: Pacing::Closed, feed, end };
+                    let desk = Desk::new(world, Meter::Nobody, clients, outstanding, first_client);
+                    Thread::new(world, task, desk)?.run()
+                })
+            })
+            .collect();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            std::thread::sleep(TICK);
+            progress(sweep.done());
+        }
+        join(threads)
+    })
+}
+
+/// Each thread's first client and number of clients.
+fn shares(clients: u32, threads: u32) -> impl Iterator<Item = (u32, u32)> {
+    let threads = threads.clamp(1, clients);
+    (0..threads).map(move |thread| {
+        let at = |thread: u32| (u64::from(clients) * u64::from(thread) / u64::from(threads)) as u32;
+        (at(thread), at(thread + 1) - at(thread))
+    })
+}
+
+type Joined<'s> = std::thread::ScopedJoinHandle<'s, std::io::Result<Totals>>;
+
+fn join(threads: Vec<Joined<'_>>) -> std::io::Result<Totals> {
+    let mut totals = Totals::default();
+    for thread in threads {
+        totals.add(&thread.join().expect("a load thread does not panic")?);
+    }
+    Ok(totals)
+}
+
+/// Makes the workload until `tick` says to break off. With `probe`, a prober works beside it on moving keys.
+pub fn run_workload(
+    world: &World<'_>,
+    probe: Option<&ProbeGaps>,
+    tick: impl FnMut(Tick, &mut Timeline) -> Verdict,
+) -> std::io::Result<Measured> {
+    let plan = &world.plan;
+    let end = AtomicBool::new(false);
+    let start_ns = world.now_ns();
+    let (sink, windows) = channel();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = shares(plan.clients, plan.threads)
+            .enumerate()
+            .map(|(thread, (first_client, clients))| {
+                let recorder = Box::new(Recorder::new(sink.clone()));
+                let end = &end;
+                scope.spawn(move || {
+                    let pacing = match plan.pacing {
+                        Pacing::Open(rate) => {
+                            Pacing::Open(rate * f64::from(clients) / f64::from(plan.clients))
+                        }
+                        other => other,
+                    };
+                    let feed = Feed::workload(world, thread as u32);
+                    let task = Task { clients, outstanding: plan.outstanding, pacing, feed, end };
+                    let meter = Meter::Load { recorder, start_ns };
+                    let desk = Desk::new(world, meter, clients, plan.outstanding, first_client);
+                    Thread::new(world, task, desk)?.run()
+                })
+            })
+            .collect();
+        drop(sink);
+        let prober = probe.map(|gaps| scope.spawn(|| run_probe(world, gaps, &end)));
+        let mut timeline = watch(world, start_ns, &windows, tick);
+        end.store(true, Ordering::Relaxed);
+        let elapsed_ns = world.now_ns() - start_ns;
+        let mut totals = join(threads)?;
+        if let Some(prober) = prober {
+            // The prober's wrong answers and errors count like any other; its operations are not load.
+            let probed = prober.join().expect("the prober does not panic")?;
+            totals.add(&Totals { reads: 0, writes: 0, ..probed });
+        }
+        windows.try_iter().for_each(|(number, window)| timeline.add(number, &window));
+        timeline.truncate(elapsed_ns);
+        Ok(Measured { timeline, totals, elapsed_ns })
+    })
+}
+
+/// Gathers windows and tells the caller how far things are, until it breaks off.
+fn watch(
+    world: &World<'_>,
+    start_ns: u64,
+    windows: &Receiver<(u64, crate::timeline::Window)>,
+    mut tick: impl FnMut(Tick, &mut Timeline) -> Verdict,
+) -> Timeline {
+    let mut timeline = Timeline::default();
+    let ended_before = world.ended.load(Ordering::Relaxed);
+    loop {
+        let deadline = Instant::now() + TICK;
+        loop {
+            match windows.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok((number, window)) => timeline.add(number, &window),
+                Err(RecvTimeoutError::Timeout) => break,
+                // All threads have ended by themselves: an error, which joining them tells.
+                Err(RecvTimeoutError::Disconnected) => return timeline,
+            }
+        }
+        let elapsed_ns = world.now_ns() - start_ns;
+        let last_whole = (elapsed_ns / crate::timeline::WINDOW_NS).checked_sub(2);
+        let recent = last_whole.and_then(|number| timeline.window(number as usize));
+        let now = Tick {
+            elapsed_ns,
+            operations: world.ended.load(Ordering::Relaxed) - ended_before,
+            recent_rate: recent
+                .map(|window| window.operations() as f64 * 1e9 / crate::timeline::WINDOW_NS as f64),
+            recent_reads: recent.and_then(|window| window.reads.percentiles()),
+        };
+        if tick(now, &mut timeline).is_break() || world.is_stopping() {
+            return timeline;
+        }
+    }
+}
+
+/// How many records the prober goes round.
+const PROBED_RECORDS: usize = 512;
+
+/// One client, one operation at a time, a read and then a write, back to back.
+fn run_probe(world: &World<'_>, gaps: &ProbeGaps, end: &AtomicBool) -> std::io::Result<Totals> {
+    let feed = Feed::Probe { records: world.moving_records(PROBED_RECORDS), turn: 0 };
+    let task = Task { clients: 1, outstanding: 1, pacing: Pacing::Closed, feed, end };
+    let meter = Meter::Probe { reads: &gaps.reads, writes: &gaps.writes };
+    let desk = Desk::new(world, meter, 1, 1, world.plan.clients);
+    Thread::new(world, task, desk)?.run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_cover_all_clients() {
+        for (clients, threads) in [(1, 1), (8, 2), (7, 3), (2, 5)] {
+            let shares: Vec<_> = shares(clients, threads).collect();
+            assert_eq!(shares.iter().map(|&(_, count)| count).sum::<u32>(), clients);
+            assert!(shares.iter().all(|&(_, count)| count > 0), "{shares:?}");
+            assert!(shares.windows(2).all(|pair| pair[0].0 + pair[0].1 == pair[1].0), "{shares:?}");
+        }
+    }
+}

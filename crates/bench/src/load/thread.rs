@@ -1,0 +1,401 @@
+//! One load thread: several clients, each a [`Core`] with its sockets, on one epoll loop.
+//!
+//! Everything shares the machine with the servers under test, so the loop is lean: one read and one write per
+//! connection and round however many operations they carry, no allocation and no task per operation.
+
+use crate::load::desk::{Desk, Flight, Totals};
+use crate::load::feed::{Feed, Next};
+use crate::load::plan::{ClientKind, Pacing, Plan, World};
+use crate::load::socket::{Closed, Sent, Socket};
+use rustix::event::epoll;
+use sidle_client_core::{Awareness, Class, Config, ConnectionId, Core, Counters, Destination, Event, Input};
+use sidle_types::{HashedKey, MonotonicUs, Position};
+use sidle_workload::Stamp;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// An operation without an answer is given up after this.
+const OPERATION_TIMEOUT_US: u64 = 5_000_000;
+/// How often timers and counters are looked at.
+const CHECK_NS: u64 = 250_000;
+/// How often look-ups are timed while something moves, and how many at a time.
+const LOOKUPS_NS: u64 = 50_000_000;
+const LOOKUPS: usize = 256;
+
+struct Client {
+    core: Core,
+    sockets: Vec<Option<Socket>>,
+    /// What the core's counters said when they were last looked at.
+    counted: Counters,
+}
+
+/// What a thread does.
+pub(crate) struct Task<'a> {
+    /// Clients to drive.
+    pub(crate) clients: u32,
+    /// Operations that each has under way at most.
+    pub(crate) outstanding: u32,
+    /// When operations are sent; an open loop's rate is this thread's share.
+    pub(crate) pacing: Pacing,
+    /// Where operations come from.
+    pub(crate) feed: Feed<'a>,
+    /// Tells this load (not the whole run) to end.
+    pub(crate) end: &'a AtomicBool,
+}
+
+pub(crate) struct Thread<'a> {
+    world: &'a World<'a>,
+    task: Task<'a>,
+    desk: Desk<'a>,
+    clients: Vec<Client>,
+    epoll: rustix::fd::OwnedFd,
+    /// Whether the feed has come to its end.
+    is_fed: bool,
+    /// When the next operation of an open loop is due.
+    due_ns: u64,
+    interval_ns: f64,
+    due_fraction: f64,
+    next_check_ns: u64,
+    next_lookups_ns: u64,
+    positions: Vec<Position>,
+    reported: u64,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl<'a> Thread<'a> {
+    pub(crate) fn new(world: &'a World<'a>, task: Task<'a>, desk: Desk<'a>) -> std::io::Result<Thread<'a>> {
+        let client = |_| Client {
+            core: Core::new(config(&world.plan)),
+            sockets: Vec::new(),
+            counted: Counters::default(),
+        };
+        let rate = if let Pacing::Open(rate) = task.pacing { rate } else { 1.0 };
+        let now_ns = world.now_ns();
+        Ok(Thread {
+            clients: (0..task.clients).map(client).collect(),
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            is_fed: false,
+            due_ns: now_ns,
+            interval_ns: 1e9 / rate,
+            due_fraction: 0.0,
+            next_check_ns: now_ns,
+            next_lookups_ns: 0,
+            positions: world
+                .moving_records(LOOKUPS)
+                .iter()
+                .map(|&record| Position::of_key(&world.plan.keys.key(record)))
+                .collect(),
+            reported: 0,
+            key: Vec::new(),
+            value: Vec::new(),
+            world,
+            task,
+            desk,
+        })
+    }
+
+    /// Runs until the feed or the load ends and everything under way has come back.
+    pub(crate) fn run(mut self) -> std::io::Result<Totals> {
+        let mut events = Vec::with_capacity(256);
+        let mut ending_since = None;
+        loop {
+            let now_ns = self.world.now_ns();
+            self.desk.now_ns = now_ns;
+            if self.task.end.load(Ordering::Relaxed) || self.world.is_stopping() {
+                self.is_fed = true;
+            }
+            if self.is_fed {
+                let since = *ending_since.get_or_insert(now_ns);
+                let limit = if self.world.is_stopping() { 0 } else { World::drain_limit().as_nanos() as u64 };
+                if self.desk.is_idle() || now_ns - since > limit {
+                    break;
+                }
+            } else {
+                self.issue(now_ns);
+            }
+            if now_ns >= self.next_check_ns {
+                self.check(now_ns);
+            }
+            for client in 0..self.clients.len() {
+                self.connect_and_close(client, now_ns);
+                self.transmit(client, now_ns);
+            }
+            self.wait(&mut events)?;
+            for event in events.drain(..) {
+                let event: epoll::Event = event;
+                let (client, node) = ((event.data.u64() >> 32) as usize, event.data.u64() as u32 as usize);
+                self.ready(client, node, event.flags);
+            }
+            let ended = self.desk.ended - self.reported;
+            if ended > 0 {
+                self.world.ended.fetch_add(ended, Ordering::Relaxed);
+                self.reported = self.desk.ended;
+            }
+        }
+        self.finish()
+    }
+
+    fn finish(mut self) -> std::io::Result<Totals> {
+        self.count();
+        if let crate::load::desk::Meter::Load { recorder, .. } = &mut self.desk.meter {
+            recorder.hand_over();
+        }
+        for client in &self.clients {
+            let counters = client.core.counters();
+            self.desk.totals.double_reads += counters.double_reads;
+            self.desk.totals.single_target_reads += counters.single_target_reads;
+            self.desk.totals.single_source_reads += counters.single_source_reads;
+        }
+        Ok(self.desk.totals)
+    }
+
+    fn issue(&mut self, now_ns: u64) {
+        match self.task.pacing {
+            Pacing::Open(_) => self.issue_due(now_ns),
+            Pacing::Closed | Pacing::Batches => {
+                let whole = self.task.pacing == Pacing::Batches;
+                for client in 0..self.clients.len() {
+                    if whole && self.desk.vacancies(client) < self.task.outstanding as usize {
+                        continue;
+                    }
+                    while self.desk.vacancies(client) > 0 && self.issue_one(client, now_ns, now_ns) {}
+                }
+            }
+        }
+    }
+
+    /// Sends what is due, spread over the clients.
+    fn issue_due(&mut self, now_ns: u64) {
+        while self.due_ns <= now_ns {
+            // The client with the most room, so that one slow node does not hold the others' operations up.
+            let roomiest = (0..self.clients.len()).max_by_key(|&client| self.desk.vacancies(client));
+            let Some(client) = roomiest.filter(|&client| self.desk.vacancies(client) > 0) else { return };
+            if !self.issue_one(client, self.due_ns, now_ns) {
+                return;
+            }
+            self.due_fraction += self.interval_ns;
+            let whole = self.due_fraction.floor();
+            self.due_fraction -= whole;
+            self.due_ns += whole as u64;
+        }
+    }
+
+    /// Sends the next operation; whether there was one.
+    #[inline]
+    fn issue_one(&mut self, client: usize, due_ns: u64, now_ns: u64) -> bool {
+        let ledger = &self.world.ledger;
+        let (record, sequence) = match self.task.feed.next(ledger) {
+            Next::Read(record) => (record, 0),
+            Next::Write(record, sequence) => (record, sequence),
+            Next::Busy => return false,
+            Next::End => {
+                self.is_fed = true;
+                return false;
+            }
+        };
+        let flight = Flight {
+            record,
+            sequence,
+            floor: ledger.floor(record),
+            due_ns,
+            call_ns: self.world_call_ns(now_ns),
+        };
+        let token = self.desk.depart(client, flight);
+        let plan = &self.world.plan;
+        self.key.clear();
+        plan.keys.write(record, &mut self.key);
+        let key = HashedKey::new(&self.key);
+        let now = MonotonicUs(now_ns / 1000);
+        let core = &mut self.clients[client].core;
+        let admitted = if sequence == 0 {
+            core.get(now, token, key)
+        } else {
+            let writer = self.desk.writer(client);
+            let stamp = Stamp { record, sequence: u64::from(sequence), writer, run: ledger.run() };
+            self.value.clear();
+            plan.values.write(stamp, &mut self.value);
+            core.submit(now, token, Class::Write, Destination::Key(key), &[b"SET", &self.key, &self.value])
+        };
+        if admitted.is_err() {
+            self.desk.turn_back(token);
+        }
+        admitted.is_ok()
+    }
+
+    /// When an operation sent now was called. A recorded history needs the true instant, since others may have been
+    /// acknowledged since this round began; a measurement does not.
+    fn world_call_ns(&self, now_ns: u64) -> u64 {
+        if self.desk.recording.is_some() { self.world.now_ns() } else { now_ns }
+    }
+
+    fn connect_and_close(&mut self, client: usize, now_ns: u64) {
+        let now = MonotonicUs(now_ns / 1000);
+        while let Some(event) = self.clients[client].core.poll_event() {
+            let Client { core, sockets, .. } = &mut self.clients[client];
+            match event {
+                Event::Connect { connection, address } => {
+                    let node = connection.node();
+                    if sockets.len() <= node {
+                        sockets.resize_with(node + 1, || None);
+                    }
+                    let connected = Socket::connect(connection, &address.to_string()).and_then(|socket| {
+                        let data = epoll::EventData::new_u64((client as u64) << 32 | node as u64);
+                        epoll::add(&self.epoll, &socket.stream, data, epoll::EventFlags::IN)?;
+                        Ok(socket)
+                    });
+                    match connected {
+                        Ok(socket) => {
+                            sockets[node] = Some(socket);
+                            core.handle(now, Input::Connected(connection), &mut self.desk);
+                        }
+                        Err(_) => {
+                            sockets[node] = None;
+                            core.handle(now, Input::Disconnected(connection), &mut self.desk);
+                        }
+                    }
+                }
+                Event::Close(connection) => {
+                    let place = &mut sockets[connection.node()];
+                    if place.as_ref().is_some_and(|socket| socket.connection == connection) {
+                        *place = None;
+                    }
+                }
+                Event::MapChanged(_) => {}
+                Event::Trouble { address, why } => self.desk.trouble(format!("{address}: {why}")),
+            }
+        }
+    }
+
+    fn transmit(&mut self, client: usize, now_ns: u64) {
+        while let Some(connection) = self.clients[client].core.poll_transmit() {
+            let Client { core, sockets, .. } = &mut self.clients[client];
+            let Some(Some(socket)) = sockets.get_mut(connection.node()) else { continue };
+            if socket.connection != connection {
+                continue;
+            }
+            core.take_output(connection, &mut socket.out);
+            if !socket.waits_to_write {
+                self.write(client, connection.node(), now_ns);
+            }
+        }
+    }
+
+    fn write(&mut self, client: usize, node: usize, now_ns: u64) {
+        let Some(Some(socket)) = self.clients[client].sockets.get_mut(node) else { return };
+        let connection = socket.connection;
+        match socket.write() {
+            Ok(sent) => {
+                let waits = sent == Sent::Part;
+                if waits == socket.waits_to_write {
+                    return;
+                }
+                socket.waits_to_write = waits;
+                let data = epoll::EventData::new_u64((client as u64) << 32 | node as u64);
+                let write = if waits { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
+                if epoll::modify(&self.epoll, &socket.stream, data, epoll::EventFlags::IN | write).is_err() {
+                    self.lost(client, connection, now_ns);
+                }
+            }
+            Err(Closed) => self.lost(client, connection, now_ns),
+        }
+    }
+
+    fn lost(&mut self, client: usize, connection: ConnectionId, now_ns: u64) {
+        let Client { core, sockets, .. } = &mut self.clients[client];
+        sockets[connection.node()] = None;
+        core.handle(MonotonicUs(now_ns / 1000), Input::Disconnected(connection), &mut self.desk);
+    }
+
+    /// Waits for a connection, the next due operation or the next check.
+    fn wait(&self, events: &mut Vec<epoll::Event>) -> std::io::Result<()> {
+        let mut until_ns = self.next_check_ns;
+        if matches!(self.task.pacing, Pacing::Open(_)) && !self.is_fed {
+            until_ns = until_ns.min(self.due_ns);
+        }
+        let wait_ns = until_ns.saturating_sub(self.world.now_ns()) as i64;
+        let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: wait_ns.min(999_999_999) };
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn ready(&mut self, client: usize, node: usize, flags: epoll::EventFlags) {
+        let now_ns = self.world.now_ns();
+        self.desk.now_ns = now_ns;
+        if flags.contains(epoll::EventFlags::OUT) {
+            self.write(client, node, now_ns);
+        }
+        if !flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+            return;
+        }
+        let Client { core, sockets, .. } = &mut self.clients[client];
+        let Some(Some(socket)) = sockets.get_mut(node) else { return };
+        let connection = socket.connection;
+        match socket.read() {
+            Ok(bytes) => {
+                // The instant of the answer is when it was read.
+                let now_ns = self.world.now_ns();
+                self.desk.now_ns = now_ns;
+                let consumed = core.received(MonotonicUs(now_ns / 1000), connection, bytes, &mut self.desk);
+                socket.consume(consumed);
+            }
+            Err(Closed) => self.lost(client, connection, now_ns),
+        }
+    }
+
+    /// Timers, counters and the timing of look-ups: now and then, since they cost time too.
+    fn check(&mut self, now_ns: u64) {
+        let now = MonotonicUs(now_ns / 1000);
+        let mut next_ns = now_ns + CHECK_NS * 4;
+        for client in &mut self.clients {
+            if client.core.poll_timeout().is_some_and(|at| at <= now) {
+                client.core.handle(now, Input::Tick, &mut self.desk);
+            }
+            if let Some(at) = client.core.poll_timeout() {
+                next_ns = next_ns.min(at.0 * 1000);
+            }
+        }
+        self.next_check_ns = next_ns.max(now_ns + CHECK_NS);
+        self.count();
+        let moves = self.clients[0].core.map().is_some_and(|map| !map.migrations().is_empty());
+        if moves && now_ns >= self.next_lookups_ns && !self.positions.is_empty() {
+            self.next_lookups_ns = now_ns + LOOKUPS_NS;
+            self.time_lookups();
+        }
+    }
+
+    fn count(&mut self) {
+        for client in &mut self.clients {
+            let counters = client.core.counters();
+            let extra = |counters: &Counters| counters.extra_request_bytes + counters.extra_reply_bytes;
+            let bytes = extra(&counters) - extra(&client.counted);
+            if bytes > 0 {
+                self.desk.extra_bytes(bytes);
+            }
+            client.counted = counters;
+            let tracking = client.core.sph_bytes() as u64;
+            self.desk.totals.tracking_bytes_max = self.desk.totals.tracking_bytes_max.max(tracking);
+        }
+    }
+
+    fn time_lookups(&mut self) {
+        let core = &self.clients[0].core;
+        let before_ns = self.world.now_ns();
+        let single = self.positions.iter().filter(|&&position| core.is_single_read(position)).count();
+        std::hint::black_box(single);
+        self.desk.totals.lookups_ns += self.world.now_ns() - before_ns;
+        self.desk.totals.lookups += self.positions.len() as u64;
+    }
+}
+
+fn config(plan: &Plan) -> Config {
+    let mut config = Config::new(plan.seeds.clone());
+    config.awareness = match plan.client {
+        ClientKind::Sidle => Awareness::Sidle,
+        ClientKind::Plain => Awareness::Plain,
+    };
+    config.credentials = plan.password.clone().map(|password| ("default".to_owned(), password));
+    config.operation_timeout_us = OPERATION_TIMEOUT_US;
+    config
+}

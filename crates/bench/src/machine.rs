@@ -1,0 +1,68 @@
+//! The machine: processors, and the processor time that a process has used.
+
+use std::path::Path;
+
+/// How many processors this process may use.
+pub fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
+}
+
+/// The processor time, user and system, that a process has used so far, in seconds; `None` when it is gone or the
+/// machine does not say.
+pub fn cpu_seconds(pid: u32) -> Option<f64> {
+    let process = Path::new("/proc").join(pid.to_string());
+    precise_cpu_seconds(&process).or_else(|| coarse_cpu_seconds(&process))
+}
+
+/// To the nanosecond, from the scheduler's account of every thread. Threads that have ended are not in it.
+fn precise_cpu_seconds(process: &Path) -> Option<f64> {
+    let mut sum_ns = 0u64;
+    for thread in std::fs::read_dir(process.join("task")).ok()? {
+        let account = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        sum_ns += account.split_ascii_whitespace().next()?.parse::<u64>().ok()?;
+    }
+    (sum_ns > 0).then_some(sum_ns as f64 / 1e9)
+}
+
+/// In clock ticks, ended threads included.
+fn coarse_cpu_seconds(process: &Path) -> Option<f64> {
+    let stat = std::fs::read_to_string(process.join("stat")).ok()?;
+    // The name, in parentheses, may hold anything; user and system time are fields 14 and 15.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let sum = ticks()? + ticks()?;
+    Some(sum as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// The processor time that this process has used so far, ended threads included.
+pub fn own_cpu_seconds() -> Option<f64> {
+    coarse_cpu_seconds(Path::new("/proc/self"))
+}
+
+/// Bytes of memory that can be had without swapping; `None` when the machine does not say.
+pub fn available_memory_bytes() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_shows_in_the_processor_time() {
+        let pid = std::process::id();
+        let before = (cpu_seconds(pid).unwrap(), own_cpu_seconds().unwrap());
+        let mut x = 1u64;
+        while own_cpu_seconds().unwrap() < before.1 + 0.05 {
+            x = std::hint::black_box(x.wrapping_mul(3));
+        }
+        assert!(cpu_seconds(pid).unwrap() > before.0 + 0.02);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_no_time() {
+        assert_eq!(cpu_seconds(u32::MAX), None);
+    }
+}

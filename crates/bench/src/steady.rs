@@ -1,0 +1,123 @@
+//! `sidle bench`: a load on servers that run already.
+
+use crate::control::Control;
+use crate::load::{HistoryFile, Plan, Totals, World, load_records, run_workload};
+use crate::outcome::{Setting, add_totals, report};
+use crate::report::Report;
+use crate::terminal::Terminal;
+use crate::words::{micros, rate};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Why a load could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SteadyError {
+    /// It was interrupted.
+    #[error("interrupted")]
+    Interrupted,
+    /// The options do not fit together.
+    #[error("{0}")]
+    Options(String),
+    /// The server cannot be reached or refuses.
+    #[error(transparent)]
+    Control(#[from] crate::control::ControlError),
+    /// The records could not be loaded.
+    #[error("only {written} of {records} records could be loaded: {errors}")]
+    Load {
+        /// Those that were.
+        written: u64,
+        /// Those that should be.
+        records: u64,
+        /// What was answered instead.
+        errors: String,
+    },
+    /// The machine refused something.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// Which parts of a run are wanted.
+#[derive(Clone, Debug)]
+pub struct SteadyOptions {
+    /// The load.
+    pub plan: Plan,
+    /// Whether the records are written first.
+    pub load: bool,
+    /// How long the workload lasts; zero leaves it out.
+    pub duration: Duration,
+    /// Where the operations are recorded, loading included.
+    pub history: Option<PathBuf>,
+}
+
+/// Makes the load and gives its report.
+pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> Result<Report, SteadyError> {
+    let plan = &options.plan;
+    if options.history.is_some() && !options.load {
+        let why = "a history needs the records loaded by the same run: its keys start absent";
+        return Err(SteadyError::Options(why.to_owned()));
+    }
+    if options.history.is_some() && !plan.keys.is_text() {
+        return Err(SteadyError::Options("a history needs keys that are text: give longer keys".to_owned()));
+    }
+    // One question first: a wrong address or password is better told at once.
+    Control::connect(&plan.seeds[0].to_string(), plan.password.as_deref())?.call(&["PING"])?;
+    let history = options.history.as_deref().map(HistoryFile::create).transpose();
+    let world = World::new(plan.clone(), stop, history.map_err(SteadyError::Options)?);
+
+    let mut loading = Totals::default();
+    if options.load {
+        let bar = terminal.progress("loading", plan.records);
+        loading = load_records(&world, |done| bar.set_position(done))?;
+        bar.finish_and_clear();
+        if !world.is_stopping() && loading.writes < plan.records {
+            let (written, records) = (loading.writes, plan.records);
+            let errors = format!("{:?} {}", loading.errors, loading.troubles.join("; "));
+            return Err(SteadyError::Load { written, records, errors });
+        }
+    }
+    let mut report = if options.duration.is_zero() || world.is_stopping() {
+        report(plan, &Default::default(), Setting::default())
+    } else {
+        let line = terminal.live();
+        line.set_prefix(plan.workload.name().to_owned());
+        let duration_ns = options.duration.as_nanos() as u64;
+        let measured = run_workload(&world, None, |tick, _| {
+            line.set_position(tick.elapsed_ns * 1000 / duration_ns);
+            let reads = tick
+                .recent_reads
+                .map_or_else(String::new, |p| format!(", reads p50 {} p99 {}", micros(p.p50), micros(p.p99)));
+            line.set_message(tick.recent_rate.map_or_else(|| "starting".to_owned(), rate) + &reads);
+            if tick.elapsed_ns >= duration_ns { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        line.finish_and_clear();
+        for sample in &measured.totals.samples {
+            terminal.say(&format!("wrong value: {sample}"));
+        }
+        for trouble in &measured.totals.troubles {
+            terminal.say(&format!("trouble: {trouble}"));
+        }
+        let mut report = report(plan, &measured, Setting::default());
+        if measured.totals.absent > 0 {
+            let absent = measured.totals.absent;
+            terminal.say(&format!("{absent} reads found no record: load them first (without --no-load)"));
+        }
+        if let Some(why) = nothing_measured(&measured.totals) {
+            report.say_unmeasured("throughput", &why);
+        }
+        report
+    };
+    add_totals(&mut report, &loading);
+    report.cpu_seconds.clients = crate::machine::own_cpu_seconds();
+    report.say_unmeasured("cpu_seconds.source", "the servers were not started by this program");
+    report.say_unmeasured("lost_writes", "nothing was read back");
+    if let Some(history) = world.history {
+        history.finish()?;
+    }
+    Ok(report)
+}
+
+fn nothing_measured(totals: &Totals) -> Option<String> {
+    (totals.reads + totals.writes == 0).then(|| format!("no operation succeeded: {:?}", totals.errors))
+}

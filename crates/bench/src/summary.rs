@@ -1,0 +1,171 @@
+//! A report in a few lines of text.
+
+use crate::report::{ByKind, Report};
+use crate::words::{bytes, count, micros, rate};
+use std::fmt::Write;
+
+const NOT_MEASURED: &str = "not measured";
+
+fn figure<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| NOT_MEASURED.to_owned(), show)
+}
+
+fn change(before: Option<f64>, now: Option<f64>) -> String {
+    match (before, now) {
+        (Some(before), Some(now)) if before > 0.0 => format!(" ({:+.1} %)", (now / before - 1.0) * 100.0),
+        _ => String::new(),
+    }
+}
+
+fn latency(part: &ByKind) -> String {
+    let kind = |name: &str, percentiles: Option<crate::report::Percentiles>| {
+        percentiles.map(|p| {
+            format!(
+                "{name} p50 {} p99 {} p99.9 {} max {}",
+                micros(p.p50),
+                micros(p.p99),
+                micros(p.p999),
+                micros(p.max)
+            )
+        })
+    };
+    let kinds: Vec<String> =
+        [kind("reads", part.reads), kind("writes", part.writes)].into_iter().flatten().collect();
+    if kinds.is_empty() { NOT_MEASURED.to_owned() } else { kinds.join("; ") }
+}
+
+/// The report's main figures, one a line.
+pub fn summary(report: &Report) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        writeln!(text, "{name:<18} {value}").expect("writing to a string cannot fail");
+    };
+    let load = &report.load;
+    line(
+        "load",
+        format!(
+            "{}, {}, {} records of {} + {} bytes, {} {} clients with {} operations under way",
+            report.workload,
+            load.distribution,
+            count(report.records),
+            load.key_bytes,
+            report.value_bytes,
+            load.clients,
+            load.client,
+            load.outstanding
+        ),
+    );
+    line(
+        "loop",
+        match load.rate {
+            Some(asked) => format!("open at {}: latency counts from when an operation was due", rate(asked)),
+            None => "closed: peak throughput; the latencies are those of a saturated machine".to_owned(),
+        },
+    );
+    let through = &report.throughput;
+    if report.migration.is_some() {
+        line(
+            "moved",
+            format!(
+                "{} records, {} in {}, {} by {}",
+                figure(report.records_moved, count),
+                figure(report.bytes_moved, |n| bytes(n as f64)),
+                figure(report.seconds, |s| format!("{s:.2} s")),
+                figure(report.mb_per_s, |n| format!("{n:.1} MB/s")),
+                report.protocol.as_deref().unwrap_or("an unnamed protocol"),
+            ),
+        );
+        line("throughput before", figure(through.before, rate));
+        line("           during", figure(through.during, rate) + &change(through.before, through.during));
+        line(
+            "     worst 100 ms",
+            figure(through.during_worst_window, rate) + &change(through.before, through.during_worst_window),
+        );
+        line("            after", figure(through.after, rate) + &change(through.before, through.after));
+        line("latency before", latency(&report.latency_us.before));
+        line("        during", latency(&report.latency_us.during));
+        line("         after", latency(&report.latency_us.after));
+        let millis = |value: Option<f64>| figure(value, |ms| format!("{ms:.2} ms"));
+        line(
+            "longest gap",
+            format!(
+                "{} without a read, {} without a write (one prober, moving keys)",
+                millis(report.longest_gap_ms.reads),
+                millis(report.longest_gap_ms.writes)
+            ),
+        );
+        line("write pause", format!("{} (whole load, moving keys)", millis(report.write_pause_ms)));
+        line(
+            "reads",
+            format!(
+                "{} asked both nodes, {} the target only, {} the source only",
+                figure(report.double_reads, count),
+                figure(report.single_target_reads, count),
+                figure(report.single_source_reads, count)
+            ),
+        );
+        line(
+            "extra bytes",
+            format!(
+                "{} at the clients, {} between the nodes",
+                figure(report.extra_bytes.client_side, |n| bytes(n as f64)),
+                figure(report.extra_bytes.server_side, |n| bytes(n as f64))
+            ),
+        );
+    } else {
+        line("throughput", figure(through.before, rate));
+        line("latency", latency(&report.latency_us.before));
+    }
+    let cpu = |seconds: Option<f64>| figure(seconds, |s| format!("{s:.2} s"));
+    line(
+        "processor time",
+        format!(
+            "source {}, target {}, clients {}",
+            cpu(report.cpu_seconds.source),
+            cpu(report.cpu_seconds.target),
+            cpu(report.cpu_seconds.clients)
+        ),
+    );
+    line(
+        "machine",
+        match &report.machine.cpu_limits {
+            Some(limits) => {
+                let limits: Vec<String> =
+                    limits.iter().map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect();
+                format!(
+                    "{} processors; quotas: {} (a process that used its share up stalls: see the latencies)",
+                    report.machine.cores,
+                    limits.join(", ")
+                )
+            }
+            None => format!("{} processors, shared by nodes and clients", report.machine.cores),
+        },
+    );
+    let errors: Vec<String> =
+        report.errors.iter().map(|(kind, number)| format!("{kind} {}", count(*number))).collect();
+    line("errors", if errors.is_empty() { "none".to_owned() } else { errors.join(", ") });
+    line("wrong values", count(report.wrong_values));
+    line(
+        "lost writes",
+        figure(report.lost_writes, |n| format!("{} (every acknowledged write read back)", count(n))),
+    );
+    for (name, why) in &report.unmeasured {
+        line("not measured", format!("{name}: {why}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Interval;
+
+    #[test]
+    fn what_was_not_measured_is_said() {
+        let mut report = Report { migration: Some(Interval::default()), ..Report::default() };
+        report.say_unmeasured("samp_pulls", "the nodes do not tell");
+        let text = summary(&report);
+        assert!(text.contains("not measured       samp_pulls: the nodes do not tell"), "{text}");
+        assert!(text.contains("throughput before  not measured"), "{text}");
+    }
+}

@@ -1,0 +1,46 @@
+//! What the terminal shows while a run lasts. On standard error; nothing moves where that is no terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// The display of one run.
+#[derive(Debug)]
+pub struct Terminal {
+    is_quiet: bool,
+}
+
+impl Terminal {
+    /// A display; a quiet one shows nothing.
+    pub const fn new(is_quiet: bool) -> Terminal {
+        Terminal { is_quiet }
+    }
+
+    fn bar(&self, length: Option<u64>) -> ProgressBar {
+        let target =
+            if self.is_quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(10) };
+        ProgressBar::with_draw_target(length, target)
+    }
+
+    /// A line that stays.
+    pub fn say(&self, text: &str) {
+        if !self.is_quiet {
+            eprintln!("{text}");
+        }
+    }
+
+    /// A bar for work of known size; finish it with `finish_and_clear`.
+    pub fn progress(&self, what: &'static str, total: u64) -> ProgressBar {
+        let bar = self.bar(Some(total));
+        let style = ProgressStyle::with_template("{msg:12} {bar:30} {human_pos} of {human_len}, {per_sec}");
+        bar.set_style(style.expect("the template is a constant").progress_chars("=> "));
+        bar.set_message(what);
+        bar
+    }
+
+    /// A line that changes, with a bar for the part of the run it is in.
+    pub fn live(&self) -> ProgressBar {
+        let bar = self.bar(Some(1000));
+        let style = ProgressStyle::with_template("{prefix:12} {bar:30} {msg}");
+        bar.set_style(style.expect("the template is a constant").progress_chars("=> "));
+        bar
+    }
+}
