@@ -108,13 +108,14 @@ impl Pulls {
         self.partitions.iter_mut().filter_map(|partition| partition.in_flight.as_mut())
     }
 
-    /// The next partition that has something to send. `alone`: only while no other pull is in flight.
+    /// The next partition that has something to send. `alone`: only while nothing else is in flight or being replayed.
     fn next_to_send(&mut self, alone: bool) -> Option<usize> {
         let count = self.partitions.len();
-        let others = self.partitions.iter().filter(|partition| partition.in_flight.is_some()).count();
+        let is_busy = |partition: &Partition| partition.in_flight.is_some() || partition.replaying;
+        let others = self.partitions.iter().any(is_busy);
         let wants = |partition: &Partition| match &partition.in_flight {
             Some(pull) => pull.resend.is_due(),
-            None => partition.cursor.is_some() && !(alone && others > 0),
+            None => partition.cursor.is_some() && !(alone && others),
         };
         let index =
             (0..count).map(|step| (self.turn + step) % count).find(|&i| wants(&self.partitions[i]))?;

@@ -46,13 +46,16 @@ impl TargetMachine {
 
     /// FLUSHALL: what has not arrived is absent for good. Replay belongs to this thread, so none is under way.
     pub(super) fn flush(&mut self, waiter: Waiter) {
-        match self.writer.view().phase() {
+        let phase = self.writer.view().phase();
+        if phase == ImportPhase::Waiting {
             // M3: the flush itself may not be acknowledged before activation.
-            ImportPhase::Waiting => return self.flushes.push(waiter),
-            ImportPhase::Serving => self.complete(),
-            ImportPhase::Complete => {}
+            return self.flushes.push(waiter);
         }
+        // First the flush: who waits for a key that will not come reads it as absent, as after the flush.
         self.events.push_back(TargetEvent::Wake(waiter));
+        if phase == ImportPhase::Serving {
+            self.complete();
+        }
     }
 
     /// `Done` is committed, and no worker leaves tombstones any more.

@@ -5,7 +5,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod basics;
+#[cfg(feature = "bug-switches")]
+mod bugs;
+mod faults;
 mod model;
 mod net;
+mod phases;
+mod pulls;
+mod random;
+mod records;
 mod rng;
 mod world;

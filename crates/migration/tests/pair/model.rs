@@ -1,7 +1,7 @@
 //! What clients may ask for, what a single correct store would answer, and how a node's store does it.
 
-use sidle_store::{Entry, Leave, LogHead, OutOfMemory, Store};
-use sidle_types::{HashedKey, PositionRange, WallMs};
+use sidle_store::{Leave, LogHead, OutOfMemory, Store};
+use sidle_types::{HashedKey, Position, PositionRange, WallMs};
 use std::collections::BTreeMap;
 
 pub(crate) type Bytes = Vec<u8>;
@@ -55,12 +55,13 @@ pub(crate) struct Model {
 impl Model {
     pub(crate) fn value(&self, key: &[u8], wall: WallMs) -> Option<&Bytes> {
         let (value, expires_at) = self.values.get(key)?;
-        expires_at.is_none_or(|at| at > wall).then_some(value)
+        expires_at.is_none_or(|at| at >= wall).then_some(value)
     }
 
-    pub(crate) fn apply(&mut self, op: &Op, wall: WallMs) -> Answer {
+    /// `range` is what a flush empties.
+    pub(crate) fn apply(&mut self, op: &Op, range: PositionRange, wall: WallMs) -> Answer {
         let Some(key) = op.key() else {
-            self.values.clear();
+            self.values.retain(|key, _| !range.contains(Position::of_key(key)));
             return Answer::Ok;
         };
         let old = self.value(key, wall).cloned();
@@ -109,17 +110,19 @@ pub(crate) fn run(
         }
         return Ok(Answer::Ok);
     };
-    let guard = store.pin();
-    let old = match guard.get(key) {
-        Entry::Value(record) => Some(record),
-        Entry::Absent | Entry::Tombstone(_) => None,
-    };
-    let live = old.filter(|record| !record.is_expired(wall));
+    // Nobody else writes meanwhile; and a thread that is pinned keeps memory from being reclaimed for it.
+    let old = store
+        .pin()
+        .get(key)
+        .value()
+        .map(|record| (record.value().to_vec(), record.expires_at(), record.is_expired(wall)));
+    let is_expired = old.as_ref().is_some_and(|(.., is_expired)| *is_expired);
+    let live = old.filter(|_| !is_expired);
     if let Op::Get(_) = op {
-        return Ok(Answer::Value(live.map(|record| record.value().to_vec())));
+        return Ok(Answer::Value(live.map(|(value, ..)| value)));
     }
     let mut slot = store.lock_slot(key.slot());
-    if old.is_some() && live.is_none() {
+    if is_expired {
         slot.remove(head, key, leave)?;
     }
     Ok(match op {
@@ -132,9 +135,8 @@ pub(crate) fn run(
             Answer::Number(usize::from(live.is_some()))
         }
         Op::Append(_, more) => {
-            let (before, deadline) =
-                live.map_or((&[][..], None), |record| (record.value(), record.expires_at()));
-            slot.put(head, key, &[before, more], deadline)?;
+            let (before, deadline, _) = live.unwrap_or_default();
+            slot.put(head, key, &[&before, more], deadline)?;
             Answer::Number(before.len() + more.len())
         }
         Op::SetNx(_, value) => {

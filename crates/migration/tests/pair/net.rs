@@ -81,6 +81,8 @@ enum State {
 pub(crate) struct Net {
     pub(crate) faults: Faults,
     state: [State; 2],
+    /// By lane and receiving end: until when earlier frames take all of the way's capacity.
+    busy: [[u64; 2]; 2],
     /// By lane and receiving end: when the last frame sent arrives.
     last: [[u64; 2]; 2],
     pending: BTreeMap<(u64, u64), Arrival>,
@@ -94,6 +96,7 @@ impl Net {
         Net {
             faults,
             state: [State::Closed; 2],
+            busy: [[0; 2]; 2],
             last: [[0; 2]; 2],
             pending: BTreeMap::new(),
             serial: 0,
@@ -125,6 +128,7 @@ impl Net {
             Arrival::Cut(_) => true,
         });
         self.last[lane.index()] = [0; 2];
+        self.busy[lane.index()] = [0; 2];
         self.schedule(now, Arrival::Cut(lane));
     }
 
@@ -140,7 +144,9 @@ impl Net {
                 End::Source => self.faults.to_source_us,
                 End::Target => self.faults.to_target_us,
             };
-            let mut at = now + rng.between(least, most) + frame.len() as u64 / self.faults.bytes_per_us;
+            let busy = &mut self.busy[lane.index()][to as usize];
+            *busy = now.max(*busy) + frame.len() as u64 / self.faults.bytes_per_us;
+            let mut at = *busy + rng.between(least, most);
             let last = &mut self.last[lane.index()][to as usize];
             if !self.faults.reorder {
                 at = at.max(*last);
@@ -151,6 +157,10 @@ impl Net {
         if rng.chance(self.faults.cut_per_mille) {
             self.cut(now, lane, rng);
         }
+    }
+
+    pub(crate) fn open_lanes(&self) -> Vec<Lane> {
+        Lane::ALL.into_iter().filter(|lane| self.state[lane.index()] == State::Open).collect()
     }
 
     pub(crate) fn next_at(&self) -> Option<u64> {

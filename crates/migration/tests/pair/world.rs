@@ -100,7 +100,8 @@ pub(crate) struct Pair {
     pub(crate) import: Option<Arc<ImportView>>,
     pub(crate) net: Net,
     pub(crate) model: Model,
-    parked: BTreeMap<u64, (Op, Awaits)>,
+    /// Commands that wait: the worker that they are on, and what they wait for.
+    parked: BTreeMap<u64, (usize, Op, Awaits)>,
     next_ticket: u64,
     /// Every event of the target but wakes, and every event of the source.
     pub(crate) target_events: Vec<TargetEvent>,
@@ -111,6 +112,8 @@ pub(crate) struct Pair {
     pub(crate) commits_done: bool,
     /// Of a hundred misses of opted-in clients, how many are drawn.
     pub(crate) sampled_percent: u64,
+    /// Whether the cleaners run, a little at every step.
+    pub(crate) cleans: bool,
     /// Commands that run between the arrival of a pulled batch and its replay.
     pub(crate) before_replay: Vec<Op>,
 }
@@ -134,6 +137,15 @@ impl Default for Setup {
             target_bytes: 16 << 20,
             tuning: Tuning::default(),
         }
+    }
+}
+
+impl Setup {
+    /// Bulk pulls are slow, so that what a test does happens before most records arrive.
+    pub(crate) fn slow() -> Setup {
+        let mut setup = Setup::default();
+        setup.tuning.max_bytes_per_s = Some(300_000);
+        setup
     }
 }
 
@@ -181,6 +193,7 @@ impl Pair {
             woken: Vec::new(),
             commits_done: true,
             sampled_percent: 100,
+            cleans: true,
             before_replay: Vec::new(),
         }
     }
@@ -200,6 +213,10 @@ impl Pair {
     /// The target allocates import state and connects.
     pub(crate) fn prepare(&mut self) {
         self.spec.partitions = self.source.store.partition(self.spec.range, self.spec.protocol.partitions);
+        self.prepare_with_given_partitions();
+    }
+
+    pub(crate) fn prepare_with_given_partitions(&mut self) {
         let (view, writer) = ImportView::new(&self.spec);
         self.import = Some(view);
         let machine = TargetMachine::new(self.spec.clone(), writer, self.target.store.log_head());
@@ -215,6 +232,11 @@ impl Pair {
         self.export = Some(view);
         self.source_machine = Some(SourceMachine::new(self.spec.clone(), writer));
         self.source.publish(now, Role::Exporting, &mut self.rng);
+        // What of a connection the source's driver accepted before it had a machine.
+        for lane in self.net.open_lanes() {
+            let machine = self.source_machine.as_mut().unwrap();
+            machine.handle(self.now, &self.source.store, SourceInput::Connected(lane));
+        }
     }
 
     pub(crate) fn start(&mut self) {
@@ -279,6 +301,10 @@ impl Pair {
         }
         if self.target_machine.as_ref().is_some_and(|m| m.poll_timeout().is_some_and(|at| at <= now)) {
             self.target_input(TargetInput::Timeout);
+        }
+        if self.cleans {
+            self.source.store.cleaner().step(16 << 10);
+            self.target.store.cleaner().step(16 << 10);
         }
         while let Some(arrival) = self.net.pop(now.0) {
             self.arrive(arrival);
@@ -424,14 +450,14 @@ impl Pair {
             TargetEvent::Close(lane, _) => self.net.cut(self.now.0, *lane, &mut self.rng),
             TargetEvent::Wake(waiter) => return self.wake(*waiter),
             TargetEvent::Refuse(waiter, _) => {
-                let (op, _) = self.parked.remove(&waiter.ticket).expect("answered once");
+                let (_, op, _) = self.parked.remove(&waiter.ticket).expect("answered once");
                 return self.woken.push((op, Outcome::OutOfMemory));
             }
             TargetEvent::Activated => {
                 let waiting: Vec<u64> = self
                     .parked
                     .iter()
-                    .filter(|(_, (_, awaits))| matches!(awaits, Awaits::Activation))
+                    .filter(|(_, (_, _, awaits))| matches!(awaits, Awaits::Activation))
                     .map(|(&ticket, _)| ticket)
                     .collect();
                 self.target_events.push(event);
@@ -448,9 +474,9 @@ impl Pair {
 
     fn wake(&mut self, waiter: Waiter) {
         assert!(self.parked.contains_key(&waiter.ticket), "a command is woken once");
-        if let Some((Op::Flush, _)) = self.parked.get(&waiter.ticket) {
+        if let Some((_, Op::Flush, Awaits::Wake)) = self.parked.get(&waiter.ticket) {
             // Nothing is replayed any more: the flush may now discard.
-            let (op, _) = self.parked.remove(&waiter.ticket).expect("just seen");
+            let (_, op, _) = self.parked.remove(&waiter.ticket).expect("just seen");
             let outcome = self.execute(End::Target, &op, Leave::Nothing);
             return self.woken.push((op, outcome));
         }
@@ -458,8 +484,8 @@ impl Pair {
     }
 
     fn run_again(&mut self, ticket: u64) {
-        let (op, _) = self.parked.remove(&ticket).expect("parked");
-        let outcome = self.at(End::Target, 0, op.clone());
+        let (worker, op, _) = self.parked.remove(&ticket).expect("parked");
+        let outcome = self.at(End::Target, worker, op.clone());
         if outcome != Outcome::Parked {
             self.woken.push((op, outcome));
         }
@@ -479,6 +505,9 @@ impl Pair {
 
     /// A client's request that goes to this end first, and follows one redirection.
     pub(crate) fn ask_at(&mut self, first: End, op: Op) -> Outcome {
+        if op.key().is_some_and(|key| !self.spec.range.contains(HashedKey::new(key).position())) {
+            return self.execute(End::Source, &op, Leave::Nothing);
+        }
         for end in [first, first.other()] {
             let worker = self.rng.below(WORKERS as u64) as usize;
             let outcome = self.at(end, worker, op.clone());
@@ -508,30 +537,48 @@ impl Pair {
             Role::Owned => self.execute(end, &op, Leave::Nothing),
             Role::Importing => {
                 assert_eq!(end, End::Target);
-                self.at_importing(op)
+                self.at_importing(worker, op)
             }
         }
     }
 
-    fn at_importing(&mut self, op: Op) -> Outcome {
+    fn at_importing(&mut self, worker: usize, op: Op) -> Outcome {
         let view = Arc::clone(self.import.as_ref().unwrap());
         if !view.activated() {
-            self.park(op, Awaits::Activation);
+            self.park(worker, op, Awaits::Activation);
             return Outcome::Parked;
         }
         if op == Op::Flush {
-            let waiter = self.park(op, Awaits::Wake);
+            let waiter = self.park(worker, op, Awaits::Wake);
             self.target_input(TargetInput::Flush(waiter));
             return Outcome::Parked;
         }
         let key = HashedKey::new(op.key().expect("only a flush has none"));
         if op.needs_old() && !self.is_settled(key) {
-            let waiter = self.park(op.clone(), Awaits::Wake);
+            let waiter = self.park(worker, op.clone(), Awaits::Wake);
             self.target_input(TargetInput::PriorityPull(key.bytes(), waiter));
             return Outcome::Parked;
         }
         let leave = if view.leaves_tombstones() { Leave::Tombstone } else { Leave::Nothing };
         self.execute(End::Target, &op, leave)
+    }
+
+    /// Active expiry of one key, as a node does it: with a tombstone while importing, never while exporting.
+    pub(crate) fn expire(&mut self, end: End, key: &[u8]) {
+        let node = match end {
+            End::Source => &mut self.source,
+            End::Target => &mut self.target,
+        };
+        let leave = match node.roles[0] {
+            Role::Owned => Leave::Nothing,
+            Role::Importing => Leave::Tombstone,
+            Role::Elsewhere | Role::Exporting => return,
+        };
+        let key = HashedKey::new(key);
+        let mut slot = node.store.lock_slot(key.slot());
+        if slot.get(key).value().is_some_and(|record| record.is_expired(self.wall)) {
+            slot.remove(&mut node.head, key, leave).unwrap();
+        }
     }
 
     /// M7: progress first, the store second.
@@ -540,10 +587,10 @@ impl Pair {
         view.has_arrived(key.position()) || !matches!(self.target.store.pin().get(key), Entry::Absent)
     }
 
-    fn park(&mut self, op: Op, awaits: Awaits) -> Waiter {
+    fn park(&mut self, worker: usize, op: Op, awaits: Awaits) -> Waiter {
         self.next_ticket += 1;
-        self.parked.insert(self.next_ticket, (op, awaits));
-        Waiter { worker: 0, ticket: self.next_ticket }
+        self.parked.insert(self.next_ticket, (worker, op, awaits));
+        Waiter { worker: worker as u16, ticket: self.next_ticket }
     }
 
     fn execute(&mut self, end: End, op: &Op, leave: Leave) -> Outcome {
@@ -553,7 +600,7 @@ impl Pair {
         };
         match run(&node.store, &mut node.head, op, leave, self.spec.range, self.wall) {
             Ok(answer) => {
-                let expected = self.model.apply(op, self.wall);
+                let expected = self.model.apply(op, self.spec.range, self.wall);
                 assert_eq!(answer, expected, "{op:?} at the {end:?}, {} us", self.now.0);
                 Outcome::Answered(answer)
             }
@@ -632,5 +679,13 @@ impl Pair {
         assert_eq!(self.source.store.len_in(range), 0, "the source has given everything back");
         assert_eq!(self.target.store.tombstones_in(range), 0, "no tombstone is left");
         assert_eq!(self.parked(), 0, "nobody waits for ever");
+        for (key, _) in &self.model.values {
+            if !range.contains(HashedKey::new(key).position()) {
+                let guard = self.source.store.pin();
+                let found = guard.get(HashedKey::new(key)).value();
+                let live = found.filter(|record| !record.is_expired(self.wall)).map(|record| record.value());
+                assert_eq!(live, self.model.value(key, self.wall).map(Vec::as_slice), "outside the range");
+            }
+        }
     }
 }

@@ -1,0 +1,176 @@
+//! Slow and cut links, and a target without memory.
+
+use crate::model::{Answer, Op};
+use crate::net::{End, Faults};
+use crate::world::{Outcome, Pair, Setup, key};
+use sidle_migration::{TargetEvent, TargetMachine};
+use sidle_types::{HashedKey, PositionRange, Slot};
+use sidle_wire::Lane;
+
+#[test]
+fn slow_source() {
+    let faults = Faults { to_target_us: (20_000, 80_000), bytes_per_us: 20, ..Faults::NONE };
+    let mut pair = Pair::with_records(Setup { faults, ..Setup::default() }, 10_000, 100);
+    pair.start();
+    pair.run_to_end();
+    pair.check_end();
+    let counters = pair.target_machine.as_ref().unwrap().counters();
+    assert_eq!(counters.records_present, 0, "nothing was asked for twice");
+}
+
+#[test]
+fn slow_target() {
+    let faults = Faults { to_source_us: (20_000, 80_000), bytes_per_us: 20, ..Faults::NONE };
+    let mut pair = Pair::with_records(Setup { faults, ..Setup::default() }, 10_000, 100);
+    pair.start();
+    pair.run_to_end();
+    pair.check_end();
+}
+
+/// A way so slow that every timer runs out: requests are repeated, ever more rarely, and repetition is harmless.
+#[test]
+fn a_way_slower_than_the_timers() {
+    let faults = Faults { to_target_us: (1_500_000, 2_500_000), ..Faults::NONE };
+    let mut pair = Pair::with_records(Setup { faults, ..Setup::default() }, 500, 100);
+    pair.start();
+    pair.run_until_serving();
+    (0..50).for_each(|n| assert_eq!(pair.ask_at(End::Target, Op::Get(key(n))), Outcome::Parked));
+    pair.run_to_end();
+    pair.check_end();
+}
+
+/// M10: whatever was under way when the connection was cut is sent again over the next one.
+#[test]
+fn link_cut_and_back() {
+    for (lane, linger_per_mille) in
+        [(Lane::Bulk, 0), (Lane::Bulk, 1000), (Lane::Priority, 0), (Lane::Priority, 1000)]
+    {
+        let faults = Faults { to_target_us: (100, 2_000), linger_per_mille, ..Faults::NONE };
+        let mut pair = Pair::with_records(Setup { faults, seed: 3, ..Setup::default() }, 5_000, 100);
+        pair.start();
+        let mut n = 0;
+        for _ in 0..40 {
+            pair.run_us(3_000);
+            pair.net.cut(pair.now.0, lane, &mut pair.rng);
+            n += 1;
+            pair.ask_at(End::Target, Op::Append(key(n), b"!".to_vec()));
+            pair.read_at_target(&key(1_000 + n));
+        }
+        pair.run_to_end();
+        pair.check_end();
+    }
+}
+
+/// The link is down from before the freeze until long after: requests wait, and are all answered.
+#[test]
+fn link_down_across_the_freeze() {
+    let mut pair = Pair::with_records(Setup::default(), 500, 100);
+    pair.prepare();
+    pair.run_us(1_000);
+    pair.net.faults.lose_per_mille = 1000;
+    Lane::ALL.into_iter().for_each(|lane| pair.net.cut(pair.now.0, lane, &mut pair.rng));
+    pair.commit();
+    pair.run_us(5_000_000);
+    for n in 0..20 {
+        assert_eq!(pair.ask_at(End::Target, Op::Get(key(n))), Outcome::Parked, "M3");
+    }
+    pair.net.faults.lose_per_mille = 0;
+    pair.run_to_end();
+    pair.check_end();
+    assert_eq!(pair.woken.len(), 20);
+}
+
+fn half() -> PositionRange {
+    PositionRange::of_slots(Slot::new(0).unwrap(), Slot::new(8191).unwrap()).unwrap()
+}
+
+/// Fills the target, outside the migrating range, until this much of its memory is left.
+fn fill(pair: &mut Pair, key_bytes: &str, left: u64) -> Vec<Vec<u8>> {
+    let mut ballast = Vec::new();
+    for n in 0.. {
+        let name = format!("{key_bytes}{n}").into_bytes();
+        let key = HashedKey::new(&name);
+        if half().contains(key.position()) {
+            continue;
+        }
+        let memory = pair.target.store.memory();
+        if memory.log_used + memory.index + left >= memory.limit {
+            return ballast;
+        }
+        let value = vec![b'b'; 8 << 10];
+        let mut slot = pair.target.store.lock_slot(key.slot());
+        if slot.put(&mut pair.target.head, key, &[&value], None).is_err() {
+            return ballast;
+        }
+        drop(slot);
+        ballast.push(name);
+    }
+    ballast
+}
+
+/// A clear event, parked pulls fail, the range is served, and it goes on by itself when there is memory again.
+#[test]
+fn target_out_of_memory_in_the_middle() {
+    let setup = Setup { range: half(), source_bytes: 32 << 20, target_bytes: 8 << 20, ..Setup::default() };
+    let mut pair = Pair::with_records(setup, 20_000, 300);
+    let ballast = fill(&mut pair, "ballast:", 2 << 20);
+    pair.start();
+    pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
+    assert!(pair.target_machine.as_ref().unwrap().is_stalled());
+    pair.run_us(10_000_000);
+    let pulls = |pair: &Pair| pair.target_machine.as_ref().unwrap().counters().pulls;
+    let before = pulls(&pair);
+    pair.run_us(60_000_000);
+    assert!(
+        (30..=90).contains(&(pulls(&pair) - before)),
+        "about one try a second: {}",
+        pulls(&pair) - before
+    );
+    // Served all the same: what is here is read, what is not waits for a pull and fails clearly if that has no room.
+    let mut outcomes = [0; 3];
+    for n in 0..500 {
+        let name = key(n);
+        if !half().contains(HashedKey::new(&name).position()) {
+            continue;
+        }
+        match pair.ask_at(End::Target, Op::Get(name)) {
+            Outcome::Answered(Answer::Value(Some(_))) => outcomes[0] += 1,
+            Outcome::Parked => {
+                let done = pair.woken.len();
+                pair.run_until("answered", |pair| pair.woken.len() > done);
+                match &pair.woken[done].1 {
+                    Outcome::OutOfMemory => outcomes[1] += 1,
+                    Outcome::Answered(Answer::Value(Some(_))) => outcomes[2] += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(outcomes[0] > 0 && outcomes[1] > 0, "{outcomes:?}");
+    let resumed = |pair: &Pair| pair.target_events.contains(&TargetEvent::Resumed);
+    let resumed_early = resumed(&pair);
+    assert!(!resumed_early && !pair.target_events.contains(&TargetEvent::Finished));
+    // Room again.
+    for name in ballast {
+        let key = HashedKey::new(&name);
+        let mut slot = pair.target.store.lock_slot(key.slot());
+        slot.remove(&mut pair.target.head, key, sidle_store::Leave::Nothing).unwrap();
+    }
+    pair.run_to_end();
+    assert!(resumed(&pair));
+    pair.check_end();
+}
+
+/// A flush ends a stalled migration: nothing more is to come.
+#[test]
+fn flush_while_out_of_memory() {
+    let setup = Setup { range: half(), source_bytes: 32 << 20, target_bytes: 4 << 20, ..Setup::default() };
+    let mut pair = Pair::with_records(setup, 20_000, 600);
+    pair.start();
+    pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
+    pair.ask_at(End::Target, Op::Flush);
+    pair.run_to_end();
+    pair.check_end();
+    assert!(!pair.target_machine.as_ref().is_some_and(TargetMachine::is_stalled));
+}

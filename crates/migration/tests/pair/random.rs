@@ -1,0 +1,154 @@
+//! Seeded random migrations: one seed draws the data, the commands, the faults and their order; after the end the
+//! target's content equals the model's, and on the way every answer was the model's.
+
+use crate::model::{Bytes, Op};
+use crate::net::{End, Faults};
+use crate::rng::Rng;
+use crate::world::{Outcome, Pair, Setup, key};
+use sidle_migration::{ExportPhase, Tuning};
+use sidle_types::{HashedKey, Position, PositionRange, Slot, WallMs};
+
+/// An opted-in client's read: both halves under way, in whichever order they run.
+struct DoubleRead {
+    key: Bytes,
+    /// What the source said, when it has.
+    source: Option<Result<Option<Bytes>, ExportPhase>>,
+    /// What the model said at the instant at which the target said "not here yet".
+    target: Option<Option<Bytes>>,
+}
+
+const KEYS: u64 = 400;
+
+fn draw_range(rng: &mut Rng) -> PositionRange {
+    let slots =
+        |first, last| PositionRange::of_slots(Slot::new(first).unwrap(), Slot::new(last).unwrap()).unwrap();
+    match rng.below(4) {
+        0 => PositionRange::ALL,
+        1 => slots(0, 8191),
+        2 => slots(5_000, 5_000 + rng.below(11_000) as u16),
+        // Cut inside slots, so that some slots are at both nodes.
+        _ => {
+            let cut = Position::of_key(&key(rng.below(KEYS)));
+            PositionRange::new(cut, Position::LAST).unwrap()
+        }
+    }
+}
+
+fn draw_faults(rng: &mut Rng) -> Faults {
+    match rng.below(3) {
+        0 => Faults::NONE,
+        1 => Faults { lose_per_mille: 0, reorder: false, ..Faults::EVERYTHING },
+        _ => Faults::EVERYTHING,
+    }
+}
+
+fn draw_value(rng: &mut Rng) -> Bytes {
+    let bytes = match rng.below(20) {
+        0 => rng.between(4_000, 30_000),
+        1..5 => rng.between(200, 2_000),
+        _ => rng.between(0, 100),
+    };
+    let salt = rng.next();
+    (0..bytes).map(|n| (salt >> (n % 8 * 8)) as u8).collect()
+}
+
+fn draw_op(pair: &mut Pair) -> Op {
+    let wall = pair.wall.0;
+    let rng = &mut pair.rng;
+    // Skewed: half of the commands go to a tenth of the keys; some keys never existed.
+    let n = if rng.chance(500) { rng.below(KEYS / 10) } else { rng.below(KEYS + 20) };
+    let key = key(n);
+    match rng.below(20) {
+        0..8 => Op::Get(key),
+        8..13 => {
+            let value = draw_value(rng);
+            let expires_at = rng.chance(150).then(|| WallMs(wall + rng.between(1, 40)));
+            Op::Set(key, value, expires_at)
+        }
+        13..16 => Op::Del(key),
+        16..18 => Op::Append(key, b"+".to_vec()),
+        _ => Op::SetNx(key, draw_value(rng)),
+    }
+}
+
+/// One half of a double read, or its end.
+fn advance(pair: &mut Pair, read: &mut DoubleRead) -> bool {
+    let source_first = pair.rng.chance(500);
+    if read.source.is_none() && (source_first || read.target.is_some()) {
+        read.source = Some(pair.read_frozen(&read.key));
+    } else if read.target.is_none() {
+        match pair.read_at_target(&read.key) {
+            // Any other answer of the target is final, and was compared with the model.
+            Some(_) => return true,
+            None => read.target = Some(pair.model.value(&read.key, pair.wall).cloned()),
+        }
+    }
+    let (Some(source), Some(at_target)) = (&read.source, &read.target) else { return false };
+    if let Ok(value) = source {
+        // M4: the target said "not here yet" to this attempt and the source is frozen for this migration.
+        assert_eq!(value, at_target, "a frozen value that was not the newest: {:?}", read.key);
+    }
+    true
+}
+
+/// One random migration.
+pub(crate) fn run(seed: u64, tuning: Tuning) {
+    let mut rng = Rng::new(seed);
+    let range = draw_range(&mut rng);
+    let mut tuning = tuning;
+    if rng.chance(600) {
+        tuning.max_bytes_per_s = Some(rng.between(200_000, 20_000_000));
+    }
+    let faults = draw_faults(&mut rng);
+    let setup =
+        Setup { seed: rng.next(), range, faults, tuning, source_bytes: 8 << 20, target_bytes: 8 << 20 };
+    let mut pair = Pair::new(setup);
+    pair.sampled_percent = [0, 1, 30][rng.below(3) as usize];
+    for _ in 0..rng.below(KEYS * 2) {
+        let op = draw_op(&mut pair);
+        pair.ask_at(End::Source, op);
+    }
+    pair.prepare();
+    if rng.chance(500) {
+        pair.run_us(rng.below(20_000));
+    }
+    pair.commit();
+    let ops = rng.between(50, 2_000);
+    let flush_at = rng.chance(100).then(|| rng.below(ops));
+    let mut reads: Vec<DoubleRead> = Vec::new();
+    for n in 0..ops {
+        (0..rng.below(3)).for_each(|_| {
+            pair.step();
+        });
+        if rng.chance(50) {
+            pair.wall.0 += rng.below(5);
+            let expired = key(rng.below(KEYS));
+            pair.expire(if rng.chance(500) { End::Source } else { End::Target }, &expired);
+        }
+        pair.before_replay = vec![draw_op(&mut pair)];
+        if flush_at == Some(n) {
+            pair.ask_at(End::Target, Op::Flush);
+        }
+        let op = draw_op(&mut pair);
+        match op {
+            Op::Get(key) if rng.chance(500) && range.contains(HashedKey::new(&key).position()) => {
+                reads.push(DoubleRead { key, source: None, target: None });
+            }
+            op => {
+                let outcome = pair.ask(op);
+                assert_ne!(outcome, Outcome::OutOfMemory, "there is room");
+            }
+        }
+        reads.retain_mut(|read| !advance(&mut pair, read));
+    }
+    pair.before_replay.clear();
+    pair.run_to_end();
+    pair.check_end();
+}
+
+#[test]
+fn seeded_migrations_end_as_the_model_does() {
+    for seed in 0..300 {
+        run(seed, Tuning::default());
+    }
+}
