@@ -679,7 +679,7 @@ impl Pair {
         assert_eq!(self.source.store.len_in(range), 0, "the source has given everything back");
         assert_eq!(self.target.store.tombstones_in(range), 0, "no tombstone is left");
         assert_eq!(self.parked(), 0, "nobody waits for ever");
-        for (key, _) in &self.model.values {
+        for key in self.model.values.keys() {
             if !range.contains(HashedKey::new(key).position()) {
                 let guard = self.source.store.pin();
                 let found = guard.get(HashedKey::new(key)).value();
