@@ -6,8 +6,9 @@
 //!
 //! Invariants:
 //! C1 A record is copied, and its entry pointed to the copy, under its slot's lock: no write is lost.
-//! C2 A segment is retired when none of its records has an entry; it is released an epoch later. Who unlinked a
-//!    record counts it dead before unpinning, so the counters of a released segment are at rest.
+//! C2 A segment is retired when none of its records has an entry (whoever kills its last record does it then); it is
+//!    released an epoch later. Who unlinked a record counts it dead before unpinning, so the counters of a released
+//!    segment are at rest.
 //! C3 The cleaner never waits for a lock while it holds one, except for the lock of the free segments.
 //!
 //! Realises: Kulkarni, chapter 2, and the RAMCloud papers cited there. Deviations: one level (memory only); survivors
@@ -17,11 +18,12 @@
 //! it locks its slot. Whoever steps holds the lock of [`Cleaning`].
 
 use crate::address::Address;
+use crate::bucket::Word;
 use crate::config::OutOfMemory;
 use crate::log::{LogHead, SEGMENT_START};
 use crate::record::Record;
 use crate::segment::{Purpose, State};
-use crate::store::Store;
+use crate::store::{Guard, Store};
 use sidle_types::HashedKey;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -127,6 +129,7 @@ impl Store {
 
     fn help(&self, steps: usize) {
         debug_assert!(!self.log.epochs.participant().is_pinned(), "a pinned thread waits for itself");
+        self.index.collect(&self.log.epochs, &self.log.segments);
         for _ in 0..steps {
             if !self.log.segments.is_short() {
                 return;
@@ -199,11 +202,9 @@ impl Store {
                 }
             }
         }
-        let victims: Vec<u64> = best.into_iter().map(|(_, number)| number).collect();
-        for &number in &victims {
-            segments.at(number).set_state(State::Leaving);
-        }
-        victims
+        let taken =
+            best.into_iter().map(|(_, number)| number).filter(|&number| segments.at(number).try_leave());
+        taken.collect()
     }
 
     /// Walks on through the current victim; retires it at its end.
@@ -212,23 +213,36 @@ impl Store {
         let head = cleaning.head.get_or_insert_with(|| self.log_head());
         let segment = self.log.segments.at(victim.number);
         let until = victim.at + budget_bytes;
-        let mut batch: Vec<(Address, Record<'_>, HashedKey<'_>)> = Vec::with_capacity(RECORDS_TOGETHER);
         let mut records = self.log.records_of(victim.number, victim.at);
+        let mut batch: [Option<(Address, Record<'_>, HashedKey<'_>)>; RECORDS_TOGETHER] =
+            [None; RECORDS_TOGETHER];
         while segment.live_bytes() != 0 && victim.at < until {
+            let guard = self.pin();
+            for (place, next) in
+                batch.iter_mut().zip(records.by_ref().map(Some).chain(std::iter::repeat(None)))
             {
-                let pinned = self.pin();
-                for (address, record) in records.by_ref().take(RECORDS_TOGETHER) {
+                *place = next.map(|(address, record)| {
                     let key = record.hashed_key();
-                    pinned.prefetch_bucket(&key);
-                    batch.push((address, record, key));
+                    guard.prefetch_bucket(&key);
+                    (address, record, key)
+                });
+            }
+            let mut moved_bytes = 0;
+            let mut result = Ok(());
+            for (address, record, key) in batch.iter().copied().flatten() {
+                result = self.relocate(&guard, head, segment.age(), address, record, key).map(|moved| {
+                    let bytes = record.as_bytes().len() as u64;
+                    moved_bytes += if moved { bytes } else { 0 };
+                    victim.at += bytes;
+                });
+                if result.is_err() {
+                    break;
                 }
             }
-            if batch.is_empty() {
+            segment.add_dead(moved_bytes);
+            result?;
+            if batch[RECORDS_TOGETHER - 1].is_none() {
                 break;
-            }
-            for (address, record, key) in batch.drain(..) {
-                self.relocate(head, segment.age(), address, record, key)?;
-                victim.at += record.as_bytes().len() as u64;
             }
         }
         if segment.live_bytes() == 0 || victim.at >= segment.used_bytes() {
@@ -238,26 +252,25 @@ impl Store {
         Ok(())
     }
 
-    /// Moves a record to the cleaner's head if it is still referred to (C1).
+    /// Moves a record to the cleaner's head if it is still referred to (C1); whether it was. The caller counts the
+    /// old copy as dead.
     fn relocate(
         &self,
+        guard: &Guard<'_>,
         head: &mut LogHead,
         age: u64,
         address: Address,
         record: Record<'_>,
         key: HashedKey<'_>,
-    ) -> Result<(), OutOfMemory> {
+    ) -> Result<bool, OutOfMemory> {
         let table = self.index.slot(key.slot());
-        let is_it = |word: crate::bucket::Word<'_>| word.address() == address;
-        {
-            // An address that has lost its entry never gets one again: no lock is needed to skip the dead.
-            let pinned = self.pin();
-            if table.find(key.hash().0, pinned.pinned(), is_it).is_none() {
-                return Ok(());
-            }
+        let is_it = |word: Word<'_>| word.address() == address;
+        // An address that has lost its entry never gets one again: no lock is needed to skip the dead.
+        if table.find(key.hash().0, guard.pinned(), is_it).is_none() {
+            return Ok(false);
         }
-        let guard = self.lock_slot_now(key.slot());
-        let Some((place, word)) = table.find(key.hash().0, guard.pinned(), is_it) else { return Ok(()) };
+        let lock = self.lock_slot_now(key.slot());
+        let Some((place, word)) = table.find(key.hash().0, lock.pinned(), is_it) else { return Ok(false) };
         let open = head.open_segment();
         let copy = head.append_copy(record.as_bytes(), Purpose::Survivor)?;
         if head.open_segment() != open
@@ -266,8 +279,7 @@ impl Store {
             self.log.segments.at(number).set_age(age);
         }
         place.bucket.store(place.index, word.moved_to(copy));
-        self.log.bury(address, record.as_bytes().len());
-        Ok(())
+        Ok(true)
     }
 }
 

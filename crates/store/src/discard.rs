@@ -62,18 +62,20 @@ impl Store {
     ) -> Option<Position> {
         let pin = guard.pinned();
         let slot = from.slot();
-        let mut found: Vec<(Place<'_>, Word<'_>)> = Vec::new();
+        let mut found: Vec<(Place<'_>, Word<'_>, bool)> = Vec::new();
         let mut at = from;
         let mut next = Position::last_of(slot).next();
         for _ in 0..BUCKETS_PER_LOCK {
             let Some(span) = guard.table().span(lowest_hash(at), pin) else { break };
             *seen += 1;
+            let whole = range.contains(Position::new(slot, KeyHash(span.first)))
+                && range.contains(Position::new(slot, KeyHash(span.last)));
             for bucket in span.chain {
                 for index in 0..ENTRIES {
                     let Some(word) = bucket.load(index, pin) else { continue };
                     if what == What::Everything || word.kind().is_tombstone {
                         self.log.prefetch(word.address());
-                        found.push((Place { bucket, index, level: span.level }, word));
+                        found.push((Place { bucket, index, level: span.level }, word, whole));
                     }
                 }
             }
@@ -84,8 +86,8 @@ impl Store {
             }
         }
         *seen += found.len();
-        for (place, word) in found {
-            if range.contains(self.log.record(word.address(), pin).position()) {
+        for (place, word, whole) in found {
+            if whole || range.contains(self.log.record(word.address(), pin).position()) {
                 guard.clear(place, word);
             }
         }

@@ -94,8 +94,22 @@ impl Log {
         let number = address.offset() >> self.segment_shift;
         let segment = self.segments.at(number);
         segment.add_dead(bytes as u64);
-        if segment.state() == State::Large {
-            segment.set_state(State::Leaving);
+        match segment.state() {
+            State::Large => {
+                segment.set_state(State::Leaving);
+                self.limbo.retire(&self.epochs, number);
+            }
+            State::Closed => self.retire_if_dead(number),
+            State::Free | State::Open | State::Leaving => {}
+        }
+    }
+
+    /// Retires a closed segment whose last record has died, without waiting for the cleaner. (A record may die just
+    /// as the segment is closed, unseen by both; then the cleaner finds it.) The caller is pinned: the segment stays
+    /// the one that it looked at.
+    fn retire_if_dead(&self, number: u64) {
+        let segment = self.segments.at(number);
+        if segment.live_bytes() == 0 && segment.try_leave() {
             self.limbo.retire(&self.epochs, number);
         }
     }
@@ -275,7 +289,11 @@ impl LogHead {
             let start = self.segment << self.log.segment_shift;
             let segment = self.log.segments.at(self.segment);
             segment.add_dead(SEGMENT_START);
+            let participant = self.log.epochs.participant();
+            self.log.epochs.pin(participant);
             segment.close(self.offset - start);
+            self.log.retire_if_dead(self.segment);
+            participant.unpin();
             (self.offset, self.end) = (0, 0);
         }
     }

@@ -42,7 +42,7 @@ impl Store {
         let start = batch.len();
         let mut end = ScanEnd { next: None, records: 0 };
         let Some(range) = PositionRange::new(from, last) else { return end };
-        let mut walk = Walk::values(self, guard.pinned(), range);
+        let mut walk = Walk::new(self, guard.pinned(), range, usize::MAX);
         // Where the records of the current position start, to be undone if they do not all fit.
         let mut boundary = (start, 0, from);
         while let Some((position, record)) = walk.next() {
@@ -59,8 +59,8 @@ impl Store {
                     return end;
                 }
                 // The first position alone is too large: take all of it and stop.
-                while walk.peek_position() == Some(position) {
-                    let (_, record) = walk.next().expect("just peeked");
+                while let Some((_, record)) = walk.peek().filter(|(next, _)| *next == position) {
+                    walk.next();
                     batch.extend_from_slice(record.as_bytes());
                     end.records += 1;
                 }
@@ -88,15 +88,15 @@ impl Store {
         let guard = self.pin();
         let range = PositionRange::new(position, position).expect("one position");
         let mut records = 0;
-        for (_, record) in Walk::values(self, guard.pinned(), range) {
+        for (_, record) in Walk::new(self, guard.pinned(), range, usize::MAX) {
             batch.extend_from_slice(record.as_bytes());
             records += 1;
         }
         records
     }
 
-    /// Gives the values from `from` to `last` to `f` in the order of positions, about `budget` of them, and returns
-    /// where to go on. A value that exists throughout the visits of a range is visited; no locks are held meanwhile.
+    /// Gives the values from `from` to `last` to `f` in the order of positions, about `budget` of them (fewer
+    /// where the table is sparse), and returns where to go on. A value that exists throughout the visits of a range is visited; no locks are held meanwhile.
     pub fn visit(
         &self,
         from: Position,
@@ -106,23 +106,20 @@ impl Store {
     ) -> Option<Position> {
         let guard = self.pin();
         let range = PositionRange::new(from, last)?;
-        let mut walk = Walk::values(self, guard.pinned(), range);
         let most_buckets = budget.saturating_mul(BUCKETS_PER_RECORD).saturating_add(MORE_BUCKETS);
+        let mut walk = Walk::new(self, guard.pinned(), range, most_buckets);
         let mut visited = 0;
         let mut at = None;
-        while let Some(position) = walk.peek_position() {
-            if at != Some(position)
-                && (visited >= budget.max(1) || walk.buckets() > most_buckets)
-                && at.is_some()
-            {
+        while let Some((position, record)) = walk.peek() {
+            if visited >= budget.max(1) && at != Some(position) {
                 return Some(position);
             }
-            let (_, record) = walk.next().expect("just peeked");
+            walk.next();
             f(record);
             visited += 1;
             at = Some(position);
         }
-        None
+        walk.rest()
     }
 
     /// Gives values past their deadline to `f`, starting at a random place, until `budget` values with a deadline
@@ -219,7 +216,7 @@ impl Guard<'_> {
         let slot = slot.unwrap_or(Slot::LAST);
         let hash = random.wrapping_mul(SCRAMBLE) ^ random.rotate_left(29);
         let from = Position::new(slot, KeyHash(hash));
-        let first_at = |range: PositionRange| Walk::values(self.store, self.pinned(), range).next();
+        let first_at = |range| Walk::new(self.store, self.pinned(), range, usize::MAX).next();
         let after = first_at(PositionRange::new(from, Position::last_of(slot)).expect("inside the slot"));
         let around =
             || first_at(PositionRange::new(Position::first_of(slot), Position::LAST).expect("up to the end"));

@@ -85,10 +85,11 @@ impl Segment {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes still referred to, once it is closed.
+    /// Bytes still referred to. Exact for a closed segment that cannot be released meanwhile (the caller is pinned or
+    /// has taken it); any number for others.
     pub(crate) fn live_bytes(&self) -> u64 {
         let dead = self.dead.load(Ordering::Acquire);
-        self.used_bytes().checked_sub(dead).expect("no record dies twice")
+        self.used_bytes().saturating_sub(dead)
     }
 
     /// Counts a record as dead. It has been unlinked before (the cleaner reads this count to learn that).
@@ -103,6 +104,12 @@ impl Segment {
 
     pub(crate) fn set_age(&self, age: u64) {
         self.age.store(age, Ordering::Relaxed);
+    }
+
+    /// Takes a closed segment to empty it; false if it is not closed or somebody else has taken it.
+    pub(crate) fn try_leave(&self) -> bool {
+        let (closed, leaving) = (State::Closed as u8, State::Leaving as u8);
+        self.state.compare_exchange(closed, leaving, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     pub(crate) fn close(&self, used_bytes: u64) {

@@ -47,48 +47,78 @@ impl Store {
     }
 }
 
-/// Records in the order of their positions, loaded some buckets at a time.
+/// Values in the order of their positions, loaded some buckets at a time.
 pub(crate) struct Walk<'p> {
     store: &'p Store,
     pin: Pinned<'p>,
     range: PositionRange,
-    /// Where to go on; none at the end.
+    /// Where to look for more; none at the end of the range.
     next: Option<Position>,
-    /// Found so far and not yet given out, in reverse order.
-    found: Vec<(Position, Word<'p>)>,
-    /// Buckets looked at so far.
-    buckets: usize,
+    /// Entries of the buckets at hand, before their records are read.
+    words: Vec<(Slot, Word<'p>)>,
+    /// Values found, in order; those before `given` have been given out.
+    found: Vec<(Position, Record<'p>)>,
+    given: usize,
+    /// Buckets that may still be looked at.
+    buckets_left: usize,
 }
 
 impl<'p> Walk<'p> {
-    /// Values in `range`, in order.
-    pub(crate) fn values(store: &'p Store, pin: Pinned<'p>, range: PositionRange) -> Walk<'p> {
-        Walk { store, pin, range, next: Some(range.first()), found: Vec::new(), buckets: 0 }
+    /// The values in `range`. After `most_buckets` the walk ends early; see [`rest`](Self::rest).
+    pub(crate) fn new(
+        store: &'p Store,
+        pin: Pinned<'p>,
+        range: PositionRange,
+        most_buckets: usize,
+    ) -> Walk<'p> {
+        Walk {
+            store,
+            pin,
+            range,
+            next: Some(range.first()),
+            words: Vec::with_capacity(BUCKETS_TOGETHER * ENTRIES),
+            found: Vec::with_capacity(BUCKETS_TOGETHER * ENTRIES),
+            given: 0,
+            buckets_left: most_buckets,
+        }
     }
 
-    /// Buckets looked at so far.
-    pub(crate) fn buckets(&self) -> usize {
-        self.buckets
+    /// Where to go on after the walk has ended: none at the end of the range.
+    pub(crate) fn rest(&self) -> Option<Position> {
+        self.next
     }
 
-    fn fill(&mut self) {
-        let mut words: Vec<Word<'p>> = Vec::with_capacity(BUCKETS_TOGETHER * ENTRIES);
-        for _ in 0..BUCKETS_TOGETHER {
-            let Some(from) = self.next else { break };
-            let Some(from) = self.store.skip_empty(from).filter(|&from| from <= self.range.last()) else {
+    /// The next value without taking it.
+    #[inline]
+    pub(crate) fn peek(&mut self) -> Option<(Position, Record<'p>)> {
+        while self.given == self.found.len() {
+            if self.next.is_none() || self.buckets_left == 0 {
+                return None;
+            }
+            self.load_entries();
+            self.read_records();
+        }
+        Some(self.found[self.given])
+    }
+
+    /// Collects the entries of the next buckets and starts loading their records.
+    fn load_entries(&mut self) {
+        self.words.clear();
+        for _ in 0..BUCKETS_TOGETHER.min(self.buckets_left) {
+            let inside = |position: &Position| *position <= self.range.last();
+            let Some(from) = self.next.and_then(|next| self.store.skip_empty(next)).filter(inside) else {
                 self.next = None;
-                break;
+                return;
             };
             let last = match self.store.bucket_at(from, self.pin) {
                 Ok(step) => {
-                    self.buckets += 1;
                     for bucket in step.span.chain {
                         for index in 0..ENTRIES {
                             if let Some(word) = bucket.load(index, self.pin)
                                 && !word.kind().is_tombstone
                             {
                                 self.store.log.prefetch(word.address());
-                                words.push(word);
+                                self.words.push((from.slot(), word));
                             }
                         }
                     }
@@ -96,38 +126,39 @@ impl<'p> Walk<'p> {
                 }
                 Err(last) => last,
             };
-            self.next = last.next().filter(|&next| next <= self.range.last());
+            self.buckets_left -= 1;
+            self.next = last.next().filter(inside);
         }
-        let range = self.range;
-        self.found.extend(words.into_iter().filter_map(|word| {
-            let position = self.store.log.record(word.address(), self.pin).position();
-            range.contains(position).then_some((position, word))
-        }));
-        self.found.sort_unstable_by_key(|&(position, _)| std::cmp::Reverse(position));
     }
 
-    /// The next value without taking it.
-    fn peek(&mut self) -> Option<(Position, Word<'p>)> {
-        while self.found.is_empty() && self.next.is_some() {
-            self.fill();
+    /// Reads the records of the entries collected and puts them in order. They are nearly so: buckets are in order.
+    fn read_records(&mut self) {
+        self.found.clear();
+        self.given = 0;
+        for &(slot, word) in &self.words {
+            let record = self.store.log.record(word.address(), self.pin);
+            let position = Position::new(slot, KeyHash::of_key(record.key()));
+            if self.range.contains(position) {
+                self.found.push((position, record));
+            }
         }
-        self.found.last().copied()
+        for end in 1..self.found.len() {
+            let mut at = end;
+            while at > 0 && self.found[at - 1].0 > self.found[at].0 {
+                self.found.swap(at - 1, at);
+                at -= 1;
+            }
+        }
     }
 }
 
 impl<'p> Iterator for Walk<'p> {
     type Item = (Position, Record<'p>);
 
+    #[inline]
     fn next(&mut self) -> Option<(Position, Record<'p>)> {
-        let (position, word) = self.peek()?;
-        self.found.pop();
-        Some((position, self.store.log.record(word.address(), self.pin)))
-    }
-}
-
-impl<'p> Walk<'p> {
-    /// The position of the next value.
-    pub(crate) fn peek_position(&mut self) -> Option<Position> {
-        self.peek().map(|(position, _)| position)
+        let found = self.peek()?;
+        self.given += 1;
+        Some(found)
     }
 }

@@ -252,7 +252,7 @@ fn replay_races_writers_and_never_overwrites_them() {
             let number = xorshift(&mut state) % keys;
             let name = key_of(number);
             let key = HashedKey::new(name.as_bytes());
-            if number % 7 == 0 {
+            if number.is_multiple_of(7) {
                 test.store.lock_slot(key.slot()).remove(&mut head, key, Leave::Tombstone).unwrap();
             } else {
                 let value = value_for(key.bytes(), 1, 20);
@@ -268,7 +268,9 @@ fn replay_races_writers_and_never_overwrites_them() {
             let name = key_of(number);
             let was_written = written[number as usize].load(Ordering::Acquire);
             match test.store.pin().get(HashedKey::new(name.as_bytes())) {
-                Entry::Value(record) => assert!(!was_written || (verify(record) == 1 && number % 7 != 0)),
+                Entry::Value(record) => {
+                    assert!(!was_written || (verify(record) == 1 && !number.is_multiple_of(7)))
+                }
                 Entry::Tombstone(_) => assert_eq!(number % 7, 0),
                 Entry::Absent => assert!(!was_written),
             }
