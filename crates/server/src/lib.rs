@@ -11,6 +11,7 @@ mod control;
 mod data_dir;
 mod limits;
 mod listener;
+mod meta_store_redb;
 mod mover;
 mod priority;
 mod process;
