@@ -4,11 +4,13 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod address;
+mod bus;
 mod cleaner;
 mod clock;
 pub mod config;
 mod control;
 mod data_dir;
+mod join;
 mod limits;
 mod listener;
 mod meta_store_redb;

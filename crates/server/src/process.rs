@@ -1,7 +1,12 @@
-//! What the operating system says of the process and the machine; 0 where it says nothing.
+//! What is measured of the process and the machine from time to time; 0 where the system says nothing.
 
-use sidle_node::Gauges;
+use sidle_node::table::{CommandId, commands};
+use sidle_node::{Gauges, NodeShared, WorkerStats};
+use sidle_types::MonotonicUs;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Over how long a time rates are measured: Redis averages over 16 samples of 100 ms.
+const RATE_WINDOW_US: u64 = 1_600_000;
 
 /// The kernel counts CPU time in hundredths of a second on every Linux there is.
 const US_PER_CLOCK_TICK: u64 = 10_000;
@@ -36,6 +41,43 @@ fn cpu_us() -> Option<(u64, u64)> {
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     let mut next = || fields.next()?.parse::<u64>().ok().map(|ticks| ticks * US_PER_CLOCK_TICK);
     Some((next()?, next()?))
+}
+
+/// Measures the node's rates and refreshes its gauges.
+#[derive(Debug, Default)]
+pub(crate) struct Sampler {
+    since: MonotonicUs,
+    commands: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+impl Sampler {
+    /// To be called a few times a second.
+    pub(crate) fn sample(&mut self, now: MonotonicUs, shared: &NodeShared) {
+        let elapsed_us = now.since(self.since);
+        if elapsed_us < RATE_WINDOW_US {
+            return;
+        }
+        let sampled = Sampler {
+            since: now,
+            commands: shared.sum(command_calls),
+            bytes_in: shared.sum(|worker| worker.bytes_in.read()),
+            bytes_out: shared.sum(|worker| worker.bytes_out.read()),
+        };
+        // The counters start again from 0 with CONFIG RESETSTAT.
+        let rate = |now: u64, before: u64| now.saturating_sub(before) * 1_000_000 / elapsed_us;
+        let gauges = &shared.gauges;
+        gauges.operations_per_second.store(rate(sampled.commands, self.commands), Relaxed);
+        gauges.input_bytes_per_second.store(rate(sampled.bytes_in, self.bytes_in), Relaxed);
+        gauges.output_bytes_per_second.store(rate(sampled.bytes_out, self.bytes_out), Relaxed);
+        refresh(gauges);
+        *self = sampled;
+    }
+}
+
+fn command_calls(worker: &WorkerStats) -> u64 {
+    (0..commands().all().len()).map(|id| worker.command(CommandId(id as u16)).calls.read()).sum()
 }
 
 /// Refreshes the gauges that the operating system knows.

@@ -6,22 +6,24 @@
 use crate::cleaner::CleanerThread;
 use crate::clock::Clock;
 use crate::config::{Auto, Config, Size};
-use crate::control::ControlThread;
+use crate::control::{ControlSetup, ControlThread};
 use crate::data_dir::{DataDir, DataDirError, Identity, random_bytes, random_node_id};
 use crate::limits::ClientLimits;
 use crate::listener::{BUS_PORT, CLIENT_PORT, ListenError};
-use crate::mover::MoverLink;
+use crate::mover::{MoverLink, MoverSetup};
 use crate::process;
 use crate::worker::{WorkerLink, WorkerSetup};
-use sidle_cluster::{HostPort, Incarnation, NodeInfo, TabletMap};
-use sidle_node::{NodeParts, NodeShared, ProcessFacts, Published, RangeTable, Worker, WorkerIndex};
+use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo};
+use sidle_node::{
+    Mover, MoverIndex, NodeParts, NodeShared, ProcessFacts, Published, RangeTable, Worker, WorkerIndex,
+};
 use sidle_store::{Store, StoreConfig, StoreError};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// Memory that is assumed where the machine does not tell.
 const ASSUMED_MACHINE_BYTES: u64 = 2 << 30;
@@ -38,6 +40,15 @@ pub enum StartError {
     /// The memory cannot be had.
     #[error("cannot set up the memory: {0}. Choose another size with --max-memory")]
     Store(#[from] StoreError),
+    /// The coordinator cannot read what it had written.
+    #[error("the cluster's metadata in the data directory cannot be used: {0}")]
+    Metadata(#[from] MetaError),
+    /// A coordinator cannot join another cluster.
+    #[error(
+        "the data directory {0} belongs to the node that coordinates its cluster: start it without --join, or give \
+         this node another directory with --dir"
+    )]
+    CoordinatorJoins(String),
     /// The host that others are to be told is none.
     #[error("cannot be reached at '{host}': {why}. Set --advertise to a host name or an address")]
     Advertise {
@@ -56,6 +67,9 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     let clock = Clock::start();
     let data_dir = DataDir::open(&config.node.dir)?;
     let identity = data_dir.begin_life()?;
+    if data_dir.metadata_path().exists() && !config.node.join.is_empty() {
+        return Err(StartError::CoordinatorJoins(config.node.dir.display().to_string()));
+    }
     let sockets = Sockets::listen(config)?;
     let info = sockets.node_info(config, &identity)?;
     let store = Arc::new(Store::new(StoreConfig::with_memory(memory_bytes(config)))?);
@@ -63,19 +77,52 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     log_facts(config, &identity, &info, &parts);
 
     let (calls, call_queue) = mpsc::unbounded_channel();
+    let (reports, report_queue) = mpsc::unbounded_channel();
+    let table_taken = Arc::new(Notify::new());
     let (worker_ports, mover_ports) =
         sidle_node::connect(config.worker_count() as u16, config.node.movers as u16);
     let workers: Vec<Arc<WorkerLink>> = worker_ports.iter().map(|_| Arc::default()).collect();
+    let (inboxes, inbox_queues): (Vec<_>, Vec<_>) =
+        mover_ports.iter().map(|_| mpsc::unbounded_channel()).unzip();
     let movers: Vec<Arc<MoverLink>> = mover_ports.iter().map(|_| Arc::default()).collect();
-    let limits = ClientLimits::new(&config.limits);
-    let mut threads = Threads { workers: workers.clone(), handles: Vec::new() };
+    let control = ControlThread::open(ControlSetup {
+        info,
+        identity,
+        data_dir,
+        join: config.node.join.clone(),
+        password: config.security.password.clone(),
+        parts: parts.clone(),
+        bus: sockets.bus,
+        workers: workers.clone(),
+        table_taken: Arc::clone(&table_taken),
+        movers: movers.iter().cloned().zip(inboxes).collect(),
+        calls: call_queue,
+        reports: report_queue,
+        clock,
+    })?;
+
+    let mut threads = Threads { workers: workers.clone(), movers: movers.clone(), handles: Vec::new() };
     let cleaner = CleanerThread::start(Arc::clone(&parts.store))?;
+    for ((index, ports), inbox) in mover_ports.into_iter().enumerate().zip(inbox_queues) {
+        let setup = MoverSetup {
+            mover: Mover::new(&parts, MoverIndex(index as u16), movers.len() as u16, ports),
+            parts: parts.clone(),
+            link: Arc::clone(&movers[index]),
+            inbox,
+            reports: reports.clone(),
+            workers: workers.clone(),
+            clock,
+        };
+        threads.handles.push(setup.start()?);
+    }
+    let limits = ClientLimits::new(&config.limits);
     for ((index, ports), listener) in worker_ports.into_iter().enumerate().zip(sockets.clients) {
         let seed = u64::from_ne_bytes(random_bytes()?);
         let setup = WorkerSetup {
             worker: Worker::new(&parts, WorkerIndex(index as u16), ports, seed),
             listener,
             link: Arc::clone(&workers[index]),
+            table_taken: Arc::clone(&table_taken),
             movers: movers.clone(),
             shared: Arc::clone(&parts.shared),
             limits: limits.clone(),
@@ -84,7 +131,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         };
         threads.handles.push(setup.start()?);
     }
-    ControlThread { parts: parts.clone(), workers, calls: call_queue, clock }.run()?;
+    control.run()?;
     drop(threads);
     drop(cleaner);
     tracing::info!("stopped");
@@ -182,8 +229,7 @@ fn node_parts(
         shared.gauges.system_memory_bytes.store(bytes, std::sync::atomic::Ordering::Relaxed);
     }
     process::refresh(&shared.gauges);
-    let map = Arc::new(TabletMap::founded_by(info.clone()));
-    let published = Published::new(workers as u16, Arc::new(RangeTable::new(info.id, map, &[], &[])));
+    let published = Published::new(workers as u16, Arc::new(RangeTable::before_joining(info.clone())));
     Ok(NodeParts { store, shared: Arc::new(shared), published: Arc::new(published) })
 }
 
@@ -206,7 +252,7 @@ fn log_facts(config: &Config, identity: &Identity, info: &NodeInfo, parts: &Node
     let Identity { node, starts, .. } = identity;
     tracing::info!("sidle {}, process {}", env!("CARGO_PKG_VERSION"), std::process::id());
     tracing::info!("node {node}, life {starts}, data directory {}", config.node.dir.display());
-    tracing::info!("memory for data: {}", Size(parts.store.memory().limit));
+    tracing::info!("memory for data: {} MiB", parts.store.memory().limit >> 20);
     let workers = config.worker_count();
     tracing::info!("clients at {}, {workers} {}", info.client_addr, plural(workers, "worker"));
     let movers = config.node.movers;
@@ -226,12 +272,14 @@ fn plural(count: usize, word: &str) -> String {
 /// The running threads; stopped and waited for when dropped.
 struct Threads {
     workers: Vec<Arc<WorkerLink>>,
+    movers: Vec<Arc<MoverLink>>,
     handles: Vec<JoinHandle<()>>,
 }
 
 impl Drop for Threads {
     fn drop(&mut self) {
         self.workers.iter().for_each(|worker| worker.stop());
+        self.movers.iter().for_each(|mover| mover.stop());
         for handle in self.handles.drain(..) {
             // A panic was reported by its own thread, and ends the process by the control thread's watch.
             let _ = handle.join();

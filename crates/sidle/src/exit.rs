@@ -12,9 +12,7 @@ pub(crate) enum Status {
     FailedInTheMiddle = 3,
     /// The node could not be reached, or the connection to it broke. Whatever was asked may have happened.
     Unreachable = 4,
-    /// A check found wrong answers.
-    WrongAnswers = 5,
-    /// Interrupted; what was asked of a cluster goes on.
+    /// Interrupted; the migration goes on.
     Detached = 130,
 }
 

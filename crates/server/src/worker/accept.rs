@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 /// What Redis says to one client too many.
 const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// Accepts clients for as long as the worker lives. `ticked`: notified with every turn of the worker.
+/// Accepts clients for as long as the worker lives. `ticked`: notified a few times a second.
 pub(super) async fn run(listener: TcpListener, engine: SharedEngine, ticked: Arc<Notify>) {
     let mut is_failing = false;
     loop {

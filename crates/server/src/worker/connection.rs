@@ -140,6 +140,7 @@ impl Connection {
         if length == 0 {
             return Poll::Ready(Ok(Step::Over));
         }
+        self.engine.borrow().stats.bytes_in.add(length as u64);
         if length < self.need {
             self.need -= length;
             return Poll::Ready(Ok(Step::Go));
@@ -155,6 +156,7 @@ impl Connection {
         range: std::ops::Range<usize>,
     ) -> io::Result<Step> {
         let now = engine.now();
+        engine.stats.bytes_in.add((range.end - JOIN_BYTES) as u64);
         let input = &engine.input[range];
         let served = engine.worker.serve(now, &mut self.session, &mut self.parser, input, &mut engine.output);
         let rest = &input[served.consumed..];
@@ -237,6 +239,7 @@ impl Connection {
         if engine.output.is_empty() {
             return Ok(());
         }
+        engine.stats.bytes_out.add(engine.output.len() as u64);
         let sent = if self.output.is_empty() { self.try_write(&engine.output)? } else { 0 };
         if sent < engine.output.len() {
             self.keep(engine, sent);

@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::control::ControlCall;
 use crate::limits::ClientLimits;
 use crate::mover::MoverLink;
-use sidle_node::{NodeShared, Now, Worker};
+use sidle_node::{NodeShared, Now, Worker, WorkerStats};
 use sidle_types::MapEpoch;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,6 +23,13 @@ pub(super) const JOIN_BYTES: usize = 16 << 10;
 /// The shared output buffer gives its memory back when it has grown beyond this.
 const OUTPUT_KEEP_BYTES: usize = 4 << 20;
 
+/// How many values with a deadline are looked at before it is decided whether to look at more.
+const EXPIRE_SAMPLE: usize = 64;
+/// More are looked at while at least one in so many had expired; Redis goes on above 10 %.
+const EXPIRE_AGAIN_SHARE: usize = 10;
+/// For how long at most, at each tick.
+const EXPIRE_BUDGET_US: u64 = 1_000;
+
 /// A worker's engine, shared by the tasks of its thread.
 pub(super) type SharedEngine = Rc<RefCell<Engine>>;
 
@@ -31,6 +38,7 @@ pub(super) struct Engine {
     pub(super) worker: Worker,
     movers: Vec<Arc<MoverLink>>,
     pub(super) shared: Arc<NodeShared>,
+    pub(super) stats: Arc<WorkerStats>,
     pub(super) limits: ClientLimits,
     pub(super) control: mpsc::UnboundedSender<ControlCall>,
     clock: Clock,
@@ -54,6 +62,7 @@ impl Engine {
         clock: Clock,
     ) -> SharedEngine {
         Rc::new(RefCell::new(Engine {
+            stats: Arc::clone(&shared.workers[usize::from(worker.index().0)]),
             worker,
             movers,
             shared,
@@ -77,7 +86,6 @@ impl Engine {
 
     /// A turn of the worker that no connection asked for.
     pub(super) fn turn(&mut self) -> Now {
-        self.clock.follow_wall_clock();
         let now = self.now();
         self.worker.turn();
         let map = self.worker.ranges().map().epoch();
@@ -87,6 +95,21 @@ impl Engine {
         }
         self.after_serving();
         now
+    }
+
+    /// What is done a few times a second: the wall clock is followed, and expired keys are removed that nobody asks
+    /// for.
+    pub(super) fn tick(&mut self) {
+        self.clock.follow_wall_clock();
+        let started = self.clock.mono();
+        loop {
+            let now = self.now();
+            let sample = self.worker.expire(now, EXPIRE_SAMPLE);
+            let is_worth_more = sample.expired * EXPIRE_AGAIN_SHARE > sample.sampled;
+            if !is_worth_more || self.clock.mono().since(started) >= EXPIRE_BUDGET_US {
+                return;
+            }
+        }
     }
 
     /// Passes on what the worker has to say to movers and to other connections; to be called after every use of it.

@@ -28,6 +28,10 @@ use tokio::sync::{Notify, mpsc};
 pub(crate) struct WorkerLink {
     notify: Notify,
     stop: AtomicBool,
+    /// The next turn also does what is done now and then.
+    ticked: AtomicBool,
+    /// Somebody waits for the worker to take a new range table.
+    table_awaited: AtomicBool,
     /// When the worker was asked for a sign of life, in microseconds; 0: it has given it.
     probed_at_us: AtomicU64,
     /// How long it took to give the last one.
@@ -37,6 +41,18 @@ pub(crate) struct WorkerLink {
 impl WorkerLink {
     /// Makes the worker take its turn: it looks for a new range table and hears what the movers said.
     pub(crate) fn wake(&self) {
+        self.notify.notify_one();
+    }
+
+    /// Makes the worker take its turn and do what is done now and then.
+    pub(crate) fn tick(&self) {
+        self.ticked.store(true, Ordering::Release);
+        self.notify.notify_one();
+    }
+
+    /// Makes the worker take a new range table, and tell that it has.
+    pub(crate) fn wake_for_table(&self) {
+        self.table_awaited.store(true, Ordering::Release);
         self.notify.notify_one();
     }
 
@@ -81,6 +97,8 @@ pub(crate) struct WorkerSetup {
     pub(crate) listener: TcpListener,
     /// What other threads hold of it.
     pub(crate) link: Arc<WorkerLink>,
+    /// Notified when the worker has taken a range table that somebody waits for.
+    pub(crate) table_taken: Arc<Notify>,
     /// The movers that it may have to wake.
     pub(crate) movers: Vec<Arc<MoverLink>>,
     /// What the node's threads share.
@@ -121,9 +139,16 @@ impl WorkerSetup {
             tokio::task::spawn_local(accept::run(listener, std::rc::Rc::clone(&engine), Arc::clone(&ticked)));
             while !link.is_stopped() {
                 link.notify.notified().await;
+                let is_awaited = link.table_awaited.swap(false, Ordering::AcqRel);
                 let now = engine.borrow_mut().turn();
                 link.give_sign_of_life(now.mono.0);
-                ticked.notify_waiters();
+                if is_awaited {
+                    self.table_taken.notify_one();
+                }
+                if link.ticked.swap(false, Ordering::AcqRel) {
+                    engine.borrow_mut().tick();
+                    ticked.notify_waiters();
+                }
             }
         });
         // Dropping the runtime drops every connection.

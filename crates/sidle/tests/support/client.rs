@@ -4,6 +4,7 @@ use super::{PATIENCE, eventually};
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Instant;
 
 /// The value of a bulk string.
 pub fn bulk(text: &str) -> Value {
@@ -88,7 +89,9 @@ impl Client {
     /// A request and its reply, following MOVED and ASK on connections of their own, as a cluster client does.
     pub fn request_anywhere(&mut self, words: &[&str]) -> Value {
         let mut reply = self.request(words);
-        for _ in 0..8 {
+        // While a new map is on its way two nodes may point at each other for a moment.
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
             let Value::Error(text) = &reply else { return reply };
             let mut parts = text.split(' ');
             let (code, Some(address)) = (parts.next().expect("a text has a first word"), parts.nth(1)) else {

@@ -1,7 +1,7 @@
 //! Real nodes for tests: processes on free ports, killed when the test ends, and a small client that follows
 //! redirections as Redis Cluster clients do.
 
-#![allow(dead_code)] // each test program uses a part of it
+#![allow(dead_code, unreachable_pub)] // each test program uses a part of it
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // tests run processes and read clocks
 
 mod client;

@@ -1,0 +1,114 @@
+//! Finding a cluster from the address of one of its nodes.
+//!
+//! People name a node by the address that clients use. The node's tablet map, asked for over the client protocol,
+//! names everyone's bus address.
+
+use crate::address::split_host_port;
+use serde::Deserialize;
+use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// How long one node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where to look for the coordinator.
+#[derive(Debug)]
+pub(crate) struct Search {
+    /// The client address of a node of the cluster; empty: none is known.
+    pub(crate) join: String,
+    /// The cluster's password; empty: none.
+    pub(crate) password: String,
+    /// Bus addresses that are known already, the best first.
+    pub(crate) found_at: watch::Receiver<Vec<String>>,
+}
+
+impl Search {
+    /// Bus addresses to try, the best first. The node to join is asked only when none of the cluster is known.
+    pub(crate) async fn addresses(&self) -> Vec<String> {
+        let found_at = self.found_at.borrow().clone();
+        if !found_at.is_empty() || self.join.is_empty() {
+            return found_at;
+        }
+        match bus_addresses(&self.join, &self.password).await {
+            Ok(addresses) => addresses,
+            Err(error) => {
+                tracing::warn!("cannot join the cluster of {}: {error}; trying again", self.join);
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// Why a node could not be asked for its cluster.
+#[derive(Debug, thiserror::Error)]
+enum JoinError {
+    /// The network.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// Nothing came.
+    #[error("no answer in time")]
+    TimedOut,
+    /// It answered something else.
+    #[error("it answers {0}")]
+    Refused(String),
+    /// It does not speak as a node does.
+    #[error("it is not a Sidle node: give the address that its clients use ({0})")]
+    Foreign(String),
+}
+
+/// The part of the tablet map that is needed here.
+#[derive(Deserialize)]
+struct Map {
+    nodes: Vec<MapNode>,
+}
+
+#[derive(Deserialize)]
+struct MapNode {
+    bus_addr: String,
+}
+
+/// Asks the node at a client address for the bus addresses of its cluster. `password`: the cluster's; empty: none.
+async fn bus_addresses(node: &str, password: &str) -> Result<Vec<String>, JoinError> {
+    timeout(PATIENCE, ask(node, password)).await.map_err(|_| JoinError::TimedOut)?
+}
+
+async fn ask(node: &str, password: &str) -> Result<Vec<String>, JoinError> {
+    let (host, port) = split_host_port(node).ok_or_else(|| JoinError::Foreign("HOST:PORT".to_owned()))?;
+    let mut stream = TcpStream::connect((host, port)).await?;
+    let mut requests = Vec::new();
+    let mut replies = 1;
+    if !password.is_empty() {
+        RequestWriter::new(&mut requests).request(&[b"AUTH", password.as_bytes()]);
+        replies += 1;
+    }
+    RequestWriter::new(&mut requests).request(&[b"SIDLE.MAP"]);
+    stream.write_all(&requests).await?;
+    let mut parser = ReplyParser::new(ReplyLimits::default());
+    let mut input = Vec::new();
+    let mut last = Value::Null;
+    for _ in 0..replies {
+        last = loop {
+            match parser.parse(&input).map_err(|error| JoinError::Foreign(error.to_string()))? {
+                ParsedReply::Complete { frame, consumed } => {
+                    let value = frame.reply.to_value();
+                    input.drain(..consumed);
+                    break value;
+                }
+                ParsedReply::Incomplete { .. } => {}
+            }
+            if stream.read_buf(&mut input).await? == 0 {
+                return Err(JoinError::Foreign("it closed the connection".to_owned()));
+            }
+        };
+        if let Value::Error(text) = last {
+            return Err(JoinError::Refused(text));
+        }
+    }
+    let json = last.as_bytes().ok_or_else(|| JoinError::Foreign("its map is no text".to_owned()))?;
+    let map: Map = serde_json::from_slice(json).map_err(|error| JoinError::Foreign(error.to_string()))?;
+    Ok(map.nodes.into_iter().map(|node| node.bus_addr).collect())
+}

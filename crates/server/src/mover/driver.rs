@@ -1,0 +1,228 @@
+//! A mover with the output of its connections.
+
+use crate::clock::Clock;
+use crate::mover::MoverReports;
+use crate::worker::WorkerLink;
+use sidle_node::{Link, Mover, MoverCommand, MoverEvent, NodeParts};
+use sidle_types::{MigrationId, MonotonicUs, NodeId};
+use sidle_wire::{Lane, Message};
+use socket2::SockRef;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Shutdown;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+
+/// A connection is given more to send while less than this waits. Small enough that what is urgent on another
+/// connection does not wait for long, large enough to keep a fast network busy.
+const SHORT_OUTPUT_BYTES: usize = 512 << 10;
+/// The output buffer of a connection gives its memory back when it has grown beyond this.
+const OUTPUT_KEEP_BYTES: usize = 4 << 20;
+
+/// A connection's sending end.
+pub(super) struct Output {
+    pub(super) stream: Rc<TcpStream>,
+    bytes: Vec<u8>,
+    sent: usize,
+    /// Tells the connection's writer that something waits.
+    pub(super) waiting: Rc<Notify>,
+}
+
+impl Output {
+    fn pending(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    /// Writes as much as the socket takes.
+    pub(super) fn write(&mut self) -> io::Result<()> {
+        while self.pending() > 0 {
+            match self.stream.try_write(&self.bytes[self.sent..]) {
+                Ok(length) => self.sent += length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.sent = 0;
+        if self.bytes.capacity() > OUTPUT_KEEP_BYTES {
+            self.bytes = Vec::new();
+        } else {
+            self.bytes.clear();
+        }
+        Ok(())
+    }
+}
+
+/// A connection that the mover asks for.
+pub(super) struct Wanted {
+    pub(super) migration: MigrationId,
+    pub(super) lane: Lane,
+    pub(super) peer: NodeId,
+}
+
+/// The mover, and what is around it.
+pub(super) struct Driver {
+    mover: Mover,
+    parts: NodeParts,
+    workers: Vec<Arc<WorkerLink>>,
+    reports: MoverReports,
+    clock: Clock,
+    pub(super) outputs: BTreeMap<Link, Output>,
+    last_link: u64,
+    /// Connections to be opened by tasks.
+    pub(super) wanted: Vec<Wanted>,
+    /// Notified when there are some.
+    pub(super) wanted_added: Rc<Notify>,
+}
+
+impl Driver {
+    pub(super) fn new(
+        mover: Mover,
+        parts: NodeParts,
+        workers: Vec<Arc<WorkerLink>>,
+        reports: MoverReports,
+        clock: Clock,
+    ) -> Rc<RefCell<Driver>> {
+        Rc::new(RefCell::new(Driver {
+            mover,
+            parts,
+            workers,
+            reports,
+            clock,
+            outputs: BTreeMap::new(),
+            last_link: 0,
+            wanted: Vec::new(),
+            wanted_added: Rc::default(),
+        }))
+    }
+
+    fn now(&self) -> MonotonicUs {
+        self.clock.mono()
+    }
+
+    /// When the next turn is due, and whether nothing moves.
+    pub(super) fn rest(&self) -> (Option<MonotonicUs>, bool) {
+        (self.mover.poll_timeout(self.now()), self.mover.is_idle())
+    }
+
+    /// What workers said, and what time brings.
+    pub(super) fn turn(&mut self) {
+        self.mover.turn(self.now());
+        self.drain();
+    }
+
+    /// What the control thread said.
+    pub(super) fn command(&mut self, command: MoverCommand) {
+        self.mover.command(self.now(), command);
+        self.drain();
+    }
+
+    /// Tells the mover how late the slowest worker is.
+    pub(super) fn probe_workers(&mut self) {
+        let now = self.now();
+        let lag_us = self.workers.iter().map(|worker| worker.probe_lag_us(now.0)).max().unwrap_or(0);
+        self.mover.worker_lag(now, lag_us);
+        self.drain();
+    }
+
+    /// A name for a new connection.
+    pub(super) fn add(&mut self, stream: Rc<TcpStream>) -> Link {
+        self.last_link += 1;
+        let link = Link(self.last_link);
+        let output = Output { stream, bytes: Vec::new(), sent: 0, waiting: Rc::default() };
+        self.outputs.insert(link, output);
+        link
+    }
+
+    /// A connection that the mover asked for is open.
+    pub(super) fn connected(&mut self, wanted: &Wanted, link: Link) {
+        self.mover.connected(self.now(), wanted.migration, wanted.lane, link);
+        self.drain();
+    }
+
+    /// A connection that the mover asked for could not be opened.
+    pub(super) fn connect_failed(&mut self, wanted: &Wanted) {
+        self.mover.connect_failed(self.now(), wanted.migration, wanted.lane);
+        self.drain();
+    }
+
+    /// A message arrived. What it asks for is sent before what it brought is replayed, so that the next records are
+    /// under way meanwhile.
+    pub(super) fn message(&mut self, link: Link, message: Message<'_>) {
+        let pending = self.mover.message(self.now(), link, message);
+        self.drain();
+        if let Some(pending) = pending {
+            self.mover.replay(self.now(), pending);
+            self.drain();
+        }
+    }
+
+    /// A connection ended by itself.
+    pub(super) fn closed(&mut self, link: Link) {
+        if let Some(output) = self.outputs.remove(&link) {
+            output.waiting.notify_one();
+            self.mover.closed(self.now(), link);
+            self.drain();
+        }
+    }
+
+    /// The bus address of another node, by the map that the workers use.
+    pub(super) fn bus_address(&self, node: NodeId) -> Option<String> {
+        let table = self.parts.published.table();
+        table.map().node(node).map(|info| info.bus_addr.to_string())
+    }
+
+    /// Takes everything that the mover has to say.
+    pub(super) fn drain(&mut self) {
+        let now = self.now();
+        while let Some(event) = self.mover.poll_event() {
+            self.follow(event);
+        }
+        for (&link, output) in &mut self.outputs {
+            while output.pending() < SHORT_OUTPUT_BYTES
+                && self.mover.poll_transmit(now, link, &mut output.bytes)
+            {}
+            let has_more = output.pending() >= SHORT_OUTPUT_BYTES;
+            match output.write() {
+                // The writer goes on, with what waits or with what there is beyond.
+                Ok(()) if has_more || output.pending() > 0 => output.waiting.notify_one(),
+                Ok(()) => {}
+                // The reader finds out, and reports the connection closed.
+                Err(_) => shut_down(&output.stream),
+            }
+        }
+        while let Some(worker) = self.mover.poll_notify() {
+            self.workers[usize::from(worker.0)].wake();
+        }
+    }
+
+    fn follow(&mut self, event: MoverEvent) {
+        match event {
+            MoverEvent::Connect { migration, lane, peer } => {
+                self.wanted.push(Wanted { migration, lane, peer });
+                self.wanted_added.notify_one();
+            }
+            MoverEvent::Close(link, why) => {
+                if let Some(mut output) = self.outputs.remove(&link) {
+                    tracing::debug!("closing a connection to another node: {why}");
+                    // The other end may want to read why; if it cannot be sent, so be it.
+                    let _ = output.write();
+                    output.waiting.notify_one();
+                    shut_down(&output.stream);
+                }
+            }
+            MoverEvent::Report(migration, report) => {
+                // Without a control thread the process is ending.
+                let _ = self.reports.send((migration, report));
+            }
+        }
+    }
+}
+
+/// Ends a connection; its reader and writer see that.
+fn shut_down(stream: &TcpStream) {
+    // It may be gone already.
+    let _ = SockRef::from(stream).shutdown(Shutdown::Both);
+}

@@ -1,0 +1,127 @@
+//! Mover threads: migrations' connections to other nodes, on a runtime and at a priority of their own.
+//!
+//! The mover itself is pure and sits in a [`Driver`]; one task for each connection reads frames into it, the thread's
+//! main task brings it commands, worker messages and the time. Whoever called it takes its output at once.
+//!
+//! Ownership: the thread owns everything here; other threads hold a [`MoverLink`] and a [`MoverInbox`].
+
+mod connection;
+mod driver;
+
+use crate::clock::Clock;
+use crate::control::links::Lane;
+use crate::priority;
+use crate::worker::WorkerLink;
+use driver::Driver;
+use sidle_node::{Mover, MoverCommand, MoverReport, NodeParts};
+use sidle_types::MigrationId;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+/// How often the workers are asked for a sign of life while something moves.
+const LAG_PROBE: Duration = Duration::from_millis(2);
+
+/// What other threads hold of a mover to wake it.
+#[derive(Debug, Default)]
+pub(crate) struct MoverLink {
+    notify: Notify,
+    stop: AtomicBool,
+}
+
+impl MoverLink {
+    /// Makes the mover look at its queues.
+    pub(crate) fn wake(&self) {
+        self.notify.notify_one();
+    }
+
+    /// Ends the mover's thread, with all of its connections.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.notify.notify_one();
+    }
+}
+
+/// What the control thread hands to a mover.
+#[derive(Debug)]
+pub(crate) enum MoverInput {
+    /// What to do.
+    Command(MoverCommand),
+    /// A connection that another node opened for a migration of this mover.
+    Lane(sidle_wire::Hello, Box<Lane>),
+}
+
+/// Where the control thread puts what it hands to a mover.
+pub(crate) type MoverInbox = mpsc::UnboundedSender<MoverInput>;
+
+/// Where movers put what they tell the control thread.
+pub(crate) type MoverReports = mpsc::UnboundedSender<(MigrationId, MoverReport)>;
+
+/// What a mover's thread is started with.
+pub(crate) struct MoverSetup {
+    /// The mover.
+    pub(crate) mover: Mover,
+    /// What the node's threads share.
+    pub(crate) parts: NodeParts,
+    /// What other threads hold of it.
+    pub(crate) link: Arc<MoverLink>,
+    /// What the control thread hands it.
+    pub(crate) inbox: mpsc::UnboundedReceiver<MoverInput>,
+    /// What it tells the control thread.
+    pub(crate) reports: MoverReports,
+    /// The workers that it may have to wake.
+    pub(crate) workers: Vec<Arc<WorkerLink>>,
+    /// The process's clock.
+    pub(crate) clock: Clock,
+}
+
+impl MoverSetup {
+    /// Starts the thread.
+    pub(crate) fn start(self) -> io::Result<JoinHandle<()>> {
+        let name = format!("mover-{}", self.mover.index().0);
+        std::thread::Builder::new().name(name).spawn(move || {
+            priority::lower_this_thread();
+            let runtime = Builder::new_current_thread()
+                .enable_all()
+                .build_local(LocalOptions::default())
+                .expect("a runtime needs only an epoll descriptor");
+            runtime.block_on(self.run());
+        })
+    }
+
+    async fn run(mut self) {
+        let clock = self.clock;
+        let driver = Driver::new(self.mover, self.parts, self.workers, self.reports, clock);
+        let wanted_added = Rc::clone(&driver.borrow().wanted_added);
+        let mut probes = interval(LAG_PROBE);
+        probes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while !self.link.stop.load(Ordering::Acquire) {
+            let (timeout, is_idle) = driver.borrow().rest();
+            let due = timeout.map(|at| Instant::from_std(clock.instant(at)));
+            tokio::select! {
+                () = self.link.notify.notified() => {}
+                () = wanted_added.notified() => {}
+                input = self.inbox.recv() => match input {
+                    Some(MoverInput::Command(command)) => driver.borrow_mut().command(command),
+                    Some(MoverInput::Lane(hello, lane)) => {
+                        if let Err(error) = connection::take_over(&driver, &hello, *lane) {
+                            tracing::debug!("lost a lane of migration {}: {error}", hello.scope.migration);
+                        }
+                    }
+                    // The control thread is gone: the process ends.
+                    None => return,
+                },
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+                _ = probes.tick(), if !is_idle => driver.borrow_mut().probe_workers(),
+            }
+            driver.borrow_mut().turn();
+            connection::follow_events(&Rc::clone(&driver));
+        }
+    }
+}

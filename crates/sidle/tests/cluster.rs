@@ -1,0 +1,251 @@
+//! Several nodes: joining, migrations, redirections, refusals, restarts and deaths.
+
+#![allow(clippy::disallowed_methods)] // a test reads the clock
+
+mod support;
+
+use sidle_resp::Value;
+use support::{Client, NodeOptions, TestCluster, bulk, eventually};
+
+fn ok() -> Value {
+    Value::Simple("OK".into())
+}
+
+fn key(n: usize) -> String {
+    format!("key:{n}")
+}
+
+fn value(n: usize) -> String {
+    format!("value of {n} {}", "x".repeat(n % 97))
+}
+
+/// Writes keys `0..count` at a node that owns them all.
+fn fill(client: &mut Client, count: usize) {
+    for first in (0..count).step_by(1000) {
+        let requests: Vec<Vec<String>> =
+            (first..count.min(first + 1000)).map(|n| vec!["SET".into(), key(n), value(n)]).collect();
+        assert!(client.pipeline(&requests).iter().all(|reply| *reply == ok()));
+    }
+}
+
+/// Reads keys `0..count` at a node, following redirections one key at a time. Returns how many it owned itself.
+fn check(client: &mut Client, count: usize) -> usize {
+    let mut owned = 0;
+    let mut elsewhere: std::collections::BTreeMap<String, Client> = std::collections::BTreeMap::new();
+    for first in (0..count).step_by(1000) {
+        let numbers: Vec<usize> = (first..count.min(first + 1000)).collect();
+        let requests: Vec<Vec<String>> = numbers.iter().map(|&n| vec!["GET".into(), key(n)]).collect();
+        for (n, reply) in numbers.into_iter().zip(client.pipeline(&requests)) {
+            let reply = match reply {
+                Value::Error(text) => {
+                    let words: Vec<&str> = text.split(' ').collect();
+                    assert_eq!(words[0], "MOVED", "{text}");
+                    let there =
+                        elsewhere.entry(words[2].to_owned()).or_insert_with(|| Client::connect(words[2]));
+                    there.request(&["GET", &key(n)])
+                }
+                other => {
+                    owned += 1;
+                    other
+                }
+            };
+            assert_eq!(reply, bulk(&value(n)), "{}", key(n));
+        }
+    }
+    owned
+}
+
+#[test]
+fn joined_nodes_redirect_to_the_owner() {
+    let cluster = TestCluster::start(3);
+    let mut owner = cluster.client(0);
+    assert_eq!(owner.request(&["SET", "foo", "bar"]), ok());
+    for index in [1, 2] {
+        let reply = cluster.client(index).request(&["GET", "foo"]);
+        assert_eq!(reply, Value::Error(format!("MOVED 12182 {}", cluster.nodes[0].address())));
+        assert_eq!(cluster.client(index).request_anywhere(&["GET", "foo"]), bulk("bar"));
+    }
+}
+
+#[test]
+fn migration_moves_half_of_the_keys_and_every_key_is_found() {
+    let cluster = TestCluster::start(2);
+    const KEYS: usize = 50_000;
+    fill(&mut cluster.client(0), KEYS);
+    let to = cluster.nodes[1].address();
+    let output = cluster.nodes[0].run(&["migrate", "--to", &to, "--slots", "0-8191"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{output:?}");
+    assert!(text.contains("Migration 1 is done: slots 0-8191"), "{text}");
+    let at_source = check(&mut cluster.client(0), KEYS);
+    let at_target = check(&mut cluster.client(1), KEYS);
+    assert_eq!(at_source + at_target, KEYS);
+    assert!(at_target > KEYS / 3 && at_target < KEYS * 2 / 3, "{at_target} of {KEYS} have moved");
+    let migration = cluster.migration(1).expect("the cluster remembers it");
+    assert_eq!(migration["state"], "done");
+    assert_eq!(migration["records_moved"], at_target);
+    eventually("the source gives its memory back", || {
+        (cluster.client(0).request(&["DBSIZE"]) == Value::Integer(at_source as i64)).then_some(())
+    });
+}
+
+#[test]
+fn keys_survive_there_and_back_again() {
+    let cluster = TestCluster::start(2);
+    const KEYS: usize = 5_000;
+    fill(&mut cluster.client(0), KEYS);
+    for (target, owned) in [(1, 0), (0, KEYS), (1, 0)] {
+        let to = cluster.nodes[target].address();
+        // Through the node that does not run the coordinator.
+        let output = cluster.nodes[1].run(&["migrate", "--to", &to, "--slots", "0-16383", "--json"]);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(check(&mut cluster.client(0), KEYS), owned);
+    }
+}
+
+#[test]
+fn writes_during_a_migration_are_neither_lost_nor_doubled() {
+    let cluster = TestCluster::start(2);
+    const COUNTERS: usize = 200;
+    fill(&mut cluster.client(0), 100_000);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let counts = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut clients = [cluster.client(0), cluster.client(1)];
+            let mut at = vec![0; COUNTERS];
+            let mut counts = vec![0i64; COUNTERS];
+            let mut n = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let counter = n % COUNTERS;
+                n += 1;
+                let name = format!("counter:{counter}");
+                let mut reply = clients[at[counter]].request(&["INCR", &name]);
+                // While the map is on its way the two may point at each other for a moment.
+                let deadline = std::time::Instant::now() + support::PATIENCE;
+                while matches!(&reply, Value::Error(text) if text.starts_with("MOVED")) {
+                    assert!(std::time::Instant::now() < deadline, "redirected in circles: {reply:?}");
+                    at[counter] = 1 - at[counter];
+                    reply = clients[at[counter]].request(&["INCR", &name]);
+                }
+                counts[counter] += 1;
+                assert_eq!(reply, Value::Integer(counts[counter]), "{name}");
+            }
+            counts
+        });
+        for target in [1, 0] {
+            let id = cluster.start_migration("0-16383", target);
+            assert_eq!(cluster.wait_for_migration(id)["state"], "done");
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        writer.join().expect("every increment counts once")
+    });
+    assert!(counts.iter().sum::<i64>() > 0);
+    assert_eq!(check(&mut cluster.client(0), 100_000), 100_000);
+}
+
+#[test]
+fn requests_that_cannot_be_are_refused_and_change_nothing() {
+    let cluster = TestCluster::start(2);
+    let refused = |arguments: &[&str], word: &str| {
+        let output = cluster.nodes[1].run(&[&["migrate"], arguments].concat());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
+        assert!(text.contains(word), "{arguments:?}: {text}");
+    };
+    let [first, second] = [cluster.nodes[0].address(), cluster.nodes[1].address()];
+    refused(&["--to", &first, "--slots", "0-100"], "already");
+    refused(&["--to", "127.0.0.1:1", "--slots", "0-100"], "no node");
+    refused(&["--to", &second, "--slots", "0-100", "--protocol", "teleport"], "teleport");
+    refused(&["--cancel", "77"], "no migration 77");
+    let id = cluster.start_migration("0-100", 1);
+    cluster.wait_for_migration(id);
+    refused(&["--cancel", &id.to_string()], "is over");
+    refused(&["--to", &second, "--slots", "50-200"], "2 owners");
+    let report = cluster.nodes[0].status().expect("the status");
+    assert_eq!(report["migrations"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn status_shows_nodes_tablets_and_migrations() {
+    let cluster = TestCluster::start(2);
+    let id = cluster.start_migration("0-99", 1);
+    cluster.wait_for_migration(id);
+    let output = cluster.nodes[1].run(&["status"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success());
+    for part in
+        ["slots 0-99", "slots 100-16383", "done", &cluster.nodes[0].address(), &cluster.nodes[1].address()]
+    {
+        assert!(text.contains(part), "{part} in:\n{text}");
+    }
+    let output = cluster.nodes[1].run(&["status", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
+    assert_eq!(report["nodes"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn coordinator_restarts_while_others_migrate() {
+    let mut cluster = TestCluster::start(3);
+    const KEYS: usize = 200_000;
+    let id = cluster.start_migration("0-16383", 1);
+    cluster.wait_for_migration(id);
+    fill(&mut cluster.client(1), KEYS);
+    let id = cluster.start_migration("0-16383", 2);
+    cluster.nodes[0].kill();
+    // Neither end needs the coordinator to go on serving.
+    assert_eq!(cluster.client(1).request_anywhere(&["SET", "during", "it"]), ok());
+    cluster.nodes[0].restart();
+    assert_eq!(cluster.wait_for_migration(id)["state"], "done");
+    assert_eq!(check(&mut cluster.client(2), KEYS), KEYS);
+    assert_eq!(cluster.client(0).request_anywhere(&["GET", "during"]), bulk("it"));
+}
+
+#[test]
+fn killed_node_is_missed_and_comes_back_to_its_cluster_by_itself() {
+    let mut cluster = TestCluster::start(2);
+    let id = cluster.start_migration("0-8191", 1);
+    cluster.wait_for_migration(id);
+    let (here, there) = ("foo", "bar"); // slots 12182 and 5061
+    assert_eq!(cluster.client(0).request(&["SET", here, "1"]), ok());
+    assert_eq!(cluster.client(1).request(&["SET", there, "2"]), ok());
+    cluster.nodes[1].kill();
+    assert_eq!(cluster.client(0).request(&["GET", here]), bulk("1"), "the others go on");
+    eventually("the dead node is missed", || {
+        let report = cluster.nodes[0].status()?;
+        report["nodes"].as_array()?.iter().any(|node| node["state"] == "fail?").then_some(())
+    });
+    cluster.nodes[1].restart_without_join();
+    cluster.wait_until_known(2);
+    // What it held is lost with its memory; the slots are still its own.
+    assert_eq!(cluster.client(0).request_anywhere(&["GET", there]), Value::Null);
+    assert_eq!(cluster.client(0).request_anywhere(&["SET", there, "3"]), ok());
+    assert_eq!(cluster.client(1).request(&["GET", there]), bulk("3"));
+}
+
+#[test]
+fn coordinator_does_not_join_another_cluster() {
+    let mut cluster = TestCluster::start(1);
+    let other = TestCluster::start(1);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().to_str().expect("temporary folders have plain names");
+    cluster.nodes[0] = support::Node::start(&NodeOptions::default().flag("--dir", path));
+    cluster.nodes[0].kill();
+    let to = other.nodes[0].address();
+    let output = support::sidle().args(["server", "--port", "0", "--dir", path, "--join", &to]).output();
+    let output = output.expect("the program runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("without --join"));
+}
+
+#[test]
+fn node_joins_with_the_password_of_the_cluster() {
+    let options = NodeOptions::default().flag("--password", "secret");
+    let first = support::Node::start(&options);
+    let second = support::Node::start(&options.clone().flag("--join", &first.address()));
+    eventually("the second node knows the first", || {
+        let mut client = second.client();
+        client.request(&["AUTH", "secret"]);
+        let reply = client.request(&["GET", "foo"]);
+        (reply == Value::Error(format!("MOVED 12182 {}", first.address()))).then_some(())
+    });
+}
