@@ -1,1 +1,30 @@
 //! Sidle's client on tokio.
+//!
+//! **Purpose.** [`Client`] is a handle, cheap to clone, to one connection per node. Operations started from any number of
+//! tasks are pipelined: all that gather while the driver task waits for its turn leave in one write per node, and all
+//! replies of one read complete together. While a range of keys moves between nodes, reads go on without waiting
+//! (`sidle-client-core` says how).
+//!
+//! [`Client::start`] sends an operation at once, awaited or not: start several and then await them to have them travel
+//! together. The typed methods ([`Client::get`] and the like) send when they are first polled, as async functions do.
+//! Operations that are under way at the same time may run in any order.
+//!
+//! **Ownership.** A task that [`Client::connect`] spawns on the present runtime owns the sockets and ends with the last
+//! handle; a mutex, held for one operation's start or one batch of replies, guards the state they share.
+
+// The edge: what the pure crates are given as arguments is read here.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod client;
+mod command;
+mod driver;
+mod error;
+mod link;
+mod operations;
+mod waiting;
+
+pub use client::{Call, Client};
+pub use error::Error;
+pub use operations::{Condition, Expiry, SetOptions, SetOutcome};
+pub use sidle_client_core::{Awareness, Config, Counters, Effect, Failure, Reason};
+pub use sidle_resp::Value;

@@ -156,19 +156,20 @@ impl Worker {
         } else {
             let needs_old = self.needs_old_values(found, args);
             let judgement = judge(&self.ranges, &self.store, keys, needs_old, &mut leaves);
-            if session.is_aware()
-                && let Some(view) = judgement.import
-                && view.activated()
-            {
-                tell_progress(session, now.mono, view, out);
-            }
+            let is_aware = session.is_aware();
+            let mut tell = || {
+                if let Some(view) = judgement.import.filter(|_| is_aware) {
+                    tell_progress(session, now.mono, view, out);
+                }
+            };
             match judgement.verdict {
-                Verdict::Run => {}
+                Verdict::Run => tell(),
                 Verdict::Redirect(redirect) => return Attempt::Refused(redirect_error(redirect)),
                 Verdict::CrossSlot => return Attempt::Refused(CROSSSLOT),
                 Verdict::AwaitActivation(migration) => return Attempt::AwaitActivation(migration),
                 Verdict::NotHereYet(missing) => match &missing[..] {
-                    [one] if found.spec.name == "get" && session.is_aware() => {
+                    [one] if is_aware && found.spec.name == "get" => {
+                        tell();
                         return Attempt::NotHereYet(one.migration, keys[0].position());
                     }
                     _ => return Attempt::Pull(missing),

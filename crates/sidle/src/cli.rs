@@ -1,5 +1,8 @@
 //! The command line: what each subcommand takes, and what its help says.
 
+use crate::bench::{self, BenchArguments};
+use crate::check_history::{self, CheckHistoryArguments};
+use crate::demo::{self, DemoArguments};
 use crate::range;
 use clap::{Args, Parser, Subcommand};
 use sidle_server::address::split_host_port;
@@ -14,6 +17,7 @@ Exit status:
   2    the command line is wrong
   3    a migration failed after it had begun
   4    the node could not be reached, or the connection broke: what was asked may have happened
+  5    a check found wrong answers: a history without an order, a wrong value, a lost write
   130  interrupted with Ctrl-C; a migration goes on";
 
 /// A distributed in-memory key-value store that speaks the Redis protocol and moves live data
@@ -35,6 +39,15 @@ pub(crate) enum Command {
     /// Show the nodes, who owns what, and what is moving
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArguments),
+    /// See it work: two nodes, a load, and half of the data moved under it
+    #[command(after_help = demo::EXAMPLES)]
+    Demo(Box<DemoArguments>),
+    /// Make a load on servers that run already, check every answer, and measure
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(Box<BenchArguments>),
+    /// Judge whether a recorded run was linearizable
+    #[command(after_help = check_history::EXAMPLES)]
+    CheckHistory(CheckHistoryArguments),
 }
 
 const SERVER_EXAMPLES: &str = "\

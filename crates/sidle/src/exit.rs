@@ -12,7 +12,9 @@ pub(crate) enum Status {
     FailedInTheMiddle = 3,
     /// The node could not be reached, or the connection to it broke. Whatever was asked may have happened.
     Unreachable = 4,
-    /// Interrupted; the migration goes on.
+    /// A check found wrong answers.
+    WrongAnswers = 5,
+    /// Interrupted; what was asked of a cluster goes on.
     Detached = 130,
 }
 

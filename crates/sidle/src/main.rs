@@ -3,8 +3,13 @@
 // A program at the edge: it reads clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod bench;
+mod check_history;
 mod cli;
+mod demo;
 mod exit;
+mod interrupt;
+mod load_arguments;
 mod migrate;
 mod node_connection;
 mod range;
@@ -26,6 +31,9 @@ fn main() -> ExitCode {
         cli::Command::Server(arguments) => server::run(*arguments),
         cli::Command::Migrate(arguments) => migrate::run(&arguments),
         cli::Command::Status(arguments) => status::run(&arguments),
+        cli::Command::Demo(arguments) => demo::run(&arguments),
+        cli::Command::Bench(arguments) => bench::run(&arguments),
+        cli::Command::CheckHistory(arguments) => check_history::run(&arguments),
     };
     exit::report(outcome)
 }

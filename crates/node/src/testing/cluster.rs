@@ -3,10 +3,10 @@
 //! Nothing here is random or real: time jumps to the next thing that happens, messages take a fixed time, and a test
 //! decides what is held back, cut, or not given a turn.
 
-use super::TestClient;
 use super::network::{Delivery, LATENCY_US, Network, Side};
 use super::node::TestNode;
 use super::solo::node_info;
+use super::{TestClient, Waits};
 use crate::mover::Link;
 use crate::now::Now;
 use crate::queue::MoverIndex;
@@ -226,6 +226,17 @@ impl TestCluster {
         self.ask(key, "HELLO 3");
         assert_eq!(self.ask(key, "CLIENT CAPA sidle"), Value::Simple("OK".into()));
         key
+    }
+
+    /// The client closes a connection, whatever it waits for.
+    pub fn disconnect(&mut self, key: ClientKey) {
+        for node in &mut self.nodes {
+            if let Some((worker, client)) = node.clients.remove(&key.0)
+                && let Waits::Parked(ticket) = client.waits
+            {
+                node.workers[worker].forget(ticket);
+            }
+        }
     }
 
     /// A connection.

@@ -1,5 +1,6 @@
 //! Places in a worker's path where a test can let something happen.
 
+use crate::worker::Worker;
 use sidle_store::Store;
 
 type Hook = Box<dyn FnOnce(&Store) + Send>;
@@ -8,6 +9,19 @@ type Hook = Box<dyn FnOnce(&Store) + Send>;
 #[derive(Default)]
 pub struct Hooks {
     judged: Option<Hook>,
+}
+
+impl Worker {
+    /// The worker's hooks.
+    pub fn hooks(&mut self) -> &mut Hooks {
+        &mut self.hooks
+    }
+
+    /// Puts known faults back.
+    #[cfg(feature = "bug-switches")]
+    pub fn put_back(&mut self, bugs: crate::Bugs) {
+        self.bugs = bugs;
+    }
 }
 
 impl Hooks {

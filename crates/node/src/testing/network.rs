@@ -85,6 +85,8 @@ pub struct Network {
     pub hold_bulk: bool,
     /// Priority frames stay on their way while this is set: pulls out of turn, and activation.
     pub hold_priority: bool,
+    /// Connections stay half open while this is set.
+    pub hold_opening: bool,
     /// Connections break and cannot be opened while this is set.
     pub is_cut: bool,
     held: Vec<Delivery>,
@@ -160,7 +162,9 @@ impl Network {
     }
 
     fn is_held(&self, delivery: &Delivery) -> bool {
-        let Delivery::Bytes { connection, .. } = delivery else { return false };
+        let Delivery::Bytes { connection, .. } = delivery else {
+            return self.hold_opening && matches!(delivery, Delivery::Opened { .. });
+        };
         match self.connections.get(connection).map(|connection| connection.lane) {
             Some(Lane::Bulk) => self.hold_bulk,
             Some(Lane::Priority) => self.hold_priority,
@@ -170,7 +174,7 @@ impl Network {
 
     /// Lets everything through again that was held.
     pub fn release(&mut self) {
-        (self.hold_bulk, self.hold_priority) = (false, false);
+        (self.hold_bulk, self.hold_priority, self.hold_opening) = (false, false, false);
         for delivery in std::mem::take(&mut self.held) {
             self.send_in(0, delivery);
         }

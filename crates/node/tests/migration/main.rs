@@ -1,4 +1,14 @@
 //! Whole nodes that migrate ranges while clients use them: one test for every edge case that needs commands.
 
+mod aware;
+mod chains;
 mod common;
+mod deadlines;
+mod faults;
+mod flush;
+mod freeze;
+mod many;
+mod missing;
+mod requests;
 mod serving;
+mod slots;

@@ -35,6 +35,7 @@ struct Driver {
     changing_to: Option<MapEpoch>,
     imports: BTreeMap<MigrationId, Import>,
     prepared: BTreeSet<MigrationId>,
+    exports: BTreeSet<MigrationId>,
     data: BTreeMap<u64, u64>,
     pending: BTreeMap<(MonotonicUs, u64), Pending>,
     sequence: u64,
@@ -288,7 +289,10 @@ impl SimNode {
                     |_, pending| !matches!(pending, Pending::Prepare(record) if record.id == migration),
                 );
             }
-            AgentEvent::StartExport { .. } => {}
+            AgentEvent::StartExport { record } => {
+                assert_eq!(record.source_incarnation, self.info.incarnation, "an export is this life's own");
+                assert!(self.driver.exports.insert(record.id), "an export starts once");
+            }
             AgentEvent::StartImport { record } => {
                 assert!(self.driver.prepared.remove(&record.id), "an import was prepared");
                 let id = record.id;
@@ -301,11 +305,24 @@ impl SimNode {
                     self.driver.changing_to.is_none_or(|epoch| epoch < map.epoch()),
                     "maps come in order"
                 );
+                for (_, role) in map.roles_of(self.info.id, self.info.incarnation) {
+                    match role {
+                        Role::Exporting(id) => {
+                            assert!(self.driver.exports.contains(&id), "announced before the map")
+                        }
+                        Role::Importing(id) => {
+                            assert!(self.driver.imports.contains_key(&id), "announced before")
+                        }
+                        _ => {}
+                    }
+                }
                 self.driver.roles.push(map.roles_of(self.info.id, self.info.incarnation));
                 self.driver.changing_to = Some(map.epoch());
                 self.later(now.plus_us(700), Pending::ChangeOver);
             }
-            AgentEvent::ReleaseExport { range, .. } => {
+            AgentEvent::ReleaseExport { migration, range } => {
+                self.driver.exports.remove(&migration);
+                self.assert_no_role_in(migration);
                 for chunk in (0..CHUNKS).filter(|&chunk| range.contains(super::chunks(chunk, chunk).first()))
                 {
                     assert!(!self.acknowledges(chunk), "what is released is not served");
@@ -316,6 +333,7 @@ impl SimNode {
             }
             AgentEvent::FinishImport { migration } | AgentEvent::DiscardRest { migration, .. } => {
                 assert!(self.driver.imports.remove(&migration).is_some(), "an import ends once");
+                self.assert_no_role_in(migration);
             }
             AgentEvent::Reply { ticket, reply } => {
                 assert!(replies.insert(ticket, reply).is_none(), "a request is answered once");
@@ -326,6 +344,14 @@ impl SimNode {
     /// A value that is released with a failed migration is lost; one that has arrived is not looked for here.
     fn released(&mut self, chunk: u64, value: u64) {
         self.lost.insert((chunk, value));
+    }
+
+    /// What ends is announced when every worker uses a map without it.
+    fn assert_no_role_in(&self, migration: MigrationId) {
+        let mut roles = self.driver.roles.iter().flatten();
+        assert!(
+            roles.all(|(_, role)| ![Role::Exporting(migration), Role::Importing(migration)].contains(role))
+        );
     }
 
     fn survey(&self, range: PositionRange, partitions: usize) -> Survey {

@@ -1,0 +1,263 @@
+//! The handle, the task behind it, and what stands between the two.
+
+use crate::command::{Kind, kind_of};
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::waiting::Waiting;
+use sidle_client_core::{Busy, Class, Config, Core, Counters, Destination};
+use sidle_cluster::HostPort;
+use sidle_resp::Value;
+use sidle_types::{HashedKey, MapEpoch};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// A handle to a cluster. Clones share the connections.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    state: Mutex<State>,
+}
+
+struct State {
+    driver: Driver,
+    waiting: Waiting,
+    /// The driver's task, taken when it is woken: however many operations start before its turn, it is woken once.
+    driver_task: Option<Waker>,
+    /// Tasks that wait for a map.
+    map_wanted: Vec<Waker>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("the client's core does not panic")
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The task sees that nobody is left, and ends.
+        let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(task) = state.driver_task.take() {
+            task.wake();
+        }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Connects to the cluster that these nodes (`host:port`) belong to, with the default settings, on the present runtime.
+    ///
+    /// # Errors
+    /// [`Error::Address`], or [`Error::Unreachable`] if none of the nodes can be used within the time of an operation.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with time and network enabled.
+    pub async fn connect(seeds: &[impl AsRef<str>]) -> Result<Client, Error> {
+        let seeds: Vec<HostPort> =
+            seeds.iter().map(|seed| seed.as_ref().parse()).collect::<Result<_, _>>()?;
+        Client::connect_with(Config::new(seeds)).await
+    }
+
+    /// Connects with these settings.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] if none of the seeds can be used within the time of an operation.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with time and network enabled, or without a seed.
+    pub async fn connect_with(config: Config) -> Result<Client, Error> {
+        let patience = Duration::from_micros(config.operation_timeout_us);
+        let state = State {
+            driver: Driver::new(Core::new(config)),
+            waiting: Waiting::default(),
+            driver_task: None,
+            map_wanted: Vec::new(),
+        };
+        let client = Client { shared: Arc::new(Shared { state: Mutex::new(state) }) };
+        let mut task = Task { shared: Arc::downgrade(&client.shared), to_wake: Vec::new() };
+        tokio::spawn(poll_fn(move |cx| task.poll(cx)));
+        match tokio::time::timeout(patience, client.map_known()).await {
+            Ok(()) => Ok(client),
+            Err(_) => {
+                let why =
+                    client.shared.lock().driver.trouble().unwrap_or("no node answered in time").to_owned();
+                Err(Error::Unreachable { why })
+            }
+        }
+    }
+
+    fn map_known(&self) -> impl Future<Output = ()> {
+        poll_fn(|cx| {
+            let mut state = self.shared.lock();
+            if state.driver.core().map().is_some() {
+                return Poll::Ready(());
+            }
+            state.map_wanted.push(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Starts a command, given with its name as the first argument. It is sent whether or not the [`Call`] is awaited; a call
+    /// that is dropped still has its effect.
+    pub fn start(&self, args: &[&[u8]]) -> Call {
+        let kind = match kind_of(args) {
+            Ok(kind) => kind,
+            Err(error) => return Call::failed(error),
+        };
+        self.submit(|core, now, token| match kind {
+            Kind::Get(key) => core.get(now, token, HashedKey::new(key)),
+            Kind::Key(class, key) => {
+                core.submit(now, token, class, Destination::Key(HashedKey::new(key)), args)
+            }
+            Kind::Keyless(class) => core.submit(now, token, class, Destination::Any, args),
+        })
+    }
+
+    /// Starts a command at the node with this number, in the order of [`nodes`](Self::nodes), whatever it owns.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn start_at(&self, node: usize, args: &[&[u8]]) -> Call {
+        self.submit(|core, now, token| core.submit(now, token, Class::Write, Destination::Node(node), args))
+    }
+
+    fn submit(
+        &self,
+        start: impl FnOnce(&mut Core, sidle_types::MonotonicUs, u64) -> Result<(), Busy>,
+    ) -> Call {
+        let mut state = self.shared.lock();
+        if state.waiting.is_closed() {
+            return Call::failed(Error::Closed);
+        }
+        let place = state.waiting.admit();
+        let now = state.driver.now();
+        if start(state.driver.core_mut(), now, place as u64).is_err() {
+            state.waiting.withdraw(place);
+            return Call::failed(Error::Busy);
+        }
+        let task = state.driver_task.take();
+        drop(state);
+        if let Some(task) = task {
+            task.wake();
+        }
+        Call { state: CallState::Started { shared: Arc::clone(&self.shared), place } }
+    }
+
+    /// What the client has counted so far.
+    pub fn counters(&self) -> Counters {
+        self.shared.lock().driver.core().counters()
+    }
+
+    /// The epoch of the tablet map in use.
+    pub fn map_epoch(&self) -> Option<MapEpoch> {
+        self.shared.lock().driver.core().map().map(|map| map.epoch())
+    }
+
+    /// The nodes that the client knows.
+    pub fn nodes(&self) -> Vec<HostPort> {
+        self.shared.lock().driver.core().nodes().cloned().collect()
+    }
+}
+
+/// A command under way.
+#[derive(Debug)]
+#[must_use = "the command is sent anyhow, but its outcome is lost"]
+pub struct Call {
+    state: CallState,
+}
+
+enum CallState {
+    Started { shared: Arc<Shared>, place: usize },
+    Failed(Error),
+    Fetched,
+}
+
+impl std::fmt::Debug for CallState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            CallState::Started { place, .. } => write!(f, "Started({place})"),
+            CallState::Failed(error) => write!(f, "Failed({error:?})"),
+            CallState::Fetched => f.write_str("Fetched"),
+        }
+    }
+}
+
+impl Call {
+    pub(crate) fn failed(error: Error) -> Call {
+        Call { state: CallState::Failed(error) }
+    }
+}
+
+impl Future for Call {
+    type Output = Result<Value, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Value, Error>> {
+        let polled = match &self.state {
+            CallState::Started { shared, place } => shared.lock().waiting.poll(*place, cx.waker()),
+            CallState::Failed(error) => Poll::Ready(Err(error.clone())),
+            CallState::Fetched => panic!("a call is awaited once"),
+        };
+        if polled.is_ready() {
+            self.state = CallState::Fetched;
+        }
+        polled
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if let CallState::Started { shared, place } = &self.state {
+            shared.lock().waiting.abandon(*place);
+        }
+    }
+}
+
+/// The task that drives the core for as long as a handle or a call is left.
+struct Task {
+    shared: Weak<Shared>,
+    to_wake: Vec<Waker>,
+}
+
+impl Task {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(shared) = self.shared.upgrade() else { return Poll::Ready(()) };
+        let mut guard = shared.lock();
+        let state = &mut *guard;
+        state.driver.poll(cx, &mut state.waiting);
+        match &mut state.driver_task {
+            Some(task) => task.clone_from(cx.waker()),
+            None => state.driver_task = Some(cx.waker().clone()),
+        }
+        state.waiting.take_wakers(&mut self.to_wake);
+        if state.driver.take_map_changed() {
+            self.to_wake.append(&mut state.map_wanted);
+        }
+        drop(guard);
+        self.to_wake.drain(..).for_each(Waker::wake);
+        Poll::Pending
+    }
+}
+
+impl Drop for Task {
+    /// The runtime ends before the handles do: nothing will be answered any more.
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade()
+            && let Ok(mut state) = shared.state.lock()
+        {
+            state.waiting.close();
+            state.waiting.take_wakers(&mut self.to_wake);
+        }
+        self.to_wake.drain(..).for_each(Waker::wake);
+    }
+}

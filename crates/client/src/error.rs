@@ -1,0 +1,58 @@
+//! Why an operation failed, and what became of its effect.
+
+use sidle_client_core::{Effect, Failure};
+use sidle_cluster::ParseHostPortError;
+use sidle_resp::Value;
+
+/// An operation that did not give what was asked for. [`effect`](Self::effect) tells whether it did anything.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The server answered this error.
+    #[error("the server answered: {0}")]
+    Server(String),
+    /// There was no answer.
+    #[error(transparent)]
+    NoAnswer(#[from] Failure),
+    /// More operations are under way than the settings allow.
+    #[error("too many operations are under way; start fewer at a time or raise max_outstanding")]
+    Busy,
+    /// The client's task has ended, with its runtime.
+    #[error("the client's runtime has ended; whether the operation had its effect is unknown")]
+    Closed,
+    /// The server answered something that the command never answers.
+    #[error("the server answered {reply:?}, which {command} never does")]
+    UnexpectedReply {
+        /// The command.
+        command: &'static str,
+        /// The reply.
+        reply: Value,
+    },
+    /// A command without a word, or without the key that it needs.
+    #[error("the command lacks {0}")]
+    IncompleteCommand(&'static str),
+    /// A node's address cannot be understood.
+    #[error(transparent)]
+    Address(#[from] ParseHostPortError),
+    /// No node of the cluster could be used.
+    #[error("no node could be reached: {why}")]
+    Unreachable {
+        /// What went wrong last.
+        why: String,
+    },
+}
+
+impl Error {
+    /// What became of the operation's effect.
+    pub fn effect(&self) -> Effect {
+        match self {
+            Error::NoAnswer(failure) => failure.effect,
+            Error::Closed => Effect::Unknown,
+            Error::UnexpectedReply { .. } => Effect::Done,
+            Error::Server(_)
+            | Error::Busy
+            | Error::IncompleteCommand(_)
+            | Error::Address(_)
+            | Error::Unreachable { .. } => Effect::None,
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Commands with typed arguments and results.
+
+use crate::client::{Call, Client};
+use crate::error::Error;
+use sidle_resp::Value;
+
+/// When a value that is set goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// After so many seconds.
+    Seconds(u64),
+    /// After so many milliseconds.
+    Milliseconds(u64),
+    /// When the value that it replaces would have.
+    Keep,
+}
+
+/// On what condition a value is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The key has no value.
+    IfAbsent,
+    /// The key has a value.
+    IfPresent,
+}
+
+/// How a value is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetOptions {
+    /// When the value goes away; never by default.
+    pub expiry: Option<Expiry>,
+    /// On what condition it is set; always by default.
+    pub condition: Option<Condition>,
+    /// Whether to give back the value that was there.
+    pub get_previous: bool,
+}
+
+/// What setting a value came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetOutcome {
+    /// Whether the value was set; if not, the condition did not hold.
+    pub was_set: bool,
+    /// The value that was there, if it was asked for and there was one.
+    pub previous: Option<Vec<u8>>,
+}
+
+impl Client {
+    /// The value of a key, or `None` if it has none.
+    ///
+    /// # Errors
+    /// [`Error`]; a read has no effect.
+    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        value("GET", self.start(&[b"GET", key.as_ref()]).await?)
+    }
+
+    /// Sets a value.
+    ///
+    /// # Errors
+    /// [`Error`]; it tells what became of the effect.
+    pub async fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
+        done("SET", self.start(&[b"SET", key.as_ref(), value.as_ref()]).await?)
+    }
+
+    /// Sets a value with options.
+    ///
+    /// # Errors
+    /// [`Error`]; it tells what became of the effect.
+    pub async fn set_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: SetOptions,
+    ) -> Result<SetOutcome, Error> {
+        let number;
+        let mut args: Vec<&[u8]> = vec![b"SET", key.as_ref(), value.as_ref()];
+        match options.condition {
+            Some(Condition::IfAbsent) => args.push(b"NX"),
+            Some(Condition::IfPresent) => args.push(b"XX"),
+            None => {}
+        }
+        match options.expiry {
+            Some(Expiry::Seconds(seconds)) => {
+                number = seconds.to_string();
+                args.extend([b"EX", number.as_bytes()]);
+            }
+            Some(Expiry::Milliseconds(milliseconds)) => {
+                number = milliseconds.to_string();
+                args.extend([b"PX", number.as_bytes()]);
+            }
+            Some(Expiry::Keep) => args.push(b"KEEPTTL"),
+            None => {}
+        }
+        if options.get_previous {
+            args.push(b"GET");
+        }
+        let reply = self.start(&args).await?;
+        if !options.get_previous {
+            let was_set = reply != Value::Null;
+            if was_set {
+                done("SET", reply)?;
+            }
+            return Ok(SetOutcome { was_set, previous: None });
+        }
+        let previous = self::value("SET", reply)?;
+        let was_set = match options.condition {
+            None => true,
+            Some(Condition::IfAbsent) => previous.is_none(),
+            Some(Condition::IfPresent) => previous.is_some(),
+        };
+        Ok(SetOutcome { was_set, previous })
+    }
+
+    /// Removes a key; says whether it had a value.
+    ///
+    /// # Errors
+    /// [`Error`]; it tells what became of the effect.
+    pub async fn del(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        integer("DEL", self.start(&[b"DEL", key.as_ref()]).await?).map(|removed| removed > 0)
+    }
+
+    /// Adds 1 to a counter; gives the sum.
+    ///
+    /// # Errors
+    /// [`Error`]; it tells what became of the effect.
+    pub async fn incr(&self, key: impl AsRef<[u8]>) -> Result<i64, Error> {
+        integer("INCR", self.start(&[b"INCR", key.as_ref()]).await?)
+    }
+
+    /// Adds to a counter; gives the sum.
+    ///
+    /// # Errors
+    /// [`Error`]; it tells what became of the effect.
+    pub async fn incr_by(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64, Error> {
+        integer("INCRBY", self.start(&[b"INCRBY", key.as_ref(), by.to_string().as_bytes()]).await?)
+    }
+
+    /// The values of several keys, wherever they are. Each is read by itself, all at once: together they need not be of one
+    /// moment.
+    ///
+    /// # Errors
+    /// The first [`Error`] of any of them.
+    pub async fn mget<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let calls: Vec<Call> = keys.iter().map(|key| self.start(&[b"GET", key.as_ref()])).collect();
+        let mut values = Vec::with_capacity(calls.len());
+        for call in calls {
+            values.push(value("GET", call.await?)?);
+        }
+        Ok(values)
+    }
+
+    /// Sets several values, wherever they belong. Each is set by itself, all at once: others may see some of them set and
+    /// others not.
+    ///
+    /// # Errors
+    /// The first [`Error`] of any of them, once all have ended; it says nothing of the others.
+    pub async fn mset<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, pairs: &[(K, V)]) -> Result<(), Error> {
+        let set = |(key, value): &(K, V)| self.start(&[b"SET", key.as_ref(), value.as_ref()]);
+        let calls: Vec<Call> = pairs.iter().map(set).collect();
+        let mut first = Ok(());
+        for call in calls {
+            let result = call.await.and_then(|reply| done("SET", reply));
+            first = first.and(result);
+        }
+        first
+    }
+
+    /// Runs any command, given with its name as the first argument, at the owner of its first key.
+    ///
+    /// # Errors
+    /// [`Error`]; it tells what became of the effect.
+    pub async fn exec(&self, args: &[&[u8]]) -> Result<Value, Error> {
+        self.start(args).await
+    }
+}
+
+fn value(command: &'static str, reply: Value) -> Result<Option<Vec<u8>>, Error> {
+    match reply {
+        Value::Null => Ok(None),
+        Value::Bulk(bytes) => Ok(Some(bytes)),
+        reply => Err(Error::UnexpectedReply { command, reply }),
+    }
+}
+
+fn integer(command: &'static str, reply: Value) -> Result<i64, Error> {
+    match reply {
+        Value::Integer(number) => Ok(number),
+        reply => Err(Error::UnexpectedReply { command, reply }),
+    }
+}
+
+fn done(command: &'static str, reply: Value) -> Result<(), Error> {
+    match reply {
+        Value::Simple(text) if text == "OK" => Ok(()),
+        reply => Err(Error::UnexpectedReply { command, reply }),
+    }
+}

@@ -1,0 +1,149 @@
+//! Clients that opted in: "not here yet", frozen reads, progress, pushes. And those that did not: none of it.
+
+use crate::common::*;
+use sidle_resp::Value;
+use sidle_types::{MigrationId, Position};
+
+fn empty() -> Value {
+    Value::Simple("EMPTY".into())
+}
+
+#[test]
+fn a_read_that_misses_is_not_here_yet_and_the_source_has_it() {
+    let mut scene = Scene::new();
+    scene.fill(["key".to_owned()]);
+    let (target, source) = (scene.cluster.connect_aware(1, 0), scene.cluster.connect_aware(0, 0));
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    assert_eq!(scene.cluster.ask(target, "GET key"), empty());
+    assert_eq!(scene.cluster.ask(source, &format!("SIDLE.FROZEN {id} GET key")), bulk("old-key"));
+    assert_eq!(scene.cluster.ask(target, "GET never"), empty(), "the target cannot know");
+    assert_eq!(scene.cluster.ask(source, &format!("SIDLE.FROZEN {id} GET never")), Value::Null);
+    assert_eq!(scene.cluster.ask(target, "SET key new"), ok());
+    assert_eq!(scene.cluster.ask(target, "GET key"), bulk("new"));
+    assert_eq!(scene.cluster.ask(target, "DEL key"), int(1));
+    assert_eq!(scene.cluster.ask(target, "GET key"), Value::Null, "deleted here is not 'not here yet'");
+    scene.finish(id);
+    assert_eq!(scene.cluster.ask(target, "GET never"), Value::Null);
+    assert_eq!(scene.cluster.ask(target, "GET key"), Value::Null);
+}
+
+#[test]
+fn other_commands_of_an_aware_client_wait() {
+    let mut scene = Scene::new();
+    scene.fill(keys("key", 10));
+    let target = scene.cluster.connect_aware(1, 0);
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    assert_eq!(
+        scene.cluster.ask(target, "MGET key1 key2"),
+        Value::Array(vec![bulk("old-key1"), bulk("old-key2")])
+    );
+    assert_eq!(scene.cluster.ask(target, "STRLEN key3"), int(8));
+    assert_eq!(scene.cluster.ask(target, "APPEND key4 x"), int(9));
+    scene.finish(id);
+}
+
+#[test]
+fn a_frozen_read_of_an_expired_record_is_absent() {
+    let mut scene = Scene::new();
+    scene.ask(0, "SET key v PX 20");
+    let source = scene.cluster.connect_aware(0, 0);
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    scene.cluster.run_for(30_000);
+    assert_eq!(scene.cluster.ask(source, &format!("SIDLE.FROZEN {id} GET key")), Value::Null);
+    scene.finish(id);
+}
+
+/// The migration and the partitions' positions that an attribute tells of.
+fn progress((name, value): &(Value, Value)) -> (MigrationId, Vec<Option<Position>>) {
+    assert_eq!(name, &Value::Simple("sidle-progress".into()));
+    let Value::Array(items) = value else { panic!("not an array: {value:?}") };
+    let Value::Integer(id) = items[0] else { panic!("no migration") };
+    let positions = items[1..].iter().map(|item| match item {
+        Value::Bulk(text) if text == b"done" => None,
+        Value::Bulk(text) => Some(String::from_utf8_lossy(text).parse().expect("a position")),
+        other => panic!("not a position: {other:?}"),
+    });
+    (MigrationId(id as u64), positions.collect())
+}
+
+#[test]
+fn progress_is_told_when_it_moved_and_never_to_others() {
+    let mut scene = Scene::new();
+    scene.fill(keys("key", 2000));
+    let (told, plain) = (scene.cluster.connect_aware(1, 0), scene.to[1]);
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    scene.cluster.ask(told, "GET key1");
+    let first = scene.cluster.client(told).take_attributes();
+    assert_eq!(first.len(), 1, "the first reply tells");
+    assert_eq!(progress(&first[0]).0, id);
+    scene.cluster.run_for(5_000);
+    scene.cluster.ask(told, "GET key1");
+    assert_eq!(scene.cluster.client(told).take_attributes(), [], "it has not moved");
+    scene.cluster.network.release();
+    let mut seen = progress(&first[0]).1;
+    let mut tellings = 0;
+    for round in 0..400 {
+        scene.cluster.run_for(20);
+        scene.cluster.ask(told, &format!("GET key{round}"));
+        for attribute in scene.cluster.client(told).take_attributes() {
+            let (of, now) = progress(&attribute);
+            assert_eq!(of, id);
+            let later = |position: &Option<Position>| position.map_or(u64::MAX, |position| position.0);
+            assert!(seen.iter().zip(&now).all(|(a, b)| later(a) <= later(b)), "M7: progress went back");
+            seen = now;
+            tellings += 1;
+        }
+        scene.cluster.ask(plain, "GET key1");
+    }
+    assert!(tellings > 0);
+    assert_eq!(scene.cluster.client(plain).take_attributes(), [], "nobody else is told");
+    scene.finish(id);
+    scene.cluster.ask(told, "GET key1");
+    assert_eq!(scene.cluster.client(told).take_attributes(), [], "it is over");
+}
+
+#[test]
+fn attributes_do_not_stand_before_pushes_or_waiting_commands() {
+    let mut scene = Scene::new();
+    scene.fill(keys("key", 10));
+    let target = scene.cluster.connect_aware(1, 0);
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    // It waits, and is run again: the progress is told once, with the reply.
+    assert_eq!(scene.cluster.ask(target, "INCR number"), int(1));
+    assert_eq!(scene.cluster.client(target).take_attributes().len(), 1);
+    scene.finish(id);
+}
+
+#[test]
+fn the_map_is_pushed_to_those_who_asked() {
+    let mut scene = Scene::new();
+    let aware = scene.cluster.connect_aware(0, 1);
+    let plain = scene.cluster.connect(0, 1);
+    scene.cluster.ask(plain, "HELLO 3");
+    let id = scene.start("SLOTS 0-99", 1);
+    scene.finish(id);
+    let mut epochs = Vec::new();
+    while let Some(push) = scene.cluster.client(aware).receive_push() {
+        let Value::Push(items) = push else { panic!("not a push") };
+        assert_eq!(items[0], bulk("sidle-map"));
+        let Value::Integer(epoch) = items[1] else { panic!("no epoch") };
+        epochs.push(epoch);
+    }
+    assert!(epochs.len() >= 2 && epochs.is_sorted_by(|a, b| a < b), "{epochs:?}");
+    assert_eq!(scene.cluster.client(plain).receive_push(), None);
+    let Value::Bulk(json) = scene.cluster.ask(aware, "SIDLE.MAP") else { panic!("no map") };
+    let map: sidle_cluster::TabletMap = serde_json::from_slice(&json).expect("a map");
+    assert_eq!(map.epoch().0 as i64, *epochs.last().expect("told"));
+}
+
+#[test]
+fn capa_over_resp2_changes_nothing() {
+    let mut scene = Scene::new();
+    scene.fill(["key".to_owned()]);
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    let client = scene.cluster.connect(1, 0);
+    scene.cluster.ask(client, "CLIENT CAPA sidle");
+    assert_eq!(scene.cluster.ask(client, "GET key"), bulk("old-key"));
+    assert_eq!(scene.cluster.client(client).take_attributes(), []);
+    scene.finish(id);
+}

@@ -1,0 +1,94 @@
+//! Links that break, and faults that are put back on purpose.
+
+use crate::common::*;
+use sidle_node::testing::ClusterSetup;
+use sidle_resp::Value;
+
+#[test]
+fn a_cut_link_comes_back() {
+    let mut scene = Scene::new();
+    let keys = keys("key", 500);
+    scene.fill(keys.clone());
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    assert_eq!(scene.ask(1, "GET key1"), bulk("old-key1"));
+    scene.cluster.network.cut();
+    let to = scene.to[1];
+    scene.cluster.send(to, "GET key2");
+    scene.cluster.run_for(200_000);
+    assert_eq!(scene.cluster.reply_now(to), None, "it can only wait");
+    assert_eq!(scene.cluster.nodes[1].workers[0].parked(), 1);
+    let other = scene.cluster.connect(1, 0);
+    assert_eq!(scene.cluster.ask(other, "SET key3 new"), ok(), "blind writes go on");
+    scene.cluster.network.is_cut = false;
+    assert_eq!(scene.cluster.reply(to), bulk("old-key2"));
+    scene.finish(id);
+    assert_eq!(scene.state(id), "done");
+    for key in &keys {
+        let expected = if key == "key3" { "new".to_owned() } else { format!("old-{key}") };
+        assert_eq!(scene.ask(1, &format!("GET {key}")), bulk(&expected));
+    }
+}
+
+#[test]
+fn links_cut_again_and_again() {
+    let mut scene = Scene::new();
+    let keys = keys("key", 2000);
+    scene.fill(keys.clone());
+    let id = scene.start("SLOTS 0-16383", 1);
+    for round in 0..20 {
+        scene.cluster.run_for(150 + 37 * round);
+        scene.cluster.network.cut();
+        scene.cluster.run_for(50);
+        scene.cluster.network.is_cut = false;
+    }
+    scene.finish(id);
+    // The first cut may have come before the target was ready: then nothing has happened.
+    match scene.state(id).as_str() {
+        "done" => assert_eq!(scene.ask(1, "DBSIZE"), int(2000)),
+        "failed" => assert_eq!(scene.ask(0, "DBSIZE"), int(2000)),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn increments_start_at_zero_is_seen() {
+    let mut scene = Scene::new();
+    scene.ask(0, "SET counter 10");
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    let bugs = sidle_node::Bugs { increments_start_at_zero: true };
+    scene.cluster.nodes[1].workers[0].put_back(bugs);
+    assert_eq!(scene.ask(1, "INCR counter"), int(1), "the fault is not there: Fulva's code answers 1");
+    scene.finish(id);
+}
+
+#[test]
+fn no_tombstones_is_seen() {
+    let tuning = sidle_migration::Tuning {
+        bugs: sidle_migration::Bugs { no_tombstones: true, ..sidle_migration::Bugs::NONE },
+        ..sidle_migration::Tuning::default()
+    };
+    let mut scene = Scene::of(ClusterSetup { tuning, ..ClusterSetup::default() });
+    scene.fill(["key".to_owned()]);
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    assert_eq!(scene.ask(1, "DEL key"), int(1));
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "GET key"), bulk("old-key"), "the fault is not there: the value comes back");
+}
+
+#[test]
+fn a_record_that_arrives_between_decision_and_look_up_is_found() {
+    let mut scene = Scene::new();
+    scene.fill(["key".to_owned()]);
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    // A key that was deleted here has an entry: the command runs. Were the store asked before the progress, or the
+    // first look-up handed on, what happens in between would be missed.
+    assert_eq!(scene.ask(1, "DEL key"), int(1));
+    scene.cluster.nodes[1].workers[0].hooks().once_judged(|store| {
+        let key = sidle_types::HashedKey::new(b"key");
+        let mut head = store.log_head();
+        store.lock_slot(key.slot()).put(&mut head, key, &[b"between"], None).expect("there is room");
+    });
+    assert_eq!(scene.ask(1, "GET key"), bulk("between"), "D2");
+    scene.finish(id);
+    assert_ne!(scene.ask(1, "GET key"), Value::Null);
+}

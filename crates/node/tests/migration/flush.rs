@@ -1,0 +1,69 @@
+//! FLUSHALL in the middle of a migration: what has not arrived is absent, for good.
+
+use crate::common::*;
+use sidle_resp::Value;
+
+#[test]
+fn flushall_at_the_target_discards_what_has_not_arrived() {
+    let mut scene = Scene::new();
+    let keys = keys("key", 100);
+    scene.fill(keys.clone());
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    assert_eq!(scene.ask(1, "GET key0"), bulk("old-key0"), "one has arrived");
+    scene.ask(1, "SET key1 new");
+    assert_eq!(scene.ask(1, "FLUSHALL"), ok());
+    assert_eq!(scene.ask(1, "DBSIZE"), int(0));
+    scene.ask(1, "SET key2 newer");
+    for key in &keys {
+        let expected = if key == "key2" { bulk("newer") } else { Value::Null };
+        assert_eq!(scene.ask(1, &format!("GET {key}")), expected, "{key}");
+    }
+    scene.finish(id);
+    assert_eq!(scene.state(id), "done");
+    assert_eq!(scene.ask(1, "DBSIZE"), int(1));
+    assert_eq!(scene.ask(1, "GET key2"), bulk("newer"));
+    assert_eq!(scene.cluster.nodes[0].parts.store.len(), 0);
+}
+
+#[test]
+fn flushall_at_the_target_answers_those_who_wait_for_a_key() {
+    let mut scene = Scene::new();
+    scene.fill(["key".to_owned()]);
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    scene.cluster.network.hold_priority = true;
+    let other = scene.cluster.connect(1, 1);
+    scene.cluster.send(other, "GET key");
+    assert_eq!(scene.cluster.reply_now(other), None);
+    assert_eq!(scene.ask(1, "FLUSHALL"), ok());
+    assert_eq!(scene.cluster.reply(other), Value::Null);
+    scene.finish(id);
+}
+
+#[test]
+fn flushall_at_the_source_leaves_the_frozen_copy_alone() {
+    let mut scene = Scene::new();
+    // foo lies in slot 12182 and stays, bar lies in slot 5061 and goes.
+    scene.fill(["foo".to_owned(), "bar".to_owned()]);
+    let id = scene.start_and_hold("SLOTS 0-8191", 1);
+    assert_eq!(scene.ask(0, "FLUSHALL"), ok());
+    assert_eq!(scene.ask(0, "GET foo"), Value::Null);
+    assert_eq!(scene.ask(1, "GET bar"), bulk("old-bar"));
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "GET bar"), bulk("old-bar"));
+}
+
+#[test]
+fn flushall_before_activation_waits() {
+    let mut scene = Scene::new();
+    scene.fill(["key".to_owned()]);
+    scene.cluster.nodes[0].held_workers = vec![1];
+    let id = scene.start("SLOTS 0-16383", 1);
+    scene.cluster.run_for(2_000);
+    let to = scene.to[1];
+    scene.cluster.send(to, "FLUSHALL");
+    assert_eq!(scene.cluster.reply_now(to), None, "M3: the source still acknowledges");
+    scene.cluster.nodes[0].held_workers.clear();
+    assert_eq!(scene.cluster.reply(to), ok());
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "GET key"), Value::Null);
+}

@@ -1,0 +1,131 @@
+//! Commands that need an old value, on a key that has not arrived and on one that never existed.
+
+use crate::common::*;
+use sidle_resp::Value;
+
+/// While the target serves and nothing has arrived: each command on a key with a value, then on one without.
+fn on_keys_not_here_yet(command: &str, with: Value, then: Value, without: Value, after: Value) {
+    let mut scene = Scene::new();
+    assert_eq!(scene.ask(0, "SET there 10"), ok());
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    assert_eq!(scene.ask(1, &command.replace("KEY", "there")), with, "{command}, not here yet");
+    assert_eq!(scene.ask(1, "GET there"), then, "{command}, not here yet, afterwards");
+    assert_eq!(scene.ask(1, &command.replace("KEY", "never")), without, "{command}, never existed");
+    assert_eq!(scene.ask(1, "GET never"), after, "{command}, never existed, afterwards");
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "GET there"), then, "{command}: the late replay changed it");
+    assert_eq!(scene.ask(1, "GET never"), after, "{command}: the end changed it");
+}
+
+#[test]
+fn incr() {
+    on_keys_not_here_yet("INCR KEY", int(11), bulk("11"), int(1), bulk("1"));
+    on_keys_not_here_yet("DECRBY KEY 3", int(7), bulk("7"), int(-3), bulk("-3"));
+}
+
+#[test]
+fn set_with_conditions() {
+    on_keys_not_here_yet("SET KEY new NX", Value::Null, bulk("10"), ok(), bulk("new"));
+    on_keys_not_here_yet("SETNX KEY new", int(0), bulk("10"), int(1), bulk("new"));
+    on_keys_not_here_yet("SET KEY new XX", ok(), bulk("new"), Value::Null, Value::Null);
+    on_keys_not_here_yet("SET KEY new GET", bulk("10"), bulk("new"), Value::Null, bulk("new"));
+}
+
+#[test]
+fn append_and_setrange() {
+    on_keys_not_here_yet("APPEND KEY abc", int(5), bulk("10abc"), int(3), bulk("abc"));
+    on_keys_not_here_yet("SETRANGE KEY 1 x", int(2), bulk("1x"), int(2), bulk("\0x"));
+}
+
+#[test]
+fn getset_and_getdel() {
+    on_keys_not_here_yet("GETSET KEY new", bulk("10"), bulk("new"), Value::Null, bulk("new"));
+    on_keys_not_here_yet("GETDEL KEY", bulk("10"), Value::Null, Value::Null, Value::Null);
+}
+
+#[test]
+fn del_counts_and_stays() {
+    on_keys_not_here_yet("DEL KEY", int(1), Value::Null, int(0), Value::Null);
+    on_keys_not_here_yet("UNLINK KEY", int(1), Value::Null, int(0), Value::Null);
+}
+
+#[test]
+fn reads() {
+    on_keys_not_here_yet("STRLEN KEY", int(2), bulk("10"), int(0), Value::Null);
+    on_keys_not_here_yet("EXISTS KEY", int(1), bulk("10"), int(0), Value::Null);
+    on_keys_not_here_yet("GETRANGE KEY 0 0", bulk("1"), bulk("10"), bulk(""), Value::Null);
+    on_keys_not_here_yet("TTL KEY", int(-1), bulk("10"), int(-2), Value::Null);
+}
+
+#[test]
+fn expire_and_persist() {
+    on_keys_not_here_yet("EXPIRE KEY 1000", int(1), bulk("10"), int(0), Value::Null);
+    on_keys_not_here_yet("PERSIST KEY", int(0), bulk("10"), int(0), Value::Null);
+    on_keys_not_here_yet("GETEX KEY EX 1000", bulk("10"), bulk("10"), Value::Null, Value::Null);
+}
+
+#[test]
+fn blind_writes_do_not_wait() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.ask(0, "SET there 10"), ok());
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    scene.cluster.network.hold_priority = true;
+    let to = scene.to[1];
+    for request in ["SET there new", "SETEX there 1000 new", "MSET there new {there}2 new", "GET there"] {
+        scene.cluster.send(to, request);
+        assert!(scene.cluster.reply_now(to).is_some(), "{request} waits for the source");
+    }
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "GET there"), bulk("new"), "M5: a late replay replaced a newer write");
+    assert_eq!(scene.ask(1, "GET {there}2"), bulk("new"));
+}
+
+#[test]
+fn versions_only_grow_across_nodes() {
+    let mut scene = Scene::new();
+    for _ in 0..50 {
+        scene.ask(0, "INCR counter");
+    }
+    let version = |scene: &Scene, node: usize| {
+        let store = &scene.cluster.nodes[node].parts.store;
+        let guard = store.pin();
+        let record = guard.get(sidle_types::HashedKey::new(b"counter")).value().expect("a value");
+        record.version()
+    };
+    let at_source = version(&scene, 0);
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    assert_eq!(scene.ask(1, "SET counter blind"), ok());
+    assert!(version(&scene, 1) > at_source);
+    scene.finish(id);
+}
+
+#[test]
+fn a_write_by_one_session_is_seen_by_another_that_waits() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.ask(0, "SET there 10"), ok());
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    let other = scene.cluster.connect(1, 1);
+    let to = scene.to[1];
+    scene.cluster.send(to, "INCR there");
+    assert_eq!(scene.cluster.reply_now(to), None, "it has to wait for the old value");
+    assert_eq!(scene.cluster.ask(other, "SET there 100"), ok());
+    assert_eq!(scene.cluster.reply(to), int(101));
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "GET there"), bulk("101"));
+}
+
+#[test]
+fn program_order_holds_while_a_command_waits() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.ask(0, "SET a 1"), ok());
+    assert_eq!(scene.ask(0, "SET b 1"), ok());
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    let to = scene.to[1];
+    for request in ["INCR a", "SET b 7", "INCR a", "GET b", "GET a"] {
+        scene.cluster.send(to, request);
+    }
+    assert_eq!(scene.cluster.reply_now(to), None, "nothing overtakes the command that waits");
+    let replies: Vec<Value> = (0..5).map(|_| scene.cluster.reply(to)).collect();
+    assert_eq!(replies, [int(2), ok(), int(3), bulk("7"), bulk("3")]);
+    scene.finish(id);
+}

@@ -1,0 +1,98 @@
+//! Hash tags, and ranges finer than a slot.
+
+use crate::common::*;
+use sidle_resp::Value;
+use sidle_types::{Position, Slot};
+
+/// Two keys of one slot, on either side of the middle of their positions.
+fn pair_in_one_slot() -> (String, String, Position) {
+    let slot = Slot::of_key(b"{tag}");
+    let middle = Position(Position::first_of(slot).0 + (1 << 49));
+    let all = keys("{tag}", 100);
+    let below = all.iter().find(|key| position(key) < middle).expect("half of them");
+    let above = all.iter().find(|key| position(key) >= middle).expect("half of them");
+    (below.clone(), above.clone(), middle)
+}
+
+#[test]
+fn a_slot_full_of_one_hash_tag_moves() {
+    let mut scene = Scene::new();
+    let keys = keys("{tag}", 300);
+    scene.fill(keys.clone());
+    scene.fill(["other".to_owned()]);
+    let slot = Slot::of_key(b"{tag}");
+    let id = scene.start_and_hold(&format!("SLOTS {slot}"), 1);
+    assert_eq!(scene.ask(0, "GET {tag}1"), moved("{tag}", 1));
+    assert_eq!(
+        scene.ask(1, "MGET {tag}1 {tag}2"),
+        Value::Array(vec![bulk("old-{tag}1"), bulk("old-{tag}2")])
+    );
+    scene.finish(id);
+    for key in &keys {
+        assert_eq!(scene.ask(1, &format!("GET {key}")), bulk(&format!("old-{key}")));
+    }
+    assert_eq!(scene.ask(0, "GET other"), bulk("old-other"));
+    assert_eq!(scene.ask(1, &format!("CLUSTER COUNTKEYSINSLOT {slot}")), int(300));
+    assert_eq!(scene.ask(0, &format!("CLUSTER COUNTKEYSINSLOT {slot}")), int(0));
+}
+
+#[test]
+fn the_upper_part_of_a_slot_moves_and_is_asked_for() {
+    let mut scene = Scene::new();
+    let (below, above, middle) = pair_in_one_slot();
+    scene.fill([below.clone(), above.clone()]);
+    let last = Position::last_of(middle.slot());
+    let id = scene.start_and_hold(&format!("POSITIONS {middle}-{last}"), 1);
+    for _ in 0..2 {
+        assert_eq!(scene.ask(0, &format!("GET {below}")), bulk(&format!("old-{below}")));
+        assert_eq!(scene.ask(0, &format!("GET {above}")), ask("{tag}", 1), "clients keep their slot maps");
+        assert_eq!(scene.ask(1, "ASKING"), ok());
+        assert_eq!(scene.ask(1, &format!("GET {above}")), bulk(&format!("old-{above}")));
+        assert_eq!(scene.ask(1, &format!("GET {below}")), moved("{tag}", 0));
+        let both = format!("MGET {below} {above}");
+        assert_eq!(scene.ask(0, &both), error("CROSSSLOT Keys in request don't hash to the same slot"));
+        scene.finish(id);
+    }
+}
+
+#[test]
+fn the_lower_part_of_a_slot_takes_the_slot_along() {
+    let mut scene = Scene::new();
+    let (below, above, middle) = pair_in_one_slot();
+    scene.fill([below.clone(), above.clone()]);
+    let first = Position::first_of(middle.slot());
+    let until = Position(middle.0 - 1);
+    let id = scene.start_and_hold(&format!("POSITIONS {first}-{until}"), 1);
+    scene.finish(id);
+    assert_eq!(scene.ask(0, &format!("GET {below}")), moved("{tag}", 1));
+    assert_eq!(scene.ask(0, &format!("GET {above}")), bulk(&format!("old-{above}")));
+    assert_eq!(scene.ask(1, &format!("GET {above}")), ask("{tag}", 0));
+}
+
+#[test]
+fn a_single_hot_key_moves() {
+    let mut scene = Scene::new();
+    scene.fill(["hot".to_owned(), "{hot}2".to_owned()]);
+    let hot = position("hot");
+    let id = scene.start_and_hold(&format!("POSITIONS {hot}-{hot}"), 1);
+    assert_eq!(scene.ask(1, "GET hot"), bulk("old-hot"));
+    scene.finish(id);
+    assert_eq!(scene.ask(0, "GET hot"), ask("hot", 1));
+    assert_eq!(scene.ask(0, "GET {hot}2"), bulk("old-{hot}2"));
+    assert_eq!(scene.cluster.nodes[0].parts.store.len(), 1);
+}
+
+#[test]
+fn cluster_nodes_is_the_same_everywhere_but_for_myself() {
+    let mut scene = Scene::new();
+    let id = scene.start_and_hold("SLOTS 0-99", 1);
+    let mut lines = |node: usize| match scene.ask(node, "CLUSTER NODES") {
+        Value::Bulk(text) => String::from_utf8(text).expect("text").replace("myself,", ""),
+        other => panic!("{other:?}"),
+    };
+    let (first, second) = (lines(0), lines(1));
+    assert_eq!(first, second);
+    assert!(first.contains(" 100-16383\n") && first.contains(" 0-99\n"), "{first}");
+    assert!(!first.contains('['), "no markers of moving slots");
+    scene.finish(id);
+}

@@ -1,0 +1,86 @@
+//! `sidle demo`: two nodes, a load, and half of the data moved under it.
+
+use crate::exit::{Failure, Status};
+use crate::interrupt;
+use crate::load_arguments::{LoadArguments, write_report};
+use clap::Args;
+use sidle_bench::demo::{DemoError, DemoOptions, run as demonstrate};
+use sidle_bench::quota::CpuShares;
+use sidle_bench::summary::summary;
+use sidle_bench::terminal::Terminal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  sidle demo
+  sidle demo --workload a --records 500000 --seconds 3
+  sidle demo --loop open --rate 40000            latency, not peak throughput
+  sidle demo --cpus source=0.4,target=0.4        as root: nodes that cannot borrow each other's processors
+  sidle demo --client plain                      what an unmodified cluster client sees
+
+Starts two nodes on free ports of this machine, loads them, makes a load, moves half of the slots from one to the
+other, and afterwards reads every acknowledged write back. Nothing is left behind but the report.";
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// How to move
+    #[arg(long, value_name = "NAME", default_value = "fulva")]
+    protocol: String,
+    #[command(flatten)]
+    load: LoadArguments,
+    /// How many records; fewer if they do not fit into memory
+    #[arg(long, value_name = "NUMBER", default_value_t = 3_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    records: u64,
+    /// How long the load lasts before the move, and again after it
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    seconds: u64,
+    /// Threads of each node that serve clients [default: the node's own choice]
+    #[arg(long, value_name = "NUMBER")]
+    workers: Option<u32>,
+    /// Shares of one processor, with root: source=0.4,target=0.4,clients=1
+    #[arg(long, value_name = "NAME=SHARE,..")]
+    cpus: Option<CpuShares>,
+    /// Write the report here
+    #[arg(long, value_name = "FILE", default_value = "sidle-demo.json")]
+    json: PathBuf,
+    /// Draw the report's page here
+    #[arg(long, value_name = "FILE", default_value = "sidle-demo.html")]
+    html: PathBuf,
+}
+
+/// Runs `sidle demo`.
+pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
+    let load = &arguments.load;
+    let options = DemoOptions {
+        program: std::env::current_exe().map_err(Failure::refused)?,
+        protocol: arguments.protocol.clone(),
+        workload: load.workload(),
+        distribution: load.distribution,
+        records: arguments.records,
+        key_bytes: load.key_bytes,
+        value_bytes: load.value_bytes,
+        margin: Duration::from_secs(arguments.seconds),
+        pacing: load.pacing(),
+        client: load.client(),
+        clients: load.clients,
+        outstanding: load.outstanding,
+        threads: load.threads(),
+        workers: arguments.workers,
+        cpus: arguments.cpus.clone(),
+        seed: load.seed,
+    };
+    let stop = interrupt::flag()?;
+    let report = demonstrate(&options, &Terminal::new(false), &stop).map_err(|error| match error {
+        DemoError::Interrupted => {
+            Failure::new(Status::Detached, "interrupted; the nodes are stopped and their files are gone")
+        }
+        DemoError::Migration(_) => Failure::new(Status::FailedInTheMiddle, error),
+        DemoError::Control(_) => Failure::new(Status::Unreachable, error),
+        DemoError::Options(_) | DemoError::Node(_) | DemoError::Io(_) => Failure::refused(error),
+    })?;
+    print!("{}", summary(&report));
+    write_report(&report, Some(&arguments.json), Some(&arguments.html)).map_err(Failure::refused)?;
+    println!("{:<18} {} and {}", "report", arguments.json.display(), arguments.html.display());
+    crate::bench::verdict(&report)
+}

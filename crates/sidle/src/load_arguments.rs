@@ -1,0 +1,119 @@
+//! What `sidle bench` and `sidle demo` have in common: the load.
+
+use clap::{Args, ValueEnum};
+use sidle_bench::load::{ClientKind, Pacing};
+use sidle_bench::report::Report;
+use sidle_workload::{Distribution, Workload};
+use std::path::Path;
+
+/// When the next operation is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Loop {
+    /// When an answer has come: peak throughput
+    Closed,
+    /// At a fixed rate, whatever the answers: latency
+    Open,
+}
+
+/// Which client carries the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Client {
+    /// Sidle's own, which follows migrations
+    Sidle,
+    /// As an unmodified cluster client: MOVED and ASK
+    Plain,
+}
+
+/// The load.
+#[derive(Debug, Args)]
+pub(crate) struct LoadArguments {
+    /// YCSB's workload: a (50 % writes), b (5 %) or c (none)
+    #[arg(long, value_name = "LETTER", default_value = "b")]
+    workload: Workload,
+    /// A share of writes in per cent, instead of a workload's
+    #[arg(long, value_name = "PERCENT", conflicts_with = "workload", value_parser = percent)]
+    write_ratio: Option<f64>,
+    /// How popular the records are: zipf:THETA, uniform or latest
+    #[arg(long, value_name = "NAME", default_value = "zipf:0.99")]
+    pub(crate) distribution: Distribution,
+    /// Bytes of each value
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    pub(crate) value_bytes: usize,
+    /// Bytes of each key
+    #[arg(long, value_name = "BYTES", default_value_t = 30)]
+    pub(crate) key_bytes: usize,
+    /// When the next operation is sent
+    #[arg(long = "loop", value_name = "KIND", value_enum, default_value_t = Loop::Closed)]
+    kind: Loop,
+    /// Operations per second in an open loop
+    #[arg(long, value_name = "NUMBER", required_if_eq("kind", "open"), value_parser = rate)]
+    rate: Option<f64>,
+    /// Which client carries the load
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Client::Sidle)]
+    client: Client,
+    /// Clients, each with connections of its own
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) clients: u32,
+    /// Operations that a client has under way at most
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) outstanding: u32,
+    /// Threads that drive the clients [default: one for every two cores]
+    #[arg(long, value_name = "NUMBER")]
+    threads: Option<u32>,
+    /// What every draw is made from
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let share: f64 = text.trim_end_matches('%').parse().map_err(|_| "give a number such as 20".to_owned())?;
+    if (0.0..=100.0).contains(&share) { Ok(share) } else { Err("give 0 to 100".to_owned()) }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "give a number such as 20000".to_owned())?;
+    if (1.0..=1e9).contains(&rate) { Ok(rate) } else { Err("give at least 1".to_owned()) }
+}
+
+impl LoadArguments {
+    /// The mix of reads and writes.
+    pub(crate) fn workload(&self) -> Workload {
+        self.write_ratio.map_or_else(|| self.workload.clone(), Workload::with_write_ratio)
+    }
+
+    /// When operations are sent.
+    pub(crate) fn pacing(&self) -> Pacing {
+        match (self.kind, self.rate) {
+            (Loop::Open, Some(rate)) => Pacing::Open(rate),
+            _ => Pacing::Closed,
+        }
+    }
+
+    /// Which client carries the load.
+    pub(crate) fn client(&self) -> ClientKind {
+        match self.client {
+            Client::Sidle => ClientKind::Sidle,
+            Client::Plain => ClientKind::Plain,
+        }
+    }
+
+    /// Threads that drive the clients. The nodes need processors too.
+    pub(crate) fn threads(&self) -> u32 {
+        self.threads.unwrap_or_else(|| sidle_bench::machine::cores() / 2).clamp(1, self.clients)
+    }
+}
+
+/// Writes a report as JSON and as a page, where that is wanted.
+pub(crate) fn write_report(report: &Report, json: Option<&Path>, html: Option<&Path>) -> Result<(), String> {
+    let write = |path: &Path, text: String| {
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    if let Some(path) = json {
+        let text = serde_json::to_string_pretty(report).expect("a report is plain data");
+        write(path, text + "\n")?;
+    }
+    if let Some(path) = html {
+        write(path, sidle_bench::page::page(report))?;
+    }
+    Ok(())
+}
