@@ -12,8 +12,8 @@ use crate::address::{Address, UNIT_BITS};
 use crate::epoch::Pinned;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
-/// Entries in a bucket.
-pub(crate) const ENTRIES: usize = 7;
+/// Entries in a bucket; few when the kernel is model-checked, to keep the model small.
+pub(crate) const ENTRIES: usize = if cfg!(loom) { 2 } else { 7 };
 /// From this level (log2 of the number of buckets) on, tags are taken [`RETAG_SHIFT`] bits further down.
 pub(crate) const RETAG_LEVEL: u32 = 13;
 const RETAG_SHIFT: u32 = 12;

@@ -32,7 +32,7 @@ const VICTIMS_PER_CHOICE: usize = 8;
 /// Segments with a larger live share are not worth copying.
 const MOST_LIVE_PERCENT: u64 = 97;
 /// Records whose buckets are loaded together.
-const RECORDS_TOGETHER: usize = 16;
+const RECORDS_TOGETHER: usize = 24;
 /// Free segments kept backed with pages ahead of use.
 const WARM_SEGMENTS: usize = 4;
 /// Bytes of a victim that a helping writer goes through in one step.
@@ -223,10 +223,11 @@ impl Store {
             {
                 *place = next.map(|(address, record)| {
                     let key = record.hashed_key();
-                    guard.prefetch_bucket(&key);
+                    guard.prefetch_slot(&key);
                     (address, record, key)
                 });
             }
+            batch.iter().flatten().for_each(|(_, _, key)| guard.prefetch_bucket(key));
             let mut moved_bytes = 0;
             let mut result = Ok(());
             for (address, record, key) in batch.iter().copied().flatten() {

@@ -19,10 +19,10 @@
 //! Ownership: participants belong to their threads; any thread collects.
 #![allow(unsafe_code)] // one dereference of a thread-local cache, see `Epochs::participant`
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, fence};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 const UNPINNED: u64 = 0;
 const FIRST_EPOCH: u64 = 1;

@@ -40,6 +40,8 @@ mod config;
 mod discard;
 mod epoch;
 mod index;
+#[cfg(all(test, loom))]
+mod kernel_model;
 mod log;
 mod memory;
 mod partition;

@@ -132,6 +132,7 @@ pub(crate) fn prefetch<T>(pointer: *const T) {
     let _ = pointer;
 }
 
+#[cfg(not(loom))]
 /// Maps zeroed memory that is backed as it is touched. Aborts like the allocator where there is none.
 pub(crate) fn map_zeroed(bytes: usize) -> *mut u8 {
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choosing aliases nothing.
@@ -147,6 +148,7 @@ pub(crate) fn map_zeroed(bytes: usize) -> *mut u8 {
     pointer.cast()
 }
 
+#[cfg(not(loom))]
 /// Unmaps what [`map_zeroed`] mapped.
 ///
 /// # Safety

@@ -24,11 +24,11 @@ use crate::epoch::Pinned;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, spin_loop, yield_now};
 
 /// Buckets moved by one write while a table grows. Two would be enough to be done before the next growth is due.
-const MOVED_PER_WRITE: usize = 8;
+const MOVED_PER_WRITE: usize = if cfg!(loom) { 1 } else { 8 };
 /// Tables up to this many buckets grow in one go.
-const GROWN_AT_ONCE: usize = 32;
+const GROWN_AT_ONCE: usize = if cfg!(loom) { 0 } else { 32 };
 /// A table grows when it holds more than this many entries for every ten buckets.
-const ENTRIES_PER_TEN_BUCKETS: u64 = 56;
+const ENTRIES_PER_TEN_BUCKETS: u64 = if cfg!(loom) { 10 } else { 56 };
 /// How often a writer looks at a taken lock before it lets others run.
 const SPINS: u32 = 100;
 

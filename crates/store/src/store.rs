@@ -191,8 +191,15 @@ impl Guard<'_> {
         self.store.look_up(key, self.pinned())
     }
 
-    /// Starts loading the key's bucket. In a pipelined batch: this for every key, then
-    /// [`prefetch_record`](Self::prefetch_record) for every key, then [`get`](Self::get).
+    /// Starts loading the key's slot. In a pipelined batch: this for every key, then
+    /// [`prefetch_bucket`](Self::prefetch_bucket) for every key, then [`prefetch_record`](Self::prefetch_record), then
+    /// [`get`](Self::get): each step waits for what the one before it loads.
+    #[inline]
+    pub fn prefetch_slot(&self, key: &HashedKey<'_>) {
+        crate::memory::prefetch(self.store.index.slot(key.slot()));
+    }
+
+    /// Starts loading the key's bucket; reads its slot.
     #[inline]
     pub fn prefetch_bucket(&self, key: &HashedKey<'_>) {
         self.store.index.slot(key.slot()).prefetch(key.hash().0);

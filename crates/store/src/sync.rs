@@ -3,13 +3,19 @@
 
 #[cfg(loom)]
 pub(crate) use loom::{
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+    },
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
     hint::spin_loop,
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+    },
     thread::yield_now,
 };
 
