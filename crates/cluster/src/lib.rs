@@ -12,7 +12,6 @@ mod metadata;
 mod migration_record;
 mod node_info;
 mod refusal;
-mod role;
 #[cfg(test)]
 mod sample;
 mod slot_view;
@@ -33,7 +32,6 @@ pub use migration_record::{
 };
 pub use node_info::{ClusterId, Incarnation, NodeInfo, ParseClusterIdError};
 pub use refusal::Refusal;
-pub use role::Role;
 pub use slot_view::SlotRun;
 pub use status::{MigrationStatus, NodeState, NodeStatus, PartitionStatus, StatusReport};
 pub use tablet_map::{MapError, Tablet, TabletMap};

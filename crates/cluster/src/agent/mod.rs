@@ -151,8 +151,11 @@ pub enum AgentEvent {
         /// The migration, which runs.
         record: MigrationRecord,
     },
-    /// Publish this map to the workers, and answer with [`AgentInput::Published`] when all of them use it. What this node
-    /// does in each range is told by [`TabletMap::roles_of`].
+    /// Publish this map to the workers, and answer with [`AgentInput::Published`] when all of them use it.
+    ///
+    /// The tablets alone do not say what this node serves: a range of its own with a running migration that was not
+    /// announced by [`AgentEvent::StartImport`] was on its way to an earlier life of the node. Its source may not know
+    /// yet that it is to freeze the range, so nothing of it may be served until the migration is over (M1).
     Publish {
         /// The map.
         map: Arc<TabletMap>,

@@ -7,6 +7,7 @@
 //!   older value.
 
 mod node;
+mod role;
 
 use node::SimNode;
 use sidle_cluster::{

@@ -1,9 +1,10 @@
 //! A node of the world: an agent, and a driver that holds one value per chunk.
 
+use super::role::{Role, roles_of};
 use super::{CHUNKS, chunk_of, info};
 use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, PrepareRefusal,
-    Progress, Reply, Request, Role, Survey, TabletMap, ToCoordinator, ToNode,
+    Progress, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
 };
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, Position, PositionRange};
 use std::collections::{BTreeMap, BTreeSet};
@@ -305,7 +306,7 @@ impl SimNode {
                     self.driver.changing_to.is_none_or(|epoch| epoch < map.epoch()),
                     "maps come in order"
                 );
-                for (_, role) in map.roles_of(self.info.id, self.info.incarnation) {
+                for (_, role) in roles_of(&map, self.info.id, self.info.incarnation) {
                     match role {
                         Role::Exporting(id) => {
                             assert!(self.driver.exports.contains(&id), "announced before the map")
@@ -316,7 +317,7 @@ impl SimNode {
                         _ => {}
                     }
                 }
-                self.driver.roles.push(map.roles_of(self.info.id, self.info.incarnation));
+                self.driver.roles.push(roles_of(&map, self.info.id, self.info.incarnation));
                 self.driver.changing_to = Some(map.epoch());
                 self.later(now.plus_us(700), Pending::ChangeOver);
             }

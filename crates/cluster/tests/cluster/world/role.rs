@@ -1,0 +1,65 @@
+//! What one life of a node does in each range, as a map says it.
+
+use sidle_cluster::{Incarnation, MigrationRecord, TabletMap};
+use sidle_types::{MigrationId, NodeId, PositionRange};
+
+/// What a node does in a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It owns the range and serves everything.
+    Owned,
+    /// It owns the range and takes it in.
+    Importing(MigrationId),
+    /// It has given the range away and serves it, frozen, to the migration's clients and target.
+    Exporting(MigrationId),
+    /// It owns the range, but a migration to an earlier life of it is not over: the source may not know yet that it is to
+    /// freeze the range, so nothing may be served (M1). The coordinator ends this as soon as it knows that it has.
+    Withheld(MigrationId),
+    /// Another node owns the range.
+    Elsewhere(NodeId),
+}
+
+/// What this life of a node does, for ranges that are in order and cover every position.
+pub(crate) fn roles_of(map: &TabletMap, node: NodeId, life: Incarnation) -> Vec<(PositionRange, Role)> {
+    let mut roles: Vec<(PositionRange, Role)> = Vec::new();
+    let mut migrations: Vec<&MigrationRecord> = map.migrations().iter().collect();
+    migrations.sort_by_key(|record| record.range);
+    let mut push = |range: PositionRange, role: Role| match roles.last_mut() {
+        Some((last, same)) if *same == role => {
+            *last = PositionRange::new(last.first(), range.last()).expect("ranges come in order");
+        }
+        _ => roles.push((range, role)),
+    };
+    for tablet in map.tablets() {
+        let unmoved = if tablet.owner == node { Role::Owned } else { Role::Elsewhere(tablet.owner) };
+        let mut rest = Some(tablet.range);
+        for record in migrations.iter().filter(|record| record.range.overlaps(tablet.range)) {
+            let Some((left, moving)) = rest.and_then(|rest| Some((rest, rest.intersection(record.range)?)))
+            else {
+                break;
+            };
+            let (before, after) = left.without(moving);
+            if let Some(before) = before {
+                push(before, unmoved);
+            }
+            push(moving, role_in(record, node, life).unwrap_or(unmoved));
+            rest = after;
+        }
+        if let Some(rest) = rest {
+            push(rest, unmoved);
+        }
+    }
+    roles
+}
+
+/// The part that this life of a node plays in a running migration.
+fn role_in(record: &MigrationRecord, node: NodeId, life: Incarnation) -> Option<Role> {
+    if record.target == node {
+        let own = record.target_incarnation == life;
+        Some(if own { Role::Importing(record.id) } else { Role::Withheld(record.id) })
+    } else if record.source == node && record.source_incarnation == life {
+        Some(Role::Exporting(record.id))
+    } else {
+        None
+    }
+}
