@@ -192,16 +192,18 @@ impl TestCluster {
         let Network { connections, .. } = &mut self.network;
         let Some(known) = connections.get_mut(&connection).filter(|known| known.is_open) else { return };
         let (node, migration) = (known.node(to), known.migration);
-        let movers = &mut self.nodes[node].movers;
-        let index = MoverIndex::of(migration, movers.len());
-        let mover = &mut movers[usize::from(index.0)];
-        let reader = known.reader(to);
+        let mut reader = std::mem::take(known.reader(to));
         reader.push(bytes);
         while let Some(frame) = reader.next_frame().expect("nodes send whole, sound frames") {
             let message = Message::parse(frame).expect("nodes send sound messages");
-            if let Some(pending) = mover.message(now.mono, Link(connection), message) {
-                mover.replay(now.mono, pending);
+            if let Some(pending) = self.mover(node, migration).message(now.mono, Link(connection), message) {
+                // Workers run while a mover replays: whatever they may see half done, they see here.
+                self.nodes[node].step_workers(now);
+                self.mover(node, migration).replay(now.mono, pending);
             }
+        }
+        if let Some(known) = self.network.connections.get_mut(&connection) {
+            *known.reader(to) = reader;
         }
     }
 

@@ -72,7 +72,7 @@ impl TestNode {
         progress
     }
 
-    fn step_workers(&mut self, now: Now) -> bool {
+    pub(super) fn step_workers(&mut self, now: Now) -> bool {
         let mut progress = false;
         for (index, worker) in self.workers.iter_mut().enumerate() {
             if self.held_workers.contains(&index) {

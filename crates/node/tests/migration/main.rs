@@ -7,6 +7,7 @@ mod deadlines;
 mod faults;
 mod flush;
 mod freeze;
+mod histories;
 mod many;
 mod missing;
 mod requests;
