@@ -174,3 +174,34 @@ fn flush_while_out_of_memory() {
     pair.check_end();
     assert!(!pair.target_machine.as_ref().is_some_and(TargetMachine::is_stalled));
 }
+
+/// Stalls, rewinds and late replies together: a reply to a pull from before a rewind is not taken for the new one's.
+#[test]
+fn out_of_memory_under_every_fault() {
+    for seed in 0..4 {
+        let faults = Faults::EVERYTHING;
+        let setup = Setup {
+            seed,
+            faults,
+            range: half(),
+            source_bytes: 16 << 20,
+            target_bytes: 4 << 20,
+            ..Setup::default()
+        };
+        let mut pair = Pair::with_records(setup, 6_000, 300);
+        let ballast = fill(&mut pair, "ballast:", 1 << 20);
+        pair.start();
+        pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
+        for n in 0..200 {
+            pair.ask(Op::Append(key(n), b"!".to_vec()));
+            pair.run_us(10_000);
+        }
+        for name in ballast {
+            let key = HashedKey::new(&name);
+            let mut slot = pair.target.store.lock_slot(key.slot());
+            slot.remove(&mut pair.target.head, key, sidle_store::Leave::Nothing).unwrap();
+        }
+        pair.run_to_end();
+        pair.check_end();
+    }
+}

@@ -14,5 +14,6 @@ mod phases;
 mod pulls;
 mod random;
 mod records;
+mod refusals;
 mod rng;
 mod world;

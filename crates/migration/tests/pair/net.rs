@@ -89,6 +89,8 @@ pub(crate) struct Net {
     serial: u64,
     /// Frames and bytes that were sent, by lane.
     pub(crate) sent: [(u64, u64); 2],
+    /// Every frame that was sent, where a test asks for it.
+    pub(crate) record: Option<Vec<(End, Lane, Vec<u8>)>>,
 }
 
 impl Net {
@@ -101,6 +103,7 @@ impl Net {
             pending: BTreeMap::new(),
             serial: 0,
             sent: [(0, 0); 2],
+            record: None,
         }
     }
 
@@ -135,6 +138,9 @@ impl Net {
     pub(crate) fn send(&mut self, now: u64, to: End, lane: Lane, frame: Vec<u8>, rng: &mut Rng) {
         let sent = &mut self.sent[lane.index()];
         *sent = (sent.0 + 1, sent.1 + frame.len() as u64);
+        if let Some(record) = &mut self.record {
+            record.push((to, lane, frame.clone()));
+        }
         if self.state[lane.index()] != State::Open || rng.chance(self.faults.lose_per_mille) {
             return;
         }

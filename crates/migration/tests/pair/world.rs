@@ -345,7 +345,7 @@ impl Pair {
 
     // ---- frames and events
 
-    fn arrive(&mut self, arrival: Arrival) {
+    pub(crate) fn arrive(&mut self, arrival: Arrival) {
         let now = self.now;
         match arrival {
             Arrival::Opened(lane) => {
