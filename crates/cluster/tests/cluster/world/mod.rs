@@ -13,10 +13,11 @@ use node::SimNode;
 use sidle_cluster::{
     ClusterId, CommitFailure, Coordinator, CoordinatorInput, Founding, HostPort, Incarnation,
     MemoryMetaStore, Metadata, MigrationState, MigrationStatus, NodeInfo, NodeName, Reply, Request,
-    StatusReport, ToCoordinator, ToNode,
+    StatusReport, TabletMap, ToCoordinator, ToNode,
 };
 use sidle_types::{MigrationId, MonotonicUs, NodeId, Position, PositionRange};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Into how many chunks the positions are cut.
 pub(crate) const CHUNKS: u64 = 16;
@@ -24,8 +25,8 @@ pub(crate) const CHUNKS: u64 = 16;
 /// Positions per chunk.
 const CHUNK: u64 = 1 << 60;
 
-/// How often every chunk is written and read.
-const TRAFFIC_INTERVAL_US: u64 = 1_000;
+/// How often every chunk is written and read while something moves, and while nothing does.
+const TRAFFIC_INTERVALS_US: (u64, u64) = (1_000, 50_000);
 
 /// The chunks `first..=last` as positions.
 pub(crate) fn chunks(first: u64, last: u64) -> PositionRange {
@@ -66,6 +67,8 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<SimNode>,
     next_traffic: MonotonicUs,
     owners: BTreeMap<(u64, u64), NodeId>,
+    /// The maps whose owners were noted.
+    seen: Vec<Arc<TabletMap>>,
     /// The last value acknowledged for each chunk.
     truth: BTreeMap<u64, u64>,
     next_value: u64,
@@ -105,6 +108,7 @@ impl World {
             nodes: (1..=nodes).map(SimNode::new).collect(),
             next_traffic: MonotonicUs(1_000_000),
             owners: BTreeMap::new(),
+            seen: Vec::new(),
             truth: BTreeMap::new(),
             next_value: 1,
             next_ticket: 1,
@@ -181,6 +185,7 @@ impl World {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let now = self.now;
+        self.next_traffic = now;
         self.node(through).request(now, ticket, request);
         self.drain();
         ticket
@@ -293,7 +298,8 @@ impl World {
             self.step_node(at);
             self.steps += 1;
         } else {
-            self.next_traffic = self.now.plus_us(TRAFFIC_INTERVAL_US);
+            let (moving, still) = TRAFFIC_INTERVALS_US;
+            self.next_traffic = self.now.plus_us(if self.is_settled() { still } else { moving });
             self.traffic();
         }
         self.drain();
@@ -368,7 +374,12 @@ impl World {
     fn check_owners(&mut self) {
         let maps = self.coordinator.iter().map(|coordinator| coordinator.map());
         let maps: Vec<_> = maps.chain(self.nodes.iter().filter_map(SimNode::map)).cloned().collect();
+        // Whoever has seen a map keeps it alive, so that one at the same place is the same.
         for map in maps {
+            if self.seen.iter().any(|seen| Arc::ptr_eq(seen, &map)) {
+                continue;
+            }
+            self.seen.push(Arc::clone(&map));
             for chunk in 0..CHUNKS {
                 let tablet = map.tablet_at(Position(chunk * CHUNK));
                 let owner = *self.owners.entry((chunk, tablet.epoch.0)).or_insert(tablet.owner);
