@@ -3,7 +3,7 @@
 use super::members::life_of;
 use super::steps::Step;
 use super::{Attempt, Coordinator, CoordinatorEvent};
-use crate::timing::MAX_UNFINISHED;
+use crate::timing::{MAX_UNFINISHED, REQUEST_WINDOW};
 use crate::{
     CoordinatorSays, Incarnation, MetaStore, MigrationCounters, MigrationRecord, MigrationState, NodeName,
     NodeState, Refusal, Reply, Request, RequestKey,
@@ -59,7 +59,11 @@ impl<M: MetaStore> Coordinator<M> {
             Ok(reply) => reply,
             Err(refusal) => {
                 let reply = Reply::Refused(refusal);
-                self.members.get_mut(&key.node)?.refusals.insert(key.number, reply.clone());
+                let refusals = &mut self.members.get_mut(&key.node)?.refusals;
+                refusals.insert(key.number, reply.clone());
+                if refusals.len() as u64 > REQUEST_WINDOW {
+                    refusals.pop_first();
+                }
                 Some(reply)
             }
         }
