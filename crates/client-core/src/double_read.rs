@@ -6,7 +6,8 @@
 //!
 //! Why that is enough: the target's "not here yet" falls inside the operation; at that moment the target had neither a value
 //! nor a tombstone for the key, so the frozen value was the latest. Why the id matters: were the target's answer of a later
-//! migration than the source's confirmation, the range could have gone there and back in between.
+//! migration than the source's confirmation, the range could have gone there and back in between. A target therefore names
+//! its migration (`EMPTY 7`). Where one does not, the caller has to know that no other migration can be meant.
 
 use sidle_types::MigrationId;
 
@@ -15,7 +16,7 @@ use sidle_types::MigrationId;
 pub(crate) enum TargetSays {
     /// A value, or that there is none: it knows.
     Known,
-    /// Not here yet; in later versions of the protocol with the id of the migration that it waits for.
+    /// Not here yet, for the migration named.
     NotHereYet(Option<MigrationId>),
 }
 

@@ -27,6 +27,8 @@ mod operation;
 mod outcome;
 mod redirect;
 mod refresh;
+#[cfg(test)]
+mod register;
 mod routing;
 #[cfg(test)]
 mod sample;

@@ -85,7 +85,10 @@ impl Core {
         }
         let node = &mut self.nodes[usize::from(from)];
         node.phase = Phase::Ready;
-        node.failures = 0;
+        if self.map.is_some() {
+            // Before that, a node that greets may still turn out to know of no map.
+            node.failures = 0;
+        }
         self.refresh.nodes_changed(now);
         let node = &mut self.nodes[usize::from(from)];
         for awaited in std::mem::take(&mut node.parked) {
