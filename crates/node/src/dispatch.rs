@@ -126,7 +126,8 @@ impl Worker {
                 if self.random.draw(SAMPLE_ONE_IN) {
                     self.offer(migration, ToMover::Sampled { migration, position });
                 }
-                ReplyWriter::new(out, session.version).simple("EMPTY");
+                // Named, so that a double read never pairs it with what a source froze for another migration (M4).
+                ReplyWriter::new(out, session.version).simple(&format!("EMPTY {migration}"));
                 return self.finish(session, start, out);
             }
             Attempt::AwaitActivation(migration) => self.parking.park_for_activation(migration),

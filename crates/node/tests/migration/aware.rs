@@ -4,8 +4,8 @@ use crate::common::*;
 use sidle_resp::Value;
 use sidle_types::{MigrationId, Position};
 
-fn empty() -> Value {
-    Value::Simple("EMPTY".into())
+fn empty(id: MigrationId) -> Value {
+    Value::Simple(format!("EMPTY {id}"))
 }
 
 #[test]
@@ -14,9 +14,9 @@ fn a_read_that_misses_is_not_here_yet_and_the_source_has_it() {
     scene.fill(["key".to_owned()]);
     let (target, source) = (scene.cluster.connect_aware(1, 0), scene.cluster.connect_aware(0, 0));
     let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    assert_eq!(scene.cluster.ask(target, "GET key"), empty());
+    assert_eq!(scene.cluster.ask(target, "GET key"), empty(id));
     assert_eq!(scene.cluster.ask(source, &format!("SIDLE.FROZEN {id} GET key")), bulk("old-key"));
-    assert_eq!(scene.cluster.ask(target, "GET never"), empty(), "the target cannot know");
+    assert_eq!(scene.cluster.ask(target, "GET never"), empty(id), "the target cannot know");
     assert_eq!(scene.cluster.ask(source, &format!("SIDLE.FROZEN {id} GET never")), Value::Null);
     assert_eq!(scene.cluster.ask(target, "SET key new"), ok());
     assert_eq!(scene.cluster.ask(target, "GET key"), bulk("new"));

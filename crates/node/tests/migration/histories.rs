@@ -141,7 +141,7 @@ impl Session {
                     self.owner = usize::from(text.ends_with(":7002"));
                     self.send(self.owner, now_us, draw);
                 }
-                Some(Value::Simple(text)) if text == "EMPTY" => {
+                Some(Value::Simple(text)) if text.starts_with("EMPTY ") => {
                     assert!(self.is_aware, "only aware clients are told EMPTY");
                     let map = cluster.nodes[node].workers[0].ranges().map();
                     let position = Position::of_key(self.operation.key.as_bytes());
