@@ -1,37 +1,21 @@
-//! The same commands to Redis and to a Sidle node: the replies are compared byte for byte, in RESP2 and in RESP3.
+//! The same requests to Redis and to a Sidle node: the replies are compared byte for byte, in RESP2 and in RESP3.
 //!
 //! `commands.txt` is the table; it says where a reply may differ, how far, and why. `random.rs` adds sequences that
-//! nobody thought of. Without a `redis-server` on the PATH the tests say so and pass.
+//! nobody thought of. Without a `redis-server` the tests say so and pass.
+
+#![allow(clippy::disallowed_methods)] // tests run processes and read clocks
 
 mod compare;
-mod in_process;
 mod random;
-mod reference;
 mod script;
+mod server;
+#[path = "../support/mod.rs"]
+mod support;
 
 use compare::{Verdict, compare};
-use in_process::Node;
-use reference::Redis;
 use script::{Expectation, Section, Step};
-use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, RespVersion};
-
-/// Either server.
-trait Server {
-    /// Opens the connection anew.
-    fn reconnect(&mut self);
-    /// Sends bytes and returns one whole reply.
-    fn ask(&mut self, request: &[u8]) -> Vec<u8>;
-    /// Sends bytes that are not answered.
-    fn tell(&mut self, request: &[u8]);
-}
-
-/// The length of the reply at the front of `bytes`, once it is whole.
-fn whole_reply(bytes: &[u8]) -> Option<usize> {
-    match ReplyParser::new(ReplyLimits::default()).parse(bytes).expect("a server writes replies") {
-        ParsedReply::Complete { consumed, .. } => Some(consumed),
-        ParsedReply::Incomplete { .. } => None,
-    }
-}
+use server::Both;
+use sidle_resp::{RequestWriter, RespVersion};
 
 fn encode(args: &[Vec<u8>]) -> Vec<u8> {
     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
@@ -40,43 +24,30 @@ fn encode(args: &[Vec<u8>]) -> Vec<u8> {
     request
 }
 
-fn start(servers: &mut [&mut dyn Server], version: RespVersion) {
-    for server in servers {
-        server.reconnect();
-        server.ask(&encode(&[b"FLUSHALL".to_vec()]));
-        if version == RespVersion::Resp3 {
-            server.ask(&encode(&[b"HELLO".to_vec(), b"3".to_vec()]));
-        }
+/// Runs a section against both, on empty databases and new connections, and returns what did not agree.
+fn run(section: &Section, version: RespVersion, both: &mut Both) -> Vec<String> {
+    both.reconnect();
+    both.ask(&encode(&[b"FLUSHALL".to_vec()]));
+    if version == RespVersion::Resp3 {
+        both.ask(&encode(&[b"HELLO".to_vec(), b"3".to_vec()]));
     }
-}
-
-/// Runs a section against both and returns what did not agree.
-fn run(section: &Section, version: RespVersion, redis: &mut Redis, node: &mut Node) -> Vec<String> {
-    start(&mut [redis, node], version);
     let mut faults = Vec::new();
+    let mut check = |line: usize, expectation, args: &[Vec<u8>], (expected, actual): (Vec<u8>, Vec<u8>)| {
+        if let Verdict::Differs = compare(expectation, &expected, &actual) {
+            faults.push(fault(section, line, version, args, &expected, &actual));
+        }
+    };
     for (line, step) in &section.steps {
         match step {
-            Step::Ask(expectation, args) => {
-                let request = encode(args);
-                let (expected, actual) = (redis.ask(&request), node.ask(&request));
-                if let Verdict::Differs = compare(*expectation, &expected, &actual) {
-                    faults.push(fault(section, *line, version, args, &expected, &actual));
-                }
-            }
+            Step::Ask(expectation, args) => check(*line, *expectation, args, both.ask(&encode(args))),
             Step::Raw(request) => {
-                let (expected, actual) = (redis.ask(request), node.ask(request));
-                if expected != actual {
-                    faults.push(fault(section, *line, version, &[request.clone()], &expected, &actual));
-                }
+                check(*line, Expectation::Exact, std::slice::from_ref(request), both.ask(request));
             }
             Step::Tell(args) => {
-                redis.tell(&encode(args));
-                node.tell(&encode(args));
+                both.redis.tell(&encode(args));
+                both.sidle.tell(&encode(args));
             }
-            Step::Reconnect => {
-                redis.reconnect();
-                node.reconnect();
-            }
+            Step::Reconnect => both.reconnect(),
             Step::Sleep(duration) => std::thread::sleep(*duration),
         }
     }
@@ -109,12 +80,12 @@ fn shortened(bytes: &[u8]) -> String {
 
 #[test]
 fn table_gets_the_replies_that_redis_gives() {
-    let Some(mut redis) = Redis::start() else { return };
+    let Some(mut both) = Both::start() else { return };
     let sections = script::parse(include_str!("commands.txt"));
     let mut faults = Vec::new();
     for section in &sections {
         for version in [RespVersion::Resp2, RespVersion::Resp3] {
-            faults.extend(run(section, version, &mut redis, &mut Node::new()));
+            faults.extend(run(section, version, &mut both));
         }
     }
     assert!(faults.is_empty(), "{} replies differ:\n{}", faults.len(), faults.join("\n"));
@@ -124,14 +95,13 @@ fn table_gets_the_replies_that_redis_gives() {
 fn random_sequences_get_the_replies_that_redis_gives() {
     /// Sequences are short, so that relative expiries stay comparable.
     const SEQUENCES: u64 = 150;
-    let Some(mut redis) = Redis::start() else { return };
-    let mut node = Node::new();
+    let Some(mut both) = Both::start() else { return };
     for seed in 0..SEQUENCES {
         let steps =
             random::sequence(seed).into_iter().map(|(expectation, args)| Step::Ask(expectation, args));
         let section = Section { title: format!("seed {seed}"), steps: (1..).zip(steps).collect() };
         let version = if seed % 2 == 0 { RespVersion::Resp2 } else { RespVersion::Resp3 };
-        let faults = run(&section, version, &mut redis, &mut node);
+        let faults = run(&section, version, &mut both);
         assert!(faults.is_empty(), "{} replies differ:\n{}", faults.len(), faults.join("\n"));
     }
 }

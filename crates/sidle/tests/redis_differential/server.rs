@@ -1,0 +1,141 @@
+//! The two servers and a connection to each.
+
+use crate::support::{Node, NodeOptions, eventually};
+use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Names the redis-server to compare with; without it the one on the PATH is taken.
+const REDIS_VARIABLE: &str = "SIDLE_TEST_REDIS_SERVER";
+
+/// How long a reply may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+trait Stream: Read + Write {}
+
+impl<S: Read + Write> Stream for S {}
+
+/// A connection to either server.
+pub(crate) struct Connection {
+    stream: Box<dyn Stream>,
+    received: Vec<u8>,
+}
+
+impl Connection {
+    fn new(stream: impl Stream + 'static) -> Connection {
+        Connection { stream: Box::new(stream), received: Vec::new() }
+    }
+
+    /// Sends bytes that are not answered.
+    pub(crate) fn tell(&mut self, request: &[u8]) {
+        self.stream.write_all(request).expect("the server takes what it is sent");
+    }
+
+    /// Sends bytes and returns one whole reply.
+    pub(crate) fn ask(&mut self, request: &[u8]) -> Vec<u8> {
+        self.tell(request);
+        loop {
+            if let Some(length) = whole_reply(&self.received) {
+                return self.received.drain(..length).collect();
+            }
+            let mut piece = [0; 64 << 10];
+            let read = self.stream.read(&mut piece);
+            let read = read.unwrap_or_else(|error| panic!("no reply to {}: {error}", request.escape_ascii()));
+            assert!(read > 0, "the connection was closed after {}", request.escape_ascii());
+            self.received.extend_from_slice(&piece[..read]);
+        }
+    }
+}
+
+/// The length of the reply at the front of `bytes`, once it is whole.
+fn whole_reply(bytes: &[u8]) -> Option<usize> {
+    match ReplyParser::new(ReplyLimits::default()).parse(bytes).expect("a server writes replies") {
+        ParsedReply::Complete { consumed, .. } => Some(consumed),
+        ParsedReply::Incomplete { .. } => None,
+    }
+}
+
+/// A redis-server on a socket in an empty folder.
+struct Redis {
+    process: Child,
+    socket: PathBuf,
+    _folder: TempDir,
+}
+
+impl Redis {
+    fn start() -> Option<Redis> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let socket = folder.path().join("redis.sock");
+        let program = std::env::var_os(REDIS_VARIABLE).unwrap_or("redis-server".into());
+        let spawned = Command::new(program)
+            .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+            .arg(&socket)
+            .arg("--dir")
+            .arg(folder.path())
+            .stdout(Stdio::null())
+            .spawn();
+        match spawned {
+            Ok(process) => Some(Redis { process, socket, _folder: folder }),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => panic!("redis-server does not start: {error}"),
+        }
+    }
+
+    fn connect(&self) -> Connection {
+        let stream = eventually("redis-server answers", || UnixStream::connect(&self.socket).ok());
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        Connection::new(stream)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // It may have ended by itself; either way it is gone afterwards.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Redis and Sidle side by side, with one connection to each.
+pub(crate) struct Both {
+    redis_server: Redis,
+    node: Node,
+    pub(crate) redis: Connection,
+    pub(crate) sidle: Connection,
+}
+
+impl Both {
+    /// `None`, and a line that says so, when there is no redis-server to compare with.
+    pub(crate) fn start() -> Option<Both> {
+        let Some(redis_server) = Redis::start() else {
+            eprintln!("skipped: there is no redis-server to compare with");
+            return None;
+        };
+        let node = Node::start(&NodeOptions::default());
+        let (redis, sidle) = (redis_server.connect(), connect(&node));
+        Some(Both { redis_server, node, redis, sidle })
+    }
+
+    /// Opens both connections anew.
+    pub(crate) fn reconnect(&mut self) {
+        self.redis = self.redis_server.connect();
+        self.sidle = connect(&self.node);
+    }
+
+    /// Sends the same to both; returns Redis's reply and Sidle's.
+    pub(crate) fn ask(&mut self, request: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        (self.redis.ask(request), self.sidle.ask(request))
+    }
+}
+
+fn connect(node: &Node) -> Connection {
+    let stream = TcpStream::connect(node.address()).expect("the node is ready");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    stream.set_nodelay(true).expect("the delay can be taken off");
+    Connection::new(stream)
+}
