@@ -1,8 +1,9 @@
 //! Priority pulls: keys that commands wait for.
 //!
-//! Each key is asked for once, however many commands wait for it. A command is woken only when the store has an entry
-//! for its key: the record, or, where the source has none, a tombstone that says so (so that "absent" is known here and
-//! no second pull is needed). When there is no memory for either, the command fails.
+//! Each key is asked for once, however many commands wait for it. A command is woken only when the store's word on its
+//! key is final: the record is here (by this pull, or by its partition's), or, where the source has none, a tombstone
+//! that says so, so that "absent" is known here and no second pull is needed. When there is no memory for either, the
+//! command fails.
 //!
 //! Realises: Rocksteady 2.3.3 (asynchronous, batched, de-duplicated; at most 16 keys). Deviation: clients are not told
 //! to come again; their command is parked and answered.
@@ -12,7 +13,7 @@ use crate::resend::Resend;
 use crate::tuning::{PRIORITY_REQUEST_BYTES, PRIORITY_RESEND_US};
 use crate::{Breach, ImportPhase, ImportView, PriorityPulls, TargetEvent, Waiter, WaiterRefusal};
 use sidle_store::{Entry, Leave, RecordBatch, ReplayError, Store};
-use sidle_types::{HashedKey, MonotonicUs};
+use sidle_types::{HashedKey, MonotonicUs, Position, PositionRange};
 use sidle_wire::{Lane, PriorityPull, PriorityPullReply};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -26,12 +27,19 @@ struct InFlight {
     resend: Resend,
 }
 
+/// The commands that wait for one key.
+#[derive(Debug)]
+struct Waiting {
+    position: Position,
+    waiters: Vec<Waiter>,
+}
+
 /// Keys that commands wait for. As many as there are parked commands, which the node bounds.
 #[derive(Debug)]
 pub(super) struct PriorityQueue {
     choices: PriorityPulls,
-    waiters: BTreeMap<Key, Vec<Waiter>>,
-    /// Keys not in flight, in the order they were asked for.
+    waiting: BTreeMap<Key, Waiting>,
+    /// Keys not in flight, in the order they were asked for. Those that have arrived meanwhile are passed over.
     queue: VecDeque<Key>,
     next_sequence: u64,
     in_flight: Vec<InFlight>,
@@ -41,7 +49,7 @@ impl PriorityQueue {
     pub(super) fn new(choices: PriorityPulls) -> PriorityQueue {
         PriorityQueue {
             choices,
-            waiters: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             queue: VecDeque::new(),
             next_sequence: 0,
             in_flight: Vec::new(),
@@ -64,17 +72,29 @@ impl PriorityQueue {
     pub(super) fn stop(&mut self) -> impl Iterator<Item = Waiter> + use<> {
         self.queue.clear();
         self.in_flight.clear();
-        std::mem::take(&mut self.waiters).into_values().flatten()
+        std::mem::take(&mut self.waiting).into_values().flat_map(|waiting| waiting.waiters)
     }
 
-    fn add(&mut self, key: &[u8], waiter: Waiter) {
-        if let Some(waiters) = self.waiters.get_mut(key) {
-            waiters.push(waiter);
+    fn add(&mut self, key: HashedKey<'_>, waiter: Waiter) {
+        if let Some(waiting) = self.waiting.get_mut(key.bytes()) {
+            waiting.waiters.push(waiter);
             return;
         }
-        let key: Key = key.into();
-        self.waiters.insert(Arc::clone(&key), vec![waiter]);
-        self.queue.push_back(key);
+        let bytes: Key = key.bytes().into();
+        let waiting = Waiting { position: key.position(), waiters: vec![waiter] };
+        self.waiting.insert(Arc::clone(&bytes), waiting);
+        self.queue.push_back(bytes);
+    }
+
+    /// Who waits for the key; nobody does any more.
+    fn take(&mut self, key: &[u8]) -> Vec<Waiter> {
+        self.waiting.remove(key).map(|waiting| waiting.waiters).unwrap_or_default()
+    }
+
+    /// Who waits for a key in this range; nobody does any more.
+    fn take_covered(&mut self, covered: PositionRange) -> Vec<Waiter> {
+        let taken = self.waiting.extract_if(.., |_, waiting| covered.contains(waiting.position));
+        taken.flat_map(|(_, waiting)| waiting.waiters).collect()
     }
 
     /// Takes keys for one pull off the queue. Keys that arrived meanwhile are left out; their waiters are returned.
@@ -83,7 +103,7 @@ impl PriorityQueue {
         while keys.len() < self.choices.batch && bytes < PRIORITY_REQUEST_BYTES {
             let Some(key) = self.queue.pop_front() else { break };
             if is_settled(store, view, HashedKey::new(&key)) {
-                arrived.extend(self.waiters.remove(&key).into_iter().flatten());
+                arrived.extend(self.take(&key));
                 continue;
             }
             bytes += key.len();
@@ -101,7 +121,8 @@ fn is_settled(store: &Store, view: &ImportView, key: HashedKey<'_>) -> bool {
 
 impl TargetMachine {
     pub(super) fn pull_at_once(&mut self, store: &Store, key: &[u8], waiter: Waiter) {
-        if is_settled(store, self.writer.view(), HashedKey::new(key)) {
+        let key = HashedKey::new(key);
+        if is_settled(store, self.writer.view(), key) {
             self.events.push_back(TargetEvent::Wake(waiter));
         } else {
             self.priority.add(key, waiter);
@@ -110,6 +131,12 @@ impl TargetMachine {
 
     fn wake(&mut self, waiters: impl IntoIterator<Item = Waiter>) {
         self.events.extend(waiters.into_iter().map(TargetEvent::Wake));
+    }
+
+    /// Everything in this range is here now, by its partition's pull.
+    pub(super) fn wake_covered(&mut self, covered: PositionRange) {
+        let waiters = self.priority.take_covered(covered);
+        self.wake(waiters);
     }
 
     pub(super) fn wake_all_waiting(&mut self) {
@@ -187,7 +214,7 @@ impl TargetMachine {
                 true => TargetEvent::Wake(waiter),
                 false => TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory),
             };
-            let waiters = self.priority.waiters.remove(&key).unwrap_or_default();
+            let waiters = self.priority.take(&key);
             self.events.extend(waiters.into_iter().map(event));
         }
         unanswered.into_iter().rev().for_each(|key| self.priority.queue.push_front(key));

@@ -64,6 +64,7 @@ impl TargetMachine {
                 if !early {
                     self.writer.advance(partition, next);
                 }
+                self.wake_covered(covers);
                 if self.stall.take().is_some() {
                     self.events.push_back(TargetEvent::Resumed);
                 }

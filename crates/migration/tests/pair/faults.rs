@@ -80,6 +80,28 @@ fn link_down_across_the_freeze() {
     assert_eq!(pair.woken.len(), 20);
 }
 
+/// Who waits for a key is woken when the record comes, whichever way: here its partition's pull brings it.
+#[test]
+fn bulk_pulls_wake_commands_while_the_priority_lane_is_down() {
+    let mut pair = Pair::with_records(Setup::slow(), 1_000, 100);
+    pair.commits_done = false;
+    pair.start();
+    pair.run_until_serving();
+    pair.net.faults.blocked = Some(Lane::Priority);
+    for n in 0..1_000 {
+        pair.ask_at(End::Target, Op::Get(key(n)));
+    }
+    let parked = pair.parked();
+    assert!(parked > 500);
+    pair.run_until("half of them", |pair| pair.parked() < parked / 2);
+    assert!(!pair.target_events.contains(&TargetEvent::Finished), "long before the end");
+    pair.run_until("all of them", |pair| pair.parked() == 0);
+    pair.commits_done = true;
+    pair.commit_done();
+    pair.run_to_end();
+    pair.check_end();
+}
+
 fn half() -> PositionRange {
     PositionRange::of_slots(Slot::new(0).unwrap(), Slot::new(8191).unwrap()).unwrap()
 }

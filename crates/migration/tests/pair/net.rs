@@ -37,6 +37,8 @@ pub(crate) struct Faults {
     pub(crate) cut_per_mille: u64,
     /// For each frame in flight when the connection is cut: it arrives all the same.
     pub(crate) linger_per_mille: u64,
+    /// Nothing arrives over this lane, and nobody notices.
+    pub(crate) blocked: Option<Lane>,
 }
 
 impl Faults {
@@ -49,6 +51,7 @@ impl Faults {
         reorder: false,
         cut_per_mille: 0,
         linger_per_mille: 0,
+        blocked: None,
     };
 
     pub(crate) const EVERYTHING: Faults = Faults {
@@ -60,6 +63,7 @@ impl Faults {
         reorder: true,
         cut_per_mille: 10,
         linger_per_mille: 500,
+        blocked: None,
     };
 }
 
@@ -140,6 +144,9 @@ impl Net {
         *sent = (sent.0 + 1, sent.1 + frame.len() as u64);
         if let Some(record) = &mut self.record {
             record.push((to, lane, frame.clone()));
+        }
+        if self.faults.blocked == Some(lane) {
+            return;
         }
         if self.state[lane.index()] != State::Open || rng.chance(self.faults.lose_per_mille) {
             return;
