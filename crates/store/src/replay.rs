@@ -11,7 +11,7 @@ use crate::segment::Purpose;
 use crate::slot_table::Counted;
 use crate::store::Store;
 use crate::writer::SlotGuard;
-use sidle_types::{HashedKey, KeyHash, Position, PositionRange, Slot};
+use sidle_types::{KeyHash, Position, PositionRange, Slot};
 
 /// Records under one hold of a slot's lock.
 const RECORDS_PER_LOCK: usize = 32;
@@ -97,8 +97,7 @@ impl Store {
             }
             let (guard, held) = locked.as_mut().expect("just locked");
             *held += 1;
-            let key = HashedKey::new(record.key());
-            if guard.find(key).is_some() {
+            if guard.find_hashed(hash, record.key()).is_some() {
                 replayed.present += 1;
                 continue;
             }

@@ -8,7 +8,7 @@ use crate::log::LogHead;
 use crate::record::Draft;
 use crate::slot_table::{Counted, Place, SlotTable};
 use crate::store::{Entry, Guard, Store};
-use sidle_types::{HashedKey, Slot, Version, WallMs};
+use sidle_types::{HashedKey, KeyHash, Slot, Version, WallMs};
 
 /// What a removal leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,10 +104,15 @@ impl<'s> SlotGuard<'s> {
 
     /// The key's entry, tombstones included.
     #[inline]
-    pub(crate) fn find(&self, key: HashedKey<'_>) -> Option<(Place<'_>, Word<'_>)> {
+    fn find(&self, key: HashedKey<'_>) -> Option<(Place<'_>, Word<'_>)> {
+        self.find_hashed(key.hash(), key.bytes())
+    }
+
+    /// The entry of a key of this slot, tombstones included.
+    #[inline]
+    pub(crate) fn find_hashed(&self, hash: KeyHash, key: &[u8]) -> Option<(Place<'_>, Word<'_>)> {
         let (store, pin) = (self.guard.store, self.pinned());
-        self.table()
-            .find(key.hash().0, pin, |word| store.log.record(word.address(), pin).key() == key.bytes())
+        self.table().find(hash.0, pin, |word| store.log.record(word.address(), pin).key() == key)
     }
 
     /// Sets a key's value, `value` being the parts to join, and its deadline or none; returns the new version.
