@@ -30,6 +30,19 @@
 //!
 //! Threads hold pins and locks briefly: a pin keeps emptied memory from being reused, a lock keeps the writers of one
 //! slot waiting. Memory is reclaimed only while some thread steps the [`Cleaner`].
+//!
+//! # How it is built
+//! - `record`: one layout for memory and for migration batches (`batch`), so that packing is a copy.
+//! - `memory`, `segment`, `log`, `cleaner`: a reserved range cut into segments, heads that append, the cleaner that
+//!   makes room (invariants L1 to L4, C1 to C3).
+//! - `bucket`, `array`, `slot_table`, `index`: a table per slot in the order of the hash (T1 to T4: why a reader
+//!   without a lock never misses a key).
+//! - `epoch`: when what has been unlinked may be reused (E1 to E3).
+//! - `store`, `writer`, `walk`, `scan`, `partition`, `replay`, `discard`: what others call.
+//!
+//! Unsafe code is in `memory`, `log`, `array`, `index` and `epoch` only. The property test and the fuzzer share
+//! `testing`; loom checks the kernel with `RUSTFLAGS="--cfg loom" cargo test -p sidle-store --lib --release
+//! kernel_model` (half a minute; give it a target directory of its own).
 
 mod address;
 mod array;
