@@ -33,6 +33,32 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     }
 }
 
+/// The most digits that [`quick_length`] reads: no such number overflows or exceeds a `u32`.
+const QUICK_DIGITS: usize = 9;
+
+/// The length at the start of `rest` and how many bytes it takes with its line end, if it is a plain number that is
+/// here whole. Anything else, errors too, is left to the slow path.
+#[inline(always)]
+pub(crate) fn quick_length(rest: &[u8]) -> Option<(usize, usize)> {
+    let mut number = usize::from(rest.first()?.wrapping_sub(b'0'));
+    if number > 9 {
+        return None;
+    }
+    let mut at = 1;
+    loop {
+        let byte = *rest.get(at)?;
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return (byte == b'\r' && at + 1 < rest.len()).then_some((number, at + 2));
+        }
+        if number == 0 || at == QUICK_DIGITS {
+            return None;
+        }
+        number = number * 10 + usize::from(digit);
+        at += 1;
+    }
+}
+
 /// Appends `prefix`, the number and CRLF.
 #[inline]
 pub(crate) fn append_header(out: &mut Vec<u8>, prefix: u8, number: u64) {

@@ -1,6 +1,6 @@
 //! The reply parser: finds the end of each reply in one pass over a buffer that may still grow, and checks it whole.
 
-use crate::decimal::parse_integer;
+use crate::decimal::{parse_integer, quick_length};
 use crate::limits::ReplyLimits;
 use crate::reply::{Items, Reply};
 use smallvec::SmallVec;
@@ -130,6 +130,12 @@ impl ReplyParser {
     /// [`ReplyError`] as soon as the bytes so far cannot start a reply within the limits.
     #[inline]
     pub fn parse<'b>(&mut self, buffer: &'b [u8]) -> Result<ParsedReply<'b>, ReplyError> {
+        if let [b'$', rest @ ..] = buffer
+            && self.at == 0
+            && let Some(bulk) = self.whole_bulk(rest)
+        {
+            return Ok(bulk);
+        }
         loop {
             match self.step(buffer)? {
                 Step::More { need } => return Ok(ParsedReply::Incomplete { need }),
@@ -157,6 +163,24 @@ impl ReplyParser {
                 return Ok(ParsedReply::Complete { frame: Frame { attributes, reply }, consumed });
             }
         }
+    }
+
+    /// A bulk string that is here whole, without attributes before it: what most replies are. All else, and all that is
+    /// wrong, is left to the long way. `rest` starts behind the `$`.
+    #[inline]
+    fn whole_bulk<'b>(&mut self, rest: &'b [u8]) -> Option<ParsedReply<'b>> {
+        let (length, start) = quick_length(rest)?;
+        let end = start + length;
+        if length > self.limits.bulk_bytes
+            || 1 + end + 2 > self.limits.reply_bytes
+            || rest.get(start - 1) != Some(&b'\n')
+            || rest.get(end..end + 2) != Some(b"\r\n")
+        {
+            return None;
+        }
+        self.searched = 0;
+        let frame = Frame { attributes: &[], reply: Reply::Bulk(&rest[start..end]) };
+        Some(ParsedReply::Complete { frame, consumed: 1 + end + 2 })
     }
 
     #[cold]

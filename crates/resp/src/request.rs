@@ -1,7 +1,7 @@
 //! The request parser: arrays of bulk strings and inline lines, in one pass over a buffer that may still grow.
 
 use crate::args::{Args, Span};
-use crate::decimal::parse_integer;
+use crate::decimal::{parse_integer, quick_length};
 use crate::inline::split_line;
 use crate::limits::Limits;
 
@@ -300,31 +300,5 @@ impl RequestParser {
         split_line(line, args).map_err(|_| ProtocolError::UnbalancedQuotes)?;
         self.searched = 0;
         Ok(Parsed::Complete { consumed: end + 1 })
-    }
-}
-
-/// The most digits that [`quick_length`] reads: no such number overflows or exceeds a `u32`.
-const QUICK_DIGITS: usize = 9;
-
-/// The length at the start of `rest` and how many bytes it takes with its line end, if it is a plain number that is
-/// here whole. Anything else, errors too, is left to the slow path.
-#[inline(always)]
-fn quick_length(rest: &[u8]) -> Option<(usize, usize)> {
-    let mut number = usize::from(rest.first()?.wrapping_sub(b'0'));
-    if number > 9 {
-        return None;
-    }
-    let mut at = 1;
-    loop {
-        let byte = *rest.get(at)?;
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return (byte == b'\r' && at + 1 < rest.len()).then_some((number, at + 2));
-        }
-        if number == 0 || at == QUICK_DIGITS {
-            return None;
-        }
-        number = number * 10 + usize::from(digit);
-        at += 1;
     }
 }
