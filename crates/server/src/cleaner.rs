@@ -1,11 +1,11 @@
 //! The cleaner's thread: gives the log's dead bytes back, step by step, whenever there are any.
 
-use crate::priority;
+use crate::thread;
 use sidle_store::{CleanOutcome, Store};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How much of the log one step goes through.
@@ -26,8 +26,8 @@ impl CleanerThread {
     pub(crate) fn start(store: Arc<Store>) -> io::Result<CleanerThread> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = Builder::new().name("cleaner".to_owned()).spawn(move || {
-            priority::lower_this_thread();
+        let thread = thread::start("cleaner".to_owned(), move || {
+            thread::lower_priority();
             let mut cleaner = store.cleaner();
             while !stopped.load(Ordering::Relaxed) {
                 match cleaner.step(STEP_BYTES) {
@@ -46,7 +46,7 @@ impl Drop for CleanerThread {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // The cleaner does not panic; if it did, that was reported on its own thread.
+            // A panic would have ended the process.
             let _ = thread.join();
         }
     }

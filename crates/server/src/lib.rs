@@ -15,9 +15,9 @@ mod limits;
 mod listener;
 mod meta_store_redb;
 mod mover;
-mod priority;
 mod process;
 mod start;
+mod thread;
 mod worker;
 
 pub use data_dir::DataDirError;

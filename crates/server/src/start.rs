@@ -65,10 +65,10 @@ pub enum StartError {
 /// Runs a node until it is told to stop. `config_file`: where the settings came from, for INFO.
 pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError> {
     let clock = Clock::start();
-    let data_dir = DataDir::open(&config.node.dir)?;
+    let data_dir = DataDir::open(&config.data_dir())?;
     let identity = data_dir.begin_life()?;
     if data_dir.metadata_path().exists() && !config.node.join.is_empty() {
-        return Err(StartError::CoordinatorJoins(config.node.dir.display().to_string()));
+        return Err(StartError::CoordinatorJoins(config.data_dir().display().to_string()));
     }
     let sockets = Sockets::listen(config)?;
     let info = sockets.node_info(config, &identity)?;
@@ -237,7 +237,7 @@ fn node_parts(
 fn redis_settings(config: &Config, sockets: &Sockets, memory_bytes: u64) -> Vec<(&'static str, String)> {
     vec![
         ("bind", config.network.bind.clone()),
-        ("dir", config.node.dir.display().to_string()),
+        ("dir", config.data_dir().display().to_string()),
         ("io-threads", config.worker_count().to_string()),
         ("maxclients", config.limits.max_clients.to_string()),
         ("maxmemory", memory_bytes.to_string()),
@@ -251,7 +251,7 @@ fn redis_settings(config: &Config, sockets: &Sockets, memory_bytes: u64) -> Vec<
 fn log_facts(config: &Config, identity: &Identity, info: &NodeInfo, parts: &NodeParts) {
     let Identity { node, starts, .. } = identity;
     tracing::info!("sidle {}, process {}", env!("CARGO_PKG_VERSION"), std::process::id());
-    tracing::info!("node {node}, life {starts}, data directory {}", config.node.dir.display());
+    tracing::info!("node {node}, life {starts}, data directory {}", config.data_dir().display());
     tracing::info!("memory for data: {} MiB", parts.store.memory().limit >> 20);
     let workers = config.worker_count();
     tracing::info!("clients at {}, {workers} {}", info.client_addr, plural(workers, "worker"));
@@ -281,7 +281,7 @@ impl Drop for Threads {
         self.workers.iter().for_each(|worker| worker.stop());
         self.movers.iter().for_each(|mover| mover.stop());
         for handle in self.handles.drain(..) {
-            // A panic was reported by its own thread, and ends the process by the control thread's watch.
+            // A panic would have ended the process.
             let _ = handle.join();
         }
     }

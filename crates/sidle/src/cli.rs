@@ -80,7 +80,7 @@ pub(crate) struct ServerArguments {
     /// The host that clients and other nodes are told [default: the address listened on]
     #[arg(long, value_name = "HOST")]
     pub(crate) advertise: Option<Auto<String>>,
-    /// Where the node keeps its identity and the cluster's metadata
+    /// Where the node keeps its identity and the cluster's metadata [default: sidle-PORT]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) dir: Option<PathBuf>,
     /// Join the cluster of the node with this client address

@@ -2,7 +2,7 @@
 
 use crate::cli::ServerArguments;
 use crate::exit::Failure;
-use sidle_server::config::{Config, EXAMPLE};
+use sidle_server::config::{Auto, Config, EXAMPLE};
 use tracing_subscriber::EnvFilter;
 
 /// Overrides the log's level and filter.
@@ -31,7 +31,7 @@ fn settings(arguments: ServerArguments) -> Result<Config, sidle_server::config::
             *setting = value;
         }
     }
-    set(&mut config.node.dir, arguments.dir);
+    set(&mut config.node.dir, arguments.dir.map(Auto::Value));
     set(&mut config.node.join, arguments.join);
     set(&mut config.node.workers, arguments.workers);
     set(&mut config.node.movers, arguments.movers);

@@ -249,3 +249,50 @@ fn node_joins_with_the_password_of_the_cluster() {
         (reply == Value::Error(format!("MOVED 12182 {}", first.address()))).then_some(())
     });
 }
+
+#[test]
+fn queued_migration_is_cancelled_and_the_other_one_goes_on() {
+    let cluster = TestCluster::start(3);
+    fill(&mut cluster.client(0), 5_000);
+    // Nothing of the first can move while its target stands still.
+    cluster.nodes[1].pause();
+    let output = cluster.nodes[0].run(&["migrate", "--cancel", "1"]);
+    assert_eq!(output.status.code(), Some(1), "there is nothing to cancel yet");
+    let to = cluster.nodes[1].address();
+    let mut first = cluster.nodes[0].spawn_command(&["migrate", "--to", &to, "--slots", "0-8191", "--json"]);
+    eventually("the first migration is known", || cluster.nodes[0].migration(1));
+    let to = cluster.nodes[2].address();
+    let mut second = cluster.nodes[0].spawn_command(&["migrate", "--to", &to, "--slots", "8192-9000"]);
+    let queued = eventually("the second migration is known", || cluster.nodes[0].migration(2));
+    assert_eq!(queued["state"], "queued");
+    let output = cluster.nodes[0].run(&["migrate", "--cancel", "2"]);
+    assert!(output.status.success(), "{output:?}");
+    let status = second.wait().expect("a child can be waited for");
+    assert_eq!(status.code(), Some(1), "a cancelled migration has moved nothing");
+    cluster.nodes[1].resume();
+    assert_eq!(first.wait().expect("a child can be waited for").code(), Some(0));
+    assert_eq!(check(&mut cluster.client(2), 5_000), 0);
+}
+
+#[test]
+fn interrupted_display_leaves_the_migration_running() {
+    let cluster = TestCluster::start(2);
+    fill(&mut cluster.client(0), 5_000);
+    let to = cluster.nodes[1].address();
+    // A standing target keeps the migration from ending before it is looked at.
+    let id = {
+        let mut display = cluster.nodes[0].spawn_command(&["migrate", "--to", &to, "--slots", "0-16383"]);
+        let id = eventually("the migration is known", || cluster.nodes[0].migration(1))["id"].clone();
+        cluster.nodes[1].pause();
+        let process = rustix::process::Pid::from_child(&display);
+        rustix::process::kill_process(process, rustix::process::Signal::INT).expect("the display runs");
+        let status = display.wait().expect("a child can be waited for");
+        // It may have been done before the target stood still.
+        assert!(matches!(status.code(), Some(130 | 0)) || status.code().is_none(), "{status}");
+        id
+    };
+    cluster.nodes[1].resume();
+    let id = id.as_u64().expect("the id is a number");
+    assert_eq!(cluster.wait_for_migration(id)["state"], "done");
+    assert_eq!(check(&mut cluster.client(1), 5_000), 5_000);
+}

@@ -47,7 +47,7 @@ pub struct Config {
 #[serde(deny_unknown_fields, default)]
 pub struct NodeConfig {
     /// The data directory.
-    pub dir: PathBuf,
+    pub dir: Auto<PathBuf>,
     /// A client address of the cluster to join; empty: none.
     pub join: String,
     /// Threads that serve clients.
@@ -58,7 +58,7 @@ pub struct NodeConfig {
 
 impl Default for NodeConfig {
     fn default() -> NodeConfig {
-        NodeConfig { dir: "sidle-data".into(), join: String::new(), workers: Auto::Auto, movers: 1 }
+        NodeConfig { dir: Auto::Auto, join: String::new(), workers: Auto::Auto, movers: 1 }
     }
 }
 
@@ -241,6 +241,12 @@ impl Config {
         Ok(())
     }
 
+    /// The data directory to use.
+    pub fn data_dir(&self) -> PathBuf {
+        // Several nodes started from one folder, as people do to try things out, must not collide.
+        self.node.dir.clone().unwrap_or_else(|| format!("sidle-{}", self.network.port).into())
+    }
+
     /// How many workers to start.
     pub fn worker_count(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -303,6 +309,14 @@ mod tests {
         assert!(refused(|c| c.network.port = 60_000).contains("bus_port"));
         assert!(refused(|c| c.limits.value = Size(1 << 40)).contains("value"));
         assert!(refused(|c| c.node.join = "host".into()).contains("HOST:PORT"));
+    }
+
+    #[test]
+    fn data_dir_follows_the_client_port() {
+        let mut config = Config::default();
+        assert_eq!(config.data_dir(), Path::new("sidle-6379"));
+        config.node.dir = Auto::Value("elsewhere".into());
+        assert_eq!(config.data_dir(), Path::new("elsewhere"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod driver;
 
 use crate::clock::Clock;
 use crate::control::links::Lane;
-use crate::priority;
+use crate::thread;
 use crate::worker::WorkerLink;
 use driver::Driver;
 use sidle_node::{Mover, MoverCommand, MoverReport, NodeParts};
@@ -85,8 +85,8 @@ impl MoverSetup {
     /// Starts the thread.
     pub(crate) fn start(self) -> io::Result<JoinHandle<()>> {
         let name = format!("mover-{}", self.mover.index().0);
-        std::thread::Builder::new().name(name).spawn(move || {
-            priority::lower_this_thread();
+        thread::start(name, move || {
+            thread::lower_priority();
             let runtime = Builder::new_current_thread()
                 .enable_all()
                 .build_local(LocalOptions::default())

@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::control::ControlCall;
 use crate::limits::ClientLimits;
 use crate::mover::MoverLink;
+use crate::thread;
 use sidle_node::{NodeShared, Worker};
 use std::io;
 use std::net::TcpListener;
@@ -115,7 +116,7 @@ impl WorkerSetup {
     /// Starts the thread.
     pub(crate) fn start(self) -> io::Result<JoinHandle<()>> {
         let name = format!("worker-{}", self.worker.index().0);
-        std::thread::Builder::new().name(name).spawn(move || self.run())
+        thread::start(name, move || self.run())
     }
 
     fn run(self) {

@@ -98,7 +98,6 @@ impl TestCluster {
 
     /// What the cluster says of a migration.
     pub fn migration(&self, id: u64) -> Option<Json> {
-        let report = self.nodes.iter().find_map(Node::status)?;
-        report["migrations"].as_array()?.iter().find(|migration| migration["id"] == id).cloned()
+        self.nodes.iter().find_map(|node| node.migration(id))
     }
 }

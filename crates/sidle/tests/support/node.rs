@@ -1,6 +1,7 @@
 //! One node as a process.
 
 use super::{Client, PATIENCE, eventually};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -137,6 +138,33 @@ impl Node {
     /// Runs another of the program's commands against this node.
     pub fn run(&self, arguments: &[&str]) -> Output {
         sidle().args(arguments).args(["--via", &self.client_address]).output().expect("the program runs")
+    }
+
+    /// Starts another of the program's commands against this node, without waiting for it.
+    pub fn spawn_command(&self, arguments: &[&str]) -> Child {
+        let mut command = sidle();
+        command.args(arguments).args(["--via", &self.client_address]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program runs")
+    }
+
+    /// What this node tells of a migration; `None` while it knows of none.
+    pub fn migration(&self, id: u64) -> Option<Json> {
+        let report = self.status()?;
+        report["migrations"].as_array()?.iter().find(|migration| migration["id"] == id).cloned()
+    }
+
+    /// Lets the process stand still, as an overloaded machine would.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a paused process go on.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the process was running");
     }
 
     /// Kills the process at once, as a power failure would.
