@@ -22,6 +22,7 @@ const PURE_LAYERS: usize = 4;
 /// What pure crates may depend on beside each other. Data structures, codecs and derives; nothing that does I/O.
 /// `rustix` is the store's alone, for the mapping of its memory.
 const PURE_DEPENDENCIES: &[&str] = &[
+    "arc-swap",
     "crc32c",
     "crossbeam-epoch",
     "crossbeam-utils",
