@@ -58,7 +58,27 @@ fn link_cut_and_back() {
         }
         pair.run_to_end();
         pair.check_end();
+        pair.check_no_breach();
     }
+}
+
+/// M10: what was lost with a connection is sent again as soon as there is a new one, long before its timer.
+#[test]
+fn a_new_connection_carries_at_once_what_was_in_flight() {
+    let faults = Faults { to_target_us: (1_000, 1_000), ..Faults::NONE };
+    let mut pair = Pair::with_records(Setup { faults, ..Setup::default() }, 1_000, 100);
+    pair.start();
+    pair.run_until_serving();
+    assert_eq!(pair.ask_at(End::Target, Op::Get(key(1))), Outcome::Parked);
+    pair.run_us(500);
+    Lane::ALL.into_iter().for_each(|lane| pair.net.cut(pair.now.0, lane, &mut pair.rng));
+    let cut_at = pair.now.0;
+    pair.run_until("woken", |pair| pair.parked() == 0);
+    pair.run_until("finished", |pair| pair.target_events.contains(&TargetEvent::Finished));
+    let took_us = pair.now.0 - cut_at;
+    assert!(took_us < sidle_migration::tuning::PRIORITY_RESEND_US / 2, "{took_us} us");
+    pair.run_to_end();
+    pair.check_end();
 }
 
 /// The link is down from before the freeze until long after: requests wait, and are all answered.
@@ -225,5 +245,6 @@ fn out_of_memory_under_every_fault() {
         }
         pair.run_to_end();
         pair.check_end();
+        pair.check_no_breach();
     }
 }

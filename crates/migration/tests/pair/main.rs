@@ -7,6 +7,7 @@
 mod basics;
 #[cfg(feature = "bug-switches")]
 mod bugs;
+mod checks;
 mod faults;
 mod model;
 mod net;
@@ -16,4 +17,5 @@ mod random;
 mod records;
 mod refusals;
 mod rng;
+mod workers;
 mod world;

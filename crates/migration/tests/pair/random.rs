@@ -144,6 +144,7 @@ pub(crate) fn run(seed: u64, tuning: Tuning) {
     pair.before_replay.clear();
     pair.run_to_end();
     pair.check_end();
+    pair.check_no_breach();
 }
 
 #[test]

@@ -225,5 +225,6 @@ fn every_frame_again_in_reverse_order() {
         again(&mut pair);
         pair.run_us(1_000_000);
         pair.check_end();
+        pair.check_no_breach();
     }
 }

@@ -1,18 +1,17 @@
 //! The pair: two stores, two machines, two lanes, workers at both ends, on virtual time.
 //!
 //! Workers follow the node's rules: which role their range table gives a range, progress before the store, tombstones
-//! while importing, one command wholly under one table. Every answer is compared with the model at the instant the
-//! command runs, which is its linearization point.
+//! while importing, one command wholly under one table (`workers`).
 
-use crate::model::{Answer, Bytes, Model, Op, run};
+use crate::model::{Answer, Bytes, Model, Op};
 use crate::net::{Arrival, End, Faults, Net};
 use crate::rng::Rng;
 use sidle_migration::{
-    BarrierTicket, ExportPhase, ExportView, FULVA, ImportView, MigrationSpec, RangeBarrier, SourceEvent,
-    SourceInput, SourceMachine, TargetEvent, TargetInput, TargetMachine, Tuning, Waiter,
+    BarrierTicket, ExportView, FULVA, ImportView, MigrationSpec, RangeBarrier, SourceEvent, SourceInput,
+    SourceMachine, TargetEvent, TargetInput, TargetMachine, Tuning, Waiter,
 };
-use sidle_store::{Entry, Leave, LogHead, Store, StoreConfig};
-use sidle_types::{HashedKey, MigrationId, MonotonicUs, NodeId, PositionRange, TabletEpoch, WallMs};
+use sidle_store::{Leave, LogHead, Store, StoreConfig};
+use sidle_types::{MigrationId, MonotonicUs, NodeId, PositionRange, TabletEpoch, WallMs};
 use sidle_wire::{Frame, FrameReader, Lane, Message, Refusal, RefusalCode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,7 +81,7 @@ pub(crate) enum Outcome {
 }
 
 #[derive(Clone, Debug)]
-enum Awaits {
+pub(crate) enum Awaits {
     Activation,
     Wake,
 }
@@ -101,8 +100,8 @@ pub(crate) struct Pair {
     pub(crate) net: Net,
     pub(crate) model: Model,
     /// Commands that wait: the worker that they are on, and what they wait for.
-    parked: BTreeMap<u64, (usize, Op, Awaits)>,
-    next_ticket: u64,
+    pub(crate) parked: BTreeMap<u64, (usize, Op, Awaits)>,
+    pub(crate) next_ticket: u64,
     /// Every event of the target but wakes, and every event of the source.
     pub(crate) target_events: Vec<TargetEvent>,
     pub(crate) source_events: Vec<SourceEvent>,
@@ -493,199 +492,5 @@ impl Pair {
 
     pub(crate) fn parked(&self) -> usize {
         self.parked.len()
-    }
-
-    // ---- workers
-
-    /// A client's request, by a client whose map may be old or new, on any worker.
-    pub(crate) fn ask(&mut self, op: Op) -> Outcome {
-        let first = if self.rng.chance(500) { End::Source } else { End::Target };
-        self.ask_at(first, op)
-    }
-
-    /// A client's request that goes to this end first, and follows one redirection.
-    pub(crate) fn ask_at(&mut self, first: End, op: Op) -> Outcome {
-        if op.key().is_some_and(|key| !self.spec.range.contains(HashedKey::new(key).position())) {
-            return self.execute(End::Source, &op, Leave::Nothing);
-        }
-        for end in [first, first.other()] {
-            let worker = self.rng.below(WORKERS as u64) as usize;
-            let outcome = self.at(end, worker, op.clone());
-            if outcome != Outcome::Redirected {
-                self.pump();
-                return outcome;
-            }
-        }
-        Outcome::Redirected
-    }
-
-    pub(crate) fn expect_ok(&mut self, op: Op) -> Answer {
-        match self.ask(op.clone()) {
-            Outcome::Answered(answer) => answer,
-            other => panic!("{op:?}: {other:?}"),
-        }
-    }
-
-    /// One worker at one end.
-    pub(crate) fn at(&mut self, end: End, worker: usize, op: Op) -> Outcome {
-        let role = match end {
-            End::Source => self.source.roles[worker],
-            End::Target => self.target.roles[worker],
-        };
-        match role {
-            Role::Elsewhere | Role::Exporting => Outcome::Redirected,
-            Role::Owned => self.execute(end, &op, Leave::Nothing),
-            Role::Importing => {
-                assert_eq!(end, End::Target);
-                self.at_importing(worker, op)
-            }
-        }
-    }
-
-    fn at_importing(&mut self, worker: usize, op: Op) -> Outcome {
-        let view = Arc::clone(self.import.as_ref().unwrap());
-        if !view.activated() {
-            self.park(worker, op, Awaits::Activation);
-            return Outcome::Parked;
-        }
-        if op == Op::Flush {
-            let waiter = self.park(worker, op, Awaits::Wake);
-            self.target_input(TargetInput::Flush(waiter));
-            return Outcome::Parked;
-        }
-        let key = HashedKey::new(op.key().expect("only a flush has none"));
-        if op.needs_old() && !self.is_settled(key) {
-            let waiter = self.park(worker, op.clone(), Awaits::Wake);
-            self.target_input(TargetInput::PriorityPull(key.bytes(), waiter));
-            return Outcome::Parked;
-        }
-        let leave = if view.leaves_tombstones() { Leave::Tombstone } else { Leave::Nothing };
-        self.execute(End::Target, &op, leave)
-    }
-
-    /// Active expiry of one key, as a node does it: with a tombstone while importing, never while exporting.
-    pub(crate) fn expire(&mut self, end: End, key: &[u8]) {
-        let node = match end {
-            End::Source => &mut self.source,
-            End::Target => &mut self.target,
-        };
-        let leave = match node.roles[0] {
-            Role::Owned => Leave::Nothing,
-            Role::Importing => Leave::Tombstone,
-            Role::Elsewhere | Role::Exporting => return,
-        };
-        let key = HashedKey::new(key);
-        let mut slot = node.store.lock_slot(key.slot());
-        if slot.get(key).value().is_some_and(|record| record.is_expired(self.wall)) {
-            slot.remove(&mut node.head, key, leave).unwrap();
-        }
-    }
-
-    /// M7: progress first, the store second.
-    pub(crate) fn is_settled(&self, key: HashedKey<'_>) -> bool {
-        let view = self.import.as_ref().unwrap();
-        view.has_arrived(key.position()) || !matches!(self.target.store.pin().get(key), Entry::Absent)
-    }
-
-    fn park(&mut self, worker: usize, op: Op, awaits: Awaits) -> Waiter {
-        self.next_ticket += 1;
-        self.parked.insert(self.next_ticket, (worker, op, awaits));
-        Waiter { worker: worker as u16, ticket: self.next_ticket }
-    }
-
-    fn execute(&mut self, end: End, op: &Op, leave: Leave) -> Outcome {
-        let node = match end {
-            End::Source => &mut self.source,
-            End::Target => &mut self.target,
-        };
-        match run(&node.store, &mut node.head, op, leave, self.spec.range, self.wall) {
-            Ok(answer) => {
-                let expected = self.model.apply(op, self.spec.range, self.wall);
-                assert_eq!(answer, expected, "{op:?} at the {end:?}, {} us", self.now.0);
-                Outcome::Answered(answer)
-            }
-            Err(_) => Outcome::OutOfMemory,
-        }
-    }
-
-    /// The target's half of an opted-in client's read: an answer, or "not here yet" (`None`), and then the position may
-    /// be drawn for a sampled pull.
-    pub(crate) fn read_at_target(&mut self, wanted: &[u8]) -> Option<Outcome> {
-        let worker = self.rng.below(WORKERS as u64) as usize;
-        let view = self.import.clone();
-        let is_here = |pair: &Pair| pair.is_settled(HashedKey::new(wanted));
-        match (self.target.roles[worker], view) {
-            (Role::Importing, Some(view)) if view.activated() && !is_here(self) => {
-                if self.rng.chance(self.sampled_percent * 10) {
-                    self.target_input(TargetInput::SampledMiss(HashedKey::new(wanted).position()));
-                    self.pump();
-                }
-                None
-            }
-            _ => Some(self.at(End::Target, worker, Op::Get(wanted.to_vec()))),
-        }
-    }
-
-    /// The source's half: the frozen value, or a refusal (M4, M8).
-    pub(crate) fn read_frozen(&self, wanted: &[u8]) -> Result<Option<Bytes>, ExportPhase> {
-        let Some(view) = &self.export else { return Err(ExportPhase::Pending) };
-        if view.phase() != ExportPhase::Frozen || view.id() != self.spec.id {
-            return Err(view.phase());
-        }
-        let guard = self.source.store.pin();
-        let found = guard.get(HashedKey::new(wanted)).value();
-        let value =
-            found.filter(|record| !record.is_expired(self.wall)).map(|record| record.value().to_vec());
-        match view.phase() {
-            ExportPhase::Frozen => Ok(value),
-            phase => Err(phase),
-        }
-    }
-
-    // ---- what must hold at the end
-
-    /// Every live value of the range at a node.
-    pub(crate) fn content(node: &Node, range: PositionRange, wall: WallMs) -> BTreeMap<Bytes, Bytes> {
-        let mut content = BTreeMap::new();
-        let mut at = Some(range.first());
-        while let Some(from) = at {
-            at = node.store.visit(from, range.last(), 1_000, &mut |record| {
-                if !record.is_expired(wall) {
-                    let before = content.insert(record.key().to_vec(), record.value().to_vec());
-                    assert_eq!(before, None, "a key is found once");
-                }
-            });
-        }
-        content
-    }
-
-    /// The target has exactly what the model has; the source has nothing; nothing is left behind.
-    pub(crate) fn check_end(&self) {
-        let range = self.spec.range;
-        let expected: BTreeMap<Bytes, Bytes> = self
-            .model
-            .values
-            .iter()
-            .filter(|(key, _)| range.contains(HashedKey::new(key).position()))
-            .filter_map(|(key, _)| Some((key.clone(), self.model.value(key, self.wall)?.clone())))
-            .collect();
-        let actual = Pair::content(&self.target, range, self.wall);
-        let differing: Vec<_> = expected
-            .keys()
-            .chain(actual.keys())
-            .filter(|key| expected.get(*key) != actual.get(*key))
-            .collect();
-        assert!(differing.is_empty(), "{} keys differ, among them {:?}", differing.len(), differing.first());
-        assert_eq!(self.source.store.len_in(range), 0, "the source has given everything back");
-        assert_eq!(self.target.store.tombstones_in(range), 0, "no tombstone is left");
-        assert_eq!(self.parked(), 0, "nobody waits for ever");
-        for key in self.model.values.keys() {
-            if !range.contains(HashedKey::new(key).position()) {
-                let guard = self.source.store.pin();
-                let found = guard.get(HashedKey::new(key)).value();
-                let live = found.filter(|record| !record.is_expired(self.wall)).map(|record| record.value());
-                assert_eq!(live, self.model.value(key, self.wall).map(Vec::as_slice), "outside the range");
-            }
-        }
     }
 }

@@ -1,0 +1,61 @@
+//! What must hold at the end of every migration.
+
+use crate::model::Bytes;
+use crate::world::{Node, Pair};
+use sidle_migration::{SourceEvent, TargetEvent};
+use sidle_types::{HashedKey, PositionRange, WallMs};
+use std::collections::BTreeMap;
+
+impl Pair {
+    /// Neither end thought the other broken: whatever was lost, repeated or late was known for what it was (M10).
+    pub(crate) fn check_no_breach(&self) {
+        let target = self.target_events.iter().find(|event| matches!(event, TargetEvent::Close(..)));
+        let source = self.source_events.iter().find(|event| matches!(event, SourceEvent::Close(..)));
+        assert_eq!((target, source), (None, None));
+    }
+
+    /// Every live value of the range at a node.
+    pub(crate) fn content(node: &Node, range: PositionRange, wall: WallMs) -> BTreeMap<Bytes, Bytes> {
+        let mut content = BTreeMap::new();
+        let mut at = Some(range.first());
+        while let Some(from) = at {
+            at = node.store.visit(from, range.last(), 1_000, &mut |record| {
+                if !record.is_expired(wall) {
+                    let before = content.insert(record.key().to_vec(), record.value().to_vec());
+                    assert_eq!(before, None, "a key is found once");
+                }
+            });
+        }
+        content
+    }
+
+    /// The target has exactly what the model has; the source has nothing; nothing is left behind.
+    pub(crate) fn check_end(&self) {
+        let range = self.spec.range;
+        let expected: BTreeMap<Bytes, Bytes> = self
+            .model
+            .values
+            .iter()
+            .filter(|(key, _)| range.contains(HashedKey::new(key).position()))
+            .filter_map(|(key, _)| Some((key.clone(), self.model.value(key, self.wall)?.clone())))
+            .collect();
+        let actual = Pair::content(&self.target, range, self.wall);
+        let differing: Vec<_> = expected
+            .keys()
+            .chain(actual.keys())
+            .filter(|key| expected.get(*key) != actual.get(*key))
+            .collect();
+        assert!(differing.is_empty(), "{} keys differ, among them {:?}", differing.len(), differing.first());
+        assert_eq!(self.source.store.len_in(range), 0, "the source has given everything back");
+        assert_eq!(self.target.store.tombstones_in(range), 0, "no tombstone is left");
+        assert_eq!(self.parked(), 0, "nobody waits for ever");
+        for key in self.model.values.keys() {
+            if !range.contains(HashedKey::new(key).position()) {
+                let guard = self.source.store.pin();
+                let found = guard.get(HashedKey::new(key)).value();
+                let live = found.filter(|record| !record.is_expired(self.wall)).map(|record| record.value());
+                assert_eq!(live, self.model.value(key, self.wall).map(Vec::as_slice), "outside the range");
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Workers at both ends, by the node's rules, and the clients that ask them.
+//!
+//! Every answer is compared with the model at the instant the command runs, which is its linearization point.
+
+use crate::model::{Answer, Bytes, Op, run};
+use crate::net::End;
+use crate::world::{Awaits, Outcome, Pair, Role, WORKERS};
+use sidle_migration::{ExportPhase, TargetInput, Waiter};
+use sidle_store::{Entry, Leave};
+use sidle_types::HashedKey;
+use std::sync::Arc;
+
+impl Pair {
+    /// A client's request, by a client whose map may be old or new, on any worker.
+    pub(crate) fn ask(&mut self, op: Op) -> Outcome {
+        let first = if self.rng.chance(500) { End::Source } else { End::Target };
+        self.ask_at(first, op)
+    }
+
+    /// A client's request that goes to this end first, and follows one redirection.
+    pub(crate) fn ask_at(&mut self, first: End, op: Op) -> Outcome {
+        if op.key().is_some_and(|key| !self.spec.range.contains(HashedKey::new(key).position())) {
+            return self.execute(End::Source, &op, Leave::Nothing);
+        }
+        for end in [first, first.other()] {
+            let worker = self.rng.below(WORKERS as u64) as usize;
+            let outcome = self.at(end, worker, op.clone());
+            if outcome != Outcome::Redirected {
+                self.pump();
+                return outcome;
+            }
+        }
+        Outcome::Redirected
+    }
+
+    pub(crate) fn expect_ok(&mut self, op: Op) -> Answer {
+        match self.ask(op.clone()) {
+            Outcome::Answered(answer) => answer,
+            other => panic!("{op:?}: {other:?}"),
+        }
+    }
+
+    /// One worker at one end.
+    pub(crate) fn at(&mut self, end: End, worker: usize, op: Op) -> Outcome {
+        let role = match end {
+            End::Source => self.source.roles[worker],
+            End::Target => self.target.roles[worker],
+        };
+        match role {
+            Role::Elsewhere | Role::Exporting => Outcome::Redirected,
+            Role::Owned => self.execute(end, &op, Leave::Nothing),
+            Role::Importing => {
+                assert_eq!(end, End::Target);
+                self.at_importing(worker, op)
+            }
+        }
+    }
+
+    fn at_importing(&mut self, worker: usize, op: Op) -> Outcome {
+        let view = Arc::clone(self.import.as_ref().unwrap());
+        if !view.activated() {
+            self.park(worker, op, Awaits::Activation);
+            return Outcome::Parked;
+        }
+        if op == Op::Flush {
+            let waiter = self.park(worker, op, Awaits::Wake);
+            self.target_input(TargetInput::Flush(waiter));
+            return Outcome::Parked;
+        }
+        let key = HashedKey::new(op.key().expect("only a flush has none"));
+        if op.needs_old() && !self.is_settled(key) {
+            let waiter = self.park(worker, op.clone(), Awaits::Wake);
+            self.target_input(TargetInput::PriorityPull(key.bytes(), waiter));
+            return Outcome::Parked;
+        }
+        let leave = if view.leaves_tombstones() { Leave::Tombstone } else { Leave::Nothing };
+        self.execute(End::Target, &op, leave)
+    }
+
+    /// Active expiry of one key, as a node does it: with a tombstone while importing, never while exporting.
+    pub(crate) fn expire(&mut self, end: End, key: &[u8]) {
+        let node = match end {
+            End::Source => &mut self.source,
+            End::Target => &mut self.target,
+        };
+        let leave = match node.roles[0] {
+            Role::Owned => Leave::Nothing,
+            Role::Importing => Leave::Tombstone,
+            Role::Elsewhere | Role::Exporting => return,
+        };
+        let key = HashedKey::new(key);
+        let mut slot = node.store.lock_slot(key.slot());
+        if slot.get(key).value().is_some_and(|record| record.is_expired(self.wall)) {
+            slot.remove(&mut node.head, key, leave).unwrap();
+        }
+    }
+
+    /// M7: progress first, the store second.
+    pub(crate) fn is_settled(&self, key: HashedKey<'_>) -> bool {
+        let view = self.import.as_ref().unwrap();
+        view.has_arrived(key.position()) || !matches!(self.target.store.pin().get(key), Entry::Absent)
+    }
+
+    fn park(&mut self, worker: usize, op: Op, awaits: Awaits) -> Waiter {
+        self.next_ticket += 1;
+        self.parked.insert(self.next_ticket, (worker, op, awaits));
+        Waiter { worker: worker as u16, ticket: self.next_ticket }
+    }
+
+    pub(crate) fn execute(&mut self, end: End, op: &Op, leave: Leave) -> Outcome {
+        let node = match end {
+            End::Source => &mut self.source,
+            End::Target => &mut self.target,
+        };
+        match run(&node.store, &mut node.head, op, leave, self.spec.range, self.wall) {
+            Ok(answer) => {
+                let expected = self.model.apply(op, self.spec.range, self.wall);
+                assert_eq!(answer, expected, "{op:?} at the {end:?}, {} us", self.now.0);
+                Outcome::Answered(answer)
+            }
+            Err(_) => Outcome::OutOfMemory,
+        }
+    }
+
+    /// The target's half of an opted-in client's read: an answer, or "not here yet" (`None`), and then the position may
+    /// be drawn for a sampled pull.
+    pub(crate) fn read_at_target(&mut self, wanted: &[u8]) -> Option<Outcome> {
+        let worker = self.rng.below(WORKERS as u64) as usize;
+        let view = self.import.clone();
+        let is_here = |pair: &Pair| pair.is_settled(HashedKey::new(wanted));
+        match (self.target.roles[worker], view) {
+            (Role::Importing, Some(view)) if view.activated() && !is_here(self) => {
+                if self.rng.chance(self.sampled_percent * 10) {
+                    self.target_input(TargetInput::SampledMiss(HashedKey::new(wanted).position()));
+                    self.pump();
+                }
+                None
+            }
+            _ => Some(self.at(End::Target, worker, Op::Get(wanted.to_vec()))),
+        }
+    }
+
+    /// The source's half: the frozen value, or a refusal (M4, M8).
+    pub(crate) fn read_frozen(&self, wanted: &[u8]) -> Result<Option<Bytes>, ExportPhase> {
+        let Some(view) = &self.export else { return Err(ExportPhase::Pending) };
+        if view.phase() != ExportPhase::Frozen || view.id() != self.spec.id {
+            return Err(view.phase());
+        }
+        let guard = self.source.store.pin();
+        let found = guard.get(HashedKey::new(wanted)).value();
+        let value =
+            found.filter(|record| !record.is_expired(self.wall)).map(|record| record.value().to_vec());
+        match view.phase() {
+            ExportPhase::Frozen => Ok(value),
+            phase => Err(phase),
+        }
+    }
+}
