@@ -350,3 +350,114 @@ fn reach_of_import(view: &ImportView, range: PositionRange, from: Position) -> R
 fn rest(range: PositionRange, from: Position) -> PositionRange {
     PositionRange::new(from, range.last()).expect("the walk stands inside the range")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::node_info;
+    use sidle_cluster::Tablet;
+    use sidle_migration::{FULVA, MigrationSpec, Tuning};
+    use sidle_types::{MapEpoch, MigrationId, TabletEpoch};
+
+    fn range(first: u64, last: u64) -> PositionRange {
+        PositionRange::new(Position(first), Position(last)).expect("in order")
+    }
+
+    fn id(number: u8) -> NodeId {
+        node_info(number).id
+    }
+
+    /// Node 1 owns everything but 100..=199 and 300..=399, which are node 2's.
+    fn map() -> Arc<TabletMap> {
+        let tablet = |first, last, owner| Tablet { range: range(first, last), owner, epoch: TabletEpoch(1) };
+        let tablets = vec![
+            tablet(0, 99, id(1)),
+            tablet(100, 199, id(2)),
+            tablet(200, 299, id(1)),
+            tablet(300, 399, id(2)),
+            tablet(400, u64::MAX, id(1)),
+        ];
+        let nodes = vec![node_info(1), node_info(2)];
+        Arc::new(TabletMap::new(MapEpoch(5), nodes, tablets, Vec::new()).expect("a sound map"))
+    }
+
+    fn spec(range: PositionRange, source: u8, target: u8) -> MigrationSpec {
+        MigrationSpec {
+            id: MigrationId(1),
+            epoch: TabletEpoch(1),
+            range,
+            source: id(source),
+            target: id(target),
+            partitions: vec![range],
+            protocol: &FULVA,
+            tuning: Tuning::default(),
+        }
+    }
+
+    #[test]
+    fn entry_at_agrees_with_a_linear_search() {
+        let table = RangeTable::new(id(1), map(), &[], &[]);
+        assert!(!table.owns_everything());
+        for position in [0, 1, 99, 100, 150, 199, 200, 299, 300, 399, 400, u64::MAX].map(Position) {
+            let entry = table.entry_at(position);
+            assert!(entry.range.contains(position));
+            assert_eq!(entry.owner, table.map().owner_of(position));
+            assert_eq!(table.is_owned(position), entry.owner == id(1));
+        }
+    }
+
+    #[test]
+    fn a_sole_owner_has_one_entry() {
+        let map = Arc::new(TabletMap::founded_by(node_info(1)));
+        let table = RangeTable::new(id(1), map, &[], &[]);
+        assert!(table.owns_everything() && table.is_owned(Position::LAST));
+        assert_eq!(table.entries().len(), 1);
+    }
+
+    #[test]
+    fn imports_and_exports_cut_entries() {
+        let (import, _writer) = ImportView::new(&spec(range(120, 150), 1, 2));
+        let (export, _export_writer) = ExportView::new(&spec(range(250, 450), 2, 1));
+        let table = RangeTable::new(id(2), map(), &[import], &[export]);
+        let roles: Vec<(u64, String)> =
+            table.entries().iter().map(|e| (e.range.first().0, format!("{:?}", e.role))).collect();
+        let expected = [
+            (0, "Elsewhere"),
+            (100, "Owned"),
+            (120, "Importing"),
+            (151, "Owned"),
+            (200, "Elsewhere"),
+            (250, "Exporting"),
+            (300, "Owned"),
+            (400, "Exporting"),
+            (451, "Elsewhere"),
+        ];
+        assert_eq!(roles, expected.map(|(first, role)| (first, role.to_owned())));
+    }
+
+    #[test]
+    fn a_node_before_joining_serves_nothing() {
+        let table = RangeTable::before_joining(node_info(1));
+        assert!(!table.is_joined() && !table.is_owned(Position::FIRST));
+        assert_eq!(table.redirect(Position(7)), Redirect::NotServed);
+        assert_eq!(table.reach(Position::FIRST), Reach::End);
+    }
+
+    #[test]
+    fn reach_skips_what_is_elsewhere_and_stops_at_what_has_not_arrived() {
+        let whole = range(300, 399);
+        let (view, mut writer) = ImportView::new(&spec(whole, 1, 2));
+        let table = RangeTable::new(id(2), map(), &[view], &[]);
+        assert_eq!(table.reach(Position(0)), Reach::Here(range(100, 199)));
+        assert_eq!(table.reach(Position(150)), Reach::Here(range(150, 199)));
+        assert_eq!(table.reach(Position(200)), Reach::NotYet(Position(300)), "not activated");
+        writer.activate();
+        assert_eq!(table.reach(Position(200)), Reach::NotYet(Position(300)), "nothing has arrived");
+        writer.advance(0, Some(Position(350)));
+        assert_eq!(table.reach(Position(200)), Reach::Here(range(300, 349)));
+        assert_eq!(table.reach(Position(350)), Reach::NotYet(Position(350)));
+        writer.complete();
+        assert_eq!(table.reach(Position(350)), Reach::Here(range(350, 399)));
+        assert_eq!(table.reach(Position(400)), Reach::End);
+    }
+}

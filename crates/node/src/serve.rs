@@ -138,10 +138,10 @@ impl Worker {
         if batch.len() > 1 {
             self.prefetch(&batch);
         }
-        for (index, Ahead { args, resolved }) in batch.into_iter().enumerate() {
+        for (index, Ahead { args, resolved }) in batch.iter().enumerate() {
             let outcome = match resolved {
-                Ok((found, keys)) => self.run(now, session, found, &keys, &args, out),
-                Err(error) => self.refuse_unresolved(session, error, out),
+                Ok((found, keys)) => self.run(now, session, *found, keys, args, out),
+                Err(error) => self.refuse_unresolved(session, error.clone(), out),
             };
             match outcome {
                 Outcome::Done => {}
@@ -185,6 +185,10 @@ fn read_ahead(
     parser.set_authenticated(session.authenticated);
     let mut count = 0;
     while count < most {
+        if at == input.len() {
+            // The usual end, found without asking the parser.
+            return (count, at, Stop::Incomplete(1));
+        }
         match parser.parse(&input[at..], &mut arguments[count]) {
             Ok(Parsed::Complete { consumed }) => {
                 places[count] = Place { start: at, end: at + consumed };

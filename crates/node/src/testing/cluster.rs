@@ -10,11 +10,16 @@ use super::{TestClient, Waits};
 use crate::mover::Link;
 use crate::now::Now;
 use crate::queue::MoverIndex;
-use sidle_cluster::{ClusterId, Coordinator, CoordinatorInput, Founding, MemoryMetaStore, NodeInfo};
+use sidle_cluster::{
+    ClusterId, Coordinator, CoordinatorInput, Founding, Incarnation, MemoryMetaStore, NodeInfo,
+};
 use sidle_migration::Tuning;
 use sidle_resp::Value;
 use sidle_types::{MigrationId, MonotonicUs, NodeId, WallMs};
 use sidle_wire::Message;
+
+/// How much memory a node has in its next life.
+const RESTARTED_MEMORY_BYTES: u64 = 64 << 20;
 
 /// How a test cluster is made.
 #[derive(Clone, Debug)]
@@ -47,6 +52,7 @@ pub struct TestCluster {
     pub network: Network,
     coordinator: Coordinator<MemoryMetaStore>,
     ids: Vec<NodeId>,
+    tuning: Tuning,
     clients: usize,
     /// The wall clock at virtual time 0.
     pub wall_start_ms: u64,
@@ -65,6 +71,7 @@ impl TestCluster {
             nodes: Vec::new(),
             network: Network::at(start.0),
             coordinator,
+            tuning: setup.tuning,
             clients: 0,
             wall_start_ms: 1_700_000_000_000,
         };
@@ -211,6 +218,19 @@ impl TestCluster {
         let movers = &mut self.nodes[node].movers;
         let index = MoverIndex::of(migration, movers.len());
         &mut movers[usize::from(index.0)]
+    }
+
+    /// A node's process ends and another begins: it has lost its data, its connections and everything it knew but its
+    /// identity.
+    pub fn restart(&mut self, node: usize) {
+        for connection in self.network.connections_of(node) {
+            self.network.break_off(connection);
+        }
+        let mut info = self.nodes[node].info.clone();
+        info.incarnation = Incarnation(info.incarnation.0 + 1);
+        let (workers, now) = (self.nodes[node].workers.len() as u16, self.now());
+        self.nodes[node] = TestNode::new(info, workers, RESTARTED_MEMORY_BYTES, self.tuning, now);
+        self.nodes[node].control.handle(now.mono, crate::control::ControlInput::Connected);
     }
 
     /// A new connection to a worker of a node.

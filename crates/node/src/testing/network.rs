@@ -141,11 +141,21 @@ impl Network {
         self.held.clear();
         let open: Vec<u64> =
             self.connections.iter().filter(|(_, c)| c.is_open).map(|(&connection, _)| connection).collect();
-        for connection in open {
-            self.connections.get_mut(&connection).expect("listed above").is_open = false;
-            self.send(Delivery::Closed { connection, to: Side::Opener });
-            self.send(Delivery::Closed { connection, to: Side::Acceptor });
-        }
+        open.into_iter().for_each(|connection| self.break_off(connection));
+    }
+
+    /// The open connections of a node.
+    pub(super) fn connections_of(&self, node: usize) -> Vec<u64> {
+        let is_its = |known: &Connection| known.is_open && (known.opener == node || known.acceptor == node);
+        self.connections.iter().filter(|(_, known)| is_its(known)).map(|(&id, _)| id).collect()
+    }
+
+    /// Breaks a connection, and everything on its way over it is lost.
+    pub(super) fn break_off(&mut self, connection: u64) {
+        let known = self.connections.get_mut(&connection).expect("it is open");
+        known.is_open = false;
+        self.send(Delivery::Closed { connection, to: Side::Opener });
+        self.send(Delivery::Closed { connection, to: Side::Acceptor });
     }
 
     /// The next thing that has arrived by now.

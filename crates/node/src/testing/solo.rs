@@ -58,8 +58,13 @@ pub struct SoloNode {
 impl SoloNode {
     /// A node that owns every position.
     pub fn new() -> SoloNode {
+        SoloNode::with_memory(64 << 20)
+    }
+
+    /// A node that owns every position, with so much memory.
+    pub fn with_memory(bytes: u64) -> SoloNode {
         let info = node_info(1);
-        let parts = parts(&info, 1, 64 << 20);
+        let parts = parts(&info, 1, bytes);
         let (mut ports, _) = connect(1, 1);
         let map = Arc::new(TabletMap::founded_by(info.clone()));
         let _ticket = parts.published.publish(Arc::new(RangeTable::new(info.id, map, &[], &[])));

@@ -11,5 +11,6 @@ mod histories;
 mod many;
 mod missing;
 mod requests;
+mod restarts;
 mod serving;
 mod slots;
