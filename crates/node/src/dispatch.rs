@@ -127,7 +127,8 @@ impl Worker {
                     self.offer(migration, ToMover::Sampled { migration, position });
                 }
                 // Named, so that a double read never pairs it with what a source froze for another migration (M4).
-                ReplyWriter::new(out, session.version).simple(&format!("EMPTY {migration}"));
+                use std::io::Write;
+                write!(out, "+EMPTY {migration}\r\n").expect("writing to memory cannot fail");
                 return self.finish(session, start, out);
             }
             Attempt::AwaitActivation(migration) => self.parking.park_for_activation(migration),

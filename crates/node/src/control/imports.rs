@@ -78,7 +78,10 @@ impl NodeControl {
             .collect();
         for id in waiting {
             let range = self.preparations[&id].record.range;
-            let in_hand = self.clearing.values().any(|clearing| clearing.overlaps(range))
+            // An earlier migration of the range whose end this node has not heard of yet counts too.
+            let in_hand = self.imports.values().any(|import| import.view.range().overlaps(range))
+                || self.exports.values().any(|view| view.range().overlaps(range))
+                || self.clearing.values().any(|clearing| clearing.overlaps(range))
                 || self.jobs.overlaps(range)
                 || self.is_awaited(range);
             if in_hand {

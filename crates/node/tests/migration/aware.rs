@@ -103,6 +103,25 @@ fn progress_is_told_when_it_moved_and_never_to_others() {
 }
 
 #[test]
+fn hot_keys_arrive_out_of_turn_by_sampling() {
+    let mut scene = Scene::new();
+    scene.fill(keys("key", 50));
+    let target = scene.cluster.connect_aware(1, 0);
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    // One miss in a hundred is offered for a sampled pull; nothing else brings a record here now.
+    for _ in 0..100 {
+        (0..20).for_each(|_| scene.cluster.send(target, "GET key7"));
+        scene.cluster.run_for(200);
+        let replies: Vec<Value> = std::iter::from_fn(|| scene.cluster.client(target).receive()).collect();
+        if replies.contains(&bulk("old-key7")) {
+            assert_eq!(scene.cluster.ask(target, "GET key8"), empty(id), "nobody asked for this one");
+            return scene.finish(id);
+        }
+    }
+    panic!("two thousand misses of one key, and none of them was sampled");
+}
+
+#[test]
 fn attributes_do_not_stand_before_pushes_or_waiting_commands() {
     let mut scene = Scene::new();
     scene.fill(keys("key", 10));

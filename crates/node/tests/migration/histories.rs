@@ -8,7 +8,7 @@ use sidle_history::{CheckOptions, Datum, Op, Operation, Outcome, Report, check};
 use sidle_migration::{Bugs, Tuning};
 use sidle_node::testing::{ClientKey, ClusterSetup, TestCluster};
 use sidle_resp::Value;
-use sidle_types::Position;
+use sidle_types::MigrationId;
 
 const SESSIONS: u64 = 6;
 const KEYS: u64 = 24;
@@ -143,13 +143,12 @@ impl Session {
                 }
                 Some(Value::Simple(text)) if text.starts_with("EMPTY ") => {
                     assert!(self.is_aware, "only aware clients are told EMPTY");
-                    let map = cluster.nodes[node].workers[0].ranges().map();
-                    let position = Position::of_key(self.operation.key.as_bytes());
+                    let id = MigrationId(text["EMPTY ".len()..].parse().expect("a migration"));
                     // Its map may be newer than the answer: then it asks the owner again.
-                    match map.migration_at(position) {
+                    match cluster.nodes[node].workers[0].ranges().map().migration(id) {
                         Some(record) => {
                             let source = usize::from(record.source == cluster.nodes[1].info.id);
-                            let request = format!("SIDLE.FROZEN {} GET {}", record.id, self.operation.key);
+                            let request = format!("SIDLE.FROZEN {id} GET {}", self.operation.key);
                             self.stage = Stage::Sent { node: source, request };
                             self.wake_us = now_us + 5 + draw.below(400);
                         }
