@@ -94,6 +94,24 @@ fn the_source_keeps_everything_until_done_is_committed() {
     pair.check_end();
 }
 
+/// M8: a worker that has not heard of the end may be answering a frozen read: until then nothing is released.
+#[test]
+fn release_waits_for_every_worker() {
+    for seed in 0..20 {
+        let mut pair = Pair::with_records(Setup { seed, ..Setup::default() }, 1_000, 10);
+        pair.start();
+        let is_done =
+            |pair: &Pair| pair.export.as_ref().is_some_and(|view| view.phase() == ExportPhase::Done);
+        pair.run_until("done", |pair| is_done(pair));
+        while pair.source.roles.contains(&Role::Exporting) {
+            assert_eq!(pair.source.store.len(), 1_000);
+            pair.step();
+        }
+        pair.run_to_end();
+        pair.check_end();
+    }
+}
+
 /// M8: the barrier that froze the range does not do for the release.
 #[test]
 #[should_panic(expected = "M8: this barrier passed before")]
