@@ -105,6 +105,14 @@ pub fn summary(report: &Report) -> String {
             ),
         );
         line(
+            "pulls",
+            format!(
+                "{} for an operation that waited, {} of sampled records",
+                figure(report.priority_pulls, count),
+                figure(report.samp_pulls, count)
+            ),
+        );
+        line(
             "extra bytes",
             format!(
                 "{} at the clients, {} between the nodes",

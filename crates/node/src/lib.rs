@@ -55,7 +55,7 @@ pub use queue::{
 pub use range_table::{RangeEntry, RangeTable, Reach, Redirect, Role};
 pub use serve::{BATCH_REQUESTS, SERVE_REPLY_BYTES, SERVE_REQUESTS, Served, Then};
 pub use session::{Replies, Session};
-pub use shared::{Gauges, NodeShared, ProcessFacts, REDIS_VERSION};
+pub use shared::{Gauges, MigrationTotals, NodeShared, ProcessFacts, REDIS_VERSION};
 pub use spec::CommandSpec;
 pub use stats::{Counter, WorkerStats};
 pub use worker::{MAX_MOVERS, NodeParts, Worker};

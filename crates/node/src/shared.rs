@@ -3,6 +3,7 @@
 use crate::clients::Clients;
 use crate::config::Config;
 use crate::stats::WorkerStats;
+use sidle_migration::TargetCounters;
 use sidle_types::{NodeId, WallMs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -80,6 +81,42 @@ pub struct Gauges {
     pub cpu_system_us: AtomicU64,
     /// CPU time in the program so far.
     pub cpu_user_us: AtomicU64,
+    /// What migrations cost so far.
+    pub migration: MigrationTotals,
+}
+
+/// Sums over all migrations since the node started, which INFO tells. Each has one writer at a time: the control thread,
+/// for `bytes_sent` the movers.
+#[derive(Debug, Default)]
+pub struct MigrationTotals {
+    /// Bulk pulls sent as a target.
+    pub pulls: AtomicU64,
+    /// Sampled pulls sent as a target.
+    pub samp_pulls: AtomicU64,
+    /// Priority pulls sent as a target.
+    pub priority_pulls: AtomicU64,
+    /// Records that arrived at the target and were new.
+    pub records_moved: AtomicU64,
+    /// Records that arrived where the target had an entry: written there, or pulled twice.
+    pub records_present: AtomicU64,
+    /// Bytes given to connections with other movers, as source and as target.
+    pub bytes_sent: AtomicU64,
+}
+
+impl MigrationTotals {
+    /// Adds what a target machine counted between two looks at it.
+    pub(crate) fn add(&self, before: TargetCounters, now: TargetCounters) {
+        let sums = [
+            (&self.pulls, before.pulls, now.pulls),
+            (&self.samp_pulls, before.samp_pulls, now.samp_pulls),
+            (&self.priority_pulls, before.priority_pulls, now.priority_pulls),
+            (&self.records_moved, before.records_moved, now.records_moved),
+            (&self.records_present, before.records_present, now.records_present),
+        ];
+        for (sum, before, now) in sums {
+            sum.fetch_add(now.saturating_sub(before), Relaxed);
+        }
+    }
 }
 
 impl Gauges {

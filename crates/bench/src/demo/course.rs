@@ -214,17 +214,24 @@ fn cpu(nodes: &NodePair) -> CpuSeconds {
     }
 }
 
-/// The fields of `INFO migration`, where a node has such a section.
-fn counters(nodes: &NodePair, moved_bytes: u64) -> NodeCounters {
+/// The fields of `INFO migration`, where a node has such a section. Records that arrived where the target had an entry
+/// (written there, or pulled before) count as sent for nothing.
+fn counters(nodes: &NodePair, arrived_bytes: u64) -> NodeCounters {
     let ask = |address: &str| Control::connect(address, None)?.info("migration");
     let (source, target) = (ask(&nodes.source.address()), ask(&nodes.target.address()));
     let field = |node: &Result<std::collections::BTreeMap<String, String>, ControlError>, name: &str| {
         node.as_ref().ok()?.get(name)?.parse::<u64>().ok()
     };
-    let between = || Some(field(&source, "migration_bytes_sent")? + field(&target, "migration_bytes_sent")?);
+    let extra = || {
+        let sent = field(&source, "migration_bytes_sent")? + field(&target, "migration_bytes_sent")?;
+        let new = field(&target, "migration_records_moved")? as f64;
+        let present = field(&target, "migration_records_present")? as f64;
+        let needed = arrived_bytes as f64 * new / (new + present).max(1.0);
+        Some(sent.saturating_sub(needed as u64))
+    };
     NodeCounters {
         priority_pulls: field(&target, "migration_priority_pulls"),
         samp_pulls: field(&target, "migration_samp_pulls"),
-        extra_bytes: between().map(|bytes| bytes.saturating_sub(moved_bytes)),
+        extra_bytes: extra(),
     }
 }

@@ -38,6 +38,7 @@ const SECTIONS: &[Section] = &[
     Section { name: "Commandstats", by_default: false, write: command_stats },
     Section { name: "Errorstats", by_default: true, write: error_stats },
     Section { name: "Cluster", by_default: true, write: cluster },
+    Section { name: "Migration", by_default: true, write: migration },
     Section { name: "Keyspace", by_default: true, write: keyspace },
 ];
 
@@ -211,6 +212,21 @@ fn error_stats(call: &Call<'_>, lines: &mut Lines) {
 
 fn cluster(_: &Call<'_>, lines: &mut Lines) {
     lines.add("cluster_enabled", 1);
+}
+
+/// What migrations cost this node since it started.
+fn migration(call: &Call<'_>, lines: &mut Lines) {
+    let totals = &call.shared.gauges.migration;
+    for (name, sum) in [
+        ("pulls", &totals.pulls),
+        ("samp_pulls", &totals.samp_pulls),
+        ("priority_pulls", &totals.priority_pulls),
+        ("records_moved", &totals.records_moved),
+        ("records_present", &totals.records_present),
+        ("bytes_sent", &totals.bytes_sent),
+    ] {
+        lines.add(format_args!("migration_{name}"), Gauges::read(sum));
+    }
 }
 
 fn keyspace(call: &Call<'_>, lines: &mut Lines) {

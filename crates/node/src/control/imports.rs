@@ -160,6 +160,7 @@ impl NodeControl {
             MoverReport::Activated => self.tell_progress(now, id),
             MoverReport::Moved(counters) => {
                 if let Some(import) = self.imports.get_mut(&id) {
+                    self.parts.shared.gauges.migration.add(import.counters, counters);
                     import.counters = counters;
                     self.tell_progress(now, id);
                 }
@@ -172,6 +173,7 @@ impl NodeControl {
             }
             MoverReport::Finished(counters) => {
                 if let Some(import) = self.imports.get_mut(&id) {
+                    self.parts.shared.gauges.migration.add(import.counters, counters);
                     import.counters = counters;
                     import.stalled = false;
                     let progress = import.progress();

@@ -13,6 +13,7 @@ use std::io;
 use std::net::Shutdown;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
@@ -180,10 +181,13 @@ impl Driver {
         while let Some(event) = self.mover.poll_event() {
             self.follow(event);
         }
+        let mut given_bytes = 0;
         for (&link, output) in &mut self.outputs {
+            let before = output.bytes.len();
             while output.pending() < SHORT_OUTPUT_BYTES
                 && self.mover.poll_transmit(now, link, &mut output.bytes)
             {}
+            given_bytes += (output.bytes.len() - before) as u64;
             let has_more = output.pending() >= SHORT_OUTPUT_BYTES;
             match output.write() {
                 // The writer goes on, with what waits or with what there is beyond.
@@ -192,6 +196,9 @@ impl Driver {
                 // The reader finds out, and reports the connection closed.
                 Err(_) => shut_down(&output.stream),
             }
+        }
+        if given_bytes > 0 {
+            self.parts.shared.gauges.migration.bytes_sent.fetch_add(given_bytes, Relaxed);
         }
         while let Some(worker) = self.mover.poll_notify() {
             self.workers[usize::from(worker.0)].wake();
