@@ -107,7 +107,8 @@ fn ok() -> Value {
 impl Model {
     fn live(&mut self) {
         let now = self.now_ms;
-        self.records.retain(|_, (_, end)| end.is_none_or(|end| end > now));
+        // As in Redis, a key lives through the whole millisecond of its deadline.
+        self.records.retain(|_, (_, end)| end.is_none_or(|end| end >= now));
     }
 
     fn value(&self, key: &Bytes) -> Option<Bytes> {

@@ -74,16 +74,15 @@ fn set(call: &mut Call<'_>) -> CommandResult {
     let mut changes: Vec<(&'static str, String)> = Vec::new();
     for pair in call.args[2..].chunks_exact(2) {
         let (name, value) = (pair[0], pair[1]);
-        let proper_name = Config::name_of(name).ok_or_else(|| unknown(name))?;
+        let proper_name = match Config::changeable(name) {
+            Ok(proper_name) => proper_name,
+            Err(ConfigError::Unknown) => return Err(unknown(name)),
+            Err(ConfigError::Immutable) => return Err(failed(name, "can't set immutable config")),
+        };
         if changes.iter().any(|(other, _)| *other == proper_name) {
             return Err(failed(name, "duplicate parameter"));
         }
-        match call.shared.config.check(name, value) {
-            Ok(value) => changes.push((proper_name, value)),
-            Err(ConfigError::Unknown) => return Err(unknown(name)),
-            Err(ConfigError::Immutable) => return Err(failed(name, "can't set immutable config")),
-            Err(ConfigError::Invalid(why)) => return Err(failed(name, &why)),
-        }
+        changes.push((proper_name, String::from_utf8_lossy(value).into_owned()));
     }
     call.shared.config.apply(changes);
     call.reply.ok();

@@ -6,9 +6,6 @@ use crate::number::parse_i64;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
 use smallvec::{SmallVec, smallvec};
 
-/// No value is longer, as in Redis (proto-max-bulk-len).
-const LONGEST_VALUE_BYTES: u64 = 512 << 20;
-
 const FLAGS: CommandFlags = CommandFlags::WRITE.with(CommandFlags::DENYOOM).with(CommandFlags::STRING);
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
@@ -28,9 +25,9 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 /// What fills the gap between a value's old end and a SETRANGE beyond it.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-fn check_length(length: usize, added: usize) -> Result<(), ReplyError> {
+fn check_length(length: usize, added: usize, longest: u64) -> Result<(), ReplyError> {
     match (length as u64).checked_add(added as u64) {
-        Some(total) if total <= LONGEST_VALUE_BYTES => Ok(()),
+        Some(total) if total <= longest => Ok(()),
         _ => Err(ReplyError::StringTooLong),
     }
 }
@@ -42,7 +39,7 @@ fn append(call: &mut Call<'_>) -> CommandResult {
     let old = live(guard.get(key), call.now);
     let (value, expires_at) = old.map_or((&[][..], None), |record| (record.value(), record.expires_at()));
     if old.is_some() {
-        check_length(value.len(), added.len())?;
+        check_length(value.len(), added.len(), call.shared.config.longest_value_bytes())?;
     }
     slot.put(call.head, key, &[value, added], expires_at)?;
     call.reply.integer((value.len() + added.len()) as i64);
@@ -65,7 +62,7 @@ fn setrange(call: &mut Call<'_>) -> CommandResult {
         call.reply.integer(value.len() as i64);
         return Ok(Flow::Done);
     }
-    check_length(offset, part.len())?;
+    check_length(offset, part.len(), call.shared.config.longest_value_bytes())?;
     let parts = spliced(value, offset, part);
     slot.put(call.head, key, &parts, expires_at)?;
     call.reply.integer(value.len().max(offset + part.len()) as i64);
@@ -111,9 +108,9 @@ mod tests {
 
     #[test]
     fn check_length_stops_at_the_limit() {
-        assert!(check_length(512 << 20, 0).is_ok());
-        assert!(check_length((512 << 20) - 1, 1).is_ok());
-        assert!(check_length(512 << 20, 1).is_err());
-        assert!(check_length(usize::MAX, 1).is_err());
+        assert!(check_length(100, 0, 100).is_ok());
+        assert!(check_length(99, 1, 100).is_ok());
+        assert!(check_length(100, 1, 100).is_err());
+        assert!(check_length(usize::MAX, 1, 100).is_err());
     }
 }

@@ -195,7 +195,7 @@ fn write_until(
     value: &[u8],
     expires_at: Option<WallMs>,
 ) -> Result<(), ReplyError> {
-    if expires_at.is_some_and(|end| end <= call.now) {
+    if expires_at.is_some_and(|end| end < call.now) {
         remove(call, slot, 0)?;
     } else {
         slot.put(call.head, call.keys[0], &[value], expires_at)?;
