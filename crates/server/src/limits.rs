@@ -12,7 +12,7 @@ pub(crate) struct ClientLimits {
     pub(crate) requests: Limits,
     /// Replies that the client leaves unread.
     pub(crate) output_bytes: usize,
-    /// The places that are left for clients.
+    /// The places that clients take.
     pub(crate) places: Arc<Places>,
 }
 
@@ -29,22 +29,19 @@ impl ClientLimits {
             0 => usize::MAX,
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         };
-        let places = Arc::new(Places { most: config.max_clients, taken: AtomicUsize::new(0) });
-        ClientLimits { requests, output_bytes, places }
+        ClientLimits { requests, output_bytes, places: Arc::default() }
     }
 }
 
 /// Places for clients, over all workers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Places {
-    most: usize,
     taken: AtomicUsize,
 }
 
 impl Places {
-    /// Takes a place until the value returned is dropped; `None` when all are taken.
-    pub(crate) fn take(self: &Arc<Places>) -> Option<Place> {
-        let most = self.most;
+    /// Takes one of `most` places until the value returned is dropped; `None` when all are taken.
+    pub(crate) fn take(self: &Arc<Places>, most: usize) -> Option<Place> {
         let free = |taken: usize| (taken < most).then_some(taken + 1);
         self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, free).ok()?;
         Some(Place(Arc::clone(self)))
@@ -67,12 +64,11 @@ mod tests {
 
     #[test]
     fn places_run_out_and_come_back() {
-        let config = LimitsConfig { max_clients: 2, ..LimitsConfig::default() };
-        let limits = ClientLimits::new(&config);
-        let first = limits.places.take();
-        let second = limits.places.take();
-        assert!(first.is_some() && second.is_some() && limits.places.take().is_none());
+        let limits = ClientLimits::new(&LimitsConfig::default());
+        let first = limits.places.take(2);
+        let second = limits.places.take(2);
+        assert!(first.is_some() && second.is_some() && limits.places.take(2).is_none());
         drop(first);
-        assert!(limits.places.take().is_some());
+        assert!(limits.places.take(2).is_some());
     }
 }

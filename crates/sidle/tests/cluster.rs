@@ -296,3 +296,25 @@ fn interrupted_display_leaves_the_migration_running() {
     assert_eq!(cluster.wait_for_migration(id)["state"], "done");
     assert_eq!(check(&mut cluster.client(1), 5_000), 5_000);
 }
+
+#[test]
+fn target_killed_in_the_middle_ends_the_migration_and_the_cluster_goes_on() {
+    let mut cluster = TestCluster::start(2);
+    const KEYS: usize = 100_000;
+    fill(&mut cluster.client(0), KEYS);
+    let id = cluster.start_migration("0-16383", 1);
+    eventually("it runs", || (cluster.migration(id)?["state"] != "preparing").then_some(()));
+    cluster.nodes[1].kill();
+    cluster.nodes[1].restart();
+    let migration = cluster.wait_for_migration(id);
+    assert!(migration["state"] == "failed" || migration["state"] == "done", "{migration}");
+    // What was held in memory only is lost with the process; nothing else is, and nothing is wrong.
+    cluster.wait_until_known(2);
+    let mut client = cluster.client(0);
+    for n in (0..KEYS).step_by(997) {
+        let reply = client.request_anywhere(&["GET", &key(n)]);
+        assert!(reply == Value::Null || reply == bulk(&value(n)), "{}: {reply:?}", key(n));
+        assert_eq!(client.request_anywhere(&["SET", &key(n), "new"]), ok());
+        assert_eq!(client.request_anywhere(&["GET", &key(n)]), bulk("new"));
+    }
+}

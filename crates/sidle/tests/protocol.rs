@@ -212,3 +212,13 @@ fn idle_connections_cost_little() {
     assert!(each < 12 << 10, "an idle connection takes {each} bytes");
     assert_eq!(clients[0].request(&["PING"]), pong());
 }
+
+#[test]
+fn more_clients_are_let_in_when_the_setting_changes() {
+    let node = Node::start(&NodeOptions::default().flag("--max-clients", "1"));
+    let mut first = node.client();
+    assert_eq!(first.request(&["PING"]), pong());
+    assert_eq!(node.client().read_to_end(), b"-ERR max number of clients reached\r\n");
+    assert_eq!(first.request(&["CONFIG", "SET", "maxclients", "2"]), ok());
+    assert_eq!(node.client().request(&["PING"]), pong());
+}

@@ -2,10 +2,15 @@
 
 use super::connection::Connection;
 use super::engine::SharedEngine;
+use socket2::{SockRef, TcpKeepalive};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+
+/// After so long a silence the system asks whether a client is still there: Redis's `tcp-keepalive`.
+const KEEPALIVE: Duration = Duration::from_secs(300);
 
 /// What Redis says to one client too many.
 const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
@@ -32,14 +37,22 @@ pub(super) async fn run(listener: TcpListener, engine: SharedEngine, ticked: Arc
 }
 
 fn admit(stream: TcpStream, address: SocketAddr, engine: &SharedEngine) {
-    let place = engine.borrow().limits.places.take();
+    let place = {
+        let engine = engine.borrow();
+        // CONFIG SET may have changed it.
+        let most = engine.shared.config.value("maxclients").parse().unwrap_or(usize::MAX);
+        engine.limits.places.take(most)
+    };
     let Some(place) = place else {
         tracing::debug!("refused {address}: all places for clients are taken");
         // A fresh socket's buffer takes this whole; a client that is gone already needs no word.
         let _ = stream.try_write(TOO_MANY_CLIENTS);
         return;
     };
-    if let Err(error) = stream.set_nodelay(true) {
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3);
+    let prepared =
+        stream.set_nodelay(true).and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keepalive));
+    if let Err(error) = prepared {
         tracing::debug!("{address} left at once: {error}");
         return;
     }
