@@ -276,7 +276,8 @@ impl Pairs {
         Ok(Pairs { slots: slots_of(call.keys) })
     }
 
-    /// Writes all of them; the locks make it one change to every other command.
+    /// Writes all of them; the locks make it one change to every other writer. When memory ends half-way, the keys in
+    /// front stay set: Redis looks at its memory before the command, a log knows only when it appends.
     fn write(&self, call: &mut Call<'_>, slots: &mut SlotGuards<'_>) -> Result<(), ReplyError> {
         for (&key, pair) in call.keys.iter().zip(call.args[1..].chunks_exact(2)) {
             slots.slot(key.slot()).put(call.head, key, &[pair[1]], None)?;
