@@ -29,6 +29,7 @@ const PURE_DEPENDENCIES: &[&str] = &[
     "hashbrown",
     "hdrhistogram",
     "loom",
+    "memchr",
     "rtrb",
     "rustix",
     "serde",

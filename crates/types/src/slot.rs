@@ -69,9 +69,9 @@ impl std::fmt::Display for Slot {
 /// that is not empty; otherwise the whole key.
 #[inline]
 pub fn hash_tag(key: &[u8]) -> &[u8] {
-    let Some(open) = key.iter().position(|&byte| byte == b'{') else { return key };
+    let Some(open) = memchr::memchr(b'{', key) else { return key };
     let after = &key[open + 1..];
-    match after.iter().position(|&byte| byte == b'}') {
+    match memchr::memchr(b'}', after) {
         Some(length) if length > 0 => &after[..length],
         _ => key,
     }
@@ -79,12 +79,15 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
 
 const CRC16_POLYNOMIAL: u16 = 0x1021;
 
-/// `CRC16_TABLES[k][b]`: the checksum of byte `b` followed by `k` zero bytes, so that four bytes are folded in by
-/// four independent look-ups.
-static CRC16_TABLES: [[u16; 256]; 4] = crc16_tables();
+/// How many bytes are folded into the checksum in one step.
+const CRC16_STEP: usize = 8;
 
-const fn crc16_tables() -> [[u16; 256]; 4] {
-    let mut tables = [[0u16; 256]; 4];
+/// `CRC16_TABLES[k][b]`: the checksum of byte `b` followed by `k` zero bytes, so that a step's bytes are folded in by
+/// independent look-ups.
+static CRC16_TABLES: [[u16; 256]; CRC16_STEP] = crc16_tables();
+
+const fn crc16_tables() -> [[u16; 256]; CRC16_STEP] {
+    let mut tables = [[0u16; 256]; CRC16_STEP];
     let mut byte = 0;
     while byte < 256 {
         let mut crc = (byte as u16) << 8;
@@ -97,7 +100,7 @@ const fn crc16_tables() -> [[u16; 256]; 4] {
         byte += 1;
     }
     let mut k = 1;
-    while k < 4 {
+    while k < CRC16_STEP {
         let mut byte = 0;
         while byte < 256 {
             let previous = tables[k - 1][byte];
@@ -111,18 +114,25 @@ const fn crc16_tables() -> [[u16; 256]; 4] {
 
 #[inline]
 fn crc16(bytes: &[u8]) -> u16 {
-    let mut crc = 0u16;
-    let mut quads = bytes.chunks_exact(4);
-    for quad in &mut quads {
-        crc = CRC16_TABLES[3][(quad[0] ^ (crc >> 8) as u8) as usize]
-            ^ CRC16_TABLES[2][(quad[1] ^ crc as u8) as usize]
-            ^ CRC16_TABLES[1][quad[2] as usize]
-            ^ CRC16_TABLES[0][quad[3] as usize];
+    let (steps, rest) = bytes.as_chunks::<CRC16_STEP>();
+    let crc = steps.iter().fold(0, |crc, step| crc16_step(crc, step));
+    match rest.len() {
+        0 => crc,
+        1 => crc << 8 ^ CRC16_TABLES[0][((crc >> 8) as u8 ^ rest[0]) as usize],
+        _ => crc16_step(crc, rest),
     }
-    for &byte in quads.remainder() {
-        crc = (crc << 8) ^ CRC16_TABLES[0][((crc >> 8) as u8 ^ byte) as usize];
-    }
-    crc
+}
+
+/// Folds 2 to 8 bytes in. The two bytes of the checksum so far meet the first two, so no look-up waits for another.
+#[inline(always)]
+fn crc16_step(crc: u16, bytes: &[u8]) -> u16 {
+    let longest = bytes.len() - 1;
+    let start = CRC16_TABLES[longest][(bytes[0] ^ (crc >> 8) as u8) as usize]
+        ^ CRC16_TABLES[longest - 1][(bytes[1] ^ crc as u8) as usize];
+    bytes[2..]
+        .iter()
+        .enumerate()
+        .fold(start, |crc, (index, &byte)| crc ^ CRC16_TABLES[longest - 2 - index][byte as usize])
 }
 
 #[cfg(test)]
