@@ -227,6 +227,11 @@ fn finished(
     report.write_pause_ms = moved.write_pause_ms;
     // Records whose last acknowledged write is not there, whatever was found in its place.
     report.lost_writes = Some(back.wrong_values());
+    if back.reads < world.plan.records {
+        report.lost_writes = report.lost_writes.filter(|&lost| lost > 0);
+        let (read, records) = (back.reads, world.plan.records);
+        report.say_unmeasured("lost_writes", &format!("only {read} of {records} records could be read back"));
+    }
     add_totals(&mut report, &Totals { wrong: Default::default(), ..back.clone() });
     report.cpu_seconds =
         CpuSeconds { source: moved.cpu.source, target: moved.cpu.target, clients: moved.cpu.clients };

@@ -123,7 +123,9 @@ fn a_server_that_goes_away_leaves_writes_unknown_not_lost() {
     let folder = tempfile::tempdir().unwrap();
     let Some(node) = redis(folder.path()) else { return };
     let stop = AtomicBool::new(false);
-    let world = World::new(plan(&node, Pacing::Closed), &stop, None);
+    let path = folder.path().join("history.jsonl");
+    let history = HistoryFile::create(&path).unwrap();
+    let world = World::new(plan(&node, Pacing::Closed), &stop, Some(history));
     load_records(&world, |_| {}).unwrap();
     let mut node = Some(node);
     let measured = run_workload(&world, None, |tick, _| {
@@ -138,4 +140,9 @@ fn a_server_that_goes_away_leaves_writes_unknown_not_lost() {
     .unwrap();
     assert!(measured.totals.errors.values().sum::<u64>() > 0, "{:?}", measured.totals);
     assert_eq!(measured.totals.wrong_values(), 0);
+    world.history.unwrap().finish().unwrap();
+    let file = std::io::BufReader::new(std::fs::File::open(path).unwrap());
+    let history: Vec<_> = read(file).collect::<Result<_, _>>().unwrap();
+    let report = check(&history, CheckOptions::default());
+    assert!(report.unknown > 0 && report.is_linearizable(), "{report}");
 }

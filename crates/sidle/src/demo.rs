@@ -82,5 +82,11 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     print!("{}", summary(&report));
     write_report(&report, Some(&arguments.json), Some(&arguments.html)).map_err(Failure::refused)?;
     println!("{:<18} {} and {}", "report", arguments.json.display(), arguments.html.display());
-    crate::bench::verdict(&report)
+    crate::bench::verdict(&report)?;
+    match report.unmeasured.get("lost_writes") {
+        Some(why) => {
+            Err(Failure::new(Status::WrongAnswers, format!("lost writes cannot be excluded: {why}")))
+        }
+        None => Ok(()),
+    }
 }

@@ -187,6 +187,16 @@ impl<'a> Desk<'a> {
         self.free[client].push(token as u32);
     }
 
+    /// Gives up what is still under way when the load ends: its fate is unknown, which a history has to say.
+    pub(crate) fn give_up(&mut self) {
+        let mut is_free = vec![false; self.flights.len()];
+        self.free.iter().flatten().for_each(|&place| is_free[place as usize] = true);
+        for place in (0..self.flights.len()).filter(|&place| !is_free[place]) {
+            let flight = self.flights[place];
+            self.failed(self.client_of(place), &flight, "unfinished".to_owned(), Effect::Unknown);
+        }
+    }
+
     fn time(&mut self, flight: &Flight) {
         let is_write = flight.sequence > 0;
         match &mut self.meter {

@@ -137,6 +137,7 @@ impl<'a> Thread<'a> {
 
     fn finish(mut self) -> std::io::Result<Totals> {
         self.count();
+        self.desk.give_up();
         if let crate::load::desk::Meter::Load { recorder, .. } = &mut self.desk.meter {
             recorder.hand_over();
         }
