@@ -221,7 +221,8 @@ fn flush_while_out_of_memory() {
 #[test]
 fn out_of_memory_under_every_fault() {
     for seed in 0..4 {
-        let faults = Faults::EVERYTHING;
+        // Replies may be later than the first wait of a stall.
+        let faults = Faults { to_target_us: (5, 50_000), ..Faults::EVERYTHING };
         let setup = Setup {
             seed,
             faults,
