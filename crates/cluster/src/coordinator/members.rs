@@ -3,8 +3,8 @@
 use super::{Coordinator, CoordinatorEvent};
 use crate::timing::{MAX_NODES, RETRY_US, SUSPECTED_AFTER_US};
 use crate::{
-    ClusterId, CoordinatorSays, Heartbeat, HostPort, Incarnation, MetaStore, Metadata, NodeInfo, NodeLoad,
-    NodeSays, NodeState, Reply, ToCoordinator,
+    ClusterId, CoordinatorSays, Heartbeat, HostPort, Incarnation, MetaStore, Metadata, MigrationRecord,
+    NodeInfo, NodeLoad, NodeSays, NodeState, Reply, ToCoordinator,
 };
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId};
 use std::collections::BTreeMap;
@@ -177,7 +177,7 @@ impl<M: MetaStore> Coordinator<M> {
     pub(super) fn resend(&mut self, now: MonotonicUs) {
         let map = Arc::clone(&self.data.map);
         let behind: Vec<NodeId> = (self.members.iter())
-            .filter(|(_, member)| self.map_due_at(member).is_some_and(|due| now >= due))
+            .filter(|&(&id, member)| self.map_due_at(id, member).is_some_and(|due| now >= due))
             .map(|(&id, _)| id)
             .collect();
         for node in behind {
@@ -189,10 +189,15 @@ impl<M: MetaStore> Coordinator<M> {
         self.ask(now);
     }
 
-    /// When the member is to be sent the present map: never while it has it or nobody hears of it.
-    fn map_due_at(&self, member: &Member) -> Option<MonotonicUs> {
+    /// When the member is to be sent the present map: never while it has it or nobody hears of it, and not while a
+    /// target has to see it first.
+    fn map_due_at(&self, node: NodeId, member: &Member) -> Option<MonotonicUs> {
         let epoch = self.data.map.epoch();
         if member.map_epoch >= epoch || member.heard_at.is_none() || member.suspected {
+            return None;
+        }
+        if self.data.map.migrations().iter().any(|record| record.target != node && self.awaits_target(record))
+        {
             return None;
         }
         match member.map_sent {
@@ -201,9 +206,19 @@ impl<M: MetaStore> Coordinator<M> {
         }
     }
 
-    pub(super) fn member_timeout(&self, member: &Member) -> Option<MonotonicUs> {
+    /// Whether a running migration's target has yet to learn that the range is its own. The others are told after it:
+    /// the source serves on until it knows, and whom it then sends to the target is expected there. The other way
+    /// round each of the two would send clients to the other. A target that is down or was restarted keeps nobody
+    /// waiting.
+    fn awaits_target(&self, record: &MigrationRecord) -> bool {
+        let lives = life_of(&self.data, record.target) == record.target_incarnation;
+        let target = self.members.get(&record.target);
+        lives && target.is_some_and(|target| !target.suspected && target.map_epoch < record.map_epoch)
+    }
+
+    pub(super) fn member_timeout(&self, node: NodeId, member: &Member) -> Option<MonotonicUs> {
         let suspicion = (!member.suspected).then(|| self.suspected_at(member));
-        suspicion.into_iter().chain(self.map_due_at(member)).min()
+        suspicion.into_iter().chain(self.map_due_at(node, member)).min()
     }
 }
 

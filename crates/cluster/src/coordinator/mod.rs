@@ -179,7 +179,7 @@ impl<M: MetaStore> Coordinator<M> {
 
     /// When to call [`Coordinator::handle`] with [`CoordinatorInput::Timer`] if nothing else happens.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
-        let members = self.members.values().filter_map(|member| self.member_timeout(member));
+        let members = self.members.iter().filter_map(|(&node, member)| self.member_timeout(node, member));
         let attempts =
             self.data.waiting.iter().filter_map(|record| self.attempts.get(&record.id)?.timeout(record));
         // No step is taken before the commit is tried again.

@@ -33,6 +33,29 @@ fn there_and_back_again_over_bad_links() {
     }
 }
 
+/// Were the source to know first, it and the target would send clients to each other.
+#[test]
+fn the_target_uses_the_new_map_before_anybody_else_has_it() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 3);
+        world.links = Links::BAD;
+        let before = world.node(2).map().unwrap().epoch();
+        world.request(3, World::start(chunks(4, 7), 2));
+        let mut steps_ahead = 0;
+        while world.migration(1).is_none_or(|migration| migration.state != "done") {
+            world.run_for(50);
+            let running = world.node(2).map().is_some_and(|map| !map.migrations().is_empty());
+            for other in [1, 3] {
+                let knows = world.node(other).map().is_some_and(|map| map.epoch() > before);
+                let used = world.node(2).map().unwrap().epoch();
+                assert!(!knows || world.node(2).uses_epoch(used), "seed {seed}: node {other} is ahead");
+                steps_ahead += u32::from(running && !knows);
+            }
+        }
+        assert!(steps_ahead > 0, "seed {seed}: the target was never ahead");
+    }
+}
+
 #[test]
 fn migrations_that_share_a_node_queue_in_order() {
     let mut world = World::new(3, 4);
