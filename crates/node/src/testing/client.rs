@@ -37,6 +37,8 @@ pub struct TestClient {
     received: VecDeque<Value>,
     pushes: VecDeque<Value>,
     attributes: Vec<(Value, Value)>,
+    /// Whether what comes back is left as bytes, for a client that reads them itself.
+    is_raw: bool,
 }
 
 impl TestClient {
@@ -53,7 +55,19 @@ impl TestClient {
             received: VecDeque::new(),
             pushes: VecDeque::new(),
             attributes: Vec::new(),
+            is_raw: false,
         }
+    }
+
+    /// From now on what comes back is not read here: see [`take_output`](Self::take_output).
+    pub fn keep_raw(&mut self) {
+        self.is_raw = true;
+    }
+
+    /// The bytes that came back to a connection that keeps them raw, since the last time.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        assert!(self.is_raw, "the replies were read already");
+        std::mem::take(&mut self.output)
     }
 
     /// The connection's session.
@@ -124,6 +138,9 @@ impl TestClient {
     }
 
     fn take_in(&mut self) {
+        if self.is_raw {
+            return;
+        }
         loop {
             let consumed = match self.replies.parse(&self.output).expect("the node writes whole replies") {
                 ParsedReply::Incomplete { .. } => break,

@@ -250,6 +250,13 @@ impl TestCluster {
         key
     }
 
+    /// A new connection for a client that reads the bytes itself, from its greeting on.
+    pub fn connect_raw(&mut self, node: usize, worker: usize) -> ClientKey {
+        let key = self.connect(node, worker);
+        self.client(key).keep_raw();
+        key
+    }
+
     /// The client closes a connection, whatever it waits for.
     pub fn disconnect(&mut self, key: ClientKey) {
         for node in &mut self.nodes {

@@ -1,0 +1,124 @@
+//! What one seed draws: numbers, and operations on few keys.
+
+use sidle_history::{Datum, Op, Operation, Outcome};
+use sidle_node::testing::LATENCY_US;
+
+/// Keys of their own slots, and as many that share the slot of [`TAG`].
+pub(super) const KEYS: u64 = 16;
+/// The hash tag whose slot is split.
+pub(super) const TAG: &str = "{tag}";
+
+/// SplitMix64.
+pub(super) struct Draw {
+    state: u64,
+    /// Every time that is drawn is a multiple of this. Coarse, since things that happen at the very same instant are where
+    /// faults hide; or 1, so that nearly nothing does.
+    grain_us: u64,
+}
+
+impl Draw {
+    pub(super) fn new(seed: u64) -> Draw {
+        Draw { state: seed, grain_us: if seed.is_multiple_of(2) { LATENCY_US / 2 } else { 1 } }
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    /// How long a message is on its way: mostly little, now and then longer than a whole migration.
+    pub(super) fn travel_us(&mut self) -> u64 {
+        match self.below(12) {
+            0 => 200 + self.span_us(2_000),
+            1 | 2 => 60 + self.span_us(300),
+            _ => self.span_us(60),
+        }
+    }
+
+    /// A time below `bound_us`.
+    pub(super) fn span_us(&mut self, bound_us: u64) -> u64 {
+        self.below(bound_us.div_ceil(self.grain_us)) * self.grain_us
+    }
+
+    /// The next operation of a client, called now. Half of the keys hold numbers, half of them texts; every value is
+    /// written once.
+    pub(super) fn operation(&mut self, client: u64, serial: u64, now_us: u64) -> Asked {
+        let number = self.below(2 * KEYS);
+        let is_number = number.is_multiple_of(2);
+        let key = match number / 2 * 2 < KEYS {
+            true => format!("key{number}"),
+            false => format!("{TAG}{number}"),
+        };
+        let text = || Datum::Text(format!("{client}.{serial}"));
+        let value = if is_number { Datum::Integer((client * 10_000 + serial) as i64) } else { text() };
+        let (op, arg, name) = match self.below(10) {
+            0..4 => (Op::Get, Datum::Null, "GET"),
+            4 => (Op::Set, value, "SET"),
+            5 | 6 if is_number => (Op::IncrBy, Datum::Integer(3), "INCRBY"),
+            5 => (Op::Append, value, "APPEND"),
+            6 => (Op::GetSet, value, "GETSET"),
+            7 => (Op::Del, Datum::Null, "DEL"),
+            8 => (Op::SetNx, value, "SETNX"),
+            _ => match self.below(3) {
+                0 => (Op::GetDel, Datum::Null, "GETDEL"),
+                1 => (Op::StrLen, Datum::Null, "STRLEN"),
+                _ => (Op::Exists, Datum::Null, "EXISTS"),
+            },
+        };
+        let mut words = vec![name.to_owned(), key.clone()];
+        match &arg {
+            Datum::Null => {}
+            Datum::Integer(number) => words.push(number.to_string()),
+            Datum::Text(text) => words.push(text.clone()),
+        }
+        let operation = Operation {
+            client,
+            op,
+            key,
+            arg,
+            result: Datum::Null,
+            call_ns: now_us * 1000,
+            return_ns: None,
+            outcome: Outcome::Unknown,
+        };
+        Asked { operation, words }
+    }
+}
+
+/// An operation without an answer yet, and the words of its request.
+#[derive(Clone)]
+pub(super) struct Asked {
+    pub(super) operation: Operation,
+    pub(super) words: Vec<String>,
+}
+
+impl Asked {
+    /// The record of the operation with the answer that came now.
+    pub(super) fn answered(&self, now_us: u64, result: Datum) -> Operation {
+        let return_ns = Some(now_us * 1000);
+        Operation { result, return_ns, outcome: Outcome::Ok, ..self.operation.clone() }
+    }
+
+    /// The record of the operation, refused: it had no effect.
+    pub(super) fn refused(&self) -> Operation {
+        Operation { outcome: Outcome::None, ..self.operation.clone() }
+    }
+}
+
+/// A reply as a record has it.
+///
+/// # Panics
+/// If it is an error, or nothing that any of the operations answers.
+pub(super) fn datum(reply: sidle_resp::Value) -> Datum {
+    use sidle_resp::Value;
+    match reply {
+        Value::Null => Datum::Null,
+        Value::Integer(number) => Datum::Integer(number),
+        Value::Simple(text) => Datum::Text(text),
+        Value::Bulk(bytes) => Datum::Text(String::from_utf8(bytes).expect("only text was written")),
+        other => panic!("an operation was answered {other:?}"),
+    }
+}

@@ -1,0 +1,199 @@
+//! Several sessions, aware and unaware, at random while ranges move there and back, links break and are slow; their
+//! histories judged by the linearizability checker. One seed draws everything.
+//!
+//! The faults that are put back at the end prove that the judge sees them: each history with the fault fails, and the same
+//! seed without it does not.
+
+mod draw;
+mod hand;
+mod library;
+mod weather;
+
+use crate::common::{Scene, keys};
+use draw::Draw;
+use hand::HandSession;
+use library::LibrarySession;
+use sidle_client_core::{Awareness, Counters};
+use sidle_history::{CheckOptions, Datum, Op, Operation, Outcome, Report, check};
+use sidle_migration::{Bugs, Tuning};
+use sidle_node::testing::{ClusterSetup, TestCluster};
+use sidle_resp::Value;
+use weather::Weather;
+
+/// Sessions driven by hand, every other one aware.
+const HAND_SESSIONS: u64 = 3;
+/// Sessions of the client library, the first ones aware.
+const LIBRARY_SESSIONS: u64 = 3;
+const UNAWARE_LIBRARY_SESSIONS: u64 = 1;
+/// Operations of each session.
+const OPERATIONS: u64 = 100;
+
+/// Seeds without faults.
+const GOOD_SEEDS: u64 = 200;
+/// How many seeds the judge has for seeing a fault.
+const SEEDS_UNTIL_SEEN: u64 = 100;
+
+/// The faults that are put back.
+#[derive(Clone, Copy, Default)]
+struct Faults {
+    migration: Bugs,
+    node: sidle_node::Bugs,
+    client: sidle_client_core::Bugs,
+}
+
+/// What came of one seed.
+#[derive(Debug, PartialEq)]
+struct Run {
+    report: Report,
+    /// The epoch of the map in the end: it grows twice with every migration.
+    epoch: u64,
+    /// Of the aware sessions of the library.
+    clients: Vec<Counters>,
+}
+
+fn run(seed: u64, faults: Faults) -> Run {
+    let mut draw = Draw::new(seed);
+    let tuning = Tuning { bugs: faults.migration, ..Tuning::default() };
+    let mut cluster = TestCluster::new(ClusterSetup { tuning, ..ClusterSetup::default() });
+    for node in &mut cluster.nodes {
+        node.workers.iter_mut().for_each(|worker| worker.put_back(faults.node));
+    }
+    let mut by_hand: Vec<HandSession> =
+        (0..HAND_SESSIONS).map(|number| HandSession::new(&mut cluster, number, OPERATIONS)).collect();
+    let library = |index: u64| {
+        let is_aware = index < LIBRARY_SESSIONS - UNAWARE_LIBRARY_SESSIONS;
+        let awareness = if is_aware { Awareness::Sidle } else { Awareness::Plain };
+        LibrarySession::new(HAND_SESSIONS + index, OPERATIONS, awareness, faults.client)
+    };
+    let mut libraries: Vec<LibrarySession> = (0..LIBRARY_SESSIONS).map(library).collect();
+    let mut weather = Weather::new(&mut cluster);
+    let mut history = Vec::new();
+    let limit_us = cluster.now().mono.0 + 60_000_000;
+    while !by_hand.iter().all(HandSession::is_over) || !libraries.iter().all(LibrarySession::is_over) {
+        assert!(cluster.now().mono.0 < limit_us, "seed {seed}: some operation never ends");
+        // Requests come first: whatever arrives from a node at the same instant, they are there when it is handled.
+        by_hand.iter_mut().for_each(|session| session.step_requests(&mut cluster, &mut draw));
+        libraries.iter_mut().for_each(|session| session.step_requests(&mut cluster, &mut draw, &mut history));
+        cluster.settle();
+        by_hand.iter_mut().for_each(|session| history.extend(session.step_replies(&mut cluster, &mut draw)));
+        libraries.iter_mut().for_each(|session| session.step_replies(&mut cluster, &mut draw, &mut history));
+        weather.step(&mut cluster, &mut draw);
+        let wakes = by_hand.iter().filter_map(HandSession::wake_us);
+        let wakes = wakes.chain(libraries.iter_mut().filter_map(LibrarySession::wake_us));
+        let next_us = wakes.chain([weather.next_us]).min().expect("the weather always changes");
+        cluster.advance(next_us);
+    }
+    let epoch = cluster.nodes[0].workers[0].ranges().map().epoch().0;
+    let aware = &libraries[..(LIBRARY_SESSIONS - UNAWARE_LIBRARY_SESSIONS) as usize];
+    let clients = aware.iter().map(LibrarySession::counters).collect();
+    Run { report: check(&history, CheckOptions::default()), epoch, clients }
+}
+
+#[test]
+fn histories_are_linearizable() {
+    let (mut epochs, mut answered) = (0, 0);
+    let mut sum = Counters::default();
+    for seed in 0..GOOD_SEEDS {
+        let run = run(seed, Faults::default());
+        assert!(run.report.is_linearizable(), "seed {seed}:\n{}", run.report);
+        epochs += run.epoch;
+        answered += run.report.operations - run.report.unknown - run.report.refused;
+        for client in run.clients {
+            sum.double_reads += client.double_reads;
+            sum.single_target_reads += client.single_target_reads;
+            sum.source_values += client.source_values;
+            sum.progress_reports += client.progress_reports;
+            sum.failures += client.failures;
+        }
+    }
+    assert!(epochs > 2_000, "hardly anything moved: {epochs} changes of the map");
+    assert!(answered > 80_000, "hardly anything was answered: {answered}");
+    let floors =
+        [sum.double_reads, sum.single_target_reads, sum.source_values, sum.progress_reports, sum.failures];
+    assert!(floors.iter().all(|&count| count > 100), "hardly anything was met: {sum:?}");
+}
+
+/// Whether the judge sees faults within a few seeds; without them it must be content with the very same seed.
+fn is_seen(faults: Faults) -> bool {
+    let failing = (0..SEEDS_UNTIL_SEEN).find(|&seed| run(seed, faults).report.failed_keys > 0);
+    failing.is_some_and(|seed| run(seed, Faults::default()).report.is_linearizable())
+}
+
+#[test]
+fn the_judge_sees_increments_that_start_at_zero() {
+    let node = sidle_node::Bugs { increments_start_at_zero: true };
+    assert!(is_seen(Faults { node, ..Faults::default() }));
+}
+
+#[test]
+fn the_judge_sees_missing_tombstones() {
+    let migration = Bugs { no_tombstones: true, ..Bugs::NONE };
+    assert!(is_seen(Faults { migration, ..Faults::default() }));
+}
+
+#[test]
+fn the_judge_sees_replay_that_overwrites() {
+    let migration = Bugs { replay_overwrites: true, ..Bugs::NONE };
+    assert!(is_seen(Faults { migration, ..Faults::default() }));
+}
+
+/// The history of reads of keys that exist, asked at every single instant while everything arrives. Random sessions seldom
+/// ask at the very instant between progress and replay.
+fn reads_while_all_arrives(bugs: Bugs) -> Report {
+    let tuning = Tuning { bugs, ..Tuning::default() };
+    let mut scene = Scene::of(ClusterSetup { tuning, ..ClusterSetup::default() });
+    let record = |op, key: &str, arg: Datum, result, now_us: u64| Operation {
+        client: 0,
+        op,
+        key: key.to_owned(),
+        arg,
+        result,
+        call_ns: now_us * 1000,
+        return_ns: Some(now_us * 1000 + 999),
+        outcome: Outcome::Ok,
+    };
+    let keys = keys("key", 40);
+    scene.fill(keys.clone());
+    let written = scene.cluster.now().mono.0;
+    let write =
+        |key: &String| record(Op::Set, key, format!("old-{key}").as_str().into(), "OK".into(), written);
+    let mut history: Vec<Operation> = keys.iter().map(write).collect();
+    let reader = scene.cluster.connect_aware(1, 0);
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    scene.cluster.network.release();
+    for _ in 0..100 {
+        // Time has jumped to the next delivery, which is not handled yet: the requests are there first.
+        scene.cluster.advance(u64::MAX);
+        keys.iter().for_each(|key| scene.cluster.send(reader, &format!("GET {key}")));
+        scene.cluster.settle();
+        for key in &keys {
+            let reply = scene.cluster.client(reader).receive().expect("reads are answered at once");
+            if !matches!(&reply, Value::Simple(text) if text.starts_with("EMPTY ")) {
+                let now_us = scene.cluster.now().mono.0;
+                history.push(record(Op::Get, key, Datum::Null, draw::datum(reply), now_us));
+            }
+        }
+    }
+    scene.finish(id);
+    check(&history, CheckOptions::default())
+}
+
+#[test]
+fn the_judge_sees_progress_before_replay() {
+    let good = reads_while_all_arrives(Bugs::NONE);
+    assert!(good.is_linearizable(), "M7: {good}");
+    assert!(good.operations > 1_000, "hardly any read was answered: {good}");
+    let bugs = Bugs { progress_before_replay: true, ..Bugs::NONE };
+    assert!(reads_while_all_arrives(bugs).failed_keys > 0, "the fault is not there, or not seen");
+}
+
+#[test]
+fn the_judge_sees_source_values_without_the_targets_answer() {
+    let client = sidle_client_core::Bugs { source_value_without_target_answer: true };
+    assert!(is_seen(Faults { client, ..Faults::default() }));
+}
+
+#[test]
+fn a_seed_draws_everything() {
+    assert_eq!(run(3, Faults::default()), run(3, Faults::default()));
+}
