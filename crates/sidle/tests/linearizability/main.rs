@@ -1,0 +1,152 @@
+//! Real nodes, real clients of every kind, ranges that move there and back under them: every operation is recorded, and the
+//! linearizability checker judges.
+//!
+//! Aware clients, clients that know only slots, and connections that follow MOVED and ASK share few keys, some of them
+//! within one slot that is split. Meanwhile half of the slots, and the upper part of that slot, go round the nodes. Keys
+//! with a time to live have a history of their own and a rule of their own (`deadlines`).
+
+#![allow(clippy::disallowed_methods)] // tests run processes and read clocks
+
+mod clients;
+mod deadlines;
+mod movers;
+mod recording;
+#[path = "../support/mod.rs"]
+mod support;
+
+use clients::{Plain, on_runtime};
+use recording::{Recorder, Run};
+use sidle_client::Awareness;
+use sidle_history::{CheckOptions, Operation, Outcome, Writer, check};
+use sidle_types::Slot;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use support::{PATIENCE, TestCluster};
+
+/// Migrations of each of the two ranges, and operations, that a run must see.
+const LEAST_MIGRATIONS: u64 = 6;
+const LEAST_OPERATIONS: u64 = 10_000;
+/// Redirections of each kind, double reads and source values that it must see.
+const LEAST_MET: u64 = 20;
+/// How long a run lasts at least.
+const LEAST_TIME: Duration = Duration::from_secs(4);
+/// Records that nobody reads, so that a migration takes a while: in all slots, and in the slot that is split.
+const FILLING: usize = 30_000;
+const TAGGED_FILLING: usize = 10_000;
+
+/// A hash tag whose slot lies outside of the half that moves.
+fn tag() -> String {
+    let tags = (0..).map(|number| format!("{{t{number}}}"));
+    let mut upper = tags.filter(|tag| Slot::of_key(tag.as_bytes()).number() > movers::HALF);
+    upper.next().expect("half of all tags")
+}
+
+fn fill(cluster: &TestCluster, tag: &str) {
+    let filling = "x".repeat(100);
+    let keys = (0..FILLING).map(|number| format!("filling:{number}"));
+    let keys: Vec<String> =
+        keys.chain((0..TAGGED_FILLING).map(|number| format!("{tag}filling:{number}"))).collect();
+    let mut client = cluster.client(0);
+    for some in keys.chunks(1000) {
+        let requests: Vec<Vec<String>> =
+            some.iter().map(|key| vec!["SET".to_owned(), key.clone(), filling.clone()]).collect();
+        client.pipeline(&requests);
+    }
+}
+
+/// Writes a history where it outlives the test; returns its path.
+fn keep(name: &str, operations: &[Operation]) -> PathBuf {
+    let path =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.jsonl", std::process::id()));
+    let file = std::fs::File::create(&path).expect("the folder for tests' files can be written to");
+    let mut writer = Writer::new(std::io::BufWriter::new(file));
+    operations.iter().for_each(|operation| writer.write(operation).expect("there is room on the disk"));
+    writer.finish().expect("there is room on the disk");
+    path
+}
+
+fn judge(name: &str, history: &[Operation]) {
+    let report = check(history, CheckOptions::default());
+    if !report.is_linearizable() {
+        let path = keep(name, history);
+        panic!("{report}\nTo look at it again: sidle check-history {}", path.display());
+    }
+    let unanswered = history.iter().filter(|operation| operation.outcome != Outcome::Ok).count();
+    assert!(
+        unanswered * 100 < history.len(),
+        "hardly anything was wrong, but {unanswered} were not answered"
+    );
+}
+
+fn run(name: &str, nodes: usize, seed: u64) {
+    let cluster = TestCluster::start(nodes);
+    let tag = tag();
+    fill(&cluster, &tag);
+    let addresses: Vec<String> = cluster.nodes.iter().map(|node| node.address()).collect();
+    let run = Run::new(&tag, seed);
+    let deadlines = deadlines::Keys::new(&tag);
+    let (history, with_deadlines) = std::thread::scope(|scope| {
+        let mut lanes = Vec::new();
+        let (run, deadlines, addresses) = (&run, &deadlines, &addresses);
+        // Whatever fails, the others must not go on for ever.
+        let guard = run.stop_when_dropped();
+        lanes.push(scope.spawn(move || {
+            on_runtime(run, addresses, &[Awareness::Sidle, Awareness::Sidle, Awareness::Plain])
+        }));
+        for number in 0..2 {
+            lanes.push(scope.spawn(move || {
+                let mut recorder = Recorder::new(run, 100 + number);
+                let mut plain = Plain::new(&addresses[number as usize]);
+                while let Some(asked) = recorder.next() {
+                    let reply = plain.request(run, &asked.words);
+                    recorder.answered(asked, reply);
+                }
+                recorder.history
+            }));
+        }
+        let timed = [
+            scope.spawn(move || deadlines::write_and_read(run, deadlines, addresses)),
+            scope.spawn(move || deadlines::read_aware(run, deadlines, addresses)),
+        ];
+        let movers = movers::ranges(&tag).map(|range| {
+            let cluster = &cluster;
+            scope.spawn(move || movers::go_round(run, cluster, range))
+        });
+        let began = Instant::now();
+        while began.elapsed() < LEAST_TIME || !run.has_enough(LEAST_MIGRATIONS, LEAST_OPERATIONS) {
+            assert!(began.elapsed() < 2 * PATIENCE, "too little happens: {run:?}");
+            let is_broken = lanes.iter().any(|lane| lane.is_finished())
+                || movers.iter().any(|mover| mover.is_finished())
+                || timed.iter().any(|lane| lane.is_finished());
+            assert!(!is_broken, "a lane ended early: see what it said above");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        drop(guard);
+        movers.into_iter().for_each(|mover| mover.join().expect("migrations go well"));
+        let history: Vec<Operation> =
+            lanes.into_iter().flat_map(|lane| lane.join().expect("operations go well")).collect();
+        let with_deadlines: Vec<Operation> =
+            timed.into_iter().flat_map(|lane| lane.join().expect("operations go well")).collect();
+        (history, with_deadlines)
+    });
+    for met in [&run.moved, &run.asked, &run.double_reads, &run.source_values] {
+        assert!(met.load(Ordering::Relaxed) >= LEAST_MET, "hardly anything was met: {run:?}");
+    }
+    judge(name, &history);
+    if let Err(why) = deadlines::judge(&with_deadlines) {
+        let path = keep(&format!("{name}-deadlines"), &with_deadlines);
+        panic!("{why}\nAll that happened to keys with a time to live: {}", path.display());
+    }
+    assert!(with_deadlines.len() > 1_000, "hardly any key had a time to live");
+}
+
+#[test]
+fn two_nodes_migrate_there_and_back_under_load() {
+    run("two-nodes", 2, 1);
+}
+
+#[test]
+fn three_nodes_migrate_round_and_round_under_load() {
+    run("three-nodes", 3, 2);
+}

@@ -1,0 +1,54 @@
+//! Ranges that go round the nodes.
+
+use crate::recording::Run;
+use crate::support::{TestCluster, eventually};
+use sidle_resp::Value;
+use sidle_types::{Position, PositionRange, Slot};
+use std::sync::atomic::Ordering;
+
+/// The last slot of the half that moves.
+pub(crate) const HALF: u16 = 8191;
+
+/// A range that moves, and where among the run's counts it is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moving {
+    range: PositionRange,
+    number: usize,
+}
+
+/// Half of the slots, and the upper part of the tag's slot.
+pub(crate) fn ranges(tag: &str) -> [Moving; 2] {
+    let slot = |number| Slot::new(number).expect("there are so many");
+    let half = PositionRange::of_slots(slot(0), slot(HALF)).expect("in order");
+    let split = Slot::of_key(tag.as_bytes());
+    let middle = Position(Position::first_of(split).0 + (1 << (Position::HASH_BITS - 1)));
+    let upper = PositionRange::new(middle, Position::last_of(split)).expect("in order");
+    [Moving { range: half, number: 0 }, Moving { range: upper, number: 1 }]
+}
+
+/// Moves a range from node to node until the run is over. The first node has it to start with; the other range may be on
+/// its way between the same nodes, and then one of the two waits.
+pub(crate) fn go_round(run: &Run, cluster: &TestCluster, moving: Moving) {
+    let nodes = cluster.nodes.len();
+    let span = format!("{}-{}", moving.range.first(), moving.range.last());
+    let mut operator = cluster.client(moving.number % nodes);
+    for turn in 1.. {
+        if run.is_over() {
+            return;
+        }
+        let to = cluster.nodes[turn % nodes].address();
+        let reply = operator.request(&["SIDLE.MIGRATE", "START", "POSITIONS", &span, "TO", &to]);
+        let Value::Integer(id) = reply else {
+            panic!("{span} cannot go to node {}: {reply:?}", turn % nodes)
+        };
+        let id = id.to_string();
+        let state = eventually("the migration is over", || {
+            let reply = operator.request(&["SIDLE.MIGRATE", "STATUS", &id]);
+            let status: serde_json::Value = serde_json::from_slice(reply.as_bytes()?).ok()?;
+            let state = status["state"].as_str()?.to_owned();
+            matches!(state.as_str(), "done" | "failed" | "cancelled").then_some(state)
+        });
+        assert_eq!(state, "done", "migration {id}");
+        run.migrations[moving.number].fetch_add(1, Ordering::Relaxed);
+    }
+}
