@@ -143,6 +143,37 @@ fn writes_during_a_migration_are_neither_lost_nor_doubled() {
     assert_eq!(check(&mut cluster.client(0), 100_000), 100_000);
 }
 
+/// A source used to redirect to a target that had not heard of the migration and redirected back. Clients do not wait
+/// between redirections, and give up after 3 (go-redis) to 16 (redis-py) of them.
+#[test]
+fn owner_is_found_within_two_redirections_while_ranges_move() {
+    let cluster = TestCluster::start(2);
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for worker in 0..3 {
+            let (cluster, ended) = (&cluster, &ended);
+            scope.spawn(move || {
+                let mut clients = [cluster.client(0), cluster.client(1)];
+                let mut at = 0;
+                while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                    let mut redirections = 0;
+                    while let Value::Error(text) = clients[at].request(&["INCR", &format!("foo{worker}")]) {
+                        redirections += 1;
+                        assert!(text.starts_with("MOVED"), "{text}");
+                        assert!(redirections <= 2, "sent from one to the other: {text}");
+                        at = 1 - at;
+                    }
+                }
+            });
+        }
+        for round in 0..30 {
+            let id = cluster.start_migration("0-16383", (round + 1) % 2);
+            assert_eq!(cluster.wait_for_migration(id)["state"], "done");
+        }
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
 #[test]
 fn requests_that_cannot_be_are_refused_and_change_nothing() {
     let cluster = TestCluster::start(2);

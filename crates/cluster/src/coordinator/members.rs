@@ -196,8 +196,10 @@ impl<M: MetaStore> Coordinator<M> {
         if member.map_epoch >= epoch || member.heard_at.is_none() || member.suspected {
             return None;
         }
-        if self.data.map.migrations().iter().any(|record| record.target != node && self.awaits_target(record))
-        {
+        // Two targets must not wait for each other.
+        let mut awaited =
+            self.data.map.migrations().iter().filter(|record| self.awaits_target(record)).peekable();
+        if awaited.peek().is_some() && awaited.all(|record| record.target != node) {
             return None;
         }
         match member.map_sent {

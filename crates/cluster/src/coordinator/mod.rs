@@ -9,6 +9,9 @@
 //!    with the end the target's new life serves it (M1).
 //! 5. Everything that is kept outside the metadata can be lost: a new coordinator on the same metadata asks again for
 //!    whatever it needs to go on (M10).
+//! 6. When a range changes its owner the target, unless it is down, uses the new map before anybody else hears of it.
+//!    Whom the source redirects is thus awaited at the target. The other way round each would send clients to the
+//!    other, and clients give up after 3 to 16 redirections.
 //!
 //! # Realises
 //! Migration steps 1, 2 and 9 and cancellation. A migration is `Queued` (if an earlier one shares a node with it), then

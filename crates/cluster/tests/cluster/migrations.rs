@@ -57,6 +57,40 @@ fn the_target_uses_the_new_map_before_anybody_else_has_it() {
 }
 
 #[test]
+fn a_source_redirects_nobody_to_a_target_that_does_not_know() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 3);
+        world.targets_come_first = true;
+        // The coordinator's own node as source, as target, and as neither.
+        for (source, target) in [(1, 2), (2, 3), (3, 1)] {
+            let reply = world.ask(source, World::start(chunks(4, 7), target));
+            assert!(state_named(&reply).is_some(), "{reply:?}");
+            world.settle();
+        }
+    }
+}
+
+/// Each of two targets was kept from the map until the other one used it, for good.
+#[test]
+fn targets_of_two_migrations_do_not_wait_for_each_other() {
+    let mut world = World::new(8, 4);
+    world.ask(1, World::start(chunks(8, 9), 3));
+    world.settle();
+    world.request(1, World::start(chunks(0, 1), 2));
+    world.request(1, World::start(chunks(8, 9), 4));
+    assert!(world.run_until(5_000_000, |world| world.runs(2)));
+    // The map in which the first runs is lost, and the second runs before it could be sent again.
+    world.node(2).deaf = true;
+    assert!(world.run_until(100_000, |world| world.runs(3)));
+    world.run_for(1_000);
+    world.node(2).deaf = false;
+    world.settle();
+    for id in [2, 3] {
+        assert_eq!(world.migration(id).unwrap().state, "done");
+    }
+}
+
+#[test]
 fn migrations_that_share_a_node_queue_in_order() {
     let mut world = World::new(3, 4);
     world.node(2).stalled = true;

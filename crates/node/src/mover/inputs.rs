@@ -5,7 +5,7 @@ use super::*;
 use crate::parking::Ticket;
 use crate::queue::{ToMover, ToWorker};
 use sidle_migration::{SourceInput, TargetInput, Waiter};
-use sidle_wire::{Hello, Message, Refusal, RefusalCode};
+use sidle_wire::Message;
 
 /// How often the control thread is told how much has arrived.
 const TELL_INTERVAL_US: u64 = 50_000;
@@ -40,6 +40,7 @@ impl Mover {
                 let machine = SourceMachine::new(spec, writer);
                 assert!(self.exports.insert(id, machine).is_none(), "export {id} is started twice");
                 self.drain_source(now, id);
+                self.hear_early_greetings(now, id);
             }
             MoverCommand::Frozen(_, proof) => self.source(now, id, SourceInput::Frozen(proof)),
             MoverCommand::ReleaseExport(_, proof) => {
@@ -128,7 +129,7 @@ impl Mover {
 
     /// A link is closed.
     pub fn closed(&mut self, now: MonotonicUs, link: Link) {
-        self.strangers.remove(&link);
+        self.early.remove(&link);
         let Some(LinkEnd { migration, side, lane }) = self.links.unbind(link) else { return };
         match side {
             Side::Source => self.source(now, migration, SourceInput::Disconnected(lane)),
@@ -173,16 +174,24 @@ impl Mover {
         }
     }
 
+    /// The export has begun: hears the greetings that came before it.
+    fn hear_early_greetings(&mut self, now: MonotonicUs, id: MigrationId) {
+        let heard: Vec<_> = self.early.extract_if(.., |_, hello| hello.scope.migration == id).collect();
+        for (link, hello) in heard {
+            let nothing = self.message(now, link, Message::Hello(hello));
+            assert!(nothing.is_none(), "a greeting brings no records");
+        }
+    }
+
     /// Another node greets over a link that is not known yet: binds it, if its migration is known.
     fn greet(&mut self, now: MonotonicUs, link: Link, hello: &Hello) {
         let migration = hello.scope.migration;
         if !self.exports.contains_key(&migration) {
-            // It may be a moment early: it will greet again.
-            let out = self.strangers.entry(link).or_default();
-            Refusal::write(hello.scope, RefusalCode::UnknownMigration, "no such migration here", out);
+            // The target uses the new map before its source does, so this is the rule. A refusal would make it wait.
+            self.early.insert(link, *hello);
             return;
         }
-        self.strangers.remove(&link);
+        self.early.remove(&link);
         self.bind(link, LinkEnd { migration, side: Side::Source, lane: hello.lane });
         self.source(now, migration, SourceInput::Connected(hello.lane));
     }

@@ -37,7 +37,7 @@ use sidle_migration::{
 };
 use sidle_store::{LogHead, Store};
 use sidle_types::{MigrationId, MonotonicUs, NodeId};
-use sidle_wire::Lane;
+use sidle_wire::{Hello, Lane};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use wakes::Wakes;
@@ -147,8 +147,8 @@ pub struct Mover {
     imports: BTreeMap<MigrationId, Import>,
     exports: BTreeMap<MigrationId, SourceMachine>,
     links: Links,
-    /// Links whose greeting named no migration of this mover (yet), with what is to be answered.
-    strangers: BTreeMap<Link, Vec<u8>>,
+    /// Greetings of targets that know of their migration before this node does: answered as soon as it does.
+    early: BTreeMap<Link, Hello>,
     wakes: Wakes,
     events: VecDeque<MoverEvent>,
 }
@@ -165,7 +165,7 @@ impl Mover {
             imports: BTreeMap::new(),
             exports: BTreeMap::new(),
             links: Links::default(),
-            strangers: BTreeMap::new(),
+            early: BTreeMap::new(),
             wakes: Wakes::new(ports),
             events: VecDeque::new(),
         }

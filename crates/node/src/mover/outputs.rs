@@ -12,10 +12,6 @@ const BLOCKED_RETRY_US: u64 = 1_000;
 impl Mover {
     /// Appends one frame for this link; whether there was one. To be called while the link's output is short.
     pub fn poll_transmit(&mut self, now: MonotonicUs, link: Link, out: &mut Vec<u8>) -> bool {
-        if let Some(answer) = self.strangers.get_mut(&link) {
-            out.append(answer);
-            return false;
-        }
         let Some(LinkEnd { migration, side, lane }) = self.links.end(link) else { return false };
         match side {
             Side::Source => self

@@ -4,7 +4,8 @@
 //! The positions are cut into [`CHUNKS`] equal chunks with one record each. At every step the world checks that
 //! - at most one node acknowledges writes of a chunk (M1), and no ownership epoch ever names two owners of a chunk;
 //! - a read answers the last value acknowledged, or "absent" if a node that held it has restarted since: never an
-//!   older value.
+//!   older value;
+//! - where nothing is lost or late, no source sends clients to a target that would send them back.
 
 mod node;
 mod role;
@@ -78,6 +79,8 @@ pub(crate) struct World {
     pub(crate) steps: u64,
     /// Reads answered with a value, and with "absent" after a loss.
     pub(crate) reads: (u64, u64),
+    /// Whether every target has to use the map of its migration before the source does.
+    pub(crate) targets_come_first: bool,
 }
 
 pub(crate) fn node_id(number: u8) -> NodeId {
@@ -115,6 +118,7 @@ impl World {
             replies: BTreeMap::new(),
             steps: 0,
             reads: (0, 0),
+            targets_come_first: false,
         };
         world.start_coordinator();
         for index in 0..world.nodes.len() {
@@ -304,6 +308,9 @@ impl World {
         }
         self.drain();
         self.check_owners();
+        if self.targets_come_first {
+            self.check_targets_come_first();
+        }
         true
     }
 
@@ -389,6 +396,20 @@ impl World {
                     tablet.epoch.0
                 );
             }
+        }
+    }
+
+    /// Whom a source's worker redirects, every worker of the target expects.
+    fn check_targets_come_first(&self) {
+        let running = self.committed().map(|data| data.map.migrations().to_vec()).unwrap_or_default();
+        for record in running {
+            let node = |id| self.nodes.iter().find(|node| node.info.id == id).expect("a member");
+            let redirects = node(record.source).goes_by(record.map_epoch);
+            assert!(
+                !redirects || node(record.target).uses_at_least(record.map_epoch),
+                "the source of migration {} redirects to a target that does not know of it",
+                record.id
+            );
         }
     }
 

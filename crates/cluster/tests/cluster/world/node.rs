@@ -111,6 +111,16 @@ impl SimNode {
         self.driver.in_use == epoch && self.driver.changing_to.is_none()
     }
 
+    /// Whether every worker uses the map of this epoch or a later one.
+    pub(crate) fn uses_at_least(&self, epoch: MapEpoch) -> bool {
+        self.driver.in_use >= epoch
+    }
+
+    /// Whether some worker may use the map of this epoch or a later one.
+    pub(crate) fn goes_by(&self, epoch: MapEpoch) -> bool {
+        self.uses_at_least(epoch) || self.driver.changing_to.is_some_and(|changing| changing >= epoch)
+    }
+
     pub(crate) fn holds_nothing(&self) -> bool {
         self.driver.imports.is_empty() && self.driver.prepared.is_empty()
     }
