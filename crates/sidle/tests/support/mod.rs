@@ -79,10 +79,15 @@ impl TestCluster {
         self.nodes[index].client()
     }
 
-    /// Starts a migration through node 0 and returns its number.
+    /// Starts a migration of slots through node 0 and returns its number.
     pub fn start_migration(&self, slots: &str, target: usize) -> u64 {
+        self.start_migration_of("--slots", slots, target)
+    }
+
+    /// As [`start_migration`](Self::start_migration), with a range in `--slots` or in `--positions`.
+    pub fn start_migration_of(&self, unit: &str, range: &str, target: usize) -> u64 {
         let to = self.nodes[target].address();
-        let output = self.nodes[0].run(&["migrate", "--to", &to, "--slots", slots, "--detach", "--json"]);
+        let output = self.nodes[0].run(&["migrate", "--to", &to, unit, range, "--detach", "--json"]);
         assert!(output.status.success(), "{output:?}");
         let begun: Json = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
         begun["id"].as_u64().expect("the id is a number")

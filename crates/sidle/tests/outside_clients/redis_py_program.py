@@ -1,0 +1,222 @@
+"""Works on a node with redis-py and checks every answer against what it wrote itself.
+
+    redis_py_program.py cluster|plain HOST PORT 2|3
+
+It reads lines: "count" is answered with the number of checked answers so far, "stop" with a last look at every key
+and a summary. The first error or wrong answer ends it with a traceback.
+"""
+
+import json
+import sys
+import threading
+import time
+import warnings
+
+import redis
+from redis.backoff import NoBackoff
+from redis.cluster import RedisCluster
+from redis.retry import Retry
+
+# What this program's older and newer redis-py call differently is not its subject.
+warnings.simplefilter("ignore")
+
+KEYS_OF_A_KIND = 40
+FLEETING_MS = 400
+# A reply that takes longer than this after a deadline, or before it, says nothing about the deadline.
+CLOCK_MARGIN_S = 0.2
+
+
+def connect(kind, host, port, protocol):
+    """A client that hands every error to its caller, at once."""
+    options = {
+        "host": host,
+        "port": port,
+        "protocol": protocol,
+        "decode_responses": True,
+        "retry": Retry(NoBackoff(), 0),
+        "socket_timeout": 30,
+    }
+    if kind == "plain":
+        return redis.Redis(**options)
+    return RedisCluster(cluster_error_retry_attempts=0, **options)
+
+
+def check(is_right, what, *found):
+    if not is_right:
+        raise AssertionError(f"{what}: {found!r}")
+
+
+class Work:
+    """Keys of one form, used in every way that this program knows; `name` makes the key of a kind and a number."""
+
+    def __init__(self, client, name):
+        self.client = client
+        self.name = name
+        self.values = {}
+        self.counts = {}
+        self.answers = 0
+        self.increments = 0
+        self.expired = 0
+        self.turn = 0
+
+    def round(self):
+        for number in range(KEYS_OF_A_KIND):
+            self.turn += 1
+            self.count(number)
+            self.string(number)
+            self.append(number)
+            self.lasting(number)
+            self.remove(number)
+            self.answers += 1
+        self.fleeting()
+        self.pipeline()
+
+    def count(self, number):
+        key = self.name("counter", number)
+        expected = self.counts.get(key, 0) + 1
+        answer = self.client.incr(key)
+        self.counts[key] = expected
+        self.increments += 1
+        check(answer == expected, key, answer, expected)
+
+    def string(self, number):
+        key = self.name("string", number)
+        value = f"value {self.turn} of {key}"
+        old = self.client.getset(key, value)
+        check(old == self.values.get(key), key, old)
+        self.values[key] = value
+        found = self.client.get(key)
+        check(found == value, key, found, value)
+
+    def append(self, number):
+        key = self.name("appended", number)
+        value = self.values.get(key, "") + "ab"
+        length = self.client.append(key, "ab")
+        check(length == len(value), key, length, len(value))
+        self.values[key] = value
+
+    def lasting(self, number):
+        """A deadline far away stays where it was set."""
+        key = self.name("lasting", number)
+        if self.turn <= KEYS_OF_A_KIND:
+            check(self.client.set(key, "here"), key)
+            check(self.client.expire(key, 1000), key)
+        left = self.client.pttl(key)
+        check(800_000 <= left <= 1_000_000, key, left)
+        check(self.client.get(key) == "here", key)
+
+    def remove(self, number):
+        key = self.name("removed", number)
+        check(self.client.set(key, "x", nx=True), key, "it was there before it was made")
+        check(self.client.set(key, "y", nx=True) is None, key)
+        check(self.client.delete(key) == 1, key)
+        check(self.client.delete(key) == 0, key)
+        check(self.client.get(key) is None, key)
+
+    def fleeting(self):
+        """A deadline that passes takes its key along, wherever the key is by then."""
+        keys = [self.name("fleeting", number) for number in range(KEYS_OF_A_KIND)]
+        begun = time.monotonic()
+        for key in keys:
+            check(self.client.set(key, "here", px=FLEETING_MS), key)
+        set_at = time.monotonic()
+        for key in keys:
+            found = self.client.get(key)
+            if time.monotonic() < begun + FLEETING_MS / 1000 - CLOCK_MARGIN_S:
+                check(found == "here", key, found)
+        time.sleep(max(0, set_at + FLEETING_MS / 1000 + CLOCK_MARGIN_S - time.monotonic()))
+        for key in keys:
+            found = self.client.get(key)
+            check(found is None, key, found)
+            check(self.client.ttl(key) == -2, key)
+            self.expired += 1
+        self.answers += 1
+
+    def pipeline(self):
+        keys = [self.name("counter", number) for number in range(KEYS_OF_A_KIND)]
+        pipe = self.client.pipeline() if isinstance(self.client, RedisCluster) else self.client.pipeline(False)
+        for key in keys:
+            pipe.incr(key)
+        for key, answer in zip(keys, pipe.execute()):
+            self.counts[key] += 1
+            self.increments += 1
+            check(answer == self.counts[key], key, answer, self.counts[key])
+        self.answers += 1
+
+    def last_look(self):
+        for key, value in self.values.items():
+            found = self.client.get(key)
+            check(found == value, key, found, value)
+        for key, count in self.counts.items():
+            found = self.client.get(key)
+            check(found == str(count), key, found, count)
+
+
+class PlainWork(Work):
+    """A client that knows nothing of clusters may name keys of any slots in one command."""
+
+    def round(self):
+        super().round()
+        keys = [self.name("many", number) for number in range(KEYS_OF_A_KIND)]
+        values = {key: f"{key} {self.turn}" for key in keys}
+        check(self.client.mset(values), "MSET")
+        check(self.client.mget(keys) == list(values.values()), "MGET")
+        check(self.client.exists(*keys) == len(keys), "EXISTS")
+        check(self.client.touch(*keys) == len(keys), "TOUCH")
+        check(self.client.msetnx({"never": "x", keys[0]: "x"}) is False, "MSETNX")
+        check(self.client.delete(*keys, "never") == len(keys), "DEL")
+        check(self.client.mget(keys) == [None] * len(keys), "MGET of what is gone")
+        self.answers += 1
+
+
+def main():
+    kind, host, port, protocol = sys.argv[1:]
+
+    client = connect(kind, host, int(port), int(protocol))
+    if kind == "plain":
+        works = [PlainWork(client, lambda kind, number: f"py:{kind}:{number}")]
+    else:
+        # One client for both: redis-py follows an ASK only to a node that its map has, and a map that is used for one
+        # slot alone hardly ever changes.
+        works = [
+            Work(client, lambda kind, number: f"py:{kind}:{number}"),
+            # All keys in the slot of "foo", 12182, which is split in the end.
+            Work(client, lambda kind, number: f"{{foo}}:{kind}:{number}"),
+        ]
+    stop = threading.Event()
+    failures = []
+
+    def run(work):
+        try:
+            while not stop.is_set():
+                work.round()
+            work.last_look()
+        except BaseException as failure:
+            failures.append(failure)
+            raise
+
+    threads = [threading.Thread(target=run, args=(work,), daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    for line in sys.stdin:
+        if line.strip() == "stop":
+            break
+        if failures:
+            sys.exit(1)
+        # The slowest of them: all have to get on.
+        print(min(work.answers for work in works), flush=True)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    if failures:
+        sys.exit(1)
+    summary = {
+        "answers": sum(work.answers for work in works),
+        "increments": sum(work.increments for work in works),
+        "expired": sum(work.expired for work in works),
+        "counted": sum(sum(work.counts.values()) for work in works),
+    }
+    print(json.dumps(summary), flush=True)
+
+
+main()
