@@ -20,6 +20,12 @@ pub enum ListenError {
         /// What was to be listened on.
         address: SocketAddr,
     },
+    /// The address is another machine's, or nobody's.
+    #[error("{ip} is not an address of this machine: choose another one with --bind")]
+    NotOurs {
+        /// What was to be listened on.
+        ip: IpAddr,
+    },
     /// The system refused for another reason.
     #[error("cannot listen on {what} port {address}: {error}")]
     Refused {
@@ -56,6 +62,7 @@ impl Port {
         let mut address = SocketAddr::new(ip, port);
         let refused = |error: io::Error, address| match error.kind() {
             io::ErrorKind::AddrInUse => ListenError::InUse { what: self.what, flag: self.flag, address },
+            io::ErrorKind::AddrNotAvailable => ListenError::NotOurs { ip },
             _ => ListenError::Refused { what: self.what, address, error },
         };
         // With SO_REUSEPORT a second server of the same user would share the port without a word, and take half of

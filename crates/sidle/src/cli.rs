@@ -136,11 +136,12 @@ Examples:
   sidle migrate --to 127.0.0.1:6380 --positions 0x0010000000000000-0x0017ffffffffffff
   sidle migrate --cancel 3
 
-The node that owns the range gives it up. All of the range must have one owner. Ctrl-C stops the display, not the
-migration; `sidle status` shows it. A migration can be cancelled until the target takes over; after that, move back.
+The node that owns the range gives it up. All of the range must have one owner. Ctrl-C stops the \
+display, not the migration; `sidle status` shows it. A migration can be cancelled until the target \
+takes over; after that, move back.
 
-Exit status: 0 done (or, detached, begun); 1 refused; 2 wrong command line; 3 failed in the middle; 4 node not reached;
-130 interrupted, the migration goes on.";
+Exit status: 0 done (or, detached, begun); 1 refused; 2 wrong command line; 3 failed in the middle; \
+4 node not reached; 130 interrupted, the migration goes on.";
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["slots", "positions", "cancel"]))]

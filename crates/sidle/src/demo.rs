@@ -19,8 +19,9 @@ Examples:
   sidle demo --cpus source=0.4,target=0.4        as root: nodes that cannot borrow each other's processors
   sidle demo --client plain                      what an unmodified cluster client sees
 
-Starts two nodes on free ports of this machine, loads them, makes a load, moves half of the slots from one to the
-other, and afterwards reads every acknowledged write back. Nothing is left behind but the report.";
+Starts two nodes on free ports of this machine, loads them, makes a load, moves half of the slots \
+from one to the other, and afterwards reads every acknowledged write back. Nothing is left behind \
+but the report.";
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {

@@ -49,7 +49,7 @@ impl NodeConnection {
     /// Sends a request and waits for its reply; an error reply is a refusal.
     pub(crate) async fn request(&mut self, words: &[&str]) -> Result<Value, Failure> {
         match timeout(REPLY_TIMEOUT, self.exchange(words)).await {
-            Ok(Ok(Value::Error(text))) => Err(Failure::refused(advise(&text))),
+            Ok(Ok(Value::Error(text))) => Err(Failure::refused(advise(&self.address, &text))),
             Ok(reply) => reply,
             Err(_) => Err(self.broken("it did not answer in time")),
         }
@@ -104,11 +104,33 @@ impl NodeConnection {
 }
 
 /// An error reply with what to do about it, where that is known.
-fn advise(text: &str) -> String {
+fn advise(address: &str, text: &str) -> String {
     let shown = text.strip_prefix("ERR ").unwrap_or(text);
     if text.starts_with("NOAUTH") || text.starts_with("WRONGPASS") {
         format!("{shown} Give it with --password or in SIDLE_PASSWORD")
+    } else if shown.starts_with("unknown command 'SIDLE.") {
+        format!("what answers at {address} is not a Sidle node. Name one with --via HOST:PORT")
+    } else if shown.starts_with("AUTH <password> called without any password") {
+        format!("the node at {address} has no password: leave out --password and SIDLE_PASSWORD")
     } else {
         shown.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_says_what_to_do() {
+        for (reply, advice) in [
+            ("ERR there is no migration 7", "there is no migration 7"),
+            ("NOAUTH Authentication required.", "--password"),
+            ("ERR unknown command 'SIDLE.STATUS', with args beginning with: ", "a:1 is not a Sidle node"),
+            ("ERR AUTH <password> called without any password configured for the default user.", "leave out"),
+        ] {
+            let given = advise("a:1", reply);
+            assert!(given.contains(advice), "{given}");
+        }
     }
 }
