@@ -102,6 +102,15 @@ impl Plain {
         self.connections.entry(address.to_owned()).or_insert_with(|| Connection::connect(address))
     }
 
+    /// Sends a request about the key that is its second word, and breaks the connection before the answer comes.
+    pub(crate) fn request_and_leave(&mut self, words: &[String]) -> Result<Value, Effect> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let at = self.owners.get(words[1]).unwrap_or(&self.first).clone();
+        self.connection(&at).send(&words);
+        self.connections.remove(&at);
+        Err(Effect::Unknown)
+    }
+
     /// A request about the key that is its second word, and its answer, wherever that is.
     ///
     /// # Panics

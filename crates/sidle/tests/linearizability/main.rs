@@ -79,7 +79,16 @@ fn judge(name: &str, history: &[Operation]) {
     );
 }
 
-fn run(name: &str, nodes: usize, seed: u64) {
+/// What goes wrong on purpose.
+#[derive(Clone, Copy, PartialEq)]
+enum Faults {
+    /// Nothing.
+    None,
+    /// Nodes stand still for a moment, and plain connections break with a request under way.
+    Some,
+}
+
+fn run(name: &str, nodes: usize, seed: u64, faults: Faults) {
     let cluster = TestCluster::start(nodes);
     let tag = tag();
     fill(&cluster, &tag);
@@ -99,7 +108,10 @@ fn run(name: &str, nodes: usize, seed: u64) {
                 let mut recorder = Recorder::new(run, 100 + number);
                 let mut plain = Plain::new(&addresses[number as usize]);
                 while let Some(asked) = recorder.next() {
-                    let reply = plain.request(run, &asked.words);
+                    let reply = match faults == Faults::Some && recorder.draws_one_in(100) {
+                        true => plain.request_and_leave(&asked.words),
+                        false => plain.request(run, &asked.words),
+                    };
                     recorder.answered(asked, reply);
                 }
                 recorder.history
@@ -113,6 +125,10 @@ fn run(name: &str, nodes: usize, seed: u64) {
             let cluster = &cluster;
             scope.spawn(move || movers::go_round(run, cluster, range))
         });
+        if faults == Faults::Some {
+            let cluster = &cluster;
+            scope.spawn(move || movers::pause_nodes(run, cluster));
+        }
         let began = Instant::now();
         while began.elapsed() < LEAST_TIME || !run.has_enough(LEAST_MIGRATIONS, LEAST_OPERATIONS) {
             assert!(began.elapsed() < 2 * PATIENCE, "too little happens: {run:?}");
@@ -143,10 +159,15 @@ fn run(name: &str, nodes: usize, seed: u64) {
 
 #[test]
 fn two_nodes_migrate_there_and_back_under_load() {
-    run("two-nodes", 2, 1);
+    run("two-nodes", 2, 1, Faults::None);
 }
 
 #[test]
 fn three_nodes_migrate_round_and_round_under_load() {
-    run("three-nodes", 3, 2);
+    run("three-nodes", 3, 2, Faults::None);
+}
+
+#[test]
+fn nodes_stand_still_and_connections_break_under_load() {
+    run("faults", 2, 3, Faults::Some);
 }

@@ -1,10 +1,11 @@
-//! Ranges that go round the nodes.
+//! Ranges that go round the nodes, and nodes that stand still now and then.
 
 use crate::recording::Run;
 use crate::support::{TestCluster, eventually};
 use sidle_resp::Value;
 use sidle_types::{Position, PositionRange, Slot};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// The last slot of the half that moves.
 pub(crate) const HALF: u16 = 8191;
@@ -50,5 +51,17 @@ pub(crate) fn go_round(run: &Run, cluster: &TestCluster, moving: Moving) {
         });
         assert_eq!(state, "done", "migration {id}");
         run.migrations[moving.number].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Lets one node after the other stand still for a moment, as an overloaded machine would, until the run is over.
+pub(crate) fn pause_nodes(run: &Run, cluster: &TestCluster) {
+    let mut random = run.random(300);
+    while !run.is_over() {
+        std::thread::sleep(Duration::from_millis(random.below(100)));
+        let node = &cluster.nodes[random.below(cluster.nodes.len() as u64) as usize];
+        node.pause();
+        std::thread::sleep(Duration::from_millis(5 + random.below(100)));
+        node.resume();
     }
 }

@@ -132,6 +132,11 @@ impl<'r> Recorder<'r> {
         Some(Asked { operation: begun(self.run, self.client, op, key, arg), words })
     }
 
+    /// True once in so many times.
+    pub(crate) fn draws_one_in(&mut self, times: u64) -> bool {
+        self.random.below(times) == 0
+    }
+
     pub(crate) fn answered(&mut self, asked: Asked, answer: Result<Value, Effect>) {
         self.run.operations.fetch_add(1, Ordering::Relaxed);
         self.history.push(ended(self.run, asked.operation, answer));
