@@ -1,14 +1,15 @@
 //! Why the coordinator does not do what a client asks.
 
 use serde::{Deserialize, Serialize};
-use sidle_types::{MigrationId, NodeId, PositionRange};
+use sidle_types::{MigrationId, PositionRange};
 
-/// A refused request. Nothing was done, except where the text says that this is not known.
+/// A refused request. Nothing was done, except where the text says that this is not known. Nodes are named as
+/// `sidle status` shows them: client address and the start of the id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
     /// No member has this id or address.
-    #[error("no node of this cluster is called {name}")]
+    #[error("no node of this cluster is called {name}: `sidle status` lists them")]
     UnknownNode {
         /// The id or address.
         name: String,
@@ -23,21 +24,21 @@ pub enum Refusal {
     #[error("the target {node} is down: the coordinator has not heard of it lately")]
     TargetDown {
         /// The target.
-        node: NodeId,
+        node: String,
     },
     /// The source has not been heard of lately.
     #[error("the source {node} is down: the coordinator has not heard of it lately")]
     SourceDown {
         /// The source.
-        node: NodeId,
+        node: String,
     },
     /// Parts of the range have different owners.
-    #[error("the range ({range}) has {} owners ({}): move the part of each alone", .owners.len(), list(.owners))]
+    #[error("the range ({range}) has {} owners ({}): move the part of each alone", .owners.len(), .owners.join(", "))]
     SeveralOwners {
         /// The range.
         range: PositionRange,
         /// The owners, in order of their first positions in the range.
-        owners: Vec<NodeId>,
+        owners: Vec<String>,
     },
     /// There is nothing to move.
     #[error("the target {node} already owns {range}")]
@@ -45,7 +46,7 @@ pub enum Refusal {
         /// The range.
         range: PositionRange,
         /// The target.
-        node: NodeId,
+        node: String,
     },
     /// Part of the range is already to be moved.
     #[error("the range overlaps {range} of migration {migration}, which is {state}")]
@@ -127,8 +128,4 @@ pub enum Refusal {
         /// How many may be open.
         limit: usize,
     },
-}
-
-fn list(nodes: &[NodeId]) -> String {
-    nodes.iter().map(NodeId::to_string).collect::<Vec<_>>().join(", ")
 }

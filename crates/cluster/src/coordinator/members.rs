@@ -228,3 +228,12 @@ impl<M: MetaStore> Coordinator<M> {
 pub(super) fn life_of(data: &Metadata, node: NodeId) -> Incarnation {
     data.map.node(node).map_or(Incarnation::default(), |node| node.incarnation)
 }
+
+/// A node as `sidle status` shows it: its client address and the start of its id.
+pub(super) fn shown(data: &Metadata, node: NodeId) -> String {
+    const SHOWN_DIGITS: usize = 8;
+    let id = node.to_string();
+    data.map
+        .node(node)
+        .map_or(id.clone(), |member| format!("{} ({})", member.client_addr, &id[..SHOWN_DIGITS]))
+}

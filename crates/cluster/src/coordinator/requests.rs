@@ -1,6 +1,6 @@
 //! Clients' requests: the checks before a migration is written down, cancelling, and answers that survive repeats.
 
-use super::members::life_of;
+use super::members::{life_of, shown};
 use super::steps::Step;
 use super::{Attempt, Coordinator, CoordinatorEvent};
 use crate::timing::{MAX_UNFINISHED, REQUEST_WINDOW};
@@ -129,16 +129,19 @@ impl<M: MetaStore> Coordinator<M> {
                 owners.push(tablet.owner);
             }
         }
-        let [source] = owners[..] else { return Err(Refusal::SeveralOwners { range, owners }) };
+        let shown = |node| shown(&self.data, node);
+        let [source] = owners[..] else {
+            return Err(Refusal::SeveralOwners { range, owners: owners.into_iter().map(shown).collect() });
+        };
         if source == target {
-            return Err(Refusal::OwnedByTarget { range, node: target });
+            return Err(Refusal::OwnedByTarget { range, node: shown(target) });
         }
         // A coordinator that has just started gives its nodes time to be heard of.
         if self.is_down(now, target) {
-            return Err(Refusal::TargetDown { node: target });
+            return Err(Refusal::TargetDown { node: shown(target) });
         }
         if self.is_down(now, source) {
-            return Err(Refusal::SourceDown { node: source });
+            return Err(Refusal::SourceDown { node: shown(source) });
         }
         if self.data.unfinished().count() >= MAX_UNFINISHED {
             return Err(Refusal::TooManyMigrations { limit: MAX_UNFINISHED });

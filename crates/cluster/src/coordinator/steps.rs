@@ -1,6 +1,6 @@
 //! A migration's way from state to state: which step is due, its commit, and what follows from it.
 
-use super::members::life_of;
+use super::members::{life_of, shown};
 use super::{Attempt, Coordinator, CoordinatorEvent};
 use crate::timing::{PREPARE_DEADLINE_US, RETRY_US};
 use crate::{
@@ -49,8 +49,9 @@ impl<M: MetaStore> Coordinator<M> {
                 if found.partitions_tile_the_range() {
                     attempt.survey = Some(survey);
                 } else {
+                    let source = shown(&self.data, from);
                     attempt.broken =
-                        Some(format!("the source {from} cut the range into parts that do not fit"));
+                        Some(format!("the source {source} cut the range into parts that do not fit"));
                 }
             }
             NodeSays::Prepared { .. } if preparing && is_target && counted => {
@@ -65,7 +66,8 @@ impl<M: MetaStore> Coordinator<M> {
                 attempt.finished = true;
             }
             NodeSays::Broken { why, .. } if running && is_target => {
-                attempt.broken.get_or_insert(format!("the target {from} cannot go on ({why})"));
+                let target = shown(&self.data, from);
+                attempt.broken.get_or_insert(format!("the target {target} cannot go on ({why})"));
             }
             _ => {}
         }
@@ -107,13 +109,16 @@ impl<M: MetaStore> Coordinator<M> {
         }
         let MigrationRecord { source, target, .. } = record;
         if life_of(&self.data, *source) != record.source_incarnation {
+            let source = shown(&self.data, *source);
             let why = format!("the source {source} restarted: {}", loss_of_the_rest(record, attempt));
             return Some(Step::End(MigrationState::Failed { why }));
         }
         let why = if life_of(&self.data, *target) != record.target_incarnation {
             format!(
-                "the target {target} restarted: it owns {}, empty, and what the range held is lost (about {} records)",
-                record.range, record.counters.records
+                "the target {} restarted: it owns {}, empty, and what the range held is lost (about {} records)",
+                shown(&self.data, *target),
+                record.range,
+                record.counters.records
             )
         } else {
             format!("{}: {}", attempt.broken.as_ref()?, loss_of_the_rest(record, attempt))
@@ -149,6 +154,7 @@ impl<M: MetaStore> Coordinator<M> {
         if let Some((role, node, _)) =
             lives.into_iter().find(|(_, node, life)| life_of(&self.data, *node) != *life)
         {
+            let node = shown(&self.data, node);
             return fail(format!("the {role} {node} restarted before the range moved; nothing has changed"));
         }
         if let Some(why) = &attempt.broken {
@@ -156,10 +162,11 @@ impl<M: MetaStore> Coordinator<M> {
         }
         match (&attempt.prepared, &attempt.survey) {
             (Some(Ok(())), _) => Some(Step::Run),
-            (Some(Err(why)), _) => fail(refusal_text(record, why)),
+            (Some(Err(why)), _) => fail(self.refusal_text(record, why)),
             (None, Some(survey)) if record.partitions.is_empty() => Some(Step::Counted(survey.clone())),
             _ if now >= attempt.deadline => {
                 let (role, node) = asked(record);
+                let node = shown(&self.data, node);
                 let seconds = PREPARE_DEADLINE_US / 1_000_000;
                 fail(format!("the {role} {node} did not answer within {seconds} s; nothing has changed"))
             }
@@ -171,6 +178,7 @@ impl<M: MetaStore> Coordinator<M> {
     fn silence(&self, now: MonotonicUs, record: &MigrationRecord) -> Option<Step> {
         let sides = [("source", record.source), ("target", record.target)];
         let (role, node) = sides.into_iter().find(|(_, node)| self.is_down(now, *node))?;
+        let node = shown(&self.data, node);
         let why = format!(
             "the {role} {node} is down, the coordinator has not heard of it lately; nothing has changed"
         );
@@ -268,6 +276,23 @@ impl<M: MetaStore> Coordinator<M> {
             self.send(node, question);
         }
     }
+
+    /// What a target's refusal means.
+    fn refusal_text(&self, record: &MigrationRecord, why: &PrepareRefusal) -> String {
+        let [source, target] = [record.source, record.target].map(|node| shown(&self.data, node));
+        match why {
+            PrepareRefusal::NoMemory { needed_bytes, free_bytes } => format!(
+                "the target {target} has no memory for it: {needed_bytes} bytes needed, {free_bytes} bytes free; nothing \
+             has changed"
+            ),
+            PrepareRefusal::SourceUnreachable { error } => {
+                format!("the target {target} cannot reach the source {source} ({error}); nothing has changed")
+            }
+            PrepareRefusal::Other { why } => {
+                format!("the target {target} refuses: {why}; nothing has changed")
+            }
+        }
+    }
 }
 
 /// What is lost when a running migration brings no more over.
@@ -284,21 +309,4 @@ fn loss_of_the_rest(record: &MigrationRecord, attempt: &Attempt) -> String {
 /// Whose answer a preparation waits for.
 fn asked(record: &MigrationRecord) -> (&'static str, NodeId) {
     if record.partitions.is_empty() { ("source", record.source) } else { ("target", record.target) }
-}
-
-fn refusal_text(record: &MigrationRecord, why: &PrepareRefusal) -> String {
-    let target = record.target;
-    match why {
-        PrepareRefusal::NoMemory { needed_bytes, free_bytes } => format!(
-            "the target {target} has no memory for it: {needed_bytes} bytes needed, {free_bytes} bytes free; nothing \
-             has changed"
-        ),
-        PrepareRefusal::SourceUnreachable { error } => {
-            format!(
-                "the target {target} cannot reach the source {} ({error}); nothing has changed",
-                record.source
-            )
-        }
-        PrepareRefusal::Other { why } => format!("the target {target} refuses: {why}; nothing has changed"),
-    }
 }

@@ -31,24 +31,33 @@ fn start_refusals_say_what_is_wrong_and_change_nothing() {
     let before = world.coordinator().meta().committed().cloned();
 
     let id = |number| node_id(number).to_string();
+    let shown = |number: u8| format!("10.0.0.{number}:7000 ({})", &id(number)[..8]);
     for (range, target, text) in [
-        (chunks(0, 0), id(9), format!("no node of this cluster is called {}", id(9))),
-        (chunks(0, 0), "10.0.0.9:7000".into(), "no node of this cluster is called 10.0.0.9:7000".into()),
+        (
+            chunks(0, 0),
+            id(9),
+            format!("no node of this cluster is called {}: `sidle status` lists them", id(9)),
+        ),
+        (
+            chunks(0, 0),
+            "10.0.0.9:7000".into(),
+            "no node of this cluster is called 10.0.0.9:7000: `sidle status` lists them".into(),
+        ),
         (
             chunks(0, 0),
             id(4),
-            format!("the target {} is down: the coordinator has not heard of it lately", id(4)),
+            format!("the target {} is down: the coordinator has not heard of it lately", shown(4)),
         ),
         (
             chunks(6, 12),
             id(3),
             format!(
                 "the range (slots 6144-13311) has 2 owners ({}, {}): move the part of each alone",
-                id(1),
-                id(2)
+                shown(1),
+                shown(2)
             ),
         ),
-        (chunks(8, 9), id(2), format!("the target {} already owns slots 8192-10239", id(2))),
+        (chunks(8, 9), id(2), format!("the target {} already owns slots 8192-10239", shown(2))),
         (
             chunks(14, 15),
             id(2),
@@ -74,7 +83,7 @@ fn a_source_that_is_down_is_refused() {
     world.kill_node(1);
     world.run_for(3_000_000);
     let refused = refusal(world.ask(2, start(chunks(0, 0), "10.0.0.3:7000")));
-    assert_eq!(refused, Refusal::SourceDown { node: node_id(1) });
+    assert_eq!(refused, Refusal::SourceDown { node: "10.0.0.1:7000 (01010101)".into() });
 }
 
 #[test]
@@ -84,11 +93,8 @@ fn a_target_without_memory_is_refused_with_the_numbers() {
     let refused = refusal(world.ask(1, start(chunks(0, 3), "10.0.0.2:7000"))).to_string();
     assert_eq!(
         refused,
-        format!(
-            "migration 1 failed before it ran: the target {} has no memory for it: 4000 bytes needed, 1000 bytes free; \
-             nothing has changed",
-            node_id(2)
-        )
+        "migration 1 failed before it ran: the target 10.0.0.2:7000 (02020202) has no memory for it: 4000 bytes \
+         needed, 1000 bytes free; nothing has changed"
     );
     assert_eq!(world.migration(1).unwrap().state, "failed");
     assert_eq!(world.owner_of(0), node_id(1));
