@@ -6,6 +6,9 @@ pub const HEARTBEAT_INTERVAL_US: u64 = 250_000;
 /// How long a node must be silent to be suspected.
 pub const SUSPECTED_AFTER_US: u64 = 2_000_000;
 
+/// How late the coordinator's own timer must be for it to conclude that it stood still.
+pub const STANDSTILL_US: u64 = 50_000;
+
 /// How long either side waits for an answer or an acknowledgement before it repeats a message.
 pub const RETRY_US: u64 = 200_000;
 

@@ -156,7 +156,8 @@ impl<M: MetaStore> Coordinator<M> {
     }
 
     fn suspected_at(&self, member: &Member) -> MonotonicUs {
-        member.heard_at.unwrap_or(self.opened_at).plus_us(SUSPECTED_AFTER_US)
+        let silent = member.heard_at.unwrap_or(self.opened_at).plus_us(SUSPECTED_AFTER_US);
+        silent.max(self.listens_from)
     }
 
     /// Notices who has fallen silent.

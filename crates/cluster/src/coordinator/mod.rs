@@ -38,7 +38,7 @@ mod report;
 mod requests;
 mod steps;
 
-use crate::timing::{MAX_EVENTS, MAX_TRANSMIT};
+use crate::timing::{HEARTBEAT_INTERVAL_US, MAX_EVENTS, MAX_TRANSMIT, STANDSTILL_US};
 use crate::{
     ClusterId, CoordinatorSays, Incarnation, MetaError, MetaStore, Metadata, MigrationState, NodeInfo,
     TabletMap, ToCoordinator, ToNode, timing,
@@ -118,6 +118,8 @@ pub struct Coordinator<M> {
     data: Metadata,
     protocols: Vec<String>,
     opened_at: MonotonicUs,
+    /// Nobody's silence counts before: the coordinator stood still itself, and could not hear.
+    listens_from: MonotonicUs,
     members: BTreeMap<NodeId, Member>,
     attempts: BTreeMap<MigrationId, Attempt>,
     /// Set while the store may hold something else than `data`: when to write `data` again.
@@ -151,6 +153,7 @@ impl<M: MetaStore> Coordinator<M> {
             data,
             protocols: protocols.iter().map(|&name| name.to_owned()).collect(),
             opened_at: now,
+            listens_from: now,
             members,
             attempts,
             commit_retry_at: None,
@@ -161,6 +164,10 @@ impl<M: MetaStore> Coordinator<M> {
 
     /// Takes in what happened.
     pub fn handle(&mut self, now: MonotonicUs, input: CoordinatorInput) {
+        if self.poll_timeout().is_some_and(|due| now > due.plus_us(STANDSTILL_US)) {
+            // Its process was paused, or the whole machine was: what was said meanwhile is still to be heard.
+            self.listens_from = now.plus_us(2 * HEARTBEAT_INTERVAL_US);
+        }
         match input {
             CoordinatorInput::Message(message) => self.message(now, message),
             CoordinatorInput::Timer => {}

@@ -222,3 +222,19 @@ fn a_quiet_cluster_stays_quiet() {
     // Three nodes, four heartbeats a second, each with its timer and its answer.
     assert!(world.steps - steps < 3 * 10 * 4 * 5, "{} steps", world.steps - steps);
 }
+
+/// A paused machine took every node for silent when it went on, and gave up the migration that was being prepared.
+#[test]
+fn a_machine_that_stood_still_suspects_nobody() {
+    let mut world = World::new(9, 3);
+    world.request(1, World::start(chunks(4, 7), 2));
+    world.run_for(200);
+    assert!(!world.runs(1), "it is being prepared");
+    world.now = world.now.plus_us(28_000_000);
+    world.settle();
+    assert_eq!(world.migration(1).unwrap().state, "done");
+    // Silence still counts.
+    world.kill_node(3);
+    world.run_for(3_000_000);
+    assert_eq!(world.status().nodes.iter().filter(|node| node.state == NodeState::Suspected).count(), 1);
+}
