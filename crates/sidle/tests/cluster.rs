@@ -5,7 +5,7 @@
 mod support;
 
 use sidle_resp::Value;
-use support::{Client, NodeOptions, TestCluster, bulk, eventually};
+use support::{Client, NodeOptions, StopWhenDropped, TestCluster, bulk, eventually};
 
 fn ok() -> Value {
     Value::Simple("OK".into())
@@ -150,6 +150,7 @@ fn owner_is_found_within_two_redirections_while_ranges_move() {
     let cluster = TestCluster::start(2);
     let ended = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _ending = StopWhenDropped(&ended);
         for worker in 0..3 {
             let (cluster, ended) = (&cluster, &ended);
             scope.spawn(move || {
@@ -170,7 +171,6 @@ fn owner_is_found_within_two_redirections_while_ranges_move() {
             let id = cluster.start_migration("0-16383", (round + 1) % 2);
             assert_eq!(cluster.wait_for_migration(id)["state"], "done");
         }
-        ended.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
 

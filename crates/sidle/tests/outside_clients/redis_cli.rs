@@ -1,6 +1,6 @@
 //! `redis-cli -c` reads and writes across a move and inside a split slot; its cluster commands find nothing wrong.
 
-use crate::support::{Node, TestCluster, eventually};
+use crate::support::{Node, StopWhenDropped, TestCluster, eventually};
 use crate::{Program, Running, errors_sent, fill, move_under_load, text, upper_half};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -101,11 +101,12 @@ fn redis_cli_finds_every_value_while_slots_move() {
     std::thread::scope(|scope| {
         let mut session = Session::start(&program, &cluster.nodes[0]);
         let (stop, answers) = (&stop, &answers);
+        let stopping = StopWhenDropped(stop);
         let worker = scope.spawn(move || work(&mut session, |n| n.to_string(), stop, answers));
         for (range, target) in [("0-8191", 1), ("8192-16383", 1), ("4000-12000", 0)] {
             move_under_load(&cluster, "--slots", range, target, || answers.load(Relaxed));
         }
-        stop.store(true, Relaxed);
+        drop(stopping);
         worker.join().expect("redis-cli sees no error and no wrong value");
     });
     assert!(errors_sent(&cluster.nodes[0], "MOVED") > 0, "redis-cli was never sent on");
@@ -120,6 +121,7 @@ fn redis_cli_finds_every_value_inside_a_slot_that_is_split() {
     std::thread::scope(|scope| {
         let mut session = Session::start(&program, &cluster.nodes[0]);
         let (stop, answers) = (&stop, &answers);
+        let stopping = StopWhenDropped(stop);
         let worker = scope.spawn(move || work(&mut session, |n| format!("{{foo}}:{n}"), stop, answers));
         eventually("keys of every kind", || (answers.load(Relaxed) > 100).then_some(()));
         for target in [1, 0, 1] {
@@ -128,7 +130,7 @@ fn redis_cli_finds_every_value_inside_a_slot_that_is_split() {
             let before = answers.load(Relaxed);
             eventually("every key's turn", || (answers.load(Relaxed) > before + 100).then_some(()));
         }
-        stop.store(true, Relaxed);
+        drop(stopping);
         worker.join().expect("redis-cli sees no error and no wrong value");
     });
     assert!(errors_sent(&cluster.nodes[0], "ASK") > 0, "redis-cli was never asked to ask");

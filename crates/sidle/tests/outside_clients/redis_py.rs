@@ -57,7 +57,7 @@ impl AtWork {
     /// Waits until it has gone on for a while.
     fn get_on(&mut self) {
         let before = self.answers();
-        eventually("redis-py gets on", || (self.answers() > before + 50).then_some(()));
+        eventually("redis-py gets on", || (self.answers() > before + 2_000).then_some(()));
     }
 
     /// Lets it look at every key once more, and checks its summary.

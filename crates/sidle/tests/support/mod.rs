@@ -13,6 +13,7 @@ pub use client::{Client, bulk};
 pub use node::{Node, NodeOptions, sidle};
 
 use serde_json::Value as Json;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up.
@@ -27,6 +28,15 @@ pub fn eventually<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
         }
         assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for: {what}");
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Tells workers to stop, also when their test fails: a scope that waits for them would never end.
+pub struct StopWhenDropped<'s>(pub &'s AtomicBool);
+
+impl Drop for StopWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
     }
 }
 
