@@ -2,8 +2,8 @@
 //!
 //! A token bucket over the bytes that pulls bring. It starts without a rate of its own, so an idle target takes what
 //! the network and the mover give. When workers are later with their loops than the limit, the rate becomes half of
-//! what really arrived in the last window and halves again while they stay late; when they keep up, it grows until it
-//! no longer binds. Sampled and priority pulls are not paced: somebody waits for them.
+//! what really arrived in the last window and halves again while they stay late, down to a floor; when they keep up, it
+//! grows until it no longer binds. Sampled and priority pulls are not paced: somebody waits for them.
 //!
 //! Realises: Rocksteady 2.3.1 (pulls and replay at the lowest priority, so that client requests keep their latency).
 //! There a scheduler in the same process decides; here it is the measured lag of the workers.
@@ -12,8 +12,9 @@
 
 use sidle_types::MonotonicUs;
 
-/// The rate never falls below this, so that every migration ends.
-pub const RATE_BYTES_PER_S_MIN: u64 = 4 << 20;
+/// The floor unless another is set. On a saturated machine workers are always late, whatever the mover does; the
+/// migration that is to relieve it must end all the same. It takes about a tenth of a core at each end.
+pub const RATE_BYTES_PER_S_MIN: u64 = 80 << 20;
 /// A rate above this binds nothing any more and is forgotten.
 pub const RATE_BYTES_PER_S_FREE: u64 = 16 << 30;
 /// Arrivals are measured, and the rate changes, once in so long.
@@ -25,6 +26,7 @@ const US_PER_S: u64 = 1_000_000;
 #[derive(Debug)]
 pub struct Pacer {
     max_bytes_per_s: Option<u64>,
+    min_bytes_per_s: u64,
     lag_limit_us: u64,
     /// Set while workers have been lagging.
     backed_off: Option<u64>,
@@ -38,10 +40,11 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// A pacer with an optional fixed ceiling, that backs off above this lag.
-    pub fn new(max_bytes_per_s: Option<u64>, lag_limit_us: u64) -> Pacer {
+    /// A pacer with an optional fixed ceiling, that backs off above this lag, down to the floor `min_bytes_per_s`.
+    pub fn new(max_bytes_per_s: Option<u64>, min_bytes_per_s: u64, lag_limit_us: u64) -> Pacer {
         Pacer {
             max_bytes_per_s: max_bytes_per_s.map(|rate| rate.max(1)),
+            min_bytes_per_s: min_bytes_per_s.max(1),
             lag_limit_us,
             backed_off: None,
             tokens: 0,
@@ -105,7 +108,7 @@ impl Pacer {
             if self.rate_bytes_per_s().is_none() {
                 (self.tokens, self.filled_at) = (0, now);
             }
-            self.backed_off = Some((current / 2).max(RATE_BYTES_PER_S_MIN));
+            self.backed_off = Some((current / 2).max(self.min_bytes_per_s));
         } else if let Some(rate) = self.backed_off {
             let faster = rate + rate / 8;
             self.backed_off = (faster < RATE_BYTES_PER_S_FREE).then_some(faster);
@@ -130,6 +133,7 @@ mod tests {
     use super::*;
 
     const PULL: u64 = 64 << 10;
+    const FLOOR: u64 = 4 << 20;
 
     /// Pulls as fast as the pacer lets it for this long; returns bytes per second.
     fn run(pacer: &mut Pacer, from_us: u64, us: u64, lag_us: u64) -> u64 {
@@ -152,7 +156,7 @@ mod tests {
 
     #[test]
     fn ready_at_is_now_without_a_ceiling_or_lag() {
-        let mut pacer = Pacer::new(None, 1_000);
+        let mut pacer = Pacer::new(None, FLOOR, 1_000);
         run(&mut pacer, 0, 1_000_000, 0);
         assert_eq!(pacer.ready_at(MonotonicUs(2_000_000)), MonotonicUs(2_000_000));
         assert_eq!(pacer.rate_bytes_per_s(), None);
@@ -161,24 +165,24 @@ mod tests {
     #[test]
     fn ready_at_keeps_the_ceiling() {
         let ceiling = 50 << 20;
-        let rate = run(&mut Pacer::new(Some(ceiling), 1_000), 0, 2_000_000, 0);
+        let rate = run(&mut Pacer::new(Some(ceiling), FLOOR, 1_000), 0, 2_000_000, 0);
         assert!(rate.abs_diff(ceiling) < ceiling / 20, "{rate} against {ceiling}");
     }
 
     #[test]
     fn worker_lag_backs_off_and_recovers() {
-        let mut pacer = Pacer::new(None, 1_000);
+        let mut pacer = Pacer::new(None, FLOOR, 1_000);
         let free = run(&mut pacer, 0, 1_000_000, 0);
         let lagging = run(&mut pacer, 1_000_000, 1_000_000, 5_000);
         assert!(lagging < free / 10, "{lagging} while lagging, {free} before");
-        assert!(pacer.rate_bytes_per_s().is_some_and(|rate| rate >= RATE_BYTES_PER_S_MIN));
+        assert!(pacer.rate_bytes_per_s().is_some_and(|rate| rate >= FLOOR));
         let recovered = run(&mut pacer, 2_000_000, 3_000_000, 0);
         assert!(recovered > free / 2, "{recovered} after, {free} before");
     }
 
     #[test]
     fn arrived_charges_what_a_large_record_brought() {
-        let mut pacer = Pacer::new(Some(1 << 20), 1_000);
+        let mut pacer = Pacer::new(Some(1 << 20), FLOOR, 1_000);
         pacer.spend(MonotonicUs(0), PULL);
         pacer.arrived(MonotonicUs(10), PULL, 10 << 20);
         let wait = pacer.ready_at(MonotonicUs(20)).0;

@@ -53,6 +53,8 @@ pub const RELEASE_PAUSE_US: u64 = 200;
 pub struct Tuning {
     /// The most bytes that bulk pulls may bring in a second, or `None` for as many as workers have room for.
     pub max_bytes_per_s: Option<u64>,
+    /// Bulk pulls do not slow down below this, however late workers are.
+    pub min_bytes_per_s: u64,
     /// Bulk pulls slow down while workers are later than this with their loops.
     pub worker_lag_limit_us: u64,
     /// Known faults to put back.
@@ -64,6 +66,7 @@ impl Default for Tuning {
     fn default() -> Tuning {
         Tuning {
             max_bytes_per_s: None,
+            min_bytes_per_s: crate::RATE_BYTES_PER_S_MIN,
             worker_lag_limit_us: 1_000,
             #[cfg(feature = "bug-switches")]
             bugs: Bugs::NONE,

@@ -39,7 +39,7 @@ const PARAMETERS: &[Parameter] = &[
     settled("latency-monitor-threshold", "0"),
     settled("latency-tracking", "no"),
     settled("lazyfree-lazy-user-flush", "no"),
-    settled("maxclients", "10000"),
+    mutable("maxclients", "10000"),
     settled("maxmemory", "0"),
     settled("maxmemory-policy", "noeviction"),
     settled("port", "6379"),
@@ -124,6 +124,18 @@ impl Config {
         }
     }
 
+    /// Why a changeable parameter cannot have this value, in Redis's words.
+    pub fn objection(name: &str, value: &[u8]) -> Option<&'static str> {
+        if name != "maxclients" {
+            return None;
+        }
+        match crate::number::parse_i64(value) {
+            None => Some("argument couldn't be parsed into an integer"),
+            Some(1..=0xFFFF_FFFF) => None,
+            Some(_) => Some("argument must be between 1 and 4294967295 inclusive"),
+        }
+    }
+
     /// Sets several parameters at once, at the start those that are settled afterwards too.
     ///
     /// # Panics
@@ -162,6 +174,14 @@ mod tests {
         assert_eq!(Config::changeable(b"nothing"), Err(ConfigError::Unknown));
         assert_eq!(Config::changeable(b"port"), Err(ConfigError::Immutable));
         assert_eq!(Config::changeable(b"RequirePass"), Ok("requirepass"));
+    }
+
+    #[test]
+    fn objection_to_what_is_no_number_of_clients() {
+        assert_eq!(Config::objection("maxclients", b"100"), None);
+        assert!(Config::objection("maxclients", b"many").is_some_and(|why| why.contains("integer")));
+        assert!(Config::objection("maxclients", b"0").is_some_and(|why| why.contains("between")));
+        assert_eq!(Config::objection("requirepass", b"many"), None);
     }
 
     #[test]

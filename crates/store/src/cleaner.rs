@@ -34,7 +34,7 @@ const MOST_LIVE_PERCENT: u64 = 97;
 /// Records whose buckets are loaded together.
 const RECORDS_TOGETHER: usize = 24;
 /// Free segments kept backed with pages ahead of use.
-const WARM_SEGMENTS: usize = 4;
+const WARM_SEGMENTS: usize = 32;
 /// Bytes of a victim that a helping writer goes through in one step.
 const HELP_BYTES: usize = 64 << 10;
 /// Steps after which a helping writer gives up and tries its luck.

@@ -104,7 +104,11 @@ impl TargetMachine {
             pulls: Pulls::new(&spec),
             samples: Samples::new(spec.protocol.sampling),
             priority: PriorityQueue::new(spec.protocol.priority),
-            pacer: Pacer::new(spec.tuning.max_bytes_per_s, spec.tuning.worker_lag_limit_us),
+            pacer: Pacer::new(
+                spec.tuning.max_bytes_per_s,
+                spec.tuning.min_bytes_per_s,
+                spec.tuning.worker_lag_limit_us,
+            ),
             stall: None,
             flushes: Vec::new(),
             sweep: Sweep::NotYet,

@@ -114,7 +114,8 @@ fn a_flood_of_samples_is_bounded() {
 fn lagging_workers_slow_bulk_pulls_but_not_priority_pulls() {
     let time_to_end = |lag_us: u64| {
         let faults = Faults { bytes_per_us: 50, ..Faults::NONE };
-        let setup = Setup { source_bytes: 32 << 20, target_bytes: 32 << 20, faults, ..Setup::default() };
+        let mut setup = Setup { source_bytes: 32 << 20, target_bytes: 32 << 20, faults, ..Setup::default() };
+        setup.tuning.min_bytes_per_s = 4 << 20;
         let mut pair = serving(setup, 20_000);
         let start = pair.now.0;
         let mut longest_wait = 0;

@@ -79,6 +79,9 @@ fn set(call: &mut Call<'_>) -> CommandResult {
             Err(ConfigError::Unknown) => return Err(unknown(name)),
             Err(ConfigError::Immutable) => return Err(failed(name, "can't set immutable config")),
         };
+        if let Some(why) = Config::objection(proper_name, value) {
+            return Err(failed(name, why));
+        }
         if changes.iter().any(|(other, _)| *other == proper_name) {
             return Err(failed(name, "duplicate parameter"));
         }

@@ -86,7 +86,6 @@ impl MoverSetup {
     pub(crate) fn start(self) -> io::Result<JoinHandle<()>> {
         let name = format!("mover-{}", self.mover.index().0);
         thread::start(name, move || {
-            thread::lower_priority();
             let runtime = Builder::new_current_thread()
                 .enable_all()
                 .build_local(LocalOptions::default())
