@@ -10,14 +10,15 @@ const MIN_SETS: usize = 16;
 /// How many sets one step of [`Sph::sweep`] looks at.
 const SWEEP_SETS: usize = 64;
 
-/// A lossy, set-associative table of positions. Of bounded size: a full set forgets one of its positions, which costs a
-/// second request the next time and nothing else.
+/// A lossy, set-associative table of positions. It doubles when a set is full, so that a client that sees little of a
+/// migration pays little for it. Of bounded size: at its largest, a full set forgets one of its positions, which costs
+/// a second request the next time and nothing else.
 #[derive(Debug)]
 pub(crate) struct Sph {
     /// Empty until the first insertion. 0 marks a free place, so position 0 is never remembered.
     sets: Vec<[u64; WAYS]>,
-    /// A power of two, or 0 for a table that remembers nothing.
-    set_count: usize,
+    /// How many sets there may be: a power of two, or 0 for a table that remembers nothing.
+    max_sets: usize,
     sweep_at: usize,
 }
 
@@ -25,13 +26,13 @@ impl Sph {
     /// A table of at most `max_bytes`; nothing is allocated yet.
     pub(crate) fn new(max_bytes: usize) -> Sph {
         let sets = max_bytes / size_of::<[u64; WAYS]>();
-        let set_count = if sets < MIN_SETS { 0 } else { 1 << sets.ilog2() };
-        Sph { sets: Vec::new(), set_count, sweep_at: 0 }
+        let max_sets = if sets < MIN_SETS { 0 } else { 1 << sets.ilog2() };
+        Sph { sets: Vec::new(), max_sets, sweep_at: 0 }
     }
 
-    /// The bytes that the table takes, or would take once something is in it.
+    /// The bytes that the table may take.
     pub(crate) fn max_bytes(&self) -> usize {
-        self.set_count * size_of::<[u64; WAYS]>()
+        self.max_sets * size_of::<[u64; WAYS]>()
     }
 
     /// The bytes that the table takes.
@@ -42,27 +43,48 @@ impl Sph {
     #[inline]
     pub(crate) fn contains(&self, position: Position) -> bool {
         // The low bits of a position are bits of the key's hash: they spread by themselves.
-        let Some(set) = self.sets.get(position.0 as usize & self.set_count.wrapping_sub(1)) else {
+        let Some(set) = self.sets.get(position.0 as usize & self.sets.len().wrapping_sub(1)) else {
             return false;
         };
         set.iter().fold(false, |found, &place| found | (place == position.0)) && position.0 != 0
     }
 
-    /// Remembers a position. When its set is full, a position that `is_stale` goes first, else any.
+    /// Remembers a position. When its set is full, a position that `is_stale` goes first; else the table grows, or any
+    /// position goes.
     pub(crate) fn insert(&mut self, position: Position, is_stale: impl Fn(Position) -> bool) {
-        if self.set_count == 0 {
+        if self.max_sets == 0 {
             return;
         }
         if self.sets.is_empty() {
-            self.sets = vec![[0; WAYS]; self.set_count];
+            self.sets = vec![[0; WAYS]; MIN_SETS];
         }
-        let set = &mut self.sets[position.0 as usize & (self.set_count - 1)];
-        if set.contains(&position.0) {
+        loop {
+            let mask = self.sets.len() - 1;
+            let set = &mut self.sets[position.0 as usize & mask];
+            if set.contains(&position.0) {
+                return;
+            }
+            let free = set.iter().position(|&place| place == 0 || is_stale(Position(place)));
+            if free.is_none() && mask + 1 < self.max_sets {
+                self.grow();
+                continue;
+            }
+            set[free.unwrap_or((position.0 >> 40) as usize % WAYS)] = position.0;
             return;
         }
-        let free = set.iter().position(|&place| place == 0 || is_stale(Position(place)));
-        let place = free.unwrap_or((position.0 >> 40) as usize % WAYS);
-        set[place] = position.0;
+    }
+
+    /// Doubles the table: each set's positions are shared out to two.
+    #[cold]
+    fn grow(&mut self) {
+        let sets = self.sets.len();
+        let mut grown = vec![[0; WAYS]; 2 * sets];
+        for (index, set) in self.sets.iter().enumerate() {
+            for (place, &position) in set.iter().enumerate() {
+                grown[index + (position as usize & sets)][place] = position;
+            }
+        }
+        self.sets = grown;
     }
 
     /// Forgets what `is_stale` in the next few sets; called again and again it goes round the table.
@@ -99,6 +121,20 @@ mod tests {
         assert_eq!(sph.len(), 128);
         assert_eq!(sph.bytes(), 1024);
         assert!(!sph.contains(Position(0)));
+    }
+
+    #[test]
+    fn grows_with_what_is_in_it_and_forgets_nothing_before_it_is_large() {
+        let mut sph = Sph::new(1 << 20);
+        let position = |n: u64| Position(n.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 << 20);
+        let mut bytes = Vec::new();
+        for n in 1..=20_000 {
+            sph.insert(position(n), |_| false);
+            bytes.push(sph.bytes());
+        }
+        assert!((1..=20_000).all(|n| sph.contains(position(n))));
+        assert_eq!(bytes[0], MIN_SETS * 64);
+        assert!(bytes.is_sorted() && bytes[19_999] <= sph.max_bytes());
     }
 
     #[test]
