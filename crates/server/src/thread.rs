@@ -4,7 +4,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{Builder, JoinHandle};
 
-/// How much lower than the workers' priority that of movers and cleaner is, in the scheduler's nice levels.
+/// How much lower than the workers' priority the cleaner's is, in the scheduler's nice levels.
 const NICENESS: i32 = 10;
 
 /// Starts a thread of the node. A panic on it is a broken invariant, and ends the process: a node that goes on without

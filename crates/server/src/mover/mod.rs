@@ -1,4 +1,4 @@
-//! Mover threads: migrations' connections to other nodes, on a runtime and at a priority of their own.
+//! Mover threads: migrations' connections to other nodes, on a runtime of their own.
 //!
 //! The mover itself is pure and sits in a [`Driver`]; one task for each connection reads frames into it, the thread's
 //! main task brings it commands, worker messages and the time. Whoever called it takes its output at once.
