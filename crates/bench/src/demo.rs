@@ -72,8 +72,8 @@ pub struct DemoOptions {
     pub outstanding: u32,
     /// Threads that drive them.
     pub threads: u32,
-    /// Serving threads of each node; `None`: the server's own choice.
-    pub workers: Option<u32>,
+    /// Serving threads of each node.
+    pub workers: u32,
     /// Processor quotas.
     pub cpus: Option<CpuShares>,
     /// What every draw is made from.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a server may take until it answers.
-const START_TIMEOUT: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a server may take to stop when it is asked to.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -82,6 +82,9 @@ pub(crate) const MAX_RECONNECT_DELAY_US: u64 = 500_000;
 pub(crate) const CONNECT_TIMEOUT_US: u64 = 2_000_000;
 /// While no node is ready, the next one is tried after this long.
 pub(crate) const CONNECT_STAGGER_US: u64 = 20_000;
+/// In clusters of up to so many nodes a client that knows of migrations connects to all of them at once, in larger ones
+/// to each when it is needed.
+pub(crate) const CONNECTED_AHEAD: usize = 32;
 /// Maps are asked for no more often than this, whatever the redirects.
 pub(crate) const REFRESH_INTERVAL_US: u64 = 1_000;
 /// A map that has not come after this long is asked for elsewhere.

@@ -1,6 +1,6 @@
 //! The tablet map: asked for at the start, when a node announces another, and when answers say that ours is old.
 
-use crate::config::{CONNECT_STAGGER_US, REFRESH_INTERVAL_US, REFRESH_TIMEOUT_US};
+use crate::config::{CONNECT_STAGGER_US, CONNECTED_AHEAD, REFRESH_INTERVAL_US, REFRESH_TIMEOUT_US};
 use crate::core::{Core, Event};
 use crate::node::{NodeIndex, Role};
 use crate::outcome::Completions;
@@ -151,6 +151,11 @@ impl Core {
                 .expect("every node of the map was just added")
                 .1
         });
+        if self.is_aware() && known.len() <= CONNECTED_AHEAD {
+            // A migration sends all clients to its target at one moment: those that are connected by then do not wait.
+            let owners: Vec<NodeIndex> = known.iter().map(|&(_, index)| index).collect();
+            owners.into_iter().for_each(|index| self.want_connection(now, index));
+        }
         self.trackings.install(map.migrations());
         self.map_epoch = map.epoch();
         self.refresh.announce(map.epoch());

@@ -43,7 +43,9 @@ pub enum MissingReads {
     WaitsForPull,
 }
 
-/// Pulling the records of sampled misses (Fulva, IV-B: SampPull).
+/// Pulling the records of sampled misses (Fulva, IV-B: SampPull). The paper draws 1 %, in migrations of half a minute at
+/// a million operations a second. A migration here lasts seconds, in which a hot key misses a few dozen times; and in a
+/// batch a record costs each node a fraction of what one more double read of it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
     /// One in so many misses is drawn.
@@ -69,7 +71,7 @@ pub const FULVA: ProtocolChoices = ProtocolChoices {
     missing_reads: MissingReads::SaysNotHereYet,
     partitions: 8,
     first_pull_bytes: 64 << 10,
-    sampling: Some(Sampling { one_in: 100, batch: 256 }),
+    sampling: Some(Sampling { one_in: 8, batch: 256 }),
     priority: PriorityPulls { batch: 16, in_flight: 1 },
 };
 

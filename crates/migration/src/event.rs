@@ -1,6 +1,6 @@
 //! What goes into the machines and what comes out of them, apart from frames.
 
-use crate::BarrierPassed;
+use crate::{BarrierPassed, Load};
 use sidle_types::Position;
 use sidle_wire::{Lane, Message};
 
@@ -31,8 +31,8 @@ pub enum TargetInput<'b> {
     /// FLUSHALL: what has not arrived is absent, for good. Answered with [`TargetEvent::Wake`]; after that nothing is
     /// replayed any more, and the command may discard what is here.
     Flush(Waiter),
-    /// How late the slowest worker is with its loop, in microseconds.
-    WorkerLag(u64),
+    /// What the node and its workers have to bear; to be told every few milliseconds, and between pieces of work.
+    Load(Load),
     /// `Done` is committed, and every worker uses a range table in which this import is an ordinary tablet.
     Done(BarrierPassed),
 }
@@ -90,6 +90,8 @@ pub enum SourceInput<'b> {
     Message(Lane, Message<'b>),
     /// [`SourceMachine::poll_timeout`](crate::SourceMachine::poll_timeout) has come.
     Timeout,
+    /// As [`TargetInput::Load`].
+    Load(Load),
     /// The coordinator committed `Done` (M8).
     DoneCommitted,
     /// Every worker uses a range table from after `Done` (M8): memory may be given back.

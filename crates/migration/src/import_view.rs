@@ -41,6 +41,7 @@ pub struct ImportView {
     range: PositionRange,
     source: NodeId,
     leaves_tombstones: bool,
+    sample_one_in: Option<u32>,
     partitions: Box<[PositionRange]>,
     progress: Box<[Progress]>,
     phase: AtomicU8,
@@ -69,6 +70,7 @@ impl ImportView {
             range: spec.range,
             source: spec.source,
             leaves_tombstones: !spec.tuning.bugs().no_tombstones,
+            sample_one_in: spec.protocol.sampling.map(|sampling| sampling.one_in),
             progress: spec.partitions.iter().map(progress).collect(),
             partitions: spec.partitions.clone().into(),
             phase: AtomicU8::new(ImportPhase::Waiting as u8),
@@ -139,6 +141,12 @@ impl ImportView {
             let next = Position(progress.next.load(Ordering::Acquire));
             (!progress.all.load(Ordering::Acquire)).then_some(next)
         })
+    }
+
+    /// Of the reads that are answered "not here yet", one in so many is to be drawn for a sampled pull.
+    #[inline]
+    pub fn sample_one_in(&self) -> Option<u32> {
+        self.sample_one_in
     }
 
     /// Whether a removal in the range must leave a tombstone behind while this view is in the range table (M6).

@@ -23,11 +23,12 @@
 
 mod barrier;
 mod choices;
+mod cpu_share;
 mod event;
 mod export_view;
 mod import_view;
 mod outbox;
-mod pacer;
+mod rate_limit;
 mod resend;
 mod source;
 mod spec;
@@ -38,10 +39,10 @@ pub use barrier::{BarrierPassed, BarrierTicket, RangeBarrier};
 pub use choices::{
     FULVA, MissingReads, PROTOCOLS, PriorityPulls, ProtocolChoices, Sampling, SourceReads, protocol,
 };
+pub use cpu_share::Load;
 pub use event::{Breach, Failure, SourceEvent, SourceInput, TargetEvent, TargetInput, Waiter, WaiterRefusal};
 pub use export_view::{ExportPhase, ExportView, ExportWriter};
 pub use import_view::{ImportPhase, ImportView, ImportWriter};
-pub use pacer::{PACER_WINDOW_US, Pacer, RATE_BYTES_PER_S_FREE, RATE_BYTES_PER_S_MIN};
 pub use source::{SourceCounters, SourceMachine};
 pub use spec::{MigrationSpec, PARTITIONS_MAX, SpecError};
 pub use target::{Replay, TargetCounters, TargetMachine};

@@ -1,14 +1,28 @@
 //! Every bound, window and timer of a migration, named; and the few that an operator may set.
 
 /// The least that a pull asks for.
-pub const PULL_BYTES_MIN: u32 = 8 << 10;
-/// The most that a pull asks for. A reply may be larger by what stands at its last position.
-pub const PULL_BYTES_MAX: u32 = 1 << 20;
+pub const PULL_BYTES_MIN: u32 = 16 << 10;
+/// The most that a pull asks for. A reply may be larger by what stands at its last position. Packing or replaying so
+/// much takes a few hundred microseconds, which a worker on the same core may have to wait for.
+pub const PULL_BYTES_MAX: u32 = 128 << 10;
 /// A pull that came back full in less than half of this asks for twice as much the next time; one that took more than
-/// twice this, for half. With every partition's pull under way at once, this bounds how long the mover is away from the
-/// priority lane, and what waits in front of it on a slow network.
-pub const PULL_TARGET_US: u64 = 4_000;
+/// twice this, for half. With every partition's pull under way at once, this bounds what waits in front of the priority
+/// lane on a slow network.
+pub const PULL_TARGET_US: u64 = 10_000;
 
+/// What the target's mover may take of its node's processor time while workers are busy, in thousandths. Much: the
+/// target is the node that had less to do.
+pub const TARGET_PERMILLE: u64 = 400;
+/// The same at the source right after the freeze. Little: the source is the node that has too much to do, and every
+/// read of the range still asks it.
+pub const SOURCE_PERMILLE_FIRST: u64 = 50;
+/// By how much the source's share grows in each second, as writes, sampled pulls and progress take work off it.
+pub const SOURCE_PERMILLE_PER_S: u64 = 150;
+/// As far as the source's share grows.
+pub const SOURCE_PERMILLE_MOST: u64 = 400;
+
+/// Sampled pulls follow each other no sooner than this, so that each has many positions.
+pub const SAMP_PULL_INTERVAL_US: u64 = 4_000;
 /// A sampled pull's reply ends after the position that reaches this, so that the priority lane stays short.
 pub const SAMP_REPLY_BYTES: usize = 64 << 10;
 /// A priority pull's reply ends after the key that reaches this; the other keys are asked for again.
@@ -53,9 +67,7 @@ pub const RELEASE_PAUSE_US: u64 = 200;
 pub struct Tuning {
     /// The most bytes that bulk pulls may bring in a second, or `None` for as many as workers have room for.
     pub max_bytes_per_s: Option<u64>,
-    /// Bulk pulls do not slow down below this, however late workers are.
-    pub min_bytes_per_s: u64,
-    /// Bulk pulls slow down while workers are later than this with their loops.
+    /// Bulk work takes a share of the processor only while workers are later than this with their loops.
     pub worker_lag_limit_us: u64,
     /// Known faults to put back.
     #[cfg(feature = "bug-switches")]
@@ -66,8 +78,7 @@ impl Default for Tuning {
     fn default() -> Tuning {
         Tuning {
             max_bytes_per_s: None,
-            min_bytes_per_s: crate::RATE_BYTES_PER_S_MIN,
-            worker_lag_limit_us: 1_000,
+            worker_lag_limit_us: 500,
             #[cfg(feature = "bug-switches")]
             bugs: Bugs::NONE,
         }

@@ -24,9 +24,6 @@ use sidle_types::{HashedKey, MigrationId, Position};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
-/// One in so many reads that miss is offered for a sampled pull (Fulva: 1 %).
-pub const SAMPLE_ONE_IN: u64 = 100;
-
 /// The keys of one command.
 pub(crate) type Keys<'k> = SmallVec<[HashedKey<'k>; INLINE_KEYS]>;
 
@@ -40,8 +37,8 @@ enum Attempt {
     AwaitActivation(MigrationId),
     /// These keys have to be pulled first.
     Pull(SmallVec<[Missing; INLINE_KEYS]>),
-    /// The client is to ask the source: the reply says so.
-    NotHereYet(MigrationId, Position),
+    /// The client is to ask the source: the reply says so. One in so many of these is drawn for a sampled pull.
+    NotHereYet { migration: MigrationId, position: Position, sample_one_in: Option<u32> },
 }
 
 impl Worker {
@@ -122,8 +119,8 @@ impl Worker {
                 self.write_error(session, error, out);
                 return self.finish(session, start, out);
             }
-            Attempt::NotHereYet(migration, position) => {
-                if self.random.draw(SAMPLE_ONE_IN) {
+            Attempt::NotHereYet { migration, position, sample_one_in } => {
+                if sample_one_in.is_some_and(|one_in| self.random.draw(u64::from(one_in))) {
                     self.offer(migration, ToMover::Sampled { migration, position });
                 }
                 // Named, so that a double read never pairs it with what a source froze for another migration (M4).
@@ -172,7 +169,11 @@ impl Worker {
                 Verdict::NotHereYet(missing) => match &missing[..] {
                     [one] if is_aware && found.spec.name == "get" => {
                         tell();
-                        return Attempt::NotHereYet(one.migration, keys[0].position());
+                        return Attempt::NotHereYet {
+                            migration: one.migration,
+                            position: keys[0].position(),
+                            sample_one_in: judgement.import.and_then(|view| view.sample_one_in()),
+                        };
                     }
                     _ => return Attempt::Pull(missing),
                 },

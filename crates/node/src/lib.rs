@@ -42,7 +42,6 @@ pub use call::{Call, Flow, ReplyError};
 pub use clients::{ClientRecord, Clients, Registration};
 pub use config::{Config, ConfigError};
 pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl};
-pub use dispatch::SAMPLE_ONE_IN;
 pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, PendingReplay};
 pub use now::Now;
 pub use outcome::{ControlReply, ControlRequest, Outcome};

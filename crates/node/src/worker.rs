@@ -182,11 +182,11 @@ impl Worker {
         }
     }
 
-    /// Sends a message that may be lost.
+    /// Leaves a message that may be lost and need not be heard at once: the mover is not woken for it.
     pub(crate) fn offer(&mut self, migration: MigrationId, message: ToMover) {
         let mover = self.mover_of(migration);
         // A full queue means that the mover has samples enough.
-        let _ = self.try_send(mover, message);
+        let _ = self.ports[usize::from(mover.0)].to_mover.push(message);
     }
 
     fn mover_of(&self, migration: MigrationId) -> MoverIndex {

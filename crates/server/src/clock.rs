@@ -1,5 +1,6 @@
 //! The two clocks of a thread.
 
+use rustix::time::{ClockId, clock_gettime};
 use sidle_types::{MonotonicUs, WallMs};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -41,6 +42,21 @@ impl Clock {
     pub(crate) fn instant(&self, mono: MonotonicUs) -> Instant {
         self.start + Duration::from_micros(mono.0)
     }
+}
+
+/// The processor time that the calling thread has used, in microseconds.
+pub(crate) fn thread_cpu_us() -> u64 {
+    cpu_us(ClockId::ThreadCPUTime)
+}
+
+/// The processor time that all threads of the process have used, in microseconds.
+pub(crate) fn process_cpu_us() -> u64 {
+    cpu_us(ClockId::ProcessCPUTime)
+}
+
+fn cpu_us(clock: ClockId) -> u64 {
+    let used = clock_gettime(clock);
+    used.tv_sec as u64 * 1_000_000 + used.tv_nsec as u64 / 1_000
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     }
     let sockets = Sockets::listen(config)?;
     let info = sockets.node_info(config, &identity)?;
-    let store = Arc::new(Store::new(StoreConfig::with_memory(memory_bytes(config)))?);
+    let store = Arc::new(Store::new(store_config(config))?);
     let parts = node_parts(config, config_file, &info, &sockets, clock, store)?;
     log_facts(config, &identity, &info, &parts);
 
@@ -196,9 +196,10 @@ fn advertised_host(config: &Config, bound: IpAddr) -> String {
         .to_string()
 }
 
-fn memory_bytes(config: &Config) -> u64 {
+fn store_config(config: &Config) -> StoreConfig {
     let half_of_machine = || Size(process::machine_memory_bytes().unwrap_or(ASSUMED_MACHINE_BYTES) / 2);
-    config.memory.max_memory.unwrap_or_else(half_of_machine).0
+    let memory_bytes = config.memory.max_memory.unwrap_or_else(half_of_machine).0;
+    StoreConfig { preallocate: config.memory.preallocate, ..StoreConfig::with_memory(memory_bytes) }
 }
 
 fn node_parts(

@@ -95,6 +95,9 @@ pub(crate) struct ServerArguments {
     /// Memory for keys, values and their index, such as 4gb or 512mb [default: half of the machine's]
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_memory: Option<Auto<Size>>,
+    /// Take that memory from the system at the start, instead of as data comes
+    #[arg(long)]
+    pub(crate) preallocate: bool,
     /// Ask clients for this password (visible in the list of processes: better in the file)
     #[arg(long, visible_alias = "requirepass", value_name = "PASSWORD")]
     pub(crate) password: Option<String>,

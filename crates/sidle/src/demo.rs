@@ -36,7 +36,7 @@ pub(crate) struct DemoArguments {
     /// How long the load lasts before the move, and again after it
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     seconds: u64,
-    /// Threads of each node that serve clients [default: the node's own choice]
+    /// Threads of each node that serve clients [default: one for every two cores, as there are two nodes]
     #[arg(long, value_name = "NUMBER")]
     workers: Option<u32>,
     /// Shares of one processor, with root: source=0.4,target=0.4,clients=1
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         clients: load.clients,
         outstanding: load.outstanding,
         threads: load.threads(),
-        workers: arguments.workers,
+        workers: arguments.workers.unwrap_or_else(|| (sidle_bench::machine::cores() / 2).max(1)),
         cpus: arguments.cpus.clone(),
         seed: load.seed,
     };

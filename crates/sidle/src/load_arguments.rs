@@ -52,12 +52,12 @@ pub(crate) struct LoadArguments {
     #[arg(long, value_name = "KIND", value_enum, default_value_t = Client::Sidle)]
     client: Client,
     /// Clients, each with connections of its own
-    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) clients: u32,
     /// Operations that a client has under way at most
-    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) outstanding: u32,
-    /// Threads that drive the clients [default: one for every two cores]
+    /// Threads that drive the clients [default: one for each core]
     #[arg(long, value_name = "NUMBER")]
     threads: Option<u32>,
     /// What every draw is made from
@@ -97,9 +97,9 @@ impl LoadArguments {
         }
     }
 
-    /// Threads that drive the clients. The nodes need processors too.
+    /// Threads that drive the clients: enough that the nodes are what limits the load.
     pub(crate) fn threads(&self) -> u32 {
-        self.threads.unwrap_or_else(|| sidle_bench::machine::cores() / 2).clamp(1, self.clients)
+        self.threads.unwrap_or_else(sidle_bench::machine::cores).clamp(1, self.clients)
     }
 }
 

@@ -40,6 +40,7 @@ fn settings(arguments: ServerArguments) -> Result<Config, sidle_server::config::
     set(&mut config.network.bus_port, arguments.bus_port);
     set(&mut config.network.advertise, arguments.advertise);
     set(&mut config.memory.max_memory, arguments.max_memory);
+    set(&mut config.memory.preallocate, arguments.preallocate.then_some(true));
     set(&mut config.security.password, arguments.password);
     set(&mut config.limits.max_clients, arguments.max_clients);
     set(&mut config.limits.query_buffer, arguments.max_query_buffer);

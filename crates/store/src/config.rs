@@ -23,11 +23,13 @@ pub struct StoreConfig {
     pub segment_bytes: u32,
     /// Whether to ask the kernel for huge pages.
     pub huge_pages: bool,
+    /// Whether to have the kernel back the whole log with pages when the store is made, instead of as it fills.
+    pub preallocate: bool,
 }
 
 impl Default for StoreConfig {
     fn default() -> StoreConfig {
-        StoreConfig { memory_bytes: 1 << 30, segment_bytes: 1 << 20, huge_pages: true }
+        StoreConfig { memory_bytes: 1 << 30, segment_bytes: 1 << 20, huge_pages: true, preallocate: false }
     }
 }
 

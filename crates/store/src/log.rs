@@ -37,6 +37,12 @@ impl Log {
         let bytes = segments.space_bytes();
         let region = Region::reserve(bytes, config.huge_pages)
             .map_err(|source| StoreError::Reserve { bytes, source })?;
+        if config.preallocate {
+            segments.all_warm();
+            let ordinary = segments.ordinary() * segments.segment_bytes();
+            // SAFETY: nobody else has the region yet.
+            unsafe { region.populate(0, ordinary as usize) }
+        }
         Ok(Log {
             region,
             segments,

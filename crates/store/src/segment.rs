@@ -356,6 +356,13 @@ impl Segments {
         })
     }
 
+    /// All ordinary segments are backed with pages; none has been used.
+    pub(crate) fn all_warm(&self) {
+        let mut free = self.free();
+        free.warm = (0..self.limit as u32).rev().collect();
+        free.fresh = self.limit;
+    }
+
     /// The segment's pages are backed now.
     pub(crate) fn warmed(&self, number: u64) {
         self.free().warm.insert(0, number as u32);

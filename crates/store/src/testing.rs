@@ -151,8 +151,12 @@ fn range(a: u16, b: u16) -> PositionRange {
 
 impl Side {
     fn new() -> Side {
-        let config =
-            StoreConfig { memory_bytes: MEMORY_BYTES, segment_bytes: SEGMENT_BYTES, huge_pages: false };
+        let config = StoreConfig {
+            memory_bytes: MEMORY_BYTES,
+            segment_bytes: SEGMENT_BYTES,
+            huge_pages: false,
+            preallocate: false,
+        };
         let store = Store::new(config).expect("a valid configuration");
         let head = store.log_head();
         Side { store, head, model: BTreeMap::new(), versions: BTreeMap::new() }

@@ -6,7 +6,13 @@ use sidle_store::{Entry, Leave, LogHead, RecordBatch, ReplayError, Store, StoreC
 use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
 
 fn store() -> Store {
-    Store::new(StoreConfig { memory_bytes: 64 << 20, segment_bytes: 64 << 10, huge_pages: false }).unwrap()
+    Store::new(StoreConfig {
+        memory_bytes: 64 << 20,
+        segment_bytes: 64 << 10,
+        huge_pages: false,
+        ..StoreConfig::default()
+    })
+    .unwrap()
 }
 
 fn put(store: &Store, head: &mut LogHead, key: &[u8], value: &[u8]) -> Version {

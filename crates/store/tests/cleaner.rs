@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const MIB: u64 = 1 << 20;
 
 fn store(memory_bytes: u64, segment_bytes: u32) -> Store {
-    Store::new(StoreConfig { memory_bytes, segment_bytes, huge_pages: false }).unwrap()
+    Store::new(StoreConfig { memory_bytes, segment_bytes, huge_pages: false, ..StoreConfig::default() })
+        .unwrap()
 }
 
 fn put(store: &Store, head: &mut LogHead, key: &str, value: &[u8]) -> Result<(), OutOfMemory> {

@@ -41,8 +41,12 @@ struct Test {
 
 impl Test {
     fn new(memory_mib: u64) -> Test {
-        let config =
-            StoreConfig { memory_bytes: memory_mib << 20, segment_bytes: 64 << 10, huge_pages: false };
+        let config = StoreConfig {
+            memory_bytes: memory_mib << 20,
+            segment_bytes: 64 << 10,
+            huge_pages: false,
+            preallocate: false,
+        };
         Test {
             store: Store::new(config).unwrap(),
             stop: AtomicBool::new(false),

@@ -8,6 +8,17 @@ use std::time::{Duration, Instant};
 /// How long the second node may take to join.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// A file system in memory, where there is one.
+const MEMORY_FILES: &str = "/dev/shm";
+
+/// A folder for the nodes' files, in memory if possible: the first commit to a disk waits until the disk has taken
+/// what any program wrote before it, a compiler for example, and that can take seconds.
+fn folder() -> std::io::Result<tempfile::TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("sidle-demo-");
+    builder.tempdir_in(MEMORY_FILES).or_else(|_| builder.tempdir())
+}
+
 /// A node that has everything and an empty one, both in a folder that goes with them.
 #[derive(Debug)]
 pub struct NodePair {
@@ -22,7 +33,7 @@ pub struct NodePair {
 impl NodePair {
     /// Starts both and waits until they are one cluster.
     pub(crate) fn start(options: &DemoOptions, memory_bytes: u64) -> Result<NodePair, DemoError> {
-        let folder = tempfile::Builder::new().prefix("sidle-demo-").tempdir()?;
+        let folder = folder()?;
         let start = |name: &str, join: Option<&str>| -> Result<NodeProcess, DemoError> {
             let home = folder.path().join(name);
             std::fs::create_dir(&home)?;
@@ -37,13 +48,12 @@ impl NodePair {
                 home.display().to_string(),
                 "--max-memory".to_owned(),
                 format!("{}mb", memory_bytes.div_ceil(1 << 20)),
+                "--preallocate".to_owned(),
                 "--log-level".to_owned(),
                 "warn".to_owned(),
             ];
             let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
-            if let Some(workers) = options.workers {
-                option("--workers", workers.to_string());
-            }
+            option("--workers", options.workers.to_string());
             if let Some(address) = join {
                 option("--join", address.to_owned());
             }

@@ -22,7 +22,9 @@ mod activation;
 mod release;
 mod serve;
 
+use crate::cpu_share::{CpuShare, Load};
 use crate::outbox::Outbox;
+use crate::tuning::{SOURCE_PERMILLE_FIRST, SOURCE_PERMILLE_MOST, SOURCE_PERMILLE_PER_S};
 use crate::{Breach, ExportPhase, ExportView, ExportWriter, MigrationSpec, SourceEvent, SourceInput};
 use activation::Activation;
 use release::Release;
@@ -56,6 +58,7 @@ pub struct SourceMachine {
     owes_ack: [bool; Lane::ALL.len()],
     activation: Activation,
     requests: Requests,
+    share: CpuShare,
     release: Release,
     outbox: Outbox,
     events: VecDeque<SourceEvent>,
@@ -73,6 +76,7 @@ impl SourceMachine {
             owes_ack: [false; Lane::ALL.len()],
             activation: Activation::NotFrozen,
             requests: Requests::default(),
+            share: CpuShare::new(spec.tuning.worker_lag_limit_us),
             release: Release::NotDone,
             outbox: Outbox::default(),
             events: VecDeque::new(),
@@ -100,16 +104,25 @@ impl SourceMachine {
     /// Takes in what happened.
     pub fn handle(&mut self, now: MonotonicUs, store: &Store, input: SourceInput<'_>) {
         match input {
-            SourceInput::Frozen(passed) => self.freeze(store, passed),
+            SourceInput::Frozen(passed) => self.freeze(now, store, passed),
             SourceInput::Connected(lane) | SourceInput::Disconnected(lane) => self.forget(lane),
             SourceInput::Message(lane, message) => self.message(lane, message),
+            SourceInput::Load(load) => self.bear(now, load),
             SourceInput::Timeout => {
                 self.activation.timeout(now);
+                self.requests.timeout(now);
                 self.release_slice(now, store);
             }
             SourceInput::DoneCommitted => self.finish(store),
             SourceInput::Done(passed) => self.begin_release(now, passed),
         }
+    }
+
+    /// The share of the processor grows as work is taken off this node.
+    fn bear(&mut self, now: MonotonicUs, load: Load) {
+        let frozen_us = self.activation.frozen().map_or(0, |frozen| now.since(frozen.at));
+        let grown = SOURCE_PERMILLE_PER_S.saturating_mul(frozen_us) / 1_000_000;
+        self.share.measured(now, load, (SOURCE_PERMILLE_FIRST + grown).min(SOURCE_PERMILLE_MOST));
     }
 
     /// The lane's connection is new, or gone: what was asked over it will be asked again.
@@ -183,7 +196,7 @@ impl SourceMachine {
             return false;
         }
         match lane {
-            Lane::Bulk => self.answer_pull(store, out),
+            Lane::Bulk => self.answer_pull(now, store, out),
             Lane::Priority => {
                 self.transmit_activate(now, out)
                     || self.answer_priority_pull(store, out)
@@ -194,7 +207,10 @@ impl SourceMachine {
 
     /// When [`SourceInput::Timeout`] is due, if ever.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
-        [self.activation.deadline(), self.release.deadline()].into_iter().flatten().min()
+        [self.activation.deadline(), self.requests.deadline(), self.release.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The next thing that the driver should do or know.

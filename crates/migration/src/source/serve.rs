@@ -7,7 +7,7 @@ use super::SourceMachine;
 use crate::tuning::{PRIORITY_PULLS_QUEUED_MAX, PRIORITY_REPLY_BYTES, PULL_BYTES_MAX, SAMP_REPLY_BYTES};
 use crate::{Breach, ExportPhase};
 use sidle_store::Store;
-use sidle_types::{HashedKey, Position};
+use sidle_types::{HashedKey, MonotonicUs, Position};
 use sidle_wire::{
     AbsentKeys, Lane, PriorityPull, PriorityPullReplyStart, Pull, PullReplyStart, RefusalCode, SampPull,
     SampPullReplyStart, WireError,
@@ -33,9 +33,19 @@ pub(super) struct Requests {
     pulls: VecDeque<Pull>,
     samp_pull: Option<Positions>,
     priority_pulls: VecDeque<Keys>,
+    /// Pulls are not answered before this, to spare the workers.
+    paced_until: Option<MonotonicUs>,
 }
 
 impl Requests {
+    pub(super) fn timeout(&mut self, now: MonotonicUs) {
+        self.paced_until = self.paced_until.filter(|&until| until > now);
+    }
+
+    pub(super) fn deadline(&self) -> Option<MonotonicUs> {
+        self.paced_until.filter(|_| !self.pulls.is_empty())
+    }
+
     pub(super) fn forget(&mut self, lane: Lane) {
         match lane {
             Lane::Bulk => self.pulls.clear(),
@@ -118,7 +128,12 @@ impl SourceMachine {
         );
     }
 
-    pub(super) fn answer_pull(&mut self, store: &Store, out: &mut Vec<u8>) -> bool {
+    pub(super) fn answer_pull(&mut self, now: MonotonicUs, store: &Store, out: &mut Vec<u8>) -> bool {
+        let ready_at = self.share.ready_at(now);
+        if ready_at > now {
+            self.requests.paced_until = Some(ready_at);
+            return false;
+        }
         let Some(pull) = self.requests.pulls.pop_front() else { return false };
         self.assert_frozen();
         let start = PullReplyStart::begin(&pull, out);

@@ -31,8 +31,10 @@ mod samp_pull;
 
 pub use replay::Replay;
 
+use crate::cpu_share::CpuShare;
 use crate::outbox::Outbox;
-use crate::pacer::Pacer;
+use crate::rate_limit::RateLimit;
+use crate::tuning::TARGET_PERMILLE;
 use crate::{
     Breach, Failure, ImportPhase, ImportView, ImportWriter, MigrationSpec, TargetEvent, TargetInput, Waiter,
 };
@@ -79,7 +81,8 @@ pub struct TargetMachine {
     pulls: Pulls,
     samples: Samples,
     priority: PriorityQueue,
-    pacer: Pacer,
+    share: CpuShare,
+    limit: Option<RateLimit>,
     stall: Option<Stall>,
     /// Flushes that came before activation.
     flushes: Vec<Waiter>,
@@ -104,11 +107,8 @@ impl TargetMachine {
             pulls: Pulls::new(&spec),
             samples: Samples::new(spec.protocol.sampling),
             priority: PriorityQueue::new(spec.protocol.priority),
-            pacer: Pacer::new(
-                spec.tuning.max_bytes_per_s,
-                spec.tuning.min_bytes_per_s,
-                spec.tuning.worker_lag_limit_us,
-            ),
+            share: CpuShare::new(spec.tuning.worker_lag_limit_us),
+            limit: spec.tuning.max_bytes_per_s.map(RateLimit::new),
             stall: None,
             flushes: Vec::new(),
             sweep: Sweep::NotYet,
@@ -166,7 +166,7 @@ impl TargetMachine {
             TargetInput::SampledMiss(position) => self.samples.offer(position, self.writer.view()),
             TargetInput::PriorityPull(key, waiter) => self.pull_at_once(store, key, waiter),
             TargetInput::Flush(waiter) => self.flush(waiter),
-            TargetInput::WorkerLag(lag_us) => self.pacer.worker_lag(now, lag_us),
+            TargetInput::Load(load) => self.share.measured(now, load, TARGET_PERMILLE),
             TargetInput::Done(passed) => self.begin_sweep(now, passed),
         }
         None

@@ -52,7 +52,7 @@ pub(super) struct Pulls {
     partitions: Vec<Partition>,
     /// Which partition sends first the next time, so that a slow lane starves none.
     turn: usize,
-    /// The pacer lets nothing out before this.
+    /// Nothing is to go out before this, to spare the workers or to keep a rate.
     paced_until: Option<MonotonicUs>,
 }
 
@@ -134,7 +134,8 @@ impl TargetMachine {
             Some(stall) if stall.deadline().is_some_and(|deadline| deadline > now) => return false,
             stall => stall.is_some(),
         };
-        let ready_at = self.pacer.ready_at(now);
+        let in_rate_at = self.limit.as_mut().map_or(now, |limit| limit.ready_at(now));
+        let ready_at = self.share.ready_at(now).max(in_rate_at);
         if ready_at > now {
             self.pulls.paced_until = Some(ready_at);
             return false;
@@ -152,7 +153,9 @@ impl TargetMachine {
         let range = PositionRange::new(pull.from, partition.bounds.last()).expect("cursors stay in bounds");
         let (sequence, max_bytes) = (partition.sequence, pull.asked_bytes);
         Pull { scope: self.scope, partition: index as u8, sequence, range, max_bytes }.write(out);
-        self.pacer.spend(now, u64::from(max_bytes));
+        if let Some(limit) = &mut self.limit {
+            limit.spend(now, u64::from(max_bytes));
+        }
         self.counters.pulls += 1;
         true
     }
@@ -186,7 +189,9 @@ impl TargetMachine {
         partition.cursor = reply.next;
         partition.replaying = true;
         let last = reply.next.map_or(partition.bounds.last(), |next| next.previous().expect("after `from`"));
-        self.pacer.arrived(now, u64::from(asked_bytes), reply.batch.len() as u64);
+        if let Some(limit) = &mut self.limit {
+            limit.arrived(u64::from(asked_bytes), reply.batch.len() as u64);
+        }
         self.greetings[lane.index()].proved();
         if self.spec.tuning.bugs().progress_before_replay {
             self.writer.advance(index, reply.next);

@@ -9,7 +9,7 @@
 
 use super::TargetMachine;
 use crate::resend::Resend;
-use crate::tuning::{PRIORITY_RESEND_US, SAMPLED_WAITING_MAX};
+use crate::tuning::{PRIORITY_RESEND_US, SAMP_PULL_INTERVAL_US, SAMPLED_WAITING_MAX};
 use crate::{Breach, ImportPhase, ImportView, Sampling};
 use sidle_store::{RecordBatch, ReplayError, Store};
 use sidle_types::{MonotonicUs, Position};
@@ -32,12 +32,14 @@ pub(super) struct Samples {
     known: BTreeSet<Position>,
     sequence: u64,
     in_flight: Option<InFlight>,
+    /// No pull is put in flight before this.
+    rests_until: Option<MonotonicUs>,
 }
 
 impl Samples {
     pub(super) fn new(sampling: Option<Sampling>) -> Samples {
         let (waiting, known) = (VecDeque::new(), BTreeSet::new());
-        Samples { sampling, waiting, known, sequence: 0, in_flight: None }
+        Samples { sampling, waiting, known, sequence: 0, in_flight: None, rests_until: None }
     }
 
     /// A read missed at this position.
@@ -55,6 +57,7 @@ impl Samples {
         if let Some(pull) = &mut self.in_flight {
             pull.resend.expire(now);
         }
+        self.rests_until = self.rests_until.filter(|&until| until > now);
     }
 
     pub(super) fn reconnected(&mut self) {
@@ -64,7 +67,10 @@ impl Samples {
     }
 
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
-        self.in_flight.as_ref().and_then(|pull| pull.resend.deadline())
+        match &self.in_flight {
+            Some(pull) => pull.resend.deadline(),
+            None => self.rests_until.filter(|_| !self.waiting.is_empty()),
+        }
     }
 
     pub(super) fn stop(&mut self) {
@@ -74,9 +80,9 @@ impl Samples {
     }
 
     /// Puts the next batch in flight, if there is one and none is.
-    fn fill(&mut self, view: &ImportView) -> Option<&mut InFlight> {
+    fn fill(&mut self, now: MonotonicUs, view: &ImportView) -> Option<&mut InFlight> {
         let batch = self.sampling?.batch;
-        if self.in_flight.is_none() {
+        if self.in_flight.is_none() && self.rests_until.is_none_or(|until| until <= now) {
             let mut positions = Vec::new();
             while let Some(position) = self.waiting.pop_front() {
                 if view.has_arrived(position) {
@@ -90,6 +96,7 @@ impl Samples {
             }
             if !positions.is_empty() {
                 self.sequence += 1;
+                self.rests_until = Some(now.plus_us(SAMP_PULL_INTERVAL_US));
                 self.in_flight = Some(InFlight { positions, resend: Resend::new(PRIORITY_RESEND_US) });
             }
         }
@@ -110,7 +117,8 @@ impl TargetMachine {
         if self.writer.view().phase() != ImportPhase::Serving || self.stall.is_some() {
             return false;
         }
-        let Some(pull) = self.samples.fill(self.writer.view()).filter(|pull| pull.resend.is_due()) else {
+        let Some(pull) = self.samples.fill(now, self.writer.view()).filter(|pull| pull.resend.is_due())
+        else {
             return false;
         };
         pull.resend.sent(now);

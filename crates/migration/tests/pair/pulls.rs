@@ -3,7 +3,7 @@
 use crate::model::Op;
 use crate::net::{End, Faults};
 use crate::world::{Outcome, Pair, Setup, key};
-use sidle_migration::{TargetCounters, TargetInput};
+use sidle_migration::{Load, SourceInput, TargetCounters, TargetInput};
 use sidle_types::{HashedKey, Position};
 use sidle_wire::Lane;
 
@@ -111,17 +111,22 @@ fn a_flood_of_samples_is_bounded() {
 }
 
 #[test]
-fn lagging_workers_slow_bulk_pulls_but_not_priority_pulls() {
-    let time_to_end = |lag_us: u64| {
+fn late_workers_at_either_end_slow_bulk_pulls_but_not_priority_pulls() {
+    let time_to_end = |end: End, lag_us: u64| {
         let faults = Faults { bytes_per_us: 50, ..Faults::NONE };
-        let mut setup = Setup { source_bytes: 32 << 20, target_bytes: 32 << 20, faults, ..Setup::default() };
-        setup.tuning.min_bytes_per_s = 4 << 20;
+        let setup = Setup { source_bytes: 32 << 20, target_bytes: 32 << 20, faults, ..Setup::default() };
         let mut pair = serving(setup, 20_000);
         let start = pair.now.0;
         let mut longest_wait = 0;
         let mut n = 0;
         while !pair.import.as_ref().unwrap().progress().all(|next| next.is_none()) {
-            pair.target_input(TargetInput::WorkerLag(lag_us));
+            // A node that does nothing but move, 100 bytes in a microsecond.
+            let cpu_us = counters(&pair).bytes_moved / 100;
+            let load = Load { worker_lag_us: lag_us, mover_cpu_us: cpu_us, node_cpu_us: cpu_us };
+            match end {
+                End::Source => pair.source_input(SourceInput::Load(load)),
+                End::Target => pair.target_input(TargetInput::Load(load)),
+            }
             n += 1;
             let asked_at = pair.now.0;
             if n % 10 == 0 && pair.ask_at(End::Target, Op::Get(key(n % 20_000))) == Outcome::Parked {
@@ -133,8 +138,10 @@ fn lagging_workers_slow_bulk_pulls_but_not_priority_pulls() {
         assert!(longest_wait < 1_000, "{longest_wait} us");
         pair.now.0 - start
     };
-    let (calm, lagging) = (time_to_end(0), time_to_end(20_000));
-    assert!(lagging > 3 * calm, "{calm} us without lag, {lagging} us with");
+    for end in [End::Source, End::Target] {
+        let (calm, late) = (time_to_end(end, 0), time_to_end(end, 20_000));
+        assert!(late > 3 * calm, "{end:?}: {calm} us with workers in time, {late} us with late ones");
+    }
 }
 
 /// Pulls grow while they are quick, and shrink on a slow way.

@@ -54,18 +54,19 @@ fn blind_write_then_late_replay() {
 
 #[test]
 fn sampled_pull_then_bulk_pull_of_the_same_record() {
-    let mut pair = Pair::with_records(Setup::slow(), 2_000, 100);
+    // Many, so that bulk pulls reach few of the fifty in the time that sampled pulls are apart.
+    let mut pair = Pair::with_records(Setup::slow(), 20_000, 100);
     pair.start();
     pair.run_until_serving();
     for n in 0..50 {
         assert_eq!(pair.read_at_target(&key(n)), None, "not here yet, and drawn for a sampled pull");
     }
-    let sampled = |pair: &Pair| pair.source_machine.as_ref().unwrap().counters().records_sent_early;
-    pair.run_until("sampled pulls answered", |pair| sampled(pair) == 50);
     pair.run_to_end();
     pair.check_end();
+    let sampled = pair.source_machine.as_ref().unwrap().counters().records_sent_early;
+    assert!((30..=50).contains(&sampled), "{sampled} records sent early");
     let counters = pair.target_machine.as_ref().unwrap().counters();
-    assert_eq!((counters.records_moved, counters.records_present), (2_000, 50), "each inserted once");
+    assert_eq!((counters.records_moved, counters.records_present), (20_000, sampled), "each inserted once");
     assert!((1..=3).contains(&counters.samp_pulls), "{} pulls for 50 positions", counters.samp_pulls);
 }
 

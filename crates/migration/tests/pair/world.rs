@@ -43,7 +43,12 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(memory_bytes: u64, role: Role) -> Node {
-        let config = StoreConfig { memory_bytes, segment_bytes: 64 << 10, huge_pages: false };
+        let config = StoreConfig {
+            memory_bytes,
+            segment_bytes: 64 << 10,
+            huge_pages: false,
+            ..StoreConfig::default()
+        };
         let store = Store::new(config).unwrap();
         Node {
             head: store.log_head(),
@@ -397,6 +402,12 @@ impl Pair {
         let mut out = Vec::new();
         Refusal::write(hello.scope, RefusalCode::UnknownMigration, "not heard of", &mut out);
         self.net.send(self.now.0, End::Target, lane, out, &mut self.rng);
+    }
+
+    pub(crate) fn source_input(&mut self, input: SourceInput<'_>) {
+        if let Some(machine) = &mut self.source_machine {
+            machine.handle(self.now, &self.source.store, input);
+        }
     }
 
     pub(crate) fn target_input(&mut self, input: TargetInput<'_>) {

@@ -4,7 +4,7 @@ use super::links::Side;
 use super::*;
 use crate::parking::Ticket;
 use crate::queue::{ToMover, ToWorker};
-use sidle_migration::{SourceInput, TargetInput, Waiter};
+use sidle_migration::{Load, SourceInput, TargetInput, Waiter};
 use sidle_wire::Message;
 
 /// How often the control thread is told how much has arrived.
@@ -71,10 +71,16 @@ impl Mover {
         self.tell_progress(now);
     }
 
-    /// How late the slowest worker is with its loop; imports slow down for it.
-    pub fn worker_lag(&mut self, now: MonotonicUs, lag_us: u64) {
-        let imports: Vec<MigrationId> = self.imports.keys().copied().collect();
-        imports.into_iter().for_each(|id| self.target(now, id, TargetInput::WorkerLag(lag_us)));
+    /// What the node and its workers have to bear; bulk work slows down for it. To be called every few milliseconds, and
+    /// between pieces of work.
+    pub fn load(&mut self, now: MonotonicUs, load: Load) {
+        for import in self.imports.values_mut() {
+            let replay = import.machine.handle(now, &self.store, TargetInput::Load(load));
+            assert!(replay.is_none(), "only messages bring records");
+        }
+        for machine in self.exports.values_mut() {
+            machine.handle(now, &self.store, SourceInput::Load(load));
+        }
     }
 
     fn worker_message(&mut self, now: MonotonicUs, worker: WorkerIndex, message: ToMover) {

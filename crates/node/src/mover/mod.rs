@@ -62,6 +62,19 @@ pub enum MoverCommand {
 }
 
 impl MoverCommand {
+    /// What it is called in logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            MoverCommand::Expect(..) => "prepare import",
+            MoverCommand::StartImport(..) => "start import",
+            MoverCommand::StartExport(..) => "start export",
+            MoverCommand::Frozen(..) => "frozen",
+            MoverCommand::ReleaseExport(..) => "release export",
+            MoverCommand::FinishImport(..) => "finish import",
+            MoverCommand::DropImport(..) => "drop import",
+        }
+    }
+
     /// The migration that it is about.
     pub fn migration(&self) -> MigrationId {
         match self {

@@ -67,7 +67,7 @@ pub(super) struct Known {
 pub(super) const KNOWN: [Known; 6] = [
     Known { section: "node", keys: &["dir", "join", "workers", "movers"] },
     Known { section: "network", keys: &["bind", "port", "bus_port", "advertise", "backlog"] },
-    Known { section: "memory", keys: &["max_memory"] },
+    Known { section: "memory", keys: &["max_memory", "preallocate"] },
     Known { section: "security", keys: &["password"] },
     Known {
         section: "limits",

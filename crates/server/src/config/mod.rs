@@ -96,6 +96,8 @@ impl Default for NetworkConfig {
 pub struct MemoryConfig {
     /// What keys, values and their index may take.
     pub max_memory: Auto<Size>,
+    /// Whether it is taken from the system at the start.
+    pub preallocate: bool,
 }
 
 /// `[security]`

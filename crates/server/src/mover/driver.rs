@@ -1,8 +1,9 @@
 //! A mover with the output of its connections.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, process_cpu_us, thread_cpu_us};
 use crate::mover::MoverReports;
 use crate::worker::WorkerLink;
+use sidle_migration::Load;
 use sidle_node::{Link, Mover, MoverCommand, MoverEvent, NodeParts};
 use sidle_types::{MigrationId, MonotonicUs, NodeId};
 use sidle_wire::{Lane, Message};
@@ -20,6 +21,8 @@ use tokio::sync::Notify;
 /// A connection is given more to send while less than this waits. Small enough that what is urgent on another
 /// connection does not wait for long, large enough to keep a fast network busy.
 const SHORT_OUTPUT_BYTES: usize = 512 << 10;
+/// After so many bytes of records it is measured anew what the node has to bear.
+const PIECE_BYTES: usize = 16 << 10;
 /// The output buffer of a connection gives its memory back when it has grown beyond this.
 const OUTPUT_KEEP_BYTES: usize = 4 << 20;
 
@@ -70,6 +73,8 @@ pub(super) struct Driver {
     workers: Vec<Arc<WorkerLink>>,
     reports: MoverReports,
     clock: Clock,
+    /// How late the slowest worker was when it was last asked.
+    worker_lag_us: u64,
     pub(super) outputs: BTreeMap<Link, Output>,
     last_link: u64,
     /// Connections to be opened by tasks.
@@ -92,6 +97,7 @@ impl Driver {
             workers,
             reports,
             clock,
+            worker_lag_us: 0,
             outputs: BTreeMap::new(),
             last_link: 0,
             wanted: Vec::new(),
@@ -116,16 +122,27 @@ impl Driver {
 
     /// What the control thread said.
     pub(super) fn command(&mut self, command: MoverCommand) {
+        tracing::debug!("migration {}: {}", command.migration(), command.name());
         self.mover.command(self.now(), command);
         self.drain();
     }
 
-    /// Tells the mover how late the slowest worker is.
+    /// Finds out how late the slowest worker is.
     pub(super) fn probe_workers(&mut self) {
         let now = self.now();
-        let lag_us = self.workers.iter().map(|worker| worker.probe_lag_us(now.0)).max().unwrap_or(0);
-        self.mover.worker_lag(now, lag_us);
+        self.worker_lag_us = self.workers.iter().map(|worker| worker.probe_lag_us(now.0)).max().unwrap_or(0);
+        self.measure();
         self.drain();
+    }
+
+    /// Tells the mover what the node has to bear; to be called between pieces of work.
+    fn measure(&mut self) {
+        let load = Load {
+            worker_lag_us: self.worker_lag_us,
+            mover_cpu_us: thread_cpu_us(),
+            node_cpu_us: process_cpu_us(),
+        };
+        self.mover.load(self.now(), load);
     }
 
     /// A name for a new connection.
@@ -156,6 +173,7 @@ impl Driver {
         self.drain();
         if let Some(pending) = pending {
             self.mover.replay(self.now(), pending);
+            self.measure();
             self.drain();
         }
     }
@@ -182,12 +200,37 @@ impl Driver {
             self.follow(event);
         }
         let mut given_bytes = 0;
-        for (&link, output) in &mut self.outputs {
+        let links: Vec<Link> = self.outputs.keys().copied().collect();
+        for link in links {
+            given_bytes += self.give(now, link);
+        }
+        if given_bytes > 0 {
+            self.parts.shared.gauges.migration.bytes_sent.fetch_add(given_bytes, Relaxed);
+        }
+        while let Some(worker) = self.mover.poll_notify() {
+            self.workers[usize::from(worker.0)].wake();
+        }
+    }
+
+    /// Gives a connection what the mover has to send over it, and the socket what it takes; how many bytes there were.
+    fn give(&mut self, now: MonotonicUs, link: Link) -> u64 {
+        let mut given_bytes = 0;
+        loop {
+            let Some(output) = self.outputs.get_mut(&link) else { return given_bytes };
+            if output.pending() >= SHORT_OUTPUT_BYTES {
+                break;
+            }
             let before = output.bytes.len();
-            while output.pending() < SHORT_OUTPUT_BYTES
-                && self.mover.poll_transmit(now, link, &mut output.bytes)
-            {}
-            given_bytes += (output.bytes.len() - before) as u64;
+            if !self.mover.poll_transmit(now, link, &mut output.bytes) {
+                break;
+            }
+            let piece_bytes = output.bytes.len() - before;
+            given_bytes += piece_bytes as u64;
+            if piece_bytes >= PIECE_BYTES {
+                self.measure();
+            }
+        }
+        if let Some(output) = self.outputs.get_mut(&link) {
             let has_more = output.pending() >= SHORT_OUTPUT_BYTES;
             match output.write() {
                 // The writer goes on, with what waits or with what there is beyond.
@@ -197,12 +240,7 @@ impl Driver {
                 Err(_) => shut_down(&output.stream),
             }
         }
-        if given_bytes > 0 {
-            self.parts.shared.gauges.migration.bytes_sent.fetch_add(given_bytes, Relaxed);
-        }
-        while let Some(worker) = self.mover.poll_notify() {
-            self.workers[usize::from(worker.0)].wake();
-        }
+        given_bytes
     }
 
     fn follow(&mut self, event: MoverEvent) {
@@ -221,6 +259,7 @@ impl Driver {
                 }
             }
             MoverEvent::Report(migration, report) => {
+                tracing::debug!("migration {migration}: {report:?}");
                 // Without a control thread the process is ending.
                 let _ = self.reports.send((migration, report));
             }
