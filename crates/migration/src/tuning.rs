@@ -5,9 +5,9 @@ pub const PULL_BYTES_MIN: u32 = 16 << 10;
 /// The most that a pull asks for. A reply may be larger by what stands at its last position. Packing or replaying so
 /// much takes a few hundred microseconds, which a worker on the same core may have to wait for.
 pub const PULL_BYTES_MAX: u32 = 128 << 10;
-/// A pull that came back full in less than half of this asks for twice as much the next time; one that took more than
-/// twice this, for half. With every partition's pull under way at once, this bounds what waits in front of the priority
-/// lane on a slow network.
+/// A reply that came full in less than half of this, counted from the reply before it if that came after the pull was
+/// sent, makes the partition's next pull ask for twice as much; one that took more than twice this, for half. With every
+/// partition's pull under way at once, this bounds what waits in front of the priority lane on a slow network.
 pub const PULL_TARGET_US: u64 = 10_000;
 
 /// What the target's mover may take of its node's processor time while workers are busy, in thousandths. Much: the

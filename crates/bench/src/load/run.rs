@@ -214,11 +214,14 @@ fn raise_priority() {
     let _ = rustix::process::setpriority_process(None, PROBE_NICENESS);
 }
 
-/// One client, one operation at a time, a read and then a write, back to back.
+/// The prober's operations in a second. Back to back they would take a core, and with it the capacity that is measured.
+const PROBES_PER_S: f64 = 5_000.0;
+
+/// One client, one operation at a time, a read and then a write, in turn.
 fn run_probe(world: &World<'_>, gaps: &ProbeGaps, end: &AtomicBool) -> std::io::Result<Totals> {
     raise_priority();
     let feed = Feed::Probe { records: world.moving_records(PROBED_RECORDS), turn: 0 };
-    let task = Task { clients: 1, outstanding: 1, pacing: Pacing::Closed, feed, end };
+    let task = Task { clients: 1, outstanding: 1, pacing: Pacing::Open(PROBES_PER_S), feed, end };
     let meter = Meter::Probe { reads: &gaps.reads, writes: &gaps.writes };
     let desk = Desk::new(world, meter, 1, 1, world.plan.clients);
     Thread::new(world, task, desk)?.run()

@@ -310,7 +310,10 @@ impl<'a> Thread<'a> {
     /// Waits for a connection, the next due operation or the next check.
     fn wait(&self, events: &mut Vec<epoll::Event>) -> std::io::Result<()> {
         let mut until_ns = self.next_check_ns;
-        if matches!(self.task.pacing, Pacing::Open(_)) && !self.is_fed {
+        // What is due while every client has as much under way as it may have waits for an answer. Looking again and
+        // again meanwhile would keep the nodes from the cores, and so the answers from coming.
+        let has_vacancy = || (0..self.clients.len()).any(|client| self.desk.vacancies(client) > 0);
+        if matches!(self.task.pacing, Pacing::Open(_)) && !self.is_fed && has_vacancy() {
             until_ns = until_ns.min(self.due_ns);
         }
         let wait_ns = until_ns.saturating_sub(self.world.now_ns()) as i64;

@@ -52,6 +52,8 @@ pub(super) struct Pulls {
     partitions: Vec<Partition>,
     /// Which partition sends first the next time, so that a slow lane starves none.
     turn: usize,
+    /// When the last reply came.
+    replied_at: MonotonicUs,
     /// Nothing is to go out before this, to spare the workers or to keep a rate.
     paced_until: Option<MonotonicUs>,
 }
@@ -66,7 +68,12 @@ impl Pulls {
             replaying: false,
             pull_bytes: spec.protocol.first_pull_bytes,
         };
-        Pulls { partitions: spec.partitions.iter().map(partition).collect(), turn: 0, paced_until: None }
+        Pulls {
+            partitions: spec.partitions.iter().map(partition).collect(),
+            turn: 0,
+            replied_at: MonotonicUs(0),
+            paced_until: None,
+        }
     }
 
     pub(super) fn timeout(&mut self, now: MonotonicUs) {
@@ -183,7 +190,10 @@ impl TargetMachine {
             }
         };
         let asked_bytes = pull.asked_bytes;
-        partition.adapt(now.since(pull.sent_at), asked_bytes, reply.batch.len());
+        // The source answers one pull after the other: a reply took from the one before it.
+        let took_us = now.since(pull.sent_at.max(self.pulls.replied_at));
+        self.pulls.replied_at = now;
+        partition.adapt(took_us, asked_bytes, reply.batch.len());
         partition.in_flight = None;
         partition.sequence += 1;
         partition.cursor = reply.next;
