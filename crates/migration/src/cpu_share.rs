@@ -1,10 +1,13 @@
-//! How much of a node's processor time bulk work may take while its workers are busy.
+//! How much of a node's processor time bulk work may take.
 //!
-//! While workers answer in time nothing is held back. Once they are late, every microsecond that the node's threads
-//! run earns the mover a share of one, and bulk work waits while the mover has spent more than it earned. What is
-//! saved up is a short burst at most, so that a worker that shares the mover's core waits for no longer. A small share
-//! of wall time is earned in any case: on a machine that others keep busy the migration ends all the same, and it is
-//! what relieves an overloaded node.
+//! - While the workers have nothing to do, all that the mover can use.
+//! - While they serve, and in time, a part of one core: what the system would let a mover run in one go a worker on the
+//!   same core would have to wait for.
+//! - While they are late, a share of what the node's threads use, and a small part of wall time in any case: on a machine
+//!   that others keep busy the migration ends all the same, and it is what relieves an overloaded node.
+//!
+//! What is saved up is a short burst at most. It is an account: time earns, work spends, and work waits while more is
+//! spent than earned.
 //!
 //! Realises: Rocksteady 2.3.1 (pulls and replay at the lowest priority, so that client requests keep their latency).
 //! There a scheduler in the same process decides; a node cannot give its threads such priorities: the system's lowest
@@ -24,6 +27,12 @@ pub(crate) const DEBT_US: u64 = 2_000;
 pub(crate) const REST_US: u64 = 1_000;
 /// What is earned of wall time in any case, in thousandths.
 pub(crate) const LEAST_PERMILLE: u64 = 30;
+/// What is earned of wall time while workers serve in time, in thousandths.
+pub(crate) const SERVING_PERMILLE: u64 = 250;
+/// Workers serve when all threads but the mover use more than this of a core, in thousandths.
+pub(crate) const IDLE_PERMILLE: u64 = 50;
+/// Over how long a time it is judged whether they do.
+pub(crate) const IDLE_WINDOW_US: u64 = 10_000;
 
 const NS_PER_US: i64 = 1_000;
 
@@ -43,7 +52,11 @@ pub struct Load {
 pub(crate) struct CpuShare {
     lag_limit_us: u64,
     busy_until: MonotonicUs,
+    is_serving: bool,
+    /// The last measurement.
     measured: Option<(MonotonicUs, Load)>,
+    /// The one from which on it is judged whether workers serve.
+    window: (MonotonicUs, Load),
     /// What may be spent, in nanoseconds; negative: owed.
     balance_ns: i64,
 }
@@ -51,28 +64,66 @@ pub(crate) struct CpuShare {
 impl CpuShare {
     /// Workers that are later than `lag_limit_us` are busy.
     pub(crate) fn new(lag_limit_us: u64) -> CpuShare {
-        CpuShare { lag_limit_us, busy_until: MonotonicUs(0), measured: None, balance_ns: 0 }
+        CpuShare {
+            lag_limit_us,
+            busy_until: MonotonicUs(0),
+            // Until it is known.
+            is_serving: true,
+            measured: None,
+            window: (MonotonicUs(0), Load::default()),
+            balance_ns: 0,
+        }
     }
 
-    /// Takes in what was measured; what was spent since the last time earns this share of itself.
+    /// Takes in what was measured. `permille`: the share of the node's processor time while workers are late.
     pub(crate) fn measured(&mut self, now: MonotonicUs, load: Load, permille: u64) {
         if load.worker_lag_us > self.lag_limit_us {
             self.busy_until = now.plus_us(BUSY_US);
         }
-        if let Some((at, before)) = self.measured {
-            let node_us = load.node_cpu_us.saturating_sub(before.node_cpu_us);
-            let mover_us = load.mover_cpu_us.saturating_sub(before.mover_cpu_us);
-            // Thousandths of microseconds are nanoseconds.
-            let earned_ns = (node_us * permille).max(now.since(at) * LEAST_PERMILLE);
-            let balance_ns = self.balance_ns + earned_ns as i64 - mover_us as i64 * NS_PER_US;
-            self.balance_ns = balance_ns.clamp(-(DEBT_US as i64) * NS_PER_US, BURST_US as i64 * NS_PER_US);
+        let Some((at, before)) = self.measured.replace((now, load)) else {
+            self.window = (now, load);
+            return;
+        };
+        self.judge(now, load);
+        let (node_us, mover_us) = load.since(before);
+        let wall_us = now.since(at);
+        // Thousandths of microseconds are nanoseconds.
+        let earned_ns = if now < self.busy_until {
+            (node_us * permille).max(wall_us * LEAST_PERMILLE)
+        } else if self.is_serving {
+            wall_us * SERVING_PERMILLE
+        } else {
+            mover_us * NS_PER_US as u64
+        };
+        let balance_ns = self.balance_ns + earned_ns as i64 - mover_us as i64 * NS_PER_US;
+        self.balance_ns = balance_ns.clamp(-(DEBT_US as i64) * NS_PER_US, BURST_US as i64 * NS_PER_US);
+    }
+
+    fn judge(&mut self, now: MonotonicUs, load: Load) {
+        let (since, before) = self.window;
+        let wall_us = now.since(since);
+        if wall_us < IDLE_WINDOW_US {
+            return;
         }
-        self.measured = Some((now, load));
+        let (node_us, mover_us) = load.since(before);
+        self.is_serving = node_us.saturating_sub(mover_us) * 1000 > wall_us * IDLE_PERMILLE;
+        if !self.is_serving && now >= self.busy_until {
+            self.balance_ns = self.balance_ns.max(0);
+        }
+        self.window = (now, load);
     }
 
     /// When bulk work may go on: now, or later.
     pub(crate) fn ready_at(&self, now: MonotonicUs) -> MonotonicUs {
-        if now >= self.busy_until || self.balance_ns >= 0 { now } else { now.plus_us(REST_US) }
+        if self.balance_ns >= 0 { now } else { now.plus_us(REST_US) }
+    }
+}
+
+impl Load {
+    /// What the whole node and its mover have used since an earlier measurement.
+    fn since(self, before: Load) -> (u64, u64) {
+        let node_us = self.node_cpu_us.saturating_sub(before.node_cpu_us);
+        (node_us, self.mover_cpu_us.saturating_sub(before.mover_cpu_us))
     }
 }
 
@@ -104,8 +155,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_held_back_while_workers_are_in_time() {
-        assert!(share_of_wall(LIMIT_US, 1000, 100) > 990);
+    fn nothing_is_held_back_while_workers_are_idle() {
+        assert!(share_of_wall(0, 0, 100) > 980);
+        assert!(share_of_wall(0, IDLE_PERMILLE - 10, 100) > 980);
+    }
+
+    #[test]
+    fn workers_that_serve_in_time_keep_most_of_their_core() {
+        let share = share_of_wall(LIMIT_US, 200, 100);
+        assert!(share.abs_diff(SERVING_PERMILLE) < 20, "{share} thousandths");
     }
 
     #[test]
@@ -140,16 +198,15 @@ mod tests {
     }
 
     #[test]
-    fn quiet_times_end_soon_and_leave_little_debt() {
+    fn what_cannot_wait_is_owed_but_only_so_much_of_it() {
         let mut share = CpuShare::new(LIMIT_US);
-        let load = |worker_lag_us, us| Load { worker_lag_us, mover_cpu_us: us, node_cpu_us: us };
-        share.measured(MonotonicUs(1), load(0, 0), 100);
-        share.measured(MonotonicUs(1_000_000), load(0, 999_999), 100);
-        let busy = MonotonicUs(1_000_100);
-        share.measured(busy, load(LIMIT_US + 1, 999_999), 100);
-        assert!(share.ready_at(busy) > busy, "what quiet times took is owed");
-        let paid = busy.plus_us(DEBT_US * 1000 / LEAST_PERMILLE);
-        share.measured(paid, load(LIMIT_US + 1, 999_999), 100);
-        assert_eq!(share.ready_at(paid), paid, "but only so much of it");
+        let load = |us| Load { worker_lag_us: LIMIT_US + 1, mover_cpu_us: us, node_cpu_us: 2 * us };
+        share.measured(MonotonicUs(1), load(0), 100);
+        let late = MonotonicUs(1_000_000);
+        share.measured(late, load(999_999), 100);
+        assert!(share.ready_at(late) > late);
+        let paid = late.plus_us((DEBT_US + 1) * 1000 / LEAST_PERMILLE);
+        share.measured(paid, load(999_999), 100);
+        assert_eq!(share.ready_at(paid), paid);
     }
 }
