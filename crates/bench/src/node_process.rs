@@ -37,7 +37,8 @@ impl NodeProcess {
         let errors = output.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
         let child = Command::new(program)
             .args(arguments)
-            .stdin(Stdio::null())
+            // Its end tells a server that takes `--stop-with-stdin` that this program is gone, however it went.
+            .stdin(Stdio::piped())
             .stdout(output)
             .stderr(errors)
             // Ctrl-C is this program's to handle: it stops its servers in its own order.

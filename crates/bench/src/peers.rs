@@ -139,6 +139,7 @@ fn start_sidle(options: &PeerOptions, folder: &Path) -> Result<NodeProcess, Stri
         &bus.to_string(),
         "--workers",
         "1",
+        "--stop-with-stdin",
         "--log-level",
         "warn",
         "--dir",

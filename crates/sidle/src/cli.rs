@@ -119,6 +119,9 @@ pub(crate) struct ServerArguments {
     /// error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log_level: Option<LogLevel>,
+    /// Stop when the standard input ends, as it does with the program that started the node
+    #[arg(long)]
+    pub(crate) stop_with_stdin: bool,
 }
 
 /// How to reach the cluster.

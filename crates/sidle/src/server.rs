@@ -2,7 +2,9 @@
 
 use crate::cli::ServerArguments;
 use crate::exit::Failure;
+use rustix::process::{Signal, getpid, kill_process};
 use sidle_server::config::{Auto, Config, EXAMPLE};
+use std::io;
 use tracing_subscriber::EnvFilter;
 
 /// Overrides the log's level and filter.
@@ -14,10 +16,23 @@ pub(crate) fn run(arguments: ServerArguments) -> Result<(), Failure> {
         print!("{EXAMPLE}");
         return Ok(());
     }
+    if arguments.stop_with_stdin {
+        stop_with_stdin().map_err(Failure::refused)?;
+    }
     let config_file = arguments.config.clone();
     let config = settings(arguments).map_err(Failure::refused)?;
     start_log(&config);
     sidle_server::run(&config, config_file.as_deref()).map_err(|error| Failure::refused(format!("{error:#}")))
+}
+
+/// From here on the end of the standard input stops the node as SIGTERM does.
+fn stop_with_stdin() -> io::Result<()> {
+    let wait = || {
+        // An error is an end as well.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        let _ = kill_process(getpid(), Signal::TERM);
+    };
+    std::thread::Builder::new().name("stdin".to_owned()).spawn(wait).map(|_| ())
 }
 
 /// The settings of the file, where there is one, with the flags on top.

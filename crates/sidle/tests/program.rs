@@ -5,7 +5,8 @@
 mod support;
 
 use sidle_resp::Value;
-use std::process::Output;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Output, Stdio};
 use support::{Node, NodeOptions, sidle};
 
 fn run(arguments: &[&str]) -> Output {
@@ -53,6 +54,38 @@ fn settings_that_cannot_work_are_refused() {
     {
         assert_eq!(run(&[&["server"], flags].concat()).status.code(), Some(2), "{flags:?}");
     }
+}
+
+#[test]
+fn stops_with_its_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = sidle()
+        .args([
+            "server",
+            "--port",
+            "0",
+            "--bus-port",
+            "0",
+            "--max-memory",
+            "64mb",
+            "--stop-with-stdin",
+            "--dir",
+        ])
+        .arg(folder.path())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(node.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("the node is ready") {
+        line.clear();
+        assert_ne!(log.read_line(&mut line).unwrap(), 0, "the node ends while its input is open");
+    }
+    drop(node.stdin.take());
+    let mut rest = String::new();
+    log.read_to_string(&mut rest).unwrap();
+    assert!(node.wait().unwrap().success() && rest.contains("stopped"), "{rest}");
 }
 
 #[test]

@@ -93,7 +93,12 @@ impl Store {
             prefetch(at + PREFETCH_AHEAD);
             if !matches!(&locked, Some((guard, held)) if guard.slot() == slot && *held < RECORDS_PER_LOCK) {
                 drop(locked.take());
-                locked = Some((self.lock_slot(slot), 0));
+                let guard = self.lock_slot(slot);
+                if guard.table().entries() == 0 {
+                    // A batch is in the order of positions: the slot's records follow each other.
+                    guard.reserve(incoming[at..].iter().take_while(|next| next.slot == slot).count());
+                }
+                locked = Some((guard, 0));
             }
             let (guard, held) = locked.as_mut().expect("just locked");
             *held += 1;

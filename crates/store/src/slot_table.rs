@@ -212,17 +212,27 @@ impl SlotTable {
         hash_of: impl Fn(Word<'p>) -> u64,
     ) {
         self.grow(pin, arrays, hash_of);
-        let (word, number) = match self.locate(hash) {
-            Some(found) => found,
-            None => {
-                let array = ArrayWord::allocate(0);
-                arrays.grew(size_of::<Bucket>());
-                self.table.store(array.bits(), Ordering::Release);
-                (array, 0)
-            }
-        };
+        let (word, number) = self.locate(hash).unwrap_or_else(|| (self.start(0, arrays), 0));
         let array = word.array(pin);
         place(array.chain(number), make(array.level), pin, arrays);
+    }
+
+    /// Makes a slot without a table one in which so many entries have room. What arrives in the order of the hash would
+    /// else fill the first buckets of each size that the table grows through, and their chains.
+    pub(crate) fn reserve(&self, entries: usize, arrays: &impl Arrays) {
+        if !ArrayWord::from_bits(self.table.load(Ordering::Relaxed)).is_none() {
+            return;
+        }
+        let fits = |level: &u32| entries as u64 * 10 < ENTRIES_PER_TEN_BUCKETS << level;
+        self.start((0..MAX_LEVEL).find(fits).unwrap_or(MAX_LEVEL), arrays);
+    }
+
+    /// Gives a slot without a table one of this level.
+    fn start(&self, level: u32, arrays: &impl Arrays) -> ArrayWord {
+        let array = ArrayWord::allocate(level);
+        arrays.grew(size_of::<Bucket>() << level);
+        self.table.store(array.bits(), Ordering::Release);
+        array
     }
 
     /// Starts growing when it is time, and moves some buckets when growing.

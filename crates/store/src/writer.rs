@@ -187,6 +187,11 @@ impl<'s> SlotGuard<'s> {
         Ok(())
     }
 
+    /// Makes room in the index for so many keys, if the slot has none yet.
+    pub(crate) fn reserve(&self, keys: usize) {
+        self.table().reserve(keys, &self.guard.store.index_memory());
+    }
+
     /// Adds the entry of a key that has none.
     pub(crate) fn insert(&self, hash: u64, address: Address, added: Counted) {
         let (store, pin) = (self.guard.store, self.pinned());

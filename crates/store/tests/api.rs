@@ -113,6 +113,21 @@ fn scan_and_replay_copy_a_range() {
     assert_eq!((source.len(), source.memory().log_live), (0, 0));
 }
 
+/// What arrives in the order of the hash does not grow a table step by step, through chains on its first buckets.
+#[test]
+fn replay_gives_a_slot_a_table_of_the_right_size_at_once() {
+    const BUCKET_BYTES: u64 = 64;
+    let (source, target) = (store(), store());
+    fill(&source, &mut source.log_head(), 183, |i| format!("{{tag}}{i}"));
+    let mut batch = Vec::new();
+    assert_eq!(source.scan(Position::FIRST, Position::LAST, usize::MAX, &mut batch).next, None);
+    let empty = target.memory().index;
+    let parsed = RecordBatch::parse(&batch).unwrap();
+    target.replay(&mut target.log_head(), &parsed, PositionRange::ALL).unwrap();
+    // 32 buckets have room for 179; nothing smaller waits to be freed.
+    assert_eq!(target.memory().index - empty, 64 * BUCKET_BYTES);
+}
+
 #[test]
 fn replay_refuses_a_record_outside_the_range() {
     let (source, target) = (store(), store());

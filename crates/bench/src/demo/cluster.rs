@@ -11,11 +11,14 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
 /// A file system in memory, where there is one.
 const MEMORY_FILES: &str = "/dev/shm";
 
-/// A folder for the nodes' files, in memory if possible: the first commit to a disk waits until the disk has taken
-/// what any program wrote before it, a compiler for example, and that can take seconds.
+/// A folder for the nodes' files, in memory unless `TMPDIR` says where: the first commit to a disk waits until the disk
+/// has taken what any program wrote before it, a compiler for example, and that can take seconds.
 fn folder() -> std::io::Result<tempfile::TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("sidle-demo-");
+    if std::env::var_os("TMPDIR").is_some() {
+        return builder.tempdir();
+    }
     builder.tempdir_in(MEMORY_FILES).or_else(|_| builder.tempdir())
 }
 
@@ -49,6 +52,7 @@ impl NodePair {
                 "--max-memory".to_owned(),
                 format!("{}mb", memory_bytes.div_ceil(1 << 20)),
                 "--preallocate".to_owned(),
+                "--stop-with-stdin".to_owned(),
                 "--log-level".to_owned(),
                 "warn".to_owned(),
             ];
