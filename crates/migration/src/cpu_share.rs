@@ -20,7 +20,7 @@ use sidle_types::MonotonicUs;
 /// For how long workers count as busy after one was late.
 pub(crate) const BUSY_US: u64 = 20_000;
 /// What a mover may save up and then spend at once.
-pub(crate) const BURST_US: u64 = 300;
+pub(crate) const BURST_US: u64 = 200;
 /// What it may owe: spent in quiet times, or by work that cannot wait.
 pub(crate) const DEBT_US: u64 = 2_000;
 /// How soon a mover that waits looks again.
@@ -28,7 +28,7 @@ pub(crate) const REST_US: u64 = 1_000;
 /// What is earned of wall time in any case, in thousandths.
 pub(crate) const LEAST_PERMILLE: u64 = 30;
 /// What is earned of wall time while workers serve in time, in thousandths.
-pub(crate) const SERVING_PERMILLE: u64 = 250;
+pub(crate) const SERVING_PERMILLE: u64 = 180;
 /// Workers serve when all threads but the mover use more than this of a core, in thousandths.
 pub(crate) const IDLE_PERMILLE: u64 = 50;
 /// Over how long a time it is judged whether they do.
