@@ -15,9 +15,9 @@ pub const PULL_TARGET_US: u64 = 10_000;
 pub const TARGET_PERMILLE: u64 = 350;
 /// The same at the source right after the freeze. Little: the source is the node that has too much to do, and every
 /// read of the range still asks it.
-pub const SOURCE_PERMILLE_FIRST: u64 = 40;
+pub const SOURCE_PERMILLE_FIRST: u64 = 50;
 /// By how much the source's share grows in each second, as writes, sampled pulls and progress take work off it.
-pub const SOURCE_PERMILLE_PER_S: u64 = 100;
+pub const SOURCE_PERMILLE_PER_S: u64 = 130;
 /// As far as the source's share grows.
 pub const SOURCE_PERMILLE_MOST: u64 = 400;
 
