@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::Shutdown;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -200,9 +201,10 @@ impl Driver {
             self.follow(event);
         }
         let mut given_bytes = 0;
-        let links: Vec<Link> = self.outputs.keys().copied().collect();
-        for link in links {
+        let mut after = Unbounded;
+        while let Some((&link, _)) = self.outputs.range((after, Unbounded)).next() {
             given_bytes += self.give(now, link);
+            after = Excluded(link);
         }
         if given_bytes > 0 {
             self.parts.shared.gauges.migration.bytes_sent.fetch_add(given_bytes, Relaxed);
