@@ -229,6 +229,15 @@ fn ended(token: Token, outcome: &str) -> Vec<(Token, String)> {
 }
 
 #[test]
+fn a_client_that_follows_migrations_connects_to_nodes_before_it_needs_them() {
+    let owned_by_first = || map(1, 2, &[(0, 1, 1)], vec![]);
+    let connected = |script: &Script| -> Vec<u8> { script.nodes.keys().copied().collect() };
+    assert_eq!(connected(&Script::new(owned_by_first())), [1, 2]);
+    let plain = Script::with(owned_by_first(), |config| config.awareness = Awareness::Plain);
+    assert_eq!(connected(&plain), [1]);
+}
+
+#[test]
 fn owned_keys_go_to_their_owner_alone() {
     let mut script = Script::new(map(1, 2, &[(0, 1, 1), (1 << 63, 2, 1)], vec![]));
     for (token, key) in (0..).zip(["a", "b", "c", "d", "e", "f"]) {

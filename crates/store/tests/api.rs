@@ -113,6 +113,29 @@ fn scan_and_replay_copy_a_range() {
     assert_eq!((source.len(), source.memory().log_live), (0, 0));
 }
 
+#[test]
+fn a_preallocated_store_holds_as_much_as_another() {
+    let records_that_fit = |preallocate: bool| {
+        let config =
+            StoreConfig { memory_bytes: 4 << 20, segment_bytes: 64 << 10, huge_pages: false, preallocate };
+        let store = Store::new(config).unwrap();
+        let mut head = store.log_head();
+        let mut put = |n: u32| {
+            let key = n.to_le_bytes();
+            let key = HashedKey::new(&key);
+            store.lock_slot(key.slot()).put(&mut head, key, &[&[7; 1000]], None).is_ok()
+        };
+        let fitted = (0..).take_while(|&n| put(n)).count();
+        let guard = store.pin();
+        let is_there = |n: usize| guard.get(HashedKey::new(&(n as u32).to_le_bytes())).value().is_some();
+        assert!((0..fitted).all(is_there));
+        fitted
+    };
+    let fitted = records_that_fit(true);
+    assert!(fitted > 1000);
+    assert_eq!(fitted, records_that_fit(false));
+}
+
 /// What arrives in the order of the hash does not grow a table step by step, through chains on its first buckets.
 #[test]
 fn replay_gives_a_slot_a_table_of_the_right_size_at_once() {
