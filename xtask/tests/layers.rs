@@ -12,7 +12,7 @@ const LAYERS: [&[&str]; 7] = [
     &["sidle-migration", "sidle-cluster"],
     &["sidle-node", "sidle-client-core"],
     &["sidle-server", "sidle-client"],
-    &["sidle-bench"],
+    &["sidle-bench", "sidle-sim"],
     &["sidle", "xtask"],
 ];
 

@@ -202,6 +202,11 @@ impl<M: MetaStore> Coordinator<M> {
         self.data.cluster
     }
 
+    /// Everything that it keeps, as last committed.
+    pub const fn data(&self) -> &Metadata {
+        &self.data
+    }
+
     /// The present map.
     pub const fn map(&self) -> &Arc<TabletMap> {
         &self.data.map

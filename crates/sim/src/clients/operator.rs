@@ -1,0 +1,166 @@
+//! The operator: asks for migrations, cancels some, and never waits for one to end before the next.
+
+use super::wires::{Ended, Wires};
+use crate::network::{Signal, StreamId};
+use crate::process::client_address;
+use crate::random::Random;
+use crate::workload::TAG;
+use crate::world::{Actor, HostId, World};
+use sidle_cluster::TabletMap;
+use sidle_client_core::{Awareness, Class, Config, Destination};
+use sidle_resp::Value;
+use sidle_types::{MonotonicUs, Position, PositionRange, Slot};
+
+/// What an operator is like.
+#[derive(Clone, Copy, Debug)]
+pub struct OperatorSetup {
+    /// How long it rests between two requests, at most.
+    pub rest_us: u64,
+    /// So many of a thousand requests cancel a migration.
+    pub cancel_permille: u64,
+    /// How many nodes there are.
+    pub nodes: usize,
+}
+
+/// How long it waits for an answer: longer than a preparation may take.
+const TIMEOUT_US: u64 = 45_000_000;
+
+/// The operator.
+pub struct Operator {
+    number: usize,
+    setup: OperatorSetup,
+    random: Random,
+    wires: Wires,
+    /// What was asked and not answered.
+    asked: Option<String>,
+    next_us: u64,
+    is_stopped: bool,
+    /// Migrations that were started.
+    pub started: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    last_started: i64,
+}
+
+impl Operator {
+    /// The operator, as the client with this number.
+    pub fn new(number: usize, setup: OperatorSetup, random: Random) -> Operator {
+        let config = Config {
+            awareness: Awareness::Plain,
+            operation_timeout_us: TIMEOUT_US,
+            ..Config::new((0..setup.nodes).map(|host| client_address(HostId(host))).collect())
+        };
+        Operator {
+            number,
+            setup,
+            random,
+            wires: Wires::new(Actor::Client(number), config),
+            asked: None,
+            next_us: 0,
+            is_stopped: false,
+            started: 0,
+            refused: 0,
+            last_started: 0,
+        }
+    }
+
+    /// From now on it asks for nothing.
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// What is under way, in words.
+    pub fn under_way(&self) -> Option<&str> {
+        self.asked.as_deref()
+    }
+
+    /// Something arrived.
+    pub fn hear(&mut self, stream: StreamId, signal: Signal, world: &mut World) {
+        self.wires.hear(stream, signal, world);
+        self.go_on(world);
+    }
+
+    /// It has its turn. `map`: the cluster's map, as far as anybody knows it.
+    pub fn turn(&mut self, map: Option<&TabletMap>, world: &mut World) {
+        self.wires.tick(world);
+        if self.asked.is_none() && self.next_us <= world.now_us && !self.is_stopped {
+            let request = self.draw(map);
+            let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            let now = MonotonicUs(world.now_us);
+            let admitted = self.wires.core.submit(now, 0, Class::Write, Destination::Any, &words);
+            admitted.expect("one operation is not many");
+            world.tell(|| format!("the operator asks {request}"));
+            self.asked = Some(request);
+        }
+        self.go_on(world);
+    }
+
+    fn go_on(&mut self, world: &mut World) {
+        let mut timeout_us = self.wires.pump(world);
+        for (_, ended) in self.wires.take_ended() {
+            world.tell(|| format!("the operator has {:?}: {ended:?}", self.asked));
+            self.asked = None;
+            self.next_us = world.now_us + self.random.below(self.setup.rest_us);
+            match ended {
+                Ended::Reply(Value::Integer(id)) => {
+                    self.started += 1;
+                    self.last_started = id;
+                }
+                Ended::Reply(Value::Error(_)) | Ended::Failed(_) => self.refused += 1,
+                Ended::Reply(_) => {}
+            }
+            timeout_us = self.wires.pump(world);
+        }
+        let next_us = (self.asked.is_none() && !self.is_stopped).then_some(self.next_us);
+        if let Some(at_us) = next_us.into_iter().chain(timeout_us).min() {
+            world.turn_at(Actor::Client(self.number), at_us);
+        }
+    }
+
+    fn draw(&mut self, map: Option<&TabletMap>) -> String {
+        if self.random.permille(self.setup.cancel_permille) && self.last_started > 0 {
+            return format!("SIDLE.MIGRATE CANCEL {}", self.last_started);
+        }
+        let to = client_address(HostId(self.random.index(self.setup.nodes)));
+        let range = match map {
+            // Now and then something that no single node owns.
+            Some(map) if !self.random.one_in(12) => self.owned_range(map),
+            _ => PositionRange::ALL,
+        };
+        format!("SIDLE.MIGRATE START POSITIONS {}-{} TO {to}", range.first(), range.last())
+    }
+
+    /// A run of neighbouring tablets of one owner, whole or cut somewhere.
+    fn owned_range(&mut self, map: &TabletMap) -> PositionRange {
+        let tablets = map.tablets();
+        let first = self.random.index(tablets.len());
+        let mut last = first;
+        while last + 1 < tablets.len()
+            && tablets[last + 1].owner == tablets[first].owner
+            && !self.random.one_in(4)
+        {
+            last += 1;
+        }
+        let (first, last) = (tablets[first].range.first(), tablets[last].range.last());
+        let cut = self.cut();
+        let is_inside = first < cut && cut <= last;
+        let (first, last) = match self.random.below(4) {
+            0 if is_inside => (first, Position(cut.0 - 1)),
+            1 if is_inside => (cut, last),
+            _ => (first, last),
+        };
+        PositionRange::new(first, last).expect("in order")
+    }
+
+    /// A place to cut at: the middle of the slot that many keys share, one of its ends, any slot's beginning, any position.
+    fn cut(&mut self) -> Position {
+        let tagged = Slot::of_key(TAG.as_bytes());
+        match self.random.below(5) {
+            0 => Position(Position::first_of(tagged).0 + (1 << (Position::HASH_BITS - 1))),
+            1 => Position::first_of(tagged),
+            2 => Position(Position::last_of(tagged).0 + 1),
+            3 => Position::first_of(Slot::new(self.random.below(16_384) as u16).expect("a slot's number")),
+            _ => Position(self.random.draw()),
+        }
+    }
+}

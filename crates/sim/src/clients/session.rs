@@ -1,0 +1,208 @@
+//! A client that does one operation after the other, in a few rows at once.
+
+use super::wires::{Ended, Wires};
+use crate::network::{Signal, StreamId};
+use crate::process::client_address;
+use crate::random::Random;
+use crate::workload::{Asked, Workload, read_back};
+use crate::world::{Actor, HostId, World};
+use sidle_client_core::{Awareness, Bugs, Class, Config, Destination, Effect};
+use sidle_history::Operation;
+use sidle_types::{HashedKey, MonotonicUs};
+
+/// What a client is.
+#[derive(Clone, Debug)]
+pub struct SessionSetup {
+    /// Whether it knows of migrations.
+    pub awareness: Awareness,
+    /// How many operations it has under way at once.
+    pub rows: usize,
+    /// How long it rests between two operations of a row, at most.
+    pub think_us: u64,
+    /// How long it waits for an answer.
+    pub timeout_us: u64,
+    /// The node that it asks first.
+    pub seed: HostId,
+    /// Faults that are put back.
+    pub bugs: Bugs,
+}
+
+struct Row {
+    asked: Option<Asked>,
+    next_us: u64,
+}
+
+/// What a client has to do.
+enum Work {
+    /// Draw operations until it is told to stop.
+    Draw,
+    /// Read these keys, the last first.
+    ReadBack(Vec<String>),
+    /// Nothing more.
+    Stop,
+}
+
+/// A client.
+pub struct Session {
+    number: usize,
+    setup: SessionSetup,
+    random: Random,
+    wires: Wires,
+    rows: Vec<Row>,
+    work: Work,
+    asked: u64,
+    /// Operations that were answered.
+    pub answered: u64,
+}
+
+impl Session {
+    /// The client with this number.
+    pub fn new(number: usize, setup: SessionSetup, random: Random) -> Session {
+        let me = Actor::Client(number);
+        let config = Config {
+            awareness: setup.awareness,
+            operation_timeout_us: setup.timeout_us,
+            bugs: setup.bugs,
+            ..Config::new(vec![client_address(setup.seed)])
+        };
+        let rows = (0..setup.rows).map(|_| Row { asked: None, next_us: 0 }).collect();
+        let wires = Wires::new(me, config);
+        Session { number, setup, random, wires, rows, work: Work::Draw, asked: 0, answered: 0 }
+    }
+
+    /// From now on it begins nothing.
+    pub fn stop(&mut self) {
+        self.work = Work::Stop;
+    }
+
+    /// From now on it reads these keys, and then is done.
+    pub fn read_back(&mut self, keys: Vec<String>) {
+        self.work = Work::ReadBack(keys);
+    }
+
+    /// Whether nothing is under way and there is nothing to begin.
+    pub fn is_done(&self) -> bool {
+        !self.has_work() && self.rows.iter().all(|row| row.asked.is_none())
+    }
+
+    fn has_work(&self) -> bool {
+        match &self.work {
+            Work::Draw => true,
+            Work::ReadBack(keys) => !keys.is_empty(),
+            Work::Stop => false,
+        }
+    }
+
+    /// What is under way, in words.
+    pub fn under_way(&self) -> Vec<String> {
+        self.rows.iter().filter_map(|row| row.asked.as_ref()).map(|asked| asked.words.join(" ")).collect()
+    }
+
+    /// One of its connections, if it has any.
+    pub fn any_stream(&self, world: &mut World) -> Option<StreamId> {
+        self.wires.any_stream(world)
+    }
+
+    /// Something arrived.
+    pub fn hear(
+        &mut self,
+        stream: StreamId,
+        signal: Signal,
+        world: &mut World,
+        history: &mut Vec<Operation>,
+    ) -> Result<(), String> {
+        self.wires.hear(stream, signal, world);
+        self.go_on(world, history)
+    }
+
+    /// It has its turn: begins what is due.
+    pub fn turn(
+        &mut self,
+        workload: &Workload,
+        world: &mut World,
+        history: &mut Vec<Operation>,
+    ) -> Result<(), String> {
+        self.wires.tick(world);
+        for row in 0..self.rows.len() {
+            if self.rows[row].asked.is_none() && self.rows[row].next_us <= world.now_us {
+                self.begin(row, workload, world);
+            }
+        }
+        self.go_on(world, history)
+    }
+
+    fn begin(&mut self, row: usize, workload: &Workload, world: &mut World) {
+        let now_us = world.now_us;
+        let client = self.number as u64;
+        let asked = match &mut self.work {
+            Work::Stop => return,
+            Work::Draw => workload.draw(&mut self.random, client, self.asked, now_us),
+            Work::ReadBack(keys) => match keys.pop() {
+                Some(key) => read_back(client, key, now_us),
+                None => return,
+            },
+        };
+        self.asked += 1;
+        let words: Vec<&[u8]> = asked.words.iter().map(String::as_bytes).collect();
+        let (now, token, key) = (MonotonicUs(now_us), row as u64, HashedKey::new(asked.key().as_bytes()));
+        let core = &mut self.wires.core;
+        let admitted = match asked.class {
+            Class::Get => core.get(now, token, key),
+            class => core.submit(now, token, class, Destination::Key(key), &words),
+        };
+        admitted.expect("a few operations are not many");
+        world.tell(|| format!("client {client} asks {}", brief(&asked.words.join(" "))));
+        self.rows[row].asked = Some(asked);
+    }
+
+    /// Takes in what ended, sends what there is to send, and arranges its next turn.
+    fn go_on(&mut self, world: &mut World, history: &mut Vec<Operation>) -> Result<(), String> {
+        let mut timeout_us = self.wires.pump(world);
+        for (token, ended) in self.wires.take_ended() {
+            self.end(token as usize, ended, world, history)?;
+            timeout_us = self.wires.pump(world);
+        }
+        let has_work = self.has_work();
+        let idle = self.rows.iter().filter(|row| row.asked.is_none() && has_work).map(|row| row.next_us);
+        if let Some(at_us) = idle.chain(timeout_us).min() {
+            world.turn_at(Actor::Client(self.number), at_us);
+        }
+        Ok(())
+    }
+
+    fn end(
+        &mut self,
+        row: usize,
+        ended: Ended,
+        world: &mut World,
+        history: &mut Vec<Operation>,
+    ) -> Result<(), String> {
+        let row = &mut self.rows[row];
+        let asked = row.asked.take().expect("an operation ends once");
+        row.next_us = world.now_us + self.random.below(self.setup.think_us + 1);
+        let client = self.number;
+        world.tell(|| format!("client {client} has {}: {}", brief(&asked.words.join(" ")), brief(&format!("{ended:?}"))));
+        let records = match ended {
+            Ended::Reply(reply) => {
+                self.answered += 1;
+                asked.answered(world.now_us, reply)?
+            }
+            Ended::Failed(Effect::None) => asked.refused(),
+            Ended::Failed(Effect::Unknown) => asked.unknown(),
+            Ended::Failed(Effect::Done) => return Err("an operation was done without an answer".to_owned()),
+        };
+        for record in &records {
+            world.story.note(record.return_ns.unwrap_or(record.call_ns) ^ record.outcome as u64);
+        }
+        history.extend(records);
+        Ok(())
+    }
+}
+
+/// The beginning of a long text.
+fn brief(text: &str) -> String {
+    match text.char_indices().nth(90) {
+        Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()),
+        None => text.to_owned(),
+    }
+}

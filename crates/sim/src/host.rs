@@ -1,0 +1,67 @@
+//! A machine: its process while it lives, and what outlives it.
+
+use crate::disk::Disk;
+use crate::network::{Place, Side};
+use crate::process::{HostSetup, Process};
+use crate::world::{HostId, World};
+
+/// How long the other end of a connection takes to hear that a process has died, when its machine could still tell; and
+/// when it could not, at least and at most.
+const TOLD_US: (u64, u64) = (10, 2_000);
+const UNTOLD_US: (u64, u64) = (500_000, 10_000_000);
+
+/// A machine.
+pub struct Host {
+    id: HostId,
+    setup: HostSetup,
+    /// Its node's process, while there is one.
+    pub process: Option<Process>,
+    /// How often it was started.
+    pub lives: u64,
+    /// The disk, on the machine that the coordinator runs on.
+    pub disk: Option<Disk>,
+    /// Until then its threads have no turns.
+    pub paused_until_us: u64,
+}
+
+impl Host {
+    /// A machine whose process has just been started.
+    pub fn start(id: HostId, setup: HostSetup, world: &mut World) -> Host {
+        let disk = (id == HostId(0)).then(Disk::new);
+        let mut host = Host { id, setup, process: None, lives: 0, disk, paused_until_us: 0 };
+        host.begin_life(world);
+        host
+    }
+
+    /// Starts the machine's process, which has nothing in memory.
+    pub fn begin_life(&mut self, world: &mut World) {
+        assert!(self.process.is_none(), "a machine runs one process");
+        self.lives += 1;
+        let life = self.lives;
+        world.tell(|| format!("node {} starts, life {life}", self.id.0));
+        self.process = Some(Process::start(self.id, self.setup.clone(), life, self.disk.clone(), world));
+    }
+
+    /// The process dies, and its memory with it. `tells`: whether its machine lives on and closes its connections.
+    pub fn end_life(&mut self, tells: bool, world: &mut World) {
+        self.process = None;
+        self.paused_until_us = 0;
+        world.forget_turns(self.id);
+        if let Some(disk) = &self.disk {
+            disk.crash(&mut world.random);
+        }
+        let here = Place::Host(self.id);
+        for id in world.network.streams_at(here) {
+            let (low, high) = if tells { TOLD_US } else { UNTOLD_US };
+            let heard_us = world.random.magnitude(low, high);
+            let own = if world.network.place(id, Side::Opener) == Some(here) { Side::Opener } else { Side::Acceptor };
+            world.break_off(id, [heard_us, heard_us]);
+            world.abandon(id, own);
+        }
+    }
+
+    /// The machine stands still for so long.
+    pub fn pause(&mut self, us: u64, world: &World) {
+        self.paused_until_us = self.paused_until_us.max(world.now_us + us);
+    }
+}

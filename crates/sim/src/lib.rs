@@ -1,0 +1,39 @@
+//! The whole cluster in one thread, on virtual time, with one seed drawing everything.
+//!
+//! The simulator drives the same objects as the server does (workers, movers, control threads, the coordinator, the client
+//! library's core) through the same calls, and puts a simulated network, simulated disks, drifting clocks, and threads
+//! that get their turns at random around them. What happens depends on the seed and on nothing else: a run that fails
+//! fails again.
+//!
+//! A run has two phases. In the first, things go wrong. In the second nothing does any more, and every request and every
+//! migration has to come to its end within a bound; then everything is read back.
+
+pub mod checks;
+pub mod clients;
+pub mod clock;
+pub mod disk;
+pub mod host;
+pub mod network;
+pub mod plan;
+pub mod process;
+pub mod random;
+pub mod simulation;
+pub mod story;
+pub mod weather;
+pub mod workload;
+pub mod world;
+
+pub use plan::{Bugs, Plan};
+pub use simulation::{Failure, Simulation, Summary};
+pub use story::Story;
+
+/// Runs the simulation of one seed. A machine's own assertion that fails is a failure like any other.
+pub fn run(seed: u64, bugs: Bugs, story: Story) -> Result<Summary, Failure> {
+    let mut simulation = Simulation::new(seed, Plan::draw(seed, bugs), story);
+    let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| simulation.run()));
+    run.unwrap_or_else(|panic| {
+        let what = panic.downcast_ref::<String>().cloned();
+        let what = what.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(Failure { at_us: 0, violation: checks::Violation::new("assertion", what.unwrap_or_default()) })
+    })
+}

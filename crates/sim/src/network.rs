@@ -1,0 +1,397 @@
+//! The simulated network: byte streams between machines and clients, as TCP gives them.
+//!
+//! What is sent over one connection arrives in order and unchanged, or not at all; that is what TCP promises. Everything
+//! else may happen: bytes are late by latency, jitter, bandwidth and retransmission; they arrive in pieces; a cut holds
+//! them back, in one direction or both; a connection breaks and each end hears of it at a time of its own, so that what
+//! was sent over an old connection can arrive after what was sent over its successor, and be sent over both.
+
+use crate::world::{Actor, Event, HostId, World};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A connection, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u64);
+
+/// An end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The end that asked for it.
+    Opener,
+    /// The end that was asked.
+    Acceptor,
+}
+
+impl Side {
+    /// The other end.
+    pub fn other(self) -> Side {
+        match self {
+            Side::Opener => Side::Acceptor,
+            Side::Acceptor => Side::Opener,
+        }
+    }
+}
+
+/// Where somebody is: cuts lie between places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// A machine of the cluster.
+    Host(HostId),
+    /// A client's machine.
+    Client(usize),
+}
+
+impl Place {
+    /// Where an actor is.
+    ///
+    /// # Panics
+    /// If it is nowhere.
+    pub fn of(actor: Actor) -> Place {
+        match actor {
+            Actor::Thread(host, _) => Place::Host(host),
+            Actor::Client(number) => Place::Client(number),
+            Actor::Weather | Actor::Checks => panic!("{actor:?} is not on the network"),
+        }
+    }
+}
+
+/// What a connection is opened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// The port that clients connect to.
+    Clients,
+    /// The port that nodes connect to.
+    Bus,
+}
+
+/// What the holder of an end hears.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// The connection stands.
+    Opened,
+    /// It could not be made.
+    Refused,
+    /// These bytes came.
+    Bytes(Vec<u8>),
+    /// There it ends; nothing more comes, and nothing more can be sent.
+    Closed,
+}
+
+/// How good the network is.
+#[derive(Clone, Copy, Debug)]
+pub struct Quality {
+    /// What every packet takes at least.
+    pub latency_us: u64,
+    /// What it may take beyond that.
+    pub jitter_us: u64,
+    /// How many bytes go through in a millisecond.
+    pub bytes_per_ms: u64,
+    /// How many packets of a thousand have to be sent again.
+    pub lost_permille: u64,
+}
+
+/// How long a lost packet takes at least to be sent again, and at most.
+const RETRANSMIT_US: (u64, u64) = (1_000, 200_000);
+/// After how long a connection that was not answered is asked for again; doubles each time, as TCP's does.
+const KNOCK_AGAIN_US: u64 = 1_000_000;
+/// How often it is asked for before it is given up.
+const KNOCKS: u32 = 3;
+/// A sender with more than this under way waits.
+const WINDOW_BYTES: usize = 256 << 10;
+
+struct Packet {
+    at_us: u64,
+    signal: Signal,
+    /// It comes from the receiver's own machine, which gives up, and needs no link.
+    is_local: bool,
+}
+
+/// What is under way to one end.
+#[derive(Default)]
+struct Direction {
+    packets: VecDeque<Packet>,
+    under_way_bytes: usize,
+    /// Nothing more is sent this way.
+    is_shut: bool,
+}
+
+struct Stream {
+    port: Port,
+    /// How often it was asked for in vain.
+    knocks: u32,
+    places: [Place; 2],
+    /// Who hears what arrives; nobody any more at an end that was closed.
+    holders: [Option<Actor>; 2],
+    /// By the end that it goes to.
+    directions: [Direction; 2],
+}
+
+/// All connections, and what is wrong with the links between places.
+pub struct Network {
+    quality: Quality,
+    streams: BTreeMap<StreamId, Stream>,
+    last_stream: u64,
+    /// From the first place nothing reaches the second.
+    cuts: BTreeSet<(Place, Place)>,
+    /// Places that take this long over each packet, and when they take the next.
+    slow_readers: BTreeMap<Place, (u64, u64)>,
+    /// Packets that arrived.
+    pub delivered: u64,
+}
+
+impl Network {
+    /// A network without connections.
+    pub fn new(quality: Quality) -> Network {
+        Network {
+            quality,
+            streams: BTreeMap::new(),
+            last_stream: 0,
+            cuts: BTreeSet::new(),
+            slow_readers: BTreeMap::new(),
+            delivered: 0,
+        }
+    }
+
+    /// Lets a place take so long over each packet that it reads.
+    pub fn slow_down(&mut self, place: Place, us: u64) {
+        self.slow_readers.insert(place, (us, 0));
+    }
+
+    /// Whether the sender at `from` should wait before it sends more.
+    pub fn is_full(&self, stream: StreamId, from: Side) -> bool {
+        let to = from.other() as usize;
+        self.streams.get(&stream).is_some_and(|s| s.directions[to].under_way_bytes > WINDOW_BYTES)
+    }
+
+    /// The port that a connection was opened to, and who opened it.
+    pub fn port(&self, stream: StreamId) -> Option<Port> {
+        self.streams.get(&stream).map(|stream| stream.port)
+    }
+
+    /// Where an end of a connection is.
+    pub fn place(&self, stream: StreamId, side: Side) -> Option<Place> {
+        self.streams.get(&stream).map(|stream| stream.places[side as usize])
+    }
+
+    /// The connections with an end at this place.
+    pub fn streams_at(&self, place: Place) -> Vec<StreamId> {
+        let is_there = |stream: &Stream| stream.places.contains(&place);
+        self.streams.iter().filter(|(_, stream)| is_there(stream)).map(|(&id, _)| id).collect()
+    }
+
+    /// All connections.
+    pub fn streams(&self) -> Vec<StreamId> {
+        self.streams.keys().copied().collect()
+    }
+
+    /// Whether any link is cut.
+    pub fn is_cut(&self) -> bool {
+        !self.cuts.is_empty()
+    }
+
+    /// From now on nothing gets from one place to another.
+    pub fn cut(&mut self, from: Place, to: Place) {
+        self.cuts.insert((from, to));
+    }
+}
+
+impl World {
+    /// Opens a connection from where the opener is to a machine; the opener hears [`Signal::Opened`] or
+    /// [`Signal::Refused`].
+    pub fn open(&mut self, opener: Actor, to: HostId, port: Port) -> StreamId {
+        let places = [Place::of(opener), Place::Host(to)];
+        self.network.last_stream += 1;
+        let id = StreamId(self.network.last_stream);
+        let holders = [Some(opener), None];
+        self.network.streams.insert(id, Stream { port, knocks: 0, places, holders, directions: Default::default() });
+        let travel_us = self.travel_us(0);
+        self.schedule(self.now_us + travel_us, Event::Knock(id));
+        id
+    }
+
+    /// Whether the request for a connection gets through. If not, it is made again after a while, and in the end given up.
+    pub fn gets_through(&mut self, id: StreamId) -> bool {
+        let Some(stream) = self.network.streams.get_mut(&id) else { return false };
+        let link = (stream.places[Side::Opener as usize], stream.places[Side::Acceptor as usize]);
+        if !self.network.cuts.contains(&link) {
+            return true;
+        }
+        stream.knocks += 1;
+        let wait_us = KNOCK_AGAIN_US << (stream.knocks - 1);
+        if stream.knocks < KNOCKS {
+            self.schedule(self.now_us + wait_us, Event::Knock(id));
+        } else {
+            self.put_after(id, Side::Opener, wait_us, Signal::Refused, true);
+        }
+        false
+    }
+
+    /// The machine takes the connection; `holder` hears what arrives.
+    pub fn accept(&mut self, id: StreamId, holder: Actor) {
+        let Some(stream) = self.network.streams.get_mut(&id) else { return };
+        stream.holders[Side::Acceptor as usize] = Some(holder);
+        self.put(id, Side::Opener, Signal::Opened);
+    }
+
+    /// There is nobody there who could take the connection.
+    pub fn refuse(&mut self, id: StreamId) {
+        self.put(id, Side::Opener, Signal::Refused);
+    }
+
+    /// Hands an end over to another thread of the same machine.
+    pub fn hand_over(&mut self, id: StreamId, side: Side, holder: Actor) {
+        if let Some(stream) = self.network.streams.get_mut(&id) {
+            stream.holders[side as usize] = Some(holder);
+        }
+    }
+
+    /// Sends bytes from one end to the other.
+    pub fn send(&mut self, id: StreamId, from: Side, bytes: Vec<u8>) {
+        let to = from.other();
+        match self.network.streams.get(&id) {
+            Some(stream) if !stream.directions[to as usize].is_shut && !bytes.is_empty() => {}
+            _ => return,
+        }
+        if bytes.len() > 1 && self.random.one_in(8) {
+            let cut = 1 + self.random.index(bytes.len() - 1);
+            self.put(id, to, Signal::Bytes(bytes[..cut].to_vec()));
+            self.put(id, to, Signal::Bytes(bytes[cut..].to_vec()));
+        } else {
+            self.put(id, to, Signal::Bytes(bytes));
+        }
+    }
+
+    /// Closes an end: what was sent still arrives, then the other end hears of it. What arrives here is dropped.
+    pub fn close(&mut self, id: StreamId, by: Side) {
+        let Some(stream) = self.network.streams.get_mut(&id) else { return };
+        if stream.holders[by as usize].take().is_some() {
+            self.put(id, by.other(), Signal::Closed);
+            self.shut(id, by.other());
+        }
+        self.tidy(id);
+    }
+
+    /// A connection breaks. Each end hears of it after so long; of what was under way to it, some arrives before.
+    pub fn break_off(&mut self, id: StreamId, after_us: [u64; 2]) {
+        for side in [Side::Opener, Side::Acceptor] {
+            let Some(stream) = self.network.streams.get(&id) else { return };
+            let (to, from) = (stream.places[side as usize], stream.places[side.other() as usize]);
+            let arrives = match self.network.cuts.contains(&(from, to)) {
+                true => 0,
+                false => stream.directions[side as usize].packets.len() as u64,
+            };
+            let arrives = self.random.between(0, arrives) as usize;
+            let Some(stream) = self.network.streams.get_mut(&id) else { return };
+            let direction = &mut stream.directions[side as usize];
+            direction.packets.truncate(arrives);
+            direction.is_shut = false;
+            direction.under_way_bytes = direction.packets.iter().map(|packet| packet.signal.bytes()).sum();
+            self.put_after(id, side, after_us[side as usize], Signal::Closed, true);
+            self.shut(id, side);
+        }
+        self.tidy(id);
+    }
+
+    /// The holder of this end is gone without a word.
+    pub fn abandon(&mut self, id: StreamId, side: Side) {
+        if let Some(stream) = self.network.streams.get_mut(&id) {
+            stream.holders[side as usize] = None;
+        }
+        self.tidy(id);
+    }
+
+    /// Every link works again.
+    pub fn heal(&mut self) {
+        self.network.cuts.clear();
+        for id in self.network.streams() {
+            for side in [Side::Opener, Side::Acceptor] {
+                if !self.network.streams[&id].directions[side as usize].packets.is_empty() {
+                    let travel_us = self.travel_us(0);
+                    self.schedule(self.now_us + travel_us, Event::Arrival(id, side));
+                }
+            }
+        }
+    }
+
+    /// The next thing that has arrived at this end by now, and who hears it.
+    pub fn receive(&mut self, id: StreamId, side: Side) -> Option<(Actor, Signal)> {
+        let now_us = self.now_us;
+        let stream = self.network.streams.get_mut(&id)?;
+        let (to, from) = (stream.places[side as usize], stream.places[side.other() as usize]);
+        let direction = &mut stream.directions[side as usize];
+        let first = direction.packets.front()?;
+        let is_cut = self.network.cuts.contains(&(from, to));
+        if first.at_us > now_us || (is_cut && !first.is_local) {
+            return None;
+        }
+        if let Some((takes_us, next_us)) = self.network.slow_readers.get_mut(&to) {
+            if *next_us > now_us {
+                let again_us = *next_us;
+                self.schedule(again_us, Event::Arrival(id, side));
+                return None;
+            }
+            *next_us = now_us + *takes_us;
+        }
+        let signal = direction.packets.pop_front()?.signal;
+        let before_bytes = direction.under_way_bytes;
+        direction.under_way_bytes -= signal.bytes();
+        let has_room = before_bytes > WINDOW_BYTES && direction.under_way_bytes <= WINDOW_BYTES;
+        let (holder, sender) = (stream.holders[side as usize], stream.holders[side.other() as usize]);
+        if let Some(Actor::Thread(host, thread)) = sender.filter(|_| has_room) {
+            self.wake(host, thread);
+        }
+        if matches!(signal, Signal::Closed | Signal::Refused)
+            && let Some(stream) = self.network.streams.get_mut(&id)
+        {
+            stream.holders[side as usize] = None;
+            self.tidy(id);
+        }
+        self.network.delivered += 1;
+        Some((holder?, signal))
+    }
+
+    fn travel_us(&mut self, bytes: usize) -> u64 {
+        let Quality { latency_us, jitter_us, bytes_per_ms, lost_permille } = self.network.quality;
+        let mut us = latency_us + self.random.between(0, jitter_us) + bytes as u64 * 1000 / bytes_per_ms;
+        if self.random.permille(lost_permille) {
+            us += self.random.magnitude(RETRANSMIT_US.0, RETRANSMIT_US.1);
+        }
+        us
+    }
+
+    fn put(&mut self, id: StreamId, to: Side, signal: Signal) {
+        let travel_us = self.travel_us(signal.bytes());
+        self.put_after(id, to, travel_us, signal, false);
+    }
+
+    fn put_after(&mut self, id: StreamId, to: Side, after_us: u64, signal: Signal, is_local: bool) {
+        let now_us = self.now_us;
+        let Some(stream) = self.network.streams.get_mut(&id) else { return };
+        let direction = &mut stream.directions[to as usize];
+        if direction.is_shut {
+            return;
+        }
+        let before_us = direction.packets.back().map_or(0, |packet| packet.at_us);
+        let at_us = before_us.max(now_us + after_us);
+        direction.under_way_bytes += signal.bytes();
+        direction.packets.push_back(Packet { at_us, signal, is_local });
+        self.schedule(at_us, Event::Arrival(id, to));
+    }
+
+    fn shut(&mut self, id: StreamId, to: Side) {
+        if let Some(stream) = self.network.streams.get_mut(&id) {
+            stream.directions[to as usize].is_shut = true;
+        }
+    }
+
+    fn tidy(&mut self, id: StreamId) {
+        if self.network.streams.get(&id).is_some_and(|stream| stream.holders == [None, None]) {
+            self.network.streams.remove(&id);
+        }
+    }
+}
+
+impl Signal {
+    fn bytes(&self) -> usize {
+        if let Signal::Bytes(bytes) = self { bytes.len() } else { 0 }
+    }
+}

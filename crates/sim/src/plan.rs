@@ -1,0 +1,125 @@
+//! What a seed draws: the cluster, the network, the load, and what goes wrong.
+
+use crate::clients::{OperatorSetup, SessionSetup};
+use crate::clock::Clock;
+use crate::network::Quality;
+use crate::process::HostSetup;
+use crate::random::Random;
+use crate::weather::WeatherSetup;
+use crate::workload::Workload;
+use crate::world::{HostId, Pace};
+use sidle_client_core::Awareness;
+use sidle_migration::Tuning;
+
+/// Known faults that are put back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bugs {
+    /// In migrations.
+    pub migration: sidle_migration::Bugs,
+    /// In the node.
+    pub node: sidle_node::Bugs,
+    /// In the client.
+    pub client: sidle_client_core::Bugs,
+}
+
+/// A whole simulation before it starts.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The machines.
+    pub hosts: Vec<HostSetup>,
+    /// How fast threads get their turns.
+    pub pace: Pace,
+    /// How good the network is.
+    pub network: Quality,
+    /// The clients.
+    pub sessions: Vec<SessionSetup>,
+    /// How many of them are slow to read, and by how much.
+    pub slow_readers: Vec<(usize, u64)>,
+    /// What they ask for.
+    pub workload: Workload,
+    /// The operator.
+    pub operator: OperatorSetup,
+    /// What goes wrong.
+    pub weather: WeatherSetup,
+    /// How long things go wrong.
+    pub safety_us: u64,
+}
+
+impl Plan {
+    /// What this seed draws.
+    pub fn draw(seed: u64, bugs: Bugs) -> Plan {
+        let mut random = Random::new(seed ^ 0x51d1_e5ee_d000_0000);
+        let nodes = match random.below(8) {
+            0 => random.between(4, 7) as usize,
+            1..4 => 3,
+            _ => 2,
+        };
+        let hosts = (0..nodes).map(|_| host(&mut random, bugs)).collect();
+        let pace = Pace {
+            turn_us: random.magnitude(1, 20),
+            stall_us: random.magnitude(10, 20_000),
+            stalls_permille: random.below(30),
+        };
+        let network = Quality {
+            latency_us: random.magnitude(5, 2_000),
+            jitter_us: random.magnitude(1, 1_000),
+            bytes_per_ms: random.magnitude(1_000, 1_000_000),
+            lost_permille: if random.one_in(2) { 0 } else { random.below(20) },
+        };
+        let think_us = random.magnitude(500, 200_000);
+        let clients = random.between(2, 10) as usize;
+        let sessions = (0..clients).map(|_| session(&mut random, nodes, think_us, bugs)).collect();
+        let slow_readers = match random.one_in(4) {
+            true => vec![(random.index(clients), random.magnitude(500, 50_000))],
+            false => Vec::new(),
+        };
+        let large_permille = if random.one_in(6) { random.between(1, 20) } else { 0 };
+        let workload = Workload {
+            keys: random.magnitude(1, 2_000),
+            hot_permille: random.below(700),
+            writes_permille: random.between(50, 700),
+            multi_permille: random.below(150),
+            large_permille,
+        };
+        let safety_us = (think_us * random.between(100, 800)).max(300_000);
+        let operator = OperatorSetup {
+            rest_us: random.magnitude(safety_us / 100, safety_us / 3),
+            cancel_permille: random.below(150),
+            nodes,
+        };
+        let weather = WeatherSetup::draw(&mut random, safety_us);
+        Plan {
+            hosts,
+            pace,
+            network,
+            sessions,
+            slow_readers,
+            workload,
+            operator,
+            weather,
+            safety_us,
+        }
+    }
+}
+
+fn host(random: &mut Random, bugs: Bugs) -> HostSetup {
+    HostSetup {
+        workers: random.between(1, 4) as u16,
+        memory_bytes: random.magnitude(16 << 20, 64 << 20),
+        clock: Clock { offset_us: random.magnitude(1, 1 << 40), drift_ppm: random.below(400) as i64 - 200 },
+        tuning: Tuning { bugs: bugs.migration, ..Tuning::default() },
+        bugs: bugs.node,
+        is_busy: random.one_in(3),
+    }
+}
+
+fn session(random: &mut Random, nodes: usize, think_us: u64, bugs: Bugs) -> SessionSetup {
+    SessionSetup {
+        awareness: if random.one_in(3) { Awareness::Plain } else { Awareness::Sidle },
+        rows: random.between(1, 3) as usize,
+        think_us,
+        timeout_us: random.magnitude(20_000, 3_000_000),
+        seed: HostId(random.index(nodes)),
+        bugs: bugs.client,
+    }
+}

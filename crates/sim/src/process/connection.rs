@@ -1,0 +1,107 @@
+//! A client's connection as the node has it, without a socket.
+
+use sidle_node::{ControlReply, ControlRequest, NodeShared, Now, Session, Then, Ticket, Worker};
+use sidle_resp::{Args, Limits, Parsed, RequestParser};
+
+/// What a connection waits for.
+#[derive(Debug)]
+pub(super) enum Waits {
+    /// For input.
+    No,
+    /// For a ticket of its worker.
+    Parked(Ticket),
+    /// For the control thread.
+    Control,
+}
+
+/// What came of serving a connection.
+#[derive(Debug)]
+pub(super) enum Came {
+    /// Nothing: it waits, or its input is no whole request.
+    Nothing,
+    /// One request was run.
+    Served,
+    /// The control thread has to be asked.
+    Asks(ControlRequest),
+    /// It is to be closed.
+    Closes,
+}
+
+pub(super) struct Connection {
+    pub(super) session: Session,
+    parser: RequestParser,
+    /// Finds where the first request in `input` ends, so that one is run at a time.
+    cutter: RequestParser,
+    input: Vec<u8>,
+    pub(super) output: Vec<u8>,
+    pub(super) waits: Waits,
+}
+
+impl Connection {
+    pub(super) fn new(shared: &NodeShared, now: Now) -> Connection {
+        let registration = shared.clients.register("simulated".into(), "simulated".into(), now.wall);
+        Connection {
+            session: Session::new(registration, true),
+            parser: RequestParser::new(Limits::default()),
+            cutter: RequestParser::new(Limits::default()),
+            input: Vec::new(),
+            output: Vec::new(),
+            waits: Waits::No,
+        }
+    }
+
+    pub(super) fn read(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// Whether there is anything that could be run.
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.waits, Waits::No) && !self.input.is_empty()
+    }
+
+    /// Runs the first request of the input, if it is whole.
+    pub(super) fn serve(&mut self, worker: &mut Worker, now: Now) -> Came {
+        if !self.is_ready() {
+            return Came::Nothing;
+        }
+        let end = match self.cutter.parse(&self.input, &mut Args::new()) {
+            Ok(Parsed::Incomplete { .. }) => return Came::Nothing,
+            Ok(Parsed::Complete { consumed }) => consumed,
+            Err(_) => self.input.len(),
+        };
+        let input = &self.input[..end];
+        let served = worker.serve(now, &mut self.session, &mut self.parser, input, &mut self.output);
+        self.input.drain(..served.consumed);
+        if served.consumed == 0 {
+            // It will be cut anew.
+            self.cutter.restart();
+        }
+        match served.then {
+            Then::Read { .. } | Then::Again => Came::Served,
+            Then::Close | Then::Shutdown => Came::Closes,
+            Then::Parked(ticket) => {
+                self.waits = Waits::Parked(ticket);
+                Came::Served
+            }
+            Then::Control(request) => {
+                self.waits = Waits::Control;
+                Came::Asks(request)
+            }
+        }
+    }
+
+    /// The ticket was returned; whether this connection waited for it.
+    pub(super) fn wake(&mut self, ticket: Ticket) -> bool {
+        let is_mine = matches!(self.waits, Waits::Parked(own) if own == ticket);
+        if is_mine {
+            self.waits = Waits::No;
+        }
+        is_mine
+    }
+
+    /// The control thread answered.
+    pub(super) fn answer(&mut self, worker: &Worker, reply: &ControlReply) {
+        worker.answer(&mut self.session, reply, &mut self.output);
+        self.waits = Waits::No;
+    }
+}

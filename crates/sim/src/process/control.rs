@@ -1,0 +1,306 @@
+//! The control thread: the node's control, and the coordinator or the conversation with it.
+
+use super::seat::Seat;
+use super::{Process, node_id};
+use crate::disk::Disk;
+use crate::network::{Port, Side, Signal, StreamId};
+use crate::world::{Actor, Fact, HostId, Thread, World};
+use sidle_cluster::{ControlMessage, NodeInfo, ToCoordinator};
+use sidle_migration::Tuning;
+use sidle_node::{
+    ControlEvent, ControlInput, ControlRequest, MoverCommand, MoverIndex, MoverReport, NodeControl, NodeParts,
+    Now, WorkerIndex,
+};
+use sidle_types::{MigrationId, MonotonicUs};
+use sidle_wire::{FrameReader, Message};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How long it waits before it tries to reach the coordinator again, at least and at most.
+const RECONNECT_US: (u64, u64) = (50_000, 2_000_000);
+/// The machine that the coordinator runs on.
+const COORDINATOR: HostId = HostId(0);
+
+/// What a worker asks of the control thread.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) stream: StreamId,
+    pub(super) worker: WorkerIndex,
+    pub(super) request: ControlRequest,
+}
+
+/// The control thread.
+pub struct ControlThread {
+    /// The real control.
+    pub control: NodeControl,
+    /// The coordinator, where that is here.
+    pub seat: Option<Seat>,
+    disk: Option<Disk>,
+    /// The disk writes until then, and the thread waits.
+    stalled_until_us: u64,
+    /// The conversation with the coordinator, where that is elsewhere.
+    conversation: Option<(StreamId, FrameReader)>,
+    is_open: bool,
+    reconnect_at_us: u64,
+    /// Connections of other nodes that have not said what they are for, or are conversations with the coordinator.
+    guests: BTreeMap<StreamId, FrameReader>,
+    pub(super) calls: VecDeque<Call>,
+    pub(super) reports: VecDeque<(MigrationId, MoverReport)>,
+    replies: BTreeMap<u64, (StreamId, WorkerIndex)>,
+    last_tag: u64,
+}
+
+impl ControlThread {
+    pub(super) fn new(
+        now: MonotonicUs,
+        info: NodeInfo,
+        parts: &NodeParts,
+        tuning: Tuning,
+        disk: Option<Disk>,
+    ) -> ControlThread {
+        let seat = disk.clone().map(|disk| Seat::open(now, &info, disk));
+        let mut control = NodeControl::new(now, info, None, parts.clone(), super::MOVERS, tuning);
+        if seat.is_some() {
+            control.handle(now, ControlInput::Connected);
+        }
+        ControlThread {
+            control,
+            seat,
+            disk,
+            stalled_until_us: 0,
+            conversation: None,
+            is_open: false,
+            reconnect_at_us: 0,
+            guests: BTreeMap::new(),
+            calls: VecDeque::new(),
+            reports: VecDeque::new(),
+            replies: BTreeMap::new(),
+            last_tag: 0,
+        }
+    }
+}
+
+impl Process {
+    pub(super) fn control_turn(&mut self, now: Now, world: &mut World) {
+        let me = Actor::Thread(self.host, Thread::Control);
+        if world.now_us < self.control.stalled_until_us {
+            let at_us = self.control.stalled_until_us;
+            return world.turn_at(me, at_us);
+        }
+        if let Some(disk) = &self.control.disk {
+            disk.settle();
+        }
+        self.control_carries_out(now, world);
+        self.reach_coordinator(world);
+        if let Some((id, side, signal)) = self.mailbox(Thread::Control).pop_front() {
+            self.control_hears(id, side, signal, now, world);
+        } else if let Some((migration, report)) = self.control.reports.pop_front() {
+            self.control.control.handle(now.mono, ControlInput::Mover(migration, report));
+        } else if let Some(Call { stream, worker, request }) = self.control.calls.pop_front() {
+            self.control.last_tag += 1;
+            let tag = self.control.last_tag;
+            self.control.replies.insert(tag, (stream, worker));
+            self.control.control.handle(now.mono, ControlInput::Request { tag, request });
+        } else {
+            self.control.control.handle(now.mono, ControlInput::Timer);
+            if let Some(seat) = &mut self.control.seat {
+                seat.tick(now.mono);
+            }
+        }
+        self.control_carries_out(now, world);
+        let control = &self.control;
+        if !self.mailboxes[&Thread::Control].is_empty()
+            || !control.reports.is_empty()
+            || !control.calls.is_empty()
+        {
+            world.wake(self.host, Thread::Control);
+        }
+        let timeouts = [
+            control.control.poll_timeout(now.mono),
+            control.seat.as_ref().and_then(|seat| seat.coordinator.poll_timeout()),
+        ];
+        if let Some(due) = timeouts.into_iter().flatten().min() {
+            world.turn_at(me, self.setup.clock.instant(due).max(world.now_us + 1));
+        }
+        if control.seat.is_none() && control.conversation.is_none() {
+            world.turn_at(me, control.reconnect_at_us.max(world.now_us + 1));
+        }
+    }
+
+    /// Opens a conversation with the coordinator, where there is none.
+    fn reach_coordinator(&mut self, world: &mut World) {
+        let control = &mut self.control;
+        let is_due = control.reconnect_at_us <= world.now_us;
+        if control.seat.is_none() && control.conversation.is_none() && is_due {
+            let me = Actor::Thread(self.host, Thread::Control);
+            let id = world.open(me, COORDINATOR, Port::Bus);
+            control.conversation = Some((id, FrameReader::new()));
+        }
+    }
+
+    fn control_hears(&mut self, id: StreamId, side: Side, signal: Signal, now: Now, world: &mut World) {
+        let is_conversation = self.control.conversation.as_ref().is_some_and(|(own, _)| *own == id);
+        match signal {
+            Signal::Opened if is_conversation => {
+                self.control.is_open = true;
+                self.control.control.handle(now.mono, ControlInput::Connected);
+            }
+            Signal::Opened => world.close(id, side),
+            Signal::Refused | Signal::Closed => {
+                world.close(id, side);
+                self.control.guests.remove(&id);
+                if is_conversation {
+                    self.control.conversation = None;
+                    self.control.is_open = false;
+                    let wait_us = world.random.magnitude(RECONNECT_US.0, RECONNECT_US.1);
+                    self.control.reconnect_at_us = world.now_us + wait_us;
+                }
+            }
+            Signal::Bytes(bytes) if is_conversation => self.coordinator_says(&bytes, now, world),
+            Signal::Bytes(bytes) if side == Side::Acceptor => self.guest_says(id, &bytes, now, world),
+            Signal::Bytes(_) => {}
+        }
+    }
+
+    fn coordinator_says(&mut self, bytes: &[u8], now: Now, world: &mut World) {
+        let Some((_, reader)) = &mut self.control.conversation else { return };
+        reader.push(bytes);
+        let mut said = Vec::new();
+        while let Some(frame) = reader.next_frame().expect("nodes send whole, sound frames") {
+            match frame.message().expect("a sound frame") {
+                Message::Control(json) => said.push(ControlMessage::from_json(json).expect("a sound message")),
+                other => panic!("the coordinator says {other:?}"),
+            }
+        }
+        for message in said {
+            let ControlMessage::ToNode(message) = message else { panic!("the coordinator asks itself") };
+            self.control.control.handle(now.mono, ControlInput::Message(message));
+            self.control_carries_out(now, world);
+        }
+    }
+
+    /// Another node says what its connection is for, or says something to the coordinator.
+    fn guest_says(&mut self, id: StreamId, bytes: &[u8], now: Now, world: &mut World) {
+        let reader = self.control.guests.entry(id).or_default();
+        reader.push(bytes);
+        let mut said = Vec::new();
+        let mut hello = None;
+        while let Some(frame) = reader.next_frame().expect("nodes send whole, sound frames") {
+            match frame.message().expect("a sound frame") {
+                Message::Hello(greeting) => {
+                    hello = Some(greeting);
+                    break;
+                }
+                Message::Control(json) => said.push(ControlMessage::from_json(json).expect("a sound message")),
+                other => panic!("a node opens a connection with {other:?}"),
+            }
+        }
+        if let Some(hello) = hello {
+            let reader = self.control.guests.remove(&id).expect("it was just read");
+            let mover = usize::from(MoverIndex::of(hello.scope.migration, self.movers.len()).0);
+            self.movers[mover].handed_over.push_back((id, reader, hello));
+            world.hand_over(id, Side::Acceptor, Actor::Thread(self.host, Thread::Mover(mover)));
+            // What has come for the control since is the mover's.
+            let (its, rest): (Vec<_>, Vec<_>) =
+                self.mailbox(Thread::Control).drain(..).partition(|(of, _, _)| *of == id);
+            self.mailbox(Thread::Control).extend(rest);
+            self.mailbox(Thread::Mover(mover)).extend(its);
+            world.wake(self.host, Thread::Mover(mover));
+            return;
+        }
+        for message in said {
+            let ControlMessage::ToCoordinator(message) = message else { panic!("a node answers itself") };
+            match &mut self.control.seat {
+                Some(seat) => seat.handle(now.mono, message, Some(id)),
+                None => panic!("only the coordinator's machine is asked"),
+            }
+            self.control_carries_out(now, world);
+        }
+    }
+
+    /// Carries out everything that the machines want, unless the disk is slow.
+    fn control_carries_out(&mut self, now: Now, world: &mut World) {
+        let host = self.host;
+        loop {
+            if let Some(disk) = &self.control.disk {
+                let stall_us = disk.take_stall_us();
+                if stall_us > 0 {
+                    self.control.stalled_until_us = world.now_us + stall_us;
+                }
+                if world.now_us < self.control.stalled_until_us {
+                    let at_us = self.control.stalled_until_us;
+                    return world.turn_at(Actor::Thread(host, Thread::Control), at_us);
+                }
+                disk.settle();
+            }
+            while let Some(event) = self.control.control.poll_event() {
+                self.follow(event, world);
+            }
+            let control = &mut self.control;
+            if let Some(message) = control.control.poll_transmit() {
+                match (&mut control.seat, &control.conversation) {
+                    (Some(seat), _) => seat.handle(now.mono, message, None),
+                    (None, Some((id, _))) if control.is_open => {
+                        let frame = frame(message);
+                        world.send(*id, Side::Opener, frame);
+                    }
+                    // M10: it is said again once there is a conversation.
+                    (None, _) => {}
+                }
+            } else if let Some((message, over)) =
+                control.seat.as_mut().and_then(|seat| seat.poll(world))
+            {
+                match over {
+                    None => control.control.handle(now.mono, ControlInput::Message(message)),
+                    Some(id) => {
+                        let mut out = Vec::new();
+                        Message::write_control(&ControlMessage::from(message).to_json(), &mut out)
+                            .expect("control messages are small");
+                        world.send(id, Side::Acceptor, out);
+                    }
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn follow(&mut self, event: ControlEvent, world: &mut World) {
+        let host = self.host;
+        match event {
+            ControlEvent::NotifyWorkers => {
+                for worker in 0..self.workers.len() {
+                    world.wake(host, Thread::Worker(worker));
+                }
+            }
+            ControlEvent::Mover(mover, command) => {
+                world.tell(|| format!("node {}: migration {}: {}", host.0, command.migration(), command.name()));
+                match &command {
+                    MoverCommand::Frozen(id, _) => world.facts.push(Fact::Frozen(host, *id)),
+                    MoverCommand::ReleaseExport(id, _) => world.facts.push(Fact::Released(host, *id)),
+                    _ => {}
+                }
+                let index = usize::from(mover.0);
+                self.movers[index].commands.push_back(command);
+                world.wake(host, Thread::Mover(index));
+            }
+            ControlEvent::Reply { tag, reply } => {
+                if let Some((stream, worker)) = self.control.replies.remove(&tag) {
+                    let index = usize::from(worker.0);
+                    self.workers[index].answers.push_back((stream, reply));
+                    world.wake(host, Thread::Worker(index));
+                }
+            }
+            ControlEvent::Joined(_) => world.tell(|| format!("node {} is a member", host.0)),
+            ControlEvent::JoinRefused(why) => world.tell(|| format!("node {} is not let in: {why}", host.0)),
+            ControlEvent::Superseded => panic!("two processes run with the identity {}", node_id(host)),
+            ControlEvent::Note(text) => world.tell(|| format!("node {}: {text}", host.0)),
+        }
+    }
+}
+
+fn frame(message: ToCoordinator) -> Vec<u8> {
+    let mut out = Vec::new();
+    Message::write_control(&ControlMessage::from(message).to_json(), &mut out)
+        .expect("control messages are small");
+    out
+}

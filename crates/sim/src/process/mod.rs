@@ -1,0 +1,197 @@
+//! A node's process: the real worker, mover and control objects, each with turns of its own.
+
+mod cleaner;
+mod connection;
+mod control;
+mod mover;
+mod seat;
+mod worker;
+
+use crate::clock::Clock;
+use crate::disk::Disk;
+use crate::network::{Side, Signal, StreamId};
+use crate::world::{HostId, Thread, World};
+use cleaner::CleanerThread;
+pub use control::ControlThread;
+use mover::MoverThread;
+use sidle_cluster::{HostPort, NodeInfo, TabletMap};
+use sidle_migration::Tuning;
+use sidle_node::{
+    Config, MoverIndex, NodeParts, NodeShared, Now, ProcessFacts, Published, RangeTable, WorkerIndex, connect,
+};
+use sidle_store::{Store, StoreConfig};
+use sidle_types::{NodeId, WallMs};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+pub use worker::WorkerThread;
+
+/// How big the segments of a simulated node's log are: small, so that cleaning happens.
+const SEGMENT_BYTES: u32 = 64 << 10;
+/// How many movers a node has.
+pub const MOVERS: u16 = 2;
+/// Where the first machine's client port is; the others follow.
+pub const FIRST_PORT: u16 = 7001;
+
+/// What a machine is and stays.
+#[derive(Clone, Debug)]
+pub struct HostSetup {
+    /// How many workers its node has.
+    pub workers: u16,
+    /// How much memory its node has.
+    pub memory_bytes: u64,
+    /// Its clocks.
+    pub clock: Clock,
+    /// How its node migrates, with the faults that are put back.
+    pub tuning: Tuning,
+    /// Faults that are put back in the node.
+    pub bugs: sidle_node::Bugs,
+    /// Whether its workers are always late, so that bulk work is held back.
+    pub is_busy: bool,
+}
+
+/// The name of the node on a machine.
+pub fn node_id(host: HostId) -> NodeId {
+    NodeId::from_bytes([host.0 as u8 + 1; 20])
+}
+
+/// The machine of a node.
+pub fn host_of(node: NodeId) -> HostId {
+    HostId(usize::from(node.as_bytes()[0]) - 1)
+}
+
+/// The address that clients reach a machine's node at.
+pub fn client_address(host: HostId) -> HostPort {
+    HostPort::new("127.0.0.1", FIRST_PORT + host.0 as u16).expect("a good address")
+}
+
+/// The machine with this client address.
+pub fn host_at(address: &HostPort) -> HostId {
+    HostId(usize::from(address.port() - FIRST_PORT))
+}
+
+/// What arrived for a thread and was not looked at.
+pub(crate) type Mailbox = VecDeque<(StreamId, Side, Signal)>;
+
+/// A node's process, for one life.
+pub struct Process {
+    /// The machine.
+    pub host: HostId,
+    setup: HostSetup,
+    /// What its threads share.
+    pub parts: NodeParts,
+    /// Its serving threads.
+    pub workers: Vec<WorkerThread>,
+    pub(crate) movers: Vec<MoverThread>,
+    /// Its control thread.
+    pub control: ControlThread,
+    cleaner: CleanerThread,
+    mailboxes: BTreeMap<Thread, Mailbox>,
+}
+
+impl Process {
+    /// A new life of the machine's node. `disk`: on the machine that the coordinator runs on.
+    pub fn start(host: HostId, setup: HostSetup, life: u64, disk: Option<Disk>, world: &mut World) -> Process {
+        let now = setup.clock.now(world.now_us);
+        let info = node_info(host, life);
+        let parts = parts(&info, &setup);
+        let (worker_ports, mover_ports) = connect(setup.workers, MOVERS);
+        let workers = (worker_ports.into_iter().enumerate())
+            .map(|(index, ports)| {
+                let seed = world.random.draw();
+                WorkerThread::new(&parts, WorkerIndex(index as u16), ports, seed, setup.bugs)
+            })
+            .collect();
+        let movers = (mover_ports.into_iter().enumerate())
+            .map(|(index, ports)| MoverThread::new(&parts, MoverIndex(index as u16), ports))
+            .collect();
+        let control = ControlThread::new(now.mono, info, &parts, setup.tuning, disk);
+        let cleaner = CleanerThread::new(&parts);
+        let mut process =
+            Process { host, setup, parts, workers, movers, control, cleaner, mailboxes: BTreeMap::new() };
+        for thread in process.threads() {
+            process.mailboxes.insert(thread, Mailbox::new());
+            world.wake(host, thread);
+        }
+        process
+    }
+
+    /// All of its threads.
+    pub fn threads(&self) -> Vec<Thread> {
+        let workers = (0..self.workers.len()).map(Thread::Worker);
+        let movers = (0..self.movers.len()).map(Thread::Mover);
+        workers.chain(movers).chain([Thread::Control, Thread::Cleaner]).collect()
+    }
+
+    /// Something arrived for a thread.
+    pub fn deliver(&mut self, thread: Thread, id: StreamId, side: Side, signal: Signal, world: &mut World) {
+        self.mailboxes.get_mut(&thread).expect("every thread has a mailbox").push_back((id, side, signal));
+        world.wake(self.host, thread);
+    }
+
+    /// A client or a node connects; returns the thread that takes the connection.
+    pub fn accept(&self, port: crate::network::Port, world: &mut World) -> Thread {
+        match port {
+            crate::network::Port::Clients => Thread::Worker(world.random.index(self.workers.len())),
+            crate::network::Port::Bus => Thread::Control,
+        }
+    }
+
+    /// A thread has its turn.
+    pub fn turn(&mut self, thread: Thread, world: &mut World) {
+        let now = self.now(world);
+        match thread {
+            Thread::Worker(index) => self.worker_turn(index, now, world),
+            Thread::Mover(index) => self.mover_turn(index, now, world),
+            Thread::Control => self.control_turn(now, world),
+            Thread::Cleaner => {
+                let rest_us = self.cleaner.turn();
+                world.turn_at(crate::world::Actor::Thread(self.host, thread), world.now_us + rest_us);
+            }
+        }
+    }
+
+    /// Both clocks of the machine.
+    pub fn now(&self, world: &World) -> Now {
+        self.setup.clock.now(world.now_us)
+    }
+
+    /// The map that the node uses.
+    pub fn map(&self) -> &Arc<TabletMap> {
+        self.workers[0].worker.ranges().map()
+    }
+
+    fn mailbox(&mut self, thread: Thread) -> &mut Mailbox {
+        self.mailboxes.get_mut(&thread).expect("every thread has a mailbox")
+    }
+}
+
+fn node_info(host: HostId, life: u64) -> NodeInfo {
+    let client_addr = client_address(host);
+    let bus_addr = HostPort::new("127.0.0.1", client_addr.port() + 10_000).expect("a good address");
+    NodeInfo { id: node_id(host), incarnation: sidle_cluster::Incarnation(life), client_addr, bus_addr }
+}
+
+fn parts(info: &NodeInfo, setup: &HostSetup) -> NodeParts {
+    let facts = ProcessFacts {
+        node: info.id,
+        run_id: info.id,
+        started_at: WallMs(crate::clock::WALL_START_MS),
+        process_id: 1,
+        port: info.client_addr.port(),
+        system: "simulated".into(),
+        executable: "sidle".into(),
+        config_file: String::new(),
+    };
+    let config = StoreConfig {
+        memory_bytes: setup.memory_bytes,
+        segment_bytes: SEGMENT_BYTES,
+        huge_pages: false,
+        preallocate: false,
+    };
+    let first = Arc::new(RangeTable::before_joining(info.clone()));
+    NodeParts {
+        store: Arc::new(Store::new(config).expect("a good configuration")),
+        shared: Arc::new(NodeShared::new(Config::default(), usize::from(setup.workers), facts)),
+        published: Arc::new(Published::new(setup.workers, first)),
+    }
+}

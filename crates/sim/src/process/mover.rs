@@ -1,0 +1,224 @@
+//! A migration thread: one frame, one command or one connection at a turn.
+
+use super::{MOVERS, Process, host_of};
+use crate::network::{Port, Side, Signal, StreamId};
+use crate::world::{Actor, Fact, Thread, World};
+use sidle_migration::Load;
+use sidle_node::{Link, Mover, MoverCommand, MoverEvent, MoverIndex, MoverPort, NodeParts, Now};
+use sidle_types::MigrationId;
+use sidle_wire::{FrameReader, Hello, Lane, Message};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How often it is looked at how late the workers are, while something moves.
+const LOAD_US: u64 = 2_000;
+/// How late the workers of a busy machine are.
+const BUSY_LAG_US: u64 = 3_000;
+/// What the threads of a busy machine use of two cores, in thousandths.
+const BUSY_PERMILLE: u64 = 1_900;
+/// What a frame costs the mover.
+const FRAME_CPU_US: u64 = 60;
+
+struct LinkState {
+    side: Side,
+    reader: FrameReader,
+    /// What it was opened for; `None` for those that other nodes opened.
+    wanted: Option<(MigrationId, Lane)>,
+    is_open: bool,
+}
+
+pub(crate) struct MoverThread {
+    pub(crate) mover: Mover,
+    links: BTreeMap<StreamId, LinkState>,
+    /// What the control thread said.
+    pub(super) commands: VecDeque<MoverCommand>,
+    /// Connections that the control thread handed over, with what was read of them.
+    pub(super) handed_over: VecDeque<(StreamId, FrameReader, Hello)>,
+    cpu_us: u64,
+    next_load_us: u64,
+}
+
+impl MoverThread {
+    pub(super) fn new(parts: &NodeParts, index: MoverIndex, ports: Vec<MoverPort>) -> MoverThread {
+        MoverThread {
+            mover: Mover::new(parts, index, MOVERS, ports),
+            links: BTreeMap::new(),
+            commands: VecDeque::new(),
+            handed_over: VecDeque::new(),
+            cpu_us: 0,
+            next_load_us: 0,
+        }
+    }
+}
+
+impl Process {
+    pub(super) fn mover_turn(&mut self, index: usize, now: Now, world: &mut World) {
+        let thread = Thread::Mover(index);
+        self.load(index, now, world);
+        self.movers[index].mover.turn(now.mono);
+        self.drain_mover(index, now, world);
+        if let Some(command) = self.movers[index].commands.pop_front() {
+            self.movers[index].mover.command(now.mono, command);
+            self.drain_mover(index, now, world);
+        }
+        if let Some((id, reader, hello)) = self.movers[index].handed_over.pop_front() {
+            let state = LinkState { side: Side::Acceptor, reader, wanted: None, is_open: true };
+            self.movers[index].links.insert(id, state);
+            self.message(index, id, Message::Hello(hello), now, world);
+            self.read_frames(index, id, now, world);
+        }
+        if let Some((id, side, signal)) = self.mailbox(thread).pop_front() {
+            self.mover_hears(index, id, side, signal, now, world);
+        }
+        let mover = &self.movers[index];
+        let has_more = !mover.commands.is_empty()
+            || !mover.handed_over.is_empty()
+            || !self.mailboxes[&thread].is_empty();
+        if has_more {
+            world.wake(self.host, thread);
+        }
+        if let Some(due) = self.movers[index].mover.poll_timeout(now.mono) {
+            // Never at once again: a machine that is due may wait for something else.
+            let at_us = self.setup.clock.instant(due).max(world.now_us + 1);
+            world.turn_at(Actor::Thread(self.host, thread), at_us);
+        }
+        if self.setup.is_busy && !self.movers[index].mover.is_idle() {
+            let at_us = self.movers[index].next_load_us;
+            world.turn_at(Actor::Thread(self.host, thread), at_us);
+        }
+    }
+
+    /// Tells the mover what its node has to bear, on machines that are busy.
+    fn load(&mut self, index: usize, now: Now, world: &World) {
+        let mover = &mut self.movers[index];
+        if self.setup.is_busy && world.now_us >= mover.next_load_us {
+            mover.next_load_us = world.now_us + LOAD_US;
+            let node_cpu_us = world.now_us / 1000 * BUSY_PERMILLE + mover.cpu_us;
+            let load = Load { worker_lag_us: BUSY_LAG_US, mover_cpu_us: mover.cpu_us, node_cpu_us };
+            mover.mover.load(now.mono, load);
+        }
+    }
+
+    fn mover_hears(
+        &mut self,
+        index: usize,
+        id: StreamId,
+        side: Side,
+        signal: Signal,
+        now: Now,
+        world: &mut World,
+    ) {
+        let mover = &mut self.movers[index];
+        let Some(link) = mover.links.get_mut(&id) else {
+            // It was closed here meanwhile.
+            world.close(id, side);
+            return;
+        };
+        match signal {
+            Signal::Opened => {
+                let (migration, lane) = link.wanted.expect("only what was asked for is opened");
+                link.is_open = true;
+                mover.mover.connected(now.mono, migration, lane, Link(id.0));
+            }
+            Signal::Refused => {
+                let (migration, lane) = link.wanted.expect("only what was asked for is refused");
+                mover.links.remove(&id);
+                mover.mover.connect_failed(now.mono, migration, lane);
+            }
+            Signal::Bytes(bytes) => {
+                link.reader.push(&bytes);
+                self.read_frames(index, id, now, world);
+            }
+            Signal::Closed => {
+                mover.links.remove(&id);
+                world.close(id, side);
+                mover.mover.closed(now.mono, Link(id.0));
+            }
+        }
+        self.drain_mover(index, now, world);
+    }
+
+    fn read_frames(&mut self, index: usize, id: StreamId, now: Now, world: &mut World) {
+        let Some(link) = self.movers[index].links.get_mut(&id) else { return };
+        // Workers may run while a frame is handled.
+        let mut reader = std::mem::take(&mut link.reader);
+        while let Some(frame) = reader.next_frame().expect("nodes send whole, sound frames") {
+            let message = frame.message().expect("nodes send sound messages");
+            self.message(index, id, message, now, world);
+        }
+        if let Some(link) = self.movers[index].links.get_mut(&id) {
+            link.reader = reader;
+        }
+    }
+
+    /// One frame. What it asks for is sent before what it brought is replayed; workers may run in between.
+    fn message(&mut self, index: usize, id: StreamId, message: Message<'_>, now: Now, world: &mut World) {
+        let mover = &mut self.movers[index];
+        mover.cpu_us += FRAME_CPU_US;
+        let pending = mover.mover.message(now.mono, Link(id.0), message);
+        self.drain_mover(index, now, world);
+        let Some(pending) = pending else { return };
+        world.facts.push(Fact::Replayed(self.host));
+        for worker in 0..self.workers.len() {
+            if world.random.one_in(2) && self.step_worker(worker, now, world) {
+                world.wake(self.host, Thread::Worker(worker));
+            }
+        }
+        self.movers[index].mover.replay(now.mono, pending);
+        self.drain_mover(index, now, world);
+    }
+
+    /// Takes everything that a mover has to say.
+    fn drain_mover(&mut self, index: usize, now: Now, world: &mut World) {
+        let (host, me) = (self.host, Actor::Thread(self.host, Thread::Mover(index)));
+        let mover = &mut self.movers[index];
+        loop {
+            let mut is_idle = true;
+            while let Some(event) = mover.mover.poll_event() {
+                is_idle = false;
+                match event {
+                    MoverEvent::Connect { migration, lane, peer } => {
+                        let id = world.open(me, host_of(peer), Port::Bus);
+                        let (side, reader) = (Side::Opener, FrameReader::new());
+                        let state = LinkState { side, reader, wanted: Some((migration, lane)), is_open: false };
+                        mover.links.insert(id, state);
+                    }
+                    MoverEvent::Close(link, why) => {
+                        let id = StreamId(link.0);
+                        if let Some(state) = mover.links.remove(&id) {
+                            world.tell(|| format!("node {} closes a lane: {why}", host.0));
+                            world.close(id, state.side);
+                        }
+                    }
+                    MoverEvent::Report(migration, report) => {
+                        world.tell(|| format!("node {}: migration {migration}: {report:?}", host.0));
+                        self.control.reports.push_back((migration, report));
+                        world.wake(host, Thread::Control);
+                    }
+                }
+            }
+            for (&id, link) in &mover.links {
+                let mut out = Vec::new();
+                while link.is_open
+                    && !world.network.is_full(id, link.side)
+                    && out.len() < OUTPUT_BYTES
+                    && mover.mover.poll_transmit(now.mono, Link(id.0), &mut out)
+                {
+                    mover.cpu_us += FRAME_CPU_US;
+                }
+                if !out.is_empty() {
+                    is_idle = false;
+                    world.send(id, link.side, out);
+                }
+            }
+            if is_idle {
+                break;
+            }
+        }
+        while let Some(worker) = mover.mover.poll_notify() {
+            world.wake(host, Thread::Worker(usize::from(worker.0)));
+        }
+    }
+}
+
+/// How much is written into a connection at once.
+const OUTPUT_BYTES: usize = 128 << 10;

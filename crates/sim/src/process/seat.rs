@@ -1,0 +1,62 @@
+//! The coordinator, on the machine that founded the cluster.
+
+use crate::disk::Disk;
+use crate::network::StreamId;
+use crate::world::World;
+use sidle_cluster::{
+    ClusterId, Coordinator, CoordinatorInput, Founding, NodeInfo, ToCoordinator, ToNode,
+};
+use sidle_migration::PROTOCOLS;
+use sidle_types::{MonotonicUs, NodeId};
+use std::collections::BTreeMap;
+
+/// The real coordinator with the conversations that it answers on.
+pub struct Seat {
+    /// The coordinator.
+    pub coordinator: Coordinator<Disk>,
+    own: NodeId,
+    /// Where each other node was last heard.
+    pub(super) conversations: BTreeMap<NodeId, StreamId>,
+}
+
+impl Seat {
+    pub(super) fn open(now: MonotonicUs, info: &NodeInfo, disk: Disk) -> Seat {
+        let founding = Founding { cluster: ClusterId::from_bits(1), first: info.clone() };
+        let protocols: Vec<&str> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
+        let coordinator = Coordinator::open(now, disk, founding, &protocols)
+            .expect("the disk of a crashed machine holds what was committed");
+        Seat { coordinator, own: info.id, conversations: BTreeMap::new() }
+    }
+
+    /// Takes in what a node said.
+    pub(super) fn handle(&mut self, now: MonotonicUs, message: ToCoordinator, from: Option<StreamId>) {
+        if let Some(conversation) = from {
+            self.conversations.insert(message.from, conversation);
+        }
+        self.coordinator.handle(now, CoordinatorInput::Message(message));
+    }
+
+    /// Lets time pass.
+    pub(super) fn tick(&mut self, now: MonotonicUs) {
+        if self.coordinator.poll_timeout().is_some_and(|timeout| timeout <= now) {
+            self.coordinator.handle(now, CoordinatorInput::Timer);
+        }
+    }
+
+    /// What it says, with the conversation that it goes over; `None` for its own node.
+    pub(super) fn poll(&mut self, world: &mut World) -> Option<(ToNode, Option<StreamId>)> {
+        while let Some(event) = self.coordinator.poll_event() {
+            world.tell(|| format!("coordinator: {event:?}"));
+        }
+        loop {
+            let message = self.coordinator.poll_transmit()?;
+            if message.to == self.own {
+                return Some((message, None));
+            }
+            // Without a conversation the message is lost, and said again.
+            if let Some(&conversation) = self.conversations.get(&message.to) {
+                return Some((message, Some(conversation)));
+            }
+        }
+    }
+}

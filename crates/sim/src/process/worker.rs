@@ -1,0 +1,159 @@
+//! A serving thread: one command of one connection at a turn.
+
+use super::connection::{Came, Connection, Waits};
+use super::{Process, control::Call};
+use crate::network::{Side, Signal, StreamId};
+use crate::world::{Actor, Fact, HostId, Thread, World};
+use sidle_node::{Bugs, ControlReply, NodeParts, Now, Worker, WorkerIndex, WorkerPort};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How often expired keys are looked for.
+const TICK_US: u64 = 100_000;
+/// How many values with a deadline are looked at.
+const EXPIRE_SAMPLE: usize = 64;
+
+/// A serving thread with its connections.
+pub struct WorkerThread {
+    /// The real worker.
+    pub worker: Worker,
+    connections: BTreeMap<StreamId, Connection>,
+    /// Answers of the control thread.
+    pub(super) answers: VecDeque<(StreamId, ControlReply)>,
+    next_tick_us: u64,
+}
+
+impl WorkerThread {
+    pub(super) fn new(
+        parts: &NodeParts,
+        index: WorkerIndex,
+        ports: Vec<WorkerPort>,
+        seed: u64,
+        bugs: Bugs,
+    ) -> WorkerThread {
+        let mut worker = Worker::new(parts, index, ports, seed);
+        worker.put_back(bugs);
+        WorkerThread { worker, connections: BTreeMap::new(), answers: VecDeque::new(), next_tick_us: 0 }
+    }
+
+    /// How many clients are connected to it.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Turns the worker's loop once; returns whether its range table changed.
+    pub(super) fn look_around(&mut self, host: HostId, world: &mut World) -> bool {
+        let changed = self.worker.turn();
+        if changed {
+            world.facts.push(Fact::TableTaken(host));
+            for (&id, connection) in &mut self.connections {
+                self.worker.write_pushes(&mut connection.session, &mut connection.output);
+                flush(id, connection, world);
+            }
+        }
+        while let Some(ticket) = self.worker.poll_woken() {
+            self.connections.values_mut().any(|connection| connection.wake(ticket));
+        }
+        changed
+    }
+
+    /// Runs one command of one connection that has one; returns whether there was one, and what the control is asked.
+    pub(super) fn serve_one(&mut self, now: Now, world: &mut World) -> (bool, Option<Call>) {
+        let is_ready = |(id, connection): &(&StreamId, &mut Connection)| {
+            // What cannot be sent is not run.
+            connection.is_ready() && !world.network.is_full(**id, Side::Acceptor)
+        };
+        let mut ready: Vec<(&StreamId, &mut Connection)> =
+            self.connections.iter_mut().filter(is_ready).collect();
+        while !ready.is_empty() {
+            let (&id, connection) = ready.swap_remove(world.random.index(ready.len()));
+            let came = connection.serve(&mut self.worker, now);
+            let call = match came {
+                Came::Nothing => continue,
+                Came::Served => None,
+                Came::Asks(request) => Some(Call { stream: id, worker: self.worker.index(), request }),
+                Came::Closes => {
+                    flush(id, connection, world);
+                    world.close(id, Side::Acceptor);
+                    self.drop_connection(id);
+                    return (true, None);
+                }
+            };
+            flush(id, connection, world);
+            return (true, call);
+        }
+        (false, None)
+    }
+
+    fn drop_connection(&mut self, id: StreamId) {
+        if let Some(connection) = self.connections.remove(&id)
+            && let Waits::Parked(ticket) = connection.waits
+        {
+            self.worker.forget(ticket);
+        }
+    }
+}
+
+fn flush(id: StreamId, connection: &mut Connection, world: &mut World) {
+    if !connection.output.is_empty() {
+        world.send(id, Side::Acceptor, std::mem::take(&mut connection.output));
+    }
+}
+
+impl Process {
+    pub(super) fn worker_turn(&mut self, index: usize, now: Now, world: &mut World) {
+        let thread = Thread::Worker(index);
+        while let Some((id, _, signal)) = self.mailbox(thread).pop_front() {
+            let worker = &mut self.workers[index];
+            match signal {
+                Signal::Opened | Signal::Refused => {}
+                Signal::Bytes(bytes) => {
+                    let shared = &self.parts.shared;
+                    let connection =
+                        worker.connections.entry(id).or_insert_with(|| Connection::new(shared, now));
+                    connection.read(&bytes);
+                }
+                Signal::Closed => {
+                    world.close(id, Side::Acceptor);
+                    worker.drop_connection(id);
+                }
+            }
+        }
+        let worker = &mut self.workers[index];
+        while let Some((id, reply)) = worker.answers.pop_front() {
+            if let Some(connection) = worker.connections.get_mut(&id) {
+                connection.answer(&worker.worker, &reply);
+                flush(id, connection, world);
+            }
+        }
+        if world.now_us >= worker.next_tick_us {
+            worker.next_tick_us = world.now_us + TICK_US;
+            worker.worker.expire(now, EXPIRE_SAMPLE);
+            world.turn_at(Actor::Thread(self.host, thread), worker.next_tick_us);
+        }
+        if self.step_worker(index, now, world) {
+            world.wake(self.host, thread);
+        }
+    }
+
+    /// Lets a worker do one thing; returns whether there may be more to do.
+    pub(super) fn step_worker(&mut self, index: usize, now: Now, world: &mut World) -> bool {
+        let host = self.host;
+        let worker = &mut self.workers[index];
+        if worker.look_around(host, world) {
+            world.wake(host, Thread::Control);
+        }
+        let (is_busy, call) = worker.serve_one(now, world);
+        while let Some(mover) = worker.worker.poll_notify() {
+            world.wake(host, Thread::Mover(usize::from(mover.0)));
+        }
+        if let Some(call) = call {
+            self.control.calls.push_back(call);
+            world.wake(host, Thread::Control);
+        }
+        // Running a command may have taken a new table, too.
+        if self.workers[index].look_around(host, world) {
+            world.wake(host, Thread::Control);
+        }
+        is_busy
+    }
+}

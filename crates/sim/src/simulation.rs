@@ -1,0 +1,365 @@
+//! One simulation: everything that a plan names, from the beginning to the end.
+
+use crate::checks::{self, Violation};
+use crate::clients::{Operator, Session, SessionSetup};
+use crate::host::Host;
+use crate::network::{Network, Place, Port, Side, StreamId};
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::story::Story;
+use crate::weather::{Struck, Weather};
+use crate::workload::Workload;
+use crate::world::{Actor, Event, HostId, Thread, World};
+use sidle_client_core::Awareness;
+use sidle_history::{Datum, Op, Operation, Outcome as Fate};
+
+/// After the faults have stopped, every request and every migration must be over within this.
+const LIVENESS_US: u64 = 120_000_000;
+/// How long reading everything back may take.
+const READ_BACK_US: u64 = 60_000_000;
+/// How long what remains has to be cleared away.
+const REST_US: u64 = 5_000_000;
+/// How long the one who reads back waits for an answer.
+const READER_TIMEOUT_US: u64 = 30_000_000;
+/// How many rows the one who reads back has.
+const READER_ROWS: usize = 16;
+/// The client number under which losses are recorded.
+const LOSSES: u64 = 1_000_000;
+/// So many events without an end at one instant are a machine that does not settle.
+const EVENTS_AT_ONE_INSTANT: u64 = 200_000;
+
+/// What a simulation found out about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Two runs of a seed have the same.
+    pub digest: u64,
+    /// How many events there were.
+    pub events: u64,
+    /// How long it lasted, on its own clock.
+    pub simulated_us: u64,
+    /// Operations that clients recorded.
+    pub operations: u64,
+    /// Operations that were answered.
+    pub answered: u64,
+    /// Migrations that were started.
+    pub migrations: u64,
+    /// How often something went wrong.
+    pub troubles: u64,
+    /// Processes that died.
+    pub deaths: u64,
+    /// Keys whose histories were too hard to decide.
+    pub undecided: usize,
+}
+
+/// A simulation that found a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// When, on its own clock.
+    pub at_us: u64,
+    /// What was found.
+    pub violation: Violation,
+}
+
+/// One simulation.
+pub struct Simulation {
+    world: World,
+    hosts: Vec<Host>,
+    sessions: Vec<Session>,
+    operator: Operator,
+    reader: Session,
+    weather: Weather,
+    workload: Workload,
+    safety_us: u64,
+    history: Vec<Operation>,
+    summary: Summary,
+    /// How many events there were at this instant.
+    at_once: (u64, u64),
+}
+
+impl Simulation {
+    /// The simulation of a plan, before anything has happened. `seed`: draws what the plan leaves open.
+    pub fn new(seed: u64, plan: Plan, story: Story) -> Simulation {
+        let mut random = Random::new(seed);
+        let mut world = World::new(random.fork(), plan.pace, Network::new(plan.network), story);
+        let hosts = (plan.hosts.into_iter().enumerate())
+            .map(|(number, setup)| Host::start(HostId(number), setup, &mut world))
+            .collect();
+        for (number, us) in plan.slow_readers {
+            world.network.slow_down(Place::Client(number), us);
+        }
+        let sessions: Vec<Session> = (plan.sessions.into_iter().enumerate())
+            .map(|(number, setup)| Session::new(number, setup, random.fork()))
+            .collect();
+        let operator = Operator::new(sessions.len(), plan.operator, random.fork());
+        let reader = SessionSetup {
+            awareness: Awareness::Sidle,
+            rows: READER_ROWS,
+            think_us: 0,
+            timeout_us: READER_TIMEOUT_US,
+            seed: HostId(0),
+            bugs: Default::default(),
+        };
+        let reader = Session::new(sessions.len() + 1, reader, random.fork());
+        for number in 0..=sessions.len() {
+            world.turn_at(Actor::Client(number), 0);
+        }
+        world.turn_at(Actor::Weather, plan.weather.starts_us);
+        Simulation {
+            weather: Weather::new(plan.weather, random.fork()),
+            world,
+            hosts,
+            sessions,
+            operator,
+            reader,
+            workload: plan.workload,
+            safety_us: plan.safety_us,
+            history: Vec::new(),
+            summary: Summary::default(),
+            at_once: (0, 0),
+        }
+    }
+
+    /// What every client recorded.
+    pub fn history(&self) -> &[Operation] {
+        &self.history
+    }
+
+    /// Runs it to its end.
+    pub fn run(&mut self) -> Result<Summary, Failure> {
+        let result = self.phases();
+        self.summary.digest = self.world.story.digest();
+        self.summary.simulated_us = self.world.now_us;
+        self.summary.operations = self.history.len() as u64;
+        self.summary.answered = self.sessions.iter().map(|session| session.answered).sum();
+        self.summary.migrations = self.operator.started;
+        self.summary.troubles = self.weather.troubles;
+        match result {
+            Ok(()) => Ok(self.summary.clone()),
+            Err(violation) => Err(Failure { at_us: self.world.now_us, violation }),
+        }
+    }
+
+    fn phases(&mut self) -> Result<(), Violation> {
+        while self.world.next_at_us().is_some_and(|at_us| at_us < self.safety_us) {
+            self.step()?;
+        }
+        self.world.tell(|| "from now on nothing goes wrong".to_owned());
+        self.sessions.iter_mut().for_each(Session::stop);
+        self.operator.stop();
+        self.weather.clear_up(&mut self.hosts, &mut self.world);
+        self.until("every node serves, and every request and every migration is over", LIVENESS_US, |simulation| {
+            simulation.sessions.iter().all(Session::is_done)
+                && simulation.operator.under_way().is_none()
+                && simulation.unfinished_migrations() == 0
+                && simulation.is_whole()
+        })?;
+        self.world.tell(|| "everything is read back".to_owned());
+        let read_from = self.history.len();
+        self.reader.read_back(self.workload.all_keys().collect());
+        self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
+        self.until("every key is read back", READ_BACK_US, |simulation| simulation.reader.is_done())?;
+        if let Some(lost) = self.history[read_from..].iter().find(|operation| operation.outcome != Fate::Ok) {
+            return Err(Violation::new("liveness", format!("a read failed though nothing is wrong: {lost}")));
+        }
+        let rest_until_us = self.world.now_us + REST_US;
+        while self.world.next_at_us().is_some_and(|at_us| at_us < rest_until_us) {
+            self.step()?;
+        }
+        self.summary.undecided = checks::check_history(&self.history)?;
+        Ok(())
+    }
+
+    fn unfinished_migrations(&self) -> usize {
+        let seat = self.hosts[0].process.as_ref().and_then(|process| process.control.seat.as_ref());
+        match seat {
+            Some(seat) => seat.coordinator.data().unfinished().count(),
+            None => 1,
+        }
+    }
+
+    /// Whether every node is a member and uses the coordinator's map.
+    fn is_whole(&self) -> bool {
+        let seat = self.hosts[0].process.as_ref().and_then(|process| process.control.seat.as_ref());
+        let Some(map) = seat.map(|seat| seat.coordinator.map()) else { return false };
+        map.nodes().len() == self.hosts.len()
+            && self.hosts.iter().all(|host| {
+                host.process.as_ref().is_some_and(|process| {
+                    process.workers.iter().all(|worker| {
+                        let ranges = worker.worker.ranges();
+                        ranges.is_joined() && ranges.map().epoch() == map.epoch()
+                    })
+                })
+            })
+    }
+
+    fn until(
+        &mut self,
+        what: &str,
+        limit_us: u64,
+        holds: impl Fn(&Simulation) -> bool,
+    ) -> Result<(), Violation> {
+        let limit_us = self.world.now_us + limit_us;
+        while !holds(self) {
+            if self.world.next_at_us().is_none_or(|at_us| at_us > limit_us) {
+                return Err(Violation::new("liveness", format!("it never came to pass that {what}: {}", self.under_way())));
+            }
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    fn under_way(&self) -> String {
+        let sessions = self.sessions.iter().chain([&self.reader]);
+        let mut lines: Vec<String> = sessions.flat_map(Session::under_way).collect();
+        lines.extend(self.operator.under_way().map(str::to_owned));
+        lines.push(format!("{} migrations", self.unfinished_migrations()));
+        lines.join("; ")
+    }
+
+    /// Lets the next thing happen.
+    fn step(&mut self) -> Result<(), Violation> {
+        let Some(event) = self.world.next_event() else { return Ok(()) };
+        self.summary.events += 1;
+        self.note(event)?;
+        match event {
+            Event::Turn(Actor::Thread(host, thread)) => self.thread_turn(host, thread),
+            Event::Turn(Actor::Client(number)) => self.client_turn(number)?,
+            Event::Turn(Actor::Weather) => self.weather_turn(),
+            Event::Turn(Actor::Checks) => {}
+            Event::Knock(id) => self.knock(id),
+            Event::Arrival(id, side) => {
+                while let Some((actor, signal)) = self.world.receive(id, side) {
+                    self.deliver(actor, id, side, signal)?;
+                }
+            }
+        }
+        if self.world.facts.is_empty() {
+            return Ok(());
+        }
+        self.world.facts.clear();
+        checks::check_single_owner(&self.hosts)
+    }
+
+    fn note(&mut self, event: Event) -> Result<(), Violation> {
+        let now_us = self.world.now_us;
+        let kind = match event {
+            Event::Turn(Actor::Thread(host, Thread::Control)) => host.0 as u64,
+            Event::Turn(Actor::Thread(host, Thread::Worker(index))) => 100 + (host.0 * 16 + index) as u64,
+            Event::Turn(Actor::Thread(host, Thread::Mover(index))) => 300 + (host.0 * 16 + index) as u64,
+            Event::Turn(Actor::Thread(host, Thread::Cleaner)) => 500 + host.0 as u64,
+            Event::Turn(Actor::Client(number)) => 600 + number as u64,
+            Event::Turn(Actor::Weather) => 700,
+            Event::Turn(Actor::Checks) => 701,
+            Event::Knock(id) => 1_000 + (id.0 << 2),
+            Event::Arrival(id, side) => 1_001 + (id.0 << 2) + side as u64,
+        };
+        self.world.story.note(now_us << 20 ^ kind);
+        self.at_once = if self.at_once.0 == now_us { (now_us, self.at_once.1 + 1) } else { (now_us, 1) };
+        if self.at_once.1 > EVENTS_AT_ONE_INSTANT {
+            return Err(Violation::new("liveness", format!("time stands still at {event:?}")));
+        }
+        Ok(())
+    }
+
+    fn thread_turn(&mut self, host: HostId, thread: Thread) {
+        let machine = &mut self.hosts[host.0];
+        if machine.paused_until_us > self.world.now_us {
+            self.world.turn_at(Actor::Thread(host, thread), machine.paused_until_us);
+        } else if let Some(process) = &mut machine.process {
+            process.turn(thread, &mut self.world);
+        }
+    }
+
+    fn client_turn(&mut self, number: usize) -> Result<(), Violation> {
+        let Simulation { world, sessions, operator, reader, workload, history, hosts, .. } = self;
+        let operators = sessions.len();
+        let result = match sessions.get_mut(number) {
+            Some(session) => session.turn(workload, world, history),
+            None if number == operators => {
+                let map = hosts.iter().find_map(|host| host.process.as_ref()).map(|process| &**process.map());
+                operator.turn(map, world);
+                Ok(())
+            }
+            None => reader.turn(workload, world, history),
+        };
+        result.map_err(|what| Violation::new("replies", what))
+    }
+
+    fn weather_turn(&mut self) {
+        match self.weather.turn(&mut self.hosts, &mut self.world) {
+            Struck::Nothing => {}
+            Struck::Client => {
+                let number = self.world.random.index(self.sessions.len());
+                if let Some(id) = self.sessions[number].any_stream(&mut self.world) {
+                    self.world.tell(|| format!("a connection of client {number} breaks"));
+                    let heard_us = [self.world.random.magnitude(1, 100_000), self.world.random.magnitude(1, 100_000)];
+                    self.world.break_off(id, heard_us);
+                }
+            }
+            Struck::Death(host, tells) => self.death(host, tells),
+        }
+    }
+
+    /// A process dies. What it alone had may be gone from now on, and nothing else.
+    fn death(&mut self, host: HostId, tells: bool) {
+        self.world.tell(|| format!("the process of node {} dies", host.0));
+        self.summary.deaths += 1;
+        let at_risk = checks::keys_at_risk(&self.hosts, host, self.workload.all_keys());
+        self.hosts[host.0].end_life(tells, &mut self.world);
+        let call_ns = self.world.now_us * 1000;
+        self.history.extend(at_risk.into_iter().map(|key| Operation {
+            client: LOSSES,
+            op: Op::Del,
+            key,
+            arg: Datum::Null,
+            result: Datum::Null,
+            call_ns,
+            return_ns: None,
+            outcome: Fate::Unknown,
+        }));
+    }
+
+    fn knock(&mut self, id: StreamId) {
+        if !self.world.gets_through(id) {
+            return;
+        }
+        let Some(Place::Host(host)) = self.world.network.place(id, Side::Acceptor) else { return };
+        let port = self.world.network.port(id).unwrap_or(Port::Clients);
+        match &self.hosts[host.0].process {
+            Some(process) => {
+                let thread = process.accept(port, &mut self.world);
+                self.world.accept(id, Actor::Thread(host, thread));
+            }
+            None => self.world.refuse(id),
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        actor: Actor,
+        id: StreamId,
+        side: Side,
+        signal: crate::network::Signal,
+    ) -> Result<(), Violation> {
+        let Simulation { world, sessions, operator, reader, history, hosts, .. } = self;
+        let operators = sessions.len();
+        let result = match actor {
+            Actor::Thread(host, thread) => {
+                if let Some(process) = &mut hosts[host.0].process {
+                    process.deliver(thread, id, side, signal, world);
+                }
+                Ok(())
+            }
+            Actor::Client(number) => match sessions.get_mut(number) {
+                Some(session) => session.hear(id, signal, world, history),
+                None if number == operators => {
+                    operator.hear(id, signal, world);
+                    Ok(())
+                }
+                None => reader.hear(id, signal, world, history),
+            },
+            Actor::Weather | Actor::Checks => Ok(()),
+        };
+        result.map_err(|what| Violation::new("replies", what))
+    }
+}

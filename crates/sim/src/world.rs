@@ -1,0 +1,167 @@
+//! What everything in a simulation shares: the time, what is to happen, chance, the network, the story.
+
+use crate::network::{Network, Side, StreamId};
+use crate::random::Random;
+use crate::story::Story;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// A machine, by number; the first one runs the coordinator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub usize);
+
+/// A thread of a node's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Thread {
+    /// The control thread, with the coordinator where that is.
+    Control,
+    /// A serving thread.
+    Worker(usize),
+    /// A migration thread.
+    Mover(usize),
+    /// The cleaner's thread.
+    Cleaner,
+}
+
+/// Whoever has turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Actor {
+    /// A thread on a machine.
+    Thread(HostId, Thread),
+    /// A client, by number.
+    Client(usize),
+    /// Whoever lets things go wrong.
+    Weather,
+    /// Whoever looks at everything from outside.
+    Checks,
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// A turn of an actor.
+    Turn(Actor),
+    /// A connection reaches the machine that it was opened to.
+    Knock(StreamId),
+    /// Something reaches this end of a connection.
+    Arrival(StreamId, Side),
+}
+
+/// How fast threads get their turns.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// How long a thread usually takes to get its turn, at most.
+    pub turn_us: u64,
+    /// How long it takes when the machine is busy, at most.
+    pub stall_us: u64,
+    /// How often that is, of a thousand turns.
+    pub stalls_permille: u64,
+}
+
+/// Something that a checker wants to know at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// A worker has taken a new range table.
+    TableTaken(HostId),
+    /// The control told a mover that this migration's range is frozen.
+    Frozen(HostId, sidle_types::MigrationId),
+    /// The control told a mover to release this migration's range.
+    Released(HostId, sidle_types::MigrationId),
+    /// A mover has replayed, or is about to.
+    Replayed(HostId),
+}
+
+/// What everything in a simulation shares.
+pub struct World {
+    /// The simulation's time, from 0.
+    pub now_us: u64,
+    /// Chance.
+    pub random: Random,
+    /// What connects machines and clients.
+    pub network: Network,
+    /// What happened.
+    pub story: Story,
+    /// What checkers have not looked at yet.
+    pub facts: Vec<Fact>,
+    pace: Pace,
+    queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    sequence: u64,
+    /// The next turn of each actor that has one.
+    turns: BTreeMap<Actor, u64>,
+}
+
+impl World {
+    /// A world in which nothing has happened.
+    pub fn new(random: Random, pace: Pace, network: Network, story: Story) -> World {
+        World {
+            now_us: 0,
+            random,
+            network,
+            story,
+            facts: Vec::new(),
+            pace,
+            queue: BinaryHeap::new(),
+            sequence: 0,
+            turns: BTreeMap::new(),
+        }
+    }
+
+    /// The next event, at whose time it then is; `None` when nothing will ever happen again.
+    pub fn next_event(&mut self) -> Option<Event> {
+        loop {
+            let Reverse((at_us, _, event)) = self.queue.pop()?;
+            if let Event::Turn(actor) = event {
+                if self.turns.get(&actor) != Some(&at_us) {
+                    // It was given an earlier turn since.
+                    continue;
+                }
+                self.turns.remove(&actor);
+            }
+            self.now_us = at_us;
+            return Some(event);
+        }
+    }
+
+    /// When the next event is due, turns that were moved included.
+    pub fn next_at_us(&self) -> Option<u64> {
+        self.queue.peek().map(|Reverse((at_us, _, _))| *at_us)
+    }
+
+    /// Lets something happen then.
+    pub fn schedule(&mut self, at_us: u64, event: Event) {
+        self.sequence += 1;
+        self.queue.push(Reverse((at_us.max(self.now_us), self.sequence, event)));
+    }
+
+    /// Gives an actor a turn then, unless it has one before.
+    pub fn turn_at(&mut self, actor: Actor, at_us: u64) {
+        let at_us = at_us.max(self.now_us);
+        match self.turns.get(&actor) {
+            Some(&earlier) if earlier <= at_us => {}
+            _ => {
+                self.turns.insert(actor, at_us);
+                self.schedule(at_us, Event::Turn(actor));
+            }
+        }
+    }
+
+    /// Wakes a thread: it has its turn as soon as its machine gets round to it.
+    pub fn wake(&mut self, host: HostId, thread: Thread) {
+        let delay_us = if self.random.permille(self.pace.stalls_permille) {
+            self.random.magnitude(1, self.pace.stall_us)
+        } else {
+            self.random.between(0, self.pace.turn_us)
+        };
+        self.turn_at(Actor::Thread(host, thread), self.now_us + delay_us);
+    }
+
+    /// Takes away the turns of all threads of a machine: its process is gone.
+    pub fn forget_turns(&mut self, host: HostId) {
+        self.turns.retain(|actor, _| !matches!(actor, Actor::Thread(on, _) if *on == host));
+    }
+
+    /// Tells a line of the story.
+    pub fn tell(&mut self, line: impl FnOnce() -> String) {
+        self.story.tell(self.now_us, line);
+    }
+}
