@@ -54,7 +54,11 @@ impl Host {
         for id in world.network.streams_at(here) {
             let (low, high) = if tells { TOLD_US } else { UNTOLD_US };
             let heard_us = world.random.magnitude(low, high);
-            let own = if world.network.place(id, Side::Opener) == Some(here) { Side::Opener } else { Side::Acceptor };
+            let own = if world.network.place(id, Side::Opener) == Some(here) {
+                Side::Opener
+            } else {
+                Side::Acceptor
+            };
             world.break_off(id, [heard_us, heard_us]);
             world.abandon(id, own);
         }

@@ -35,7 +35,18 @@ fn main() -> anyhow::Result<()> {
         match run(seed, Bugs::default(), story) {
             Ok(summary) => {
                 simulated_us += summary.simulated_us;
-                println!("{seed}: {:.1} ms, {:.1} s, {} events, {} operations, {} answered, {} migrations, {} troubles, {} deaths, {} undecided", before.elapsed().as_secs_f64()*1e3, summary.simulated_us as f64 / 1e6, summary.events, summary.operations, summary.answered, summary.migrations, summary.troubles, summary.deaths, summary.undecided);
+                println!(
+                    "{seed}: {:.1} ms, {:.1} s, {} events, {} operations, {} answered, {} migrations, {} troubles, {} deaths, {} undecided",
+                    before.elapsed().as_secs_f64() * 1e3,
+                    summary.simulated_us as f64 / 1e6,
+                    summary.events,
+                    summary.operations,
+                    summary.answered,
+                    summary.migrations,
+                    summary.troubles,
+                    summary.deaths,
+                    summary.undecided
+                );
             }
             Err(failure) => {
                 failed += 1;
@@ -44,6 +55,10 @@ fn main() -> anyhow::Result<()> {
         }
     }
     let seconds = started.elapsed().as_secs_f64();
-    println!("{} seeds in {seconds:.1} s, {:.0} simulated seconds a second, {failed} failed", arguments.seeds, simulated_us as f64 / 1e6 / seconds);
+    println!(
+        "{} seeds in {seconds:.1} s, {:.0} simulated seconds a second, {failed} failed",
+        arguments.seeds,
+        simulated_us as f64 / 1e6 / seconds
+    );
     Ok(())
 }

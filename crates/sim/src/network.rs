@@ -202,7 +202,9 @@ impl World {
         self.network.last_stream += 1;
         let id = StreamId(self.network.last_stream);
         let holders = [Some(opener), None];
-        self.network.streams.insert(id, Stream { port, knocks: 0, places, holders, directions: Default::default() });
+        self.network
+            .streams
+            .insert(id, Stream { port, knocks: 0, places, holders, directions: Default::default() });
         let travel_us = self.travel_us(0);
         self.schedule(self.now_us + travel_us, Event::Knock(id));
         id

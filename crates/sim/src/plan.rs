@@ -88,17 +88,7 @@ impl Plan {
             nodes,
         };
         let weather = WeatherSetup::draw(&mut random, safety_us);
-        Plan {
-            hosts,
-            pace,
-            network,
-            sessions,
-            slow_readers,
-            workload,
-            operator,
-            weather,
-            safety_us,
-        }
+        Plan { hosts, pace, network, sessions, slow_readers, workload, operator, weather, safety_us }
     }
 }
 

@@ -1,6 +1,6 @@
 //! One simulation: everything that a plan names, from the beginning to the end.
 
-use crate::checks::{self, Violation};
+use crate::checks::{self, Checks, Violation};
 use crate::clients::{Operator, Session, SessionSetup};
 use crate::host::Host;
 use crate::network::{Network, Place, Port, Side, StreamId};
@@ -70,6 +70,7 @@ pub struct Simulation {
     weather: Weather,
     workload: Workload,
     safety_us: u64,
+    checks: Checks,
     history: Vec<Operation>,
     summary: Summary,
     /// How many events there were at this instant.
@@ -113,6 +114,7 @@ impl Simulation {
             reader,
             workload: plan.workload,
             safety_us: plan.safety_us,
+            checks: Checks::default(),
             history: Vec::new(),
             summary: Summary::default(),
             at_once: (0, 0),
@@ -147,12 +149,16 @@ impl Simulation {
         self.sessions.iter_mut().for_each(Session::stop);
         self.operator.stop();
         self.weather.clear_up(&mut self.hosts, &mut self.world);
-        self.until("every node serves, and every request and every migration is over", LIVENESS_US, |simulation| {
-            simulation.sessions.iter().all(Session::is_done)
-                && simulation.operator.under_way().is_none()
-                && simulation.unfinished_migrations() == 0
-                && simulation.is_whole()
-        })?;
+        self.until(
+            "every node serves, and every request and every migration is over",
+            LIVENESS_US,
+            |simulation| {
+                simulation.sessions.iter().all(Session::is_done)
+                    && simulation.operator.under_way().is_none()
+                    && simulation.unfinished_migrations() == 0
+                    && simulation.is_whole()
+            },
+        )?;
         self.world.tell(|| "everything is read back".to_owned());
         let read_from = self.history.len();
         self.reader.read_back(self.workload.all_keys().collect());
@@ -165,6 +171,7 @@ impl Simulation {
         while self.world.next_at_us().is_some_and(|at_us| at_us < rest_until_us) {
             self.step()?;
         }
+        self.checks.at_rest(&self.hosts)?;
         self.summary.undecided = checks::check_history(&self.history)?;
         Ok(())
     }
@@ -201,7 +208,10 @@ impl Simulation {
         let limit_us = self.world.now_us + limit_us;
         while !holds(self) {
             if self.world.next_at_us().is_none_or(|at_us| at_us > limit_us) {
-                return Err(Violation::new("liveness", format!("it never came to pass that {what}: {}", self.under_way())));
+                return Err(Violation::new(
+                    "liveness",
+                    format!("it never came to pass that {what}: {}", self.under_way()),
+                ));
             }
             self.step()?;
         }
@@ -236,8 +246,8 @@ impl Simulation {
         if self.world.facts.is_empty() {
             return Ok(());
         }
-        self.world.facts.clear();
-        checks::check_single_owner(&self.hosts)
+        let facts = std::mem::take(&mut self.world.facts);
+        self.checks.observe(&self.hosts, &facts)
     }
 
     fn note(&mut self, event: Event) -> Result<(), Violation> {
@@ -292,7 +302,8 @@ impl Simulation {
                 let number = self.world.random.index(self.sessions.len());
                 if let Some(id) = self.sessions[number].any_stream(&mut self.world) {
                     self.world.tell(|| format!("a connection of client {number} breaks"));
-                    let heard_us = [self.world.random.magnitude(1, 100_000), self.world.random.magnitude(1, 100_000)];
+                    let heard_us =
+                        [self.world.random.magnitude(1, 100_000), self.world.random.magnitude(1, 100_000)];
                     self.world.break_off(id, heard_us);
                 }
             }

@@ -123,7 +123,8 @@ impl Weather {
         if self.mend_us.is_some_and(|at_us| at_us <= now_us) {
             self.mend(hosts);
         }
-        let due: Vec<HostId> = self.restarts.extract_if(.., |(at_us, _)| *at_us <= now_us).map(|(_, host)| host).collect();
+        let due: Vec<HostId> =
+            self.restarts.extract_if(.., |(at_us, _)| *at_us <= now_us).map(|(_, host)| host).collect();
         for host in due {
             hosts[host.0].begin_life(world);
         }
@@ -203,14 +204,15 @@ impl Weather {
             return Struck::Client;
         }
         let streams = world.network.streams();
-        let is_between_nodes = |id: &&crate::network::StreamId| {
-            world.network.port(**id) == Some(crate::network::Port::Bus)
-        };
+        let is_between_nodes =
+            |id: &&crate::network::StreamId| world.network.port(**id) == Some(crate::network::Port::Bus);
         let between: Vec<_> = streams.iter().filter(is_between_nodes).copied().collect();
         if !between.is_empty() {
             let id = between[self.random.index(between.len())];
             let heard_us = [self.random.magnitude(1, 1_000_000), self.random.magnitude(1, 1_000_000)];
-            world.tell(|| format!("a connection between nodes breaks; its ends hear of it after {heard_us:?} us"));
+            world.tell(|| {
+                format!("a connection between nodes breaks; its ends hear of it after {heard_us:?} us")
+            });
             world.break_off(id, heard_us);
         }
         Struck::Nothing

@@ -107,7 +107,8 @@ impl Workload {
 
     /// MGET or MSET of keys that share a slot.
     fn draw_multi(&self, random: &mut Random, client: u64, serial: u64, now_us: u64) -> Asked {
-        let mut numbers: Vec<u64> = (0..random.between(1, MULTI_KEYS)).map(|_| self.number(random) | 2).collect();
+        let mut numbers: Vec<u64> =
+            (0..random.between(1, MULTI_KEYS)).map(|_| self.number(random) | 2).collect();
         numbers.sort_unstable();
         numbers.dedup();
         let is_write = random.permille(self.writes_permille);
@@ -191,7 +192,9 @@ impl Asked {
         }
         let results = match (self.shape, reply) {
             (Shape::One, reply) => vec![datum(reply)?],
-            (Shape::Each, Value::Array(replies)) => replies.into_iter().map(datum).collect::<Result<_, _>>()?,
+            (Shape::Each, Value::Array(replies)) => {
+                replies.into_iter().map(datum).collect::<Result<_, _>>()?
+            }
             (Shape::Each, other) => return Err(format!("{:?} was answered {other:?}", self.words)),
             (Shape::All, reply) => vec![datum(reply)?; self.records.len()],
         };

@@ -63,6 +63,8 @@ pub struct Pace {
 pub enum Fact {
     /// A worker has taken a new range table.
     TableTaken(HostId),
+    /// An import serves.
+    Activated(HostId),
     /// The control told a mover that this migration's range is frozen.
     Frozen(HostId, sidle_types::MigrationId),
     /// The control told a mover to release this migration's range.

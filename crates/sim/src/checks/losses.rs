@@ -25,9 +25,10 @@ fn is_at_risk(hosts: &[Host], dying: HostId, key: &[u8]) -> bool {
     }
     let is_source = committed.is_some_and(|data| {
         data.map.migration_at(position).is_some_and(|migration| migration.source == name)
-    }) || process.workers.iter().any(|worker| {
-        matches!(worker.worker.ranges().entry_at(position).role, Role::Exporting(_))
-    });
+    }) || process
+        .workers
+        .iter()
+        .any(|worker| matches!(worker.worker.ranges().entry_at(position).role, Role::Exporting(_)));
     // A frozen copy is lost where its target has no entry yet, which then wins for ever.
     is_source && !somebody_else_has_it(hosts, dying, key)
 }

@@ -6,7 +6,9 @@ mod single_owner;
 
 pub use linearizability::check_history;
 pub use losses::keys_at_risk;
-pub use single_owner::check_single_owner;
+
+use crate::host::Host;
+use crate::world::Fact;
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,5 +29,24 @@ impl Violation {
 impl std::fmt::Display for Violation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.check, self.what)
+    }
+}
+
+/// The checkers that look at the machines while they run, with what each remembers.
+#[derive(Debug, Default)]
+pub struct Checks {}
+
+impl Checks {
+    /// Something happened that checkers want to know of. `hosts`: everything as it is right after.
+    pub fn observe(&mut self, hosts: &[Host], facts: &[Fact]) -> Result<(), Violation> {
+        if facts.iter().any(|fact| matches!(fact, Fact::TableTaken(_) | Fact::Activated(_))) {
+            single_owner::check(hosts)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing goes wrong any more, every request and every migration is over, and there was time to clear away.
+    pub fn at_rest(&mut self, hosts: &[Host]) -> Result<(), Violation> {
+        single_owner::check(hosts)
     }
 }

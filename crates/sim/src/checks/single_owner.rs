@@ -6,7 +6,7 @@ use sidle_node::Role;
 use sidle_types::{Position, PositionRange};
 
 /// Looks at the range table of every worker of every live process.
-pub fn check_single_owner(hosts: &[Host]) -> Result<(), Violation> {
+pub(super) fn check(hosts: &[Host]) -> Result<(), Violation> {
     let mut served: Vec<(PositionRange, usize)> = Vec::new();
     for (number, host) in hosts.iter().enumerate() {
         let Some(process) = &host.process else { continue };
@@ -30,7 +30,8 @@ pub fn check_single_owner(hosts: &[Host]) -> Result<(), Violation> {
             && range.first() <= last
             && other != number
         {
-            let what = format!("nodes {other} and {number} both acknowledge writes from {} on", range.first());
+            let what =
+                format!("nodes {other} and {number} both acknowledge writes from {} on", range.first());
             return Err(Violation::new("single owner (M1)", what));
         }
         reach = Some(match reach {

@@ -6,8 +6,8 @@ use crate::process::client_address;
 use crate::random::Random;
 use crate::workload::TAG;
 use crate::world::{Actor, HostId, World};
-use sidle_cluster::TabletMap;
 use sidle_client_core::{Awareness, Class, Config, Destination};
+use sidle_cluster::TabletMap;
 use sidle_resp::Value;
 use sidle_types::{MonotonicUs, Position, PositionRange, Slot};
 

@@ -181,7 +181,9 @@ impl Session {
         let asked = row.asked.take().expect("an operation ends once");
         row.next_us = world.now_us + self.random.below(self.setup.think_us + 1);
         let client = self.number;
-        world.tell(|| format!("client {client} has {}: {}", brief(&asked.words.join(" ")), brief(&format!("{ended:?}"))));
+        world.tell(|| {
+            format!("client {client} has {}: {}", brief(&asked.words.join(" ")), brief(&format!("{ended:?}")))
+        });
         let records = match ended {
             Ended::Reply(reply) => {
                 self.answered += 1;

@@ -3,8 +3,8 @@
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::process::host_at;
 use crate::world::{Actor, World};
-use sidle_client_core::{Config, ConnectionId, Core, Event, Input, Outcome, Token};
 use sidle_client_core::Effect;
+use sidle_client_core::{Config, ConnectionId, Core, Event, Input, Outcome, Token};
 use sidle_resp::Value;
 use sidle_types::MonotonicUs;
 use std::collections::BTreeMap;

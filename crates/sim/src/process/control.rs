@@ -8,8 +8,8 @@ use crate::world::{Actor, Fact, HostId, Thread, World};
 use sidle_cluster::{ControlMessage, NodeInfo, ToCoordinator};
 use sidle_migration::Tuning;
 use sidle_node::{
-    ControlEvent, ControlInput, ControlRequest, MoverCommand, MoverIndex, MoverReport, NodeControl, NodeParts,
-    Now, WorkerIndex,
+    ControlEvent, ControlInput, ControlRequest, MoverCommand, MoverIndex, MoverReport, NodeControl,
+    NodeParts, Now, WorkerIndex,
 };
 use sidle_types::{MigrationId, MonotonicUs};
 use sidle_wire::{FrameReader, Message};
@@ -167,7 +167,9 @@ impl Process {
         let mut said = Vec::new();
         while let Some(frame) = reader.next_frame().expect("nodes send whole, sound frames") {
             match frame.message().expect("a sound frame") {
-                Message::Control(json) => said.push(ControlMessage::from_json(json).expect("a sound message")),
+                Message::Control(json) => {
+                    said.push(ControlMessage::from_json(json).expect("a sound message"))
+                }
                 other => panic!("the coordinator says {other:?}"),
             }
         }
@@ -190,7 +192,9 @@ impl Process {
                     hello = Some(greeting);
                     break;
                 }
-                Message::Control(json) => said.push(ControlMessage::from_json(json).expect("a sound message")),
+                Message::Control(json) => {
+                    said.push(ControlMessage::from_json(json).expect("a sound message"))
+                }
                 other => panic!("a node opens a connection with {other:?}"),
             }
         }
@@ -246,9 +250,7 @@ impl Process {
                     // M10: it is said again once there is a conversation.
                     (None, _) => {}
                 }
-            } else if let Some((message, over)) =
-                control.seat.as_mut().and_then(|seat| seat.poll(world))
-            {
+            } else if let Some((message, over)) = control.seat.as_mut().and_then(|seat| seat.poll(world)) {
                 match over {
                     None => control.control.handle(now.mono, ControlInput::Message(message)),
                     Some(id) => {
@@ -273,7 +275,9 @@ impl Process {
                 }
             }
             ControlEvent::Mover(mover, command) => {
-                world.tell(|| format!("node {}: migration {}: {}", host.0, command.migration(), command.name()));
+                world.tell(|| {
+                    format!("node {}: migration {}: {}", host.0, command.migration(), command.name())
+                });
                 match &command {
                     MoverCommand::Frozen(id, _) => world.facts.push(Fact::Frozen(host, *id)),
                     MoverCommand::ReleaseExport(id, _) => world.facts.push(Fact::Released(host, *id)),

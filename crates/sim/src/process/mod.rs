@@ -90,7 +90,13 @@ pub struct Process {
 
 impl Process {
     /// A new life of the machine's node. `disk`: on the machine that the coordinator runs on.
-    pub fn start(host: HostId, setup: HostSetup, life: u64, disk: Option<Disk>, world: &mut World) -> Process {
+    pub fn start(
+        host: HostId,
+        setup: HostSetup,
+        life: u64,
+        disk: Option<Disk>,
+        world: &mut World,
+    ) -> Process {
         let now = setup.clock.now(world.now_us);
         let info = node_info(host, life);
         let parts = parts(&info, &setup);

@@ -4,7 +4,7 @@ use super::{MOVERS, Process, host_of};
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, Thread, World};
 use sidle_migration::Load;
-use sidle_node::{Link, Mover, MoverCommand, MoverEvent, MoverIndex, MoverPort, NodeParts, Now};
+use sidle_node::{Link, Mover, MoverCommand, MoverEvent, MoverIndex, MoverPort, MoverReport, NodeParts, Now};
 use sidle_types::MigrationId;
 use sidle_wire::{FrameReader, Hello, Lane, Message};
 use std::collections::{BTreeMap, VecDeque};
@@ -179,7 +179,8 @@ impl Process {
                     MoverEvent::Connect { migration, lane, peer } => {
                         let id = world.open(me, host_of(peer), Port::Bus);
                         let (side, reader) = (Side::Opener, FrameReader::new());
-                        let state = LinkState { side, reader, wanted: Some((migration, lane)), is_open: false };
+                        let state =
+                            LinkState { side, reader, wanted: Some((migration, lane)), is_open: false };
                         mover.links.insert(id, state);
                     }
                     MoverEvent::Close(link, why) => {
@@ -191,6 +192,9 @@ impl Process {
                     }
                     MoverEvent::Report(migration, report) => {
                         world.tell(|| format!("node {}: migration {migration}: {report:?}", host.0));
+                        if report == MoverReport::Activated {
+                            world.facts.push(Fact::Activated(host));
+                        }
                         self.control.reports.push_back((migration, report));
                         world.wake(host, Thread::Control);
                     }

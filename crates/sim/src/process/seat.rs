@@ -3,9 +3,7 @@
 use crate::disk::Disk;
 use crate::network::StreamId;
 use crate::world::World;
-use sidle_cluster::{
-    ClusterId, Coordinator, CoordinatorInput, Founding, NodeInfo, ToCoordinator, ToNode,
-};
+use sidle_cluster::{ClusterId, Coordinator, CoordinatorInput, Founding, NodeInfo, ToCoordinator, ToNode};
 use sidle_migration::PROTOCOLS;
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeMap;
