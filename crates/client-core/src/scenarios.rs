@@ -716,7 +716,9 @@ fn a_plain_client_follows_redirects_and_never_reads_twice() {
 #[cfg(feature = "bug-switches")]
 #[test]
 fn bug_source_value_without_target_answer_returns_what_is_stale() {
-    let mut script = Script::with(moving(), |config| config.bugs.source_value_without_target_answer = true);
+    let mut script = Script::with(moving(), |config| {
+        config.bugs = crate::Bugs { source_value_without_target_answer: true, ..crate::Bugs::NONE }.into();
+    });
     script.get(1, "k");
     script.answer(1, &bulk("stale"));
     assert_eq!(script.ended(), ended(1, "stale"));

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const SEEDS: u64 = 60;
 
 fn is_seen_by_random_runs(bugs: Bugs) -> bool {
-    let tuning = Tuning { bugs, ..Tuning::default() };
+    let tuning = Tuning { bugs: bugs.into(), ..Tuning::default() };
     (0..SEEDS).any(|seed| catch_unwind(AssertUnwindSafe(|| random::run(seed, tuning))).is_err())
 }
 
@@ -21,7 +21,7 @@ fn is_seen(scenario: impl FnOnce()) -> bool {
 
 fn serving(bugs: Bugs) -> Pair {
     let mut setup = Setup::slow();
-    setup.tuning.bugs = bugs;
+    setup.tuning.bugs = bugs.into();
     let mut pair = Pair::with_records(setup, 1_000, 100);
     pair.start();
     pair.run_until_serving();

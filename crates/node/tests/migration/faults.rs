@@ -56,7 +56,7 @@ fn increments_start_at_zero_is_seen() {
     let mut scene = Scene::new();
     scene.ask(0, "SET counter 10");
     let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    let bugs = sidle_node::Bugs { increments_start_at_zero: true };
+    let bugs = sidle_node::Bugs { increments_start_at_zero: true, ..sidle_node::Bugs::NONE };
     scene.cluster.nodes[1].workers[0].put_back(bugs);
     assert_eq!(scene.ask(1, "INCR counter"), int(1), "the fault is not there: Fulva's code answers 1");
     scene.finish(id);
@@ -65,7 +65,7 @@ fn increments_start_at_zero_is_seen() {
 #[test]
 fn no_tombstones_is_seen() {
     let bugs = Bugs { no_tombstones: true, ..Bugs::NONE };
-    let tuning = Tuning { bugs, ..Tuning::default() };
+    let tuning = Tuning { bugs: bugs.into(), ..Tuning::default() };
     let mut scene = Scene::of(ClusterSetup { tuning, ..ClusterSetup::default() });
     scene.fill(["key".to_owned()]);
     let id = scene.start_and_hold("SLOTS 0-16383", 1);
