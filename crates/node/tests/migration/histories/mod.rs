@@ -126,6 +126,30 @@ fn the_judge_sees_increments_that_start_at_zero() {
 }
 
 #[test]
+fn the_judge_sees_parked_commands_that_run_twice() {
+    let node = sidle_node::Bugs { parked_command_runs_twice: true, ..sidle_node::Bugs::NONE };
+    assert!(is_seen(Faults { node, ..Faults::default() }));
+}
+
+#[test]
+fn the_judge_sees_a_source_that_lets_go_too_early() {
+    let migration = Bugs { source_releases_at_fin: true, ..Bugs::NONE };
+    assert!(is_seen(Faults { migration, ..Faults::default() }));
+}
+
+#[test]
+fn the_judge_sees_absent_answers_that_overwrite() {
+    let migration = Bugs { absent_answer_overwrites: true, ..Bugs::NONE };
+    assert!(is_seen(Faults { migration, ..Faults::default() }));
+}
+
+#[test]
+fn the_judge_sees_lost_writes_sent_again() {
+    let client = sidle_client_core::Bugs { lost_write_sent_again: true, ..sidle_client_core::Bugs::NONE };
+    assert!(is_seen(Faults { client, ..Faults::default() }));
+}
+
+#[test]
 fn the_judge_sees_missing_tombstones() {
     let migration = Bugs { no_tombstones: true, ..Bugs::NONE };
     assert!(is_seen(Faults { migration, ..Faults::default() }));
