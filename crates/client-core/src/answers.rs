@@ -116,7 +116,11 @@ impl Core {
             Reply::Error(text) => return self.error_answer(now, from, place, text, done),
             Reply::Simple(text) if self.operations[place].class == Class::Get => {
                 // GET answers a value as a bulk string: a simple string can only be "not here yet".
-                let says = TargetSays::NotHereYet(empty_of(text));
+                let mut named = empty_of(text);
+                if self.config.bugs.source_value_of_other_migration {
+                    named = None;
+                }
+                let says = TargetSays::NotHereYet(named);
                 match self.operations[place].read.as_mut().map(|read| read.target_said(says)) {
                     Some(verdict) => self.decide(now, place, verdict, done),
                     None => {
@@ -208,7 +212,7 @@ impl Core {
         if says != SourceSays::Frozen {
             self.want_map(Some(from));
         }
-        let takes_source_value_alone = self.config.takes_source_value_alone();
+        let takes_source_value_alone = self.config.bugs.source_value_without_target_answer;
         let operation = &mut self.operations[place];
         let read = operation.read.as_mut().expect("the source is asked in double reads only");
         let mut verdict = read.source_said(says);
@@ -276,6 +280,9 @@ impl Core {
     fn pairs_up(&self, place: Place) -> bool {
         let operation = &self.operations[place];
         let Some(read) = &operation.read else { return false };
+        if self.config.bugs.source_value_of_other_migration {
+            return true;
+        }
         let announced = self.refresh.announced();
         announced <= operation.map_epoch
             || announced <= self.map_epoch && self.trackings.is_running(read.migration())

@@ -1,5 +1,6 @@
 //! What a client may be told, and every bound it keeps.
 
+use crate::PutBack;
 use sidle_cluster::HostPort;
 
 /// Whether the client knows of migrations.
@@ -26,9 +27,8 @@ pub struct Config {
     pub operation_timeout_us: u64,
     /// The most operations under way at once.
     pub max_outstanding: usize,
-    /// Faults to put back; all off.
-    #[cfg(feature = "bug-switches")]
-    pub bugs: Bugs,
+    /// Known faults that are put back; none but in tests.
+    pub bugs: PutBack,
 }
 
 impl Config {
@@ -45,25 +45,9 @@ impl Config {
             credentials: None,
             operation_timeout_us: Config::OPERATION_TIMEOUT_US,
             max_outstanding: Config::MAX_OUTSTANDING,
-            #[cfg(feature = "bug-switches")]
-            bugs: Bugs::default(),
+            bugs: PutBack::default(),
         }
     }
-
-    pub(crate) fn takes_source_value_alone(&self) -> bool {
-        #[cfg(feature = "bug-switches")]
-        return self.bugs.source_value_without_target_answer;
-        #[cfg(not(feature = "bug-switches"))]
-        false
-    }
-}
-
-/// Named faults, put back to prove that the checkers see them. Compiled for tests only.
-#[cfg(feature = "bug-switches")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bugs {
-    /// Breaks M4: the source's value is returned without waiting for what the target says.
-    pub source_value_without_target_answer: bool,
 }
 
 /// How often one operation is sent anew after an answer that says it had no effect.

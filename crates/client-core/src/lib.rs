@@ -16,6 +16,7 @@
 //! **Ownership.** One thread owns a `Core`; time is an argument.
 
 mod answers;
+mod bugs;
 mod config;
 mod core;
 mod counters;
@@ -39,8 +40,7 @@ mod sph;
 mod timers;
 mod tracking;
 
-#[cfg(feature = "bug-switches")]
-pub use config::Bugs;
+pub use bugs::{Bugs, PutBack};
 pub use config::{Awareness, Config};
 pub use core::{Busy, Core, Destination, Event, Input};
 pub use counters::Counters;

@@ -155,7 +155,7 @@ impl Core {
             return;
         }
         let operation = &mut self.operations[place];
-        if was_sent && operation.class == Class::Write {
+        if was_sent && operation.class == Class::Write && !self.config.bugs.lost_write_sent_again {
             let effect = operation.effect_without_answer();
             self.fail(place, Failure { reason: Reason::ConnectionLost, effect }, done);
             return;

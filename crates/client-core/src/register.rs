@@ -340,15 +340,18 @@ fn reads_are_never_stale_when_maps_are_announced_first() {
     play_all(Manners { empty_names_migration: false, pushes_first: true });
 }
 
-/// The model sees the named fault.
+/// Whether the model sees the fault of this name within so many seeds.
+#[cfg(feature = "bug-switches")]
+fn is_found(name: &str, seeds: u64) -> bool {
+    let bugs = crate::Bugs::with(name).expect("a fault's name");
+    let manners = Manners { empty_names_migration: true, pushes_first: true };
+    (0..seeds).any(|seed| !play(seed, manners, |config| config.bugs = bugs.into()).0.is_empty())
+}
+
 #[cfg(feature = "bug-switches")]
 #[test]
-fn bug_source_value_without_target_answer_is_found() {
-    let manners = Manners { empty_names_migration: true, pushes_first: true };
-    let found = (0..SEEDS).find(|&seed| {
-        let (violations, ..) =
-            play(seed, manners, |config| config.bugs.source_value_without_target_answer = true);
-        !violations.is_empty()
-    });
-    assert!(found.is_some());
+fn bugs_are_found() {
+    assert!(is_found("source-value-without-target-answer", SEEDS));
+    // The range has to go there, back and there again between the two answers to one read.
+    assert!(is_found("source-value-of-other-migration", 3 * SEEDS));
 }

@@ -5,6 +5,7 @@
 //! [control messages](ControlMessage).
 
 mod agent;
+mod bugs;
 mod coordinator;
 mod host_port;
 mod message;
@@ -20,6 +21,7 @@ mod tablet_map;
 pub mod timing;
 
 pub use agent::{AgentEvent, AgentInput, NodeAgent};
+pub use bugs::{Bugs, PutBack};
 pub use coordinator::{Coordinator, CoordinatorEvent, CoordinatorInput, Founding};
 pub use host_port::{HostPort, ParseHostPortError};
 pub use message::{

@@ -17,7 +17,7 @@
 //! Ownership: [`ImportView`] is shared with every worker; [`ImportWriter`], of which there is one, belongs to the
 //! target machine.
 
-use crate::MigrationSpec;
+use crate::{MigrationSpec, PutBack};
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -69,13 +69,13 @@ impl ImportView {
             epoch: spec.epoch,
             range: spec.range,
             source: spec.source,
-            leaves_tombstones: !spec.tuning.bugs().no_tombstones,
+            leaves_tombstones: !spec.tuning.bugs.no_tombstones,
             sample_one_in: spec.protocol.sampling.map(|sampling| sampling.one_in),
             progress: spec.partitions.iter().map(progress).collect(),
             partitions: spec.partitions.clone().into(),
             phase: AtomicU8::new(ImportPhase::Waiting as u8),
         });
-        (Arc::clone(&view), ImportWriter { view })
+        (Arc::clone(&view), ImportWriter { view, bugs: spec.tuning.bugs })
     }
 
     /// The migration.
@@ -161,6 +161,7 @@ impl ImportView {
 #[derive(Debug)]
 pub struct ImportWriter {
     view: Arc<ImportView>,
+    bugs: PutBack,
 }
 
 impl ImportWriter {
@@ -182,6 +183,9 @@ impl ImportWriter {
         let progress = &self.view.progress[partition];
         assert!(!progress.all.load(Ordering::Relaxed), "M7: partition {partition} is complete already");
         let Some(next) = next else {
+            if self.bugs.finished_partition_resets {
+                return progress.next.store(0, Ordering::Release);
+            }
             progress.all.store(true, Ordering::Release);
             return;
         };

@@ -22,6 +22,7 @@
 //! - M10 Every message may be lost, duplicated, delayed or reordered by a reconnect: handling is idempotent.
 
 mod barrier;
+mod bugs;
 mod choices;
 mod cpu_share;
 mod event;
@@ -36,6 +37,7 @@ mod target;
 pub mod tuning;
 
 pub use barrier::{BarrierPassed, BarrierTicket, RangeBarrier};
+pub use bugs::{Bugs, PutBack};
 pub use choices::{
     FULVA, MissingReads, PROTOCOLS, PriorityPulls, ProtocolChoices, Sampling, SourceReads, protocol,
 };
@@ -46,4 +48,4 @@ pub use import_view::{ImportPhase, ImportView, ImportWriter};
 pub use source::{SourceCounters, SourceMachine};
 pub use spec::{MigrationSpec, PARTITIONS_MAX, SpecError};
 pub use target::{Replay, TargetCounters, TargetMachine};
-pub use tuning::{Bugs, Tuning};
+pub use tuning::Tuning;

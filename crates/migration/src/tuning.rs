@@ -1,5 +1,7 @@
 //! Every bound, window and timer of a migration, named; and the few that an operator may set.
 
+use crate::PutBack;
+
 /// The least that a pull asks for.
 pub const PULL_BYTES_MIN: u32 = 16 << 10;
 /// The most that a pull asks for. A reply may be larger by what stands at its last position. Packing or replaying so
@@ -69,46 +71,12 @@ pub struct Tuning {
     pub max_bytes_per_s: Option<u64>,
     /// Bulk work takes a share of the processor only while workers are later than this with their loops.
     pub worker_lag_limit_us: u64,
-    /// Known faults to put back.
-    #[cfg(feature = "bug-switches")]
-    pub bugs: Bugs,
+    /// Known faults that are put back.
+    pub bugs: PutBack,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning {
-            max_bytes_per_s: None,
-            worker_lag_limit_us: 500,
-            #[cfg(feature = "bug-switches")]
-            bugs: Bugs::NONE,
-        }
+        Tuning { max_bytes_per_s: None, worker_lag_limit_us: 500, bugs: PutBack::default() }
     }
-}
-
-impl Tuning {
-    /// The faults that are put back: none, unless compiled with the feature `bug-switches`.
-    #[inline]
-    pub(crate) fn bugs(&self) -> Bugs {
-        #[cfg(feature = "bug-switches")]
-        return self.bugs;
-        #[cfg(not(feature = "bug-switches"))]
-        Bugs::NONE
-    }
-}
-
-/// Known faults, each by name. Tests put them back one by one and prove that a checker notices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bugs {
-    /// Replay replaces what the target wrote (breaks M5; NetMigrate's code).
-    pub replay_overwrites: bool,
-    /// A removal at the target leaves nothing behind (breaks M6).
-    pub no_tombstones: bool,
-    /// Progress is published before the records are in the store (breaks M7; Fulva's code).
-    pub progress_before_replay: bool,
-}
-
-impl Bugs {
-    /// No fault.
-    pub const NONE: Bugs =
-        Bugs { replay_overwrites: false, no_tombstones: false, progress_before_replay: false };
 }

@@ -92,12 +92,16 @@ impl Worker {
         // ASKING is for one command only. Whoever owns a position serves it to anyone, so nothing else depends on it.
         let asking = std::mem::take(&mut session.asking);
         session.client.touch(now.wall, found.id);
-        if let Some(ticket) = session.route.ticket.take()
+        let woken = session.route.ticket.take();
+        if let Some(ticket) = woken
             && self.parking.take_refusal(ticket)
         {
             self.stats.command(found.id).failed.add(1);
             self.write_error(session, ReplyError::OutOfMemory, out);
             return self.finish(session, start, out);
+        }
+        if self.bugs.parked_command_runs_twice && woken.is_some() {
+            self.attempt(now, session, found, keys, args, &mut Vec::new());
         }
         let parked = match self.attempt(now, session, found, keys, args, out) {
             Attempt::Ran(Ok(Flow::Done)) => return self.finish(session, start, out),
@@ -154,7 +158,7 @@ impl Worker {
             leaves.resize(keys.len(), sidle_store::Leave::Nothing);
         } else {
             let needs_old = self.needs_old_values(found, args);
-            let judgement = judge(&self.ranges, &self.store, keys, needs_old, &mut leaves);
+            let judgement = judge(&self.ranges, &self.store, keys, needs_old, &self.bugs, &mut leaves);
             let is_aware = session.is_aware();
             let mut tell = || {
                 if let Some(view) = judgement.import.filter(|_| is_aware) {
@@ -204,7 +208,6 @@ impl Worker {
             Access::NoKeys => false,
             Access::Read => true,
             Access::BlindWrite(is_blind) => !is_blind(args),
-            #[cfg(feature = "bug-switches")]
             Access::ReadWrite if self.bugs.increments_start_at_zero => false,
             Access::ReadWrite => true,
         }

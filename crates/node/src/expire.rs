@@ -15,10 +15,14 @@ impl Worker {
     pub fn expire(&mut self, now: Now, budget: usize) -> ExpirySample {
         self.pass_boundary();
         let random = self.random.next();
-        let Worker { store, head, ranges, stats, .. } = self;
+        let Worker { store, head, ranges, stats, bugs, .. } = self;
         store.sample_expired(random, budget, now.wall, &mut |record| {
             let leave = match &ranges.entry_at(record.position()).role {
                 Role::Owned => Leave::Nothing,
+                Role::Exporting(_) if bugs.frozen_source_expires => Leave::Nothing,
+                Role::Importing(view) if view.activated() && bugs.expiry_leaves_no_tombstone => {
+                    Leave::Nothing
+                }
                 Role::Importing(view) if view.activated() && view.leaves_tombstones() => Leave::Tombstone,
                 Role::Importing(view) if view.activated() => Leave::Nothing,
                 _ => return,

@@ -5,6 +5,7 @@
 //! so the same code runs under the server's tokio and under the simulator's virtual time.
 
 mod big;
+mod bugs;
 pub mod call;
 mod clients;
 mod commands;
@@ -38,6 +39,7 @@ pub mod testing;
 mod told;
 mod worker;
 
+pub use bugs::{Bugs, PutBack};
 pub use call::{Call, Flow, ReplyError};
 pub use clients::{ClientRecord, Clients, Registration};
 pub use config::{Config, ConfigError};
@@ -58,11 +60,3 @@ pub use shared::{Gauges, MigrationTotals, NodeShared, ProcessFacts, REDIS_VERSIO
 pub use spec::CommandSpec;
 pub use stats::{Counter, WorkerStats};
 pub use worker::{MAX_MOVERS, NodeParts, Worker};
-
-/// Known faults, each by name, that a test can put back.
-#[cfg(feature = "bug-switches")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bugs {
-    /// A read-modify-write does not wait for a key that has not arrived, but takes it for absent (Fulva's code).
-    pub increments_start_at_zero: bool,
-}

@@ -16,6 +16,7 @@
 //! Realises: Fulva's three answers (value, absent, not here yet), design "Serve".
 //! Ownership: any worker; reads its snapshot of the range table, the views' atomics and the store.
 
+use crate::bugs::Bugs;
 use crate::range_table::{RangeTable, Redirect, Role};
 use sidle_migration::ImportView;
 use sidle_store::{Entry, Leave, Store};
@@ -66,6 +67,7 @@ pub(crate) fn judge<'t>(
     store: &Store,
     keys: &[HashedKey<'_>],
     needs_old: bool,
+    bugs: &Bugs,
     leaves: &mut Leaves,
 ) -> Judgement<'t> {
     let mut import = None;
@@ -76,10 +78,11 @@ pub(crate) fn judge<'t>(
         let entry = ranges.entry_at(key.position());
         match &entry.role {
             Role::Owned => leaves.push(Leave::Nothing),
+            Role::Exporting(_) if bugs.source_serves_after_freeze => leaves.push(Leave::Nothing),
             Role::Importing(view) => {
                 leaves.push(if view.leaves_tombstones() { Leave::Tombstone } else { Leave::Nothing });
                 import = Some(view);
-                if !view.activated() {
+                if !view.activated() && !bugs.target_serves_before_activate {
                     inactive = Some(view.id());
                 } else if needs_old && !is_settled(view, store, *key) {
                     missing.push(Missing { migration: view.id(), key: index });

@@ -15,6 +15,7 @@
 //!
 //! Ownership: one thread for each worker.
 
+use crate::bugs::PutBack;
 use crate::parking::{ParkingLot, Ticket};
 use crate::published::Published;
 use crate::queue::{MoverIndex, ToMover, WorkerIndex, WorkerPort};
@@ -61,8 +62,7 @@ pub struct Worker {
     pub(crate) read_ahead: Vec<Args>,
     #[cfg(any(test, feature = "testing"))]
     pub(crate) hooks: crate::testing::Hooks,
-    #[cfg(feature = "bug-switches")]
-    pub(crate) bugs: crate::Bugs,
+    pub(crate) bugs: PutBack,
 }
 
 impl Worker {
@@ -89,8 +89,7 @@ impl Worker {
             read_ahead: Vec::new(),
             #[cfg(any(test, feature = "testing"))]
             hooks: crate::testing::Hooks::default(),
-            #[cfg(feature = "bug-switches")]
-            bugs: crate::Bugs::default(),
+            bugs: PutBack::default(),
         }
     }
 
@@ -143,6 +142,12 @@ impl Worker {
         self.parking.len()
     }
 
+    /// Puts known faults back.
+    #[cfg(feature = "bug-switches")]
+    pub fn put_back(&mut self, bugs: crate::Bugs) {
+        self.bugs = bugs.into();
+    }
+
     /// The range table in use.
     pub fn ranges(&self) -> &Arc<RangeTable> {
         &self.ranges
@@ -171,7 +176,9 @@ impl Worker {
         // Only now: from here on nothing on this thread refers to an older table.
         self.published.pass(self.index, epoch);
         // P3: whatever was waited for may have changed hands.
-        self.parking.wake_everything();
+        if !self.bugs.new_table_wakes_nobody {
+            self.parking.wake_everything();
+        }
     }
 
     /// Sends a message that must not be lost.

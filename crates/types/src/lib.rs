@@ -4,6 +4,7 @@
 //! 14 bits, the upper 50 bits of the key's XXH3-64 hash below. A slot is then one interval, and so is any finer
 //! part of it, down to a single hot key.
 
+mod bugs;
 mod id;
 mod key;
 mod position;

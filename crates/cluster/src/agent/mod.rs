@@ -26,7 +26,7 @@ mod requests;
 use crate::timing::{HEARTBEAT_INTERVAL_US, JOIN_REFUSED_RETRY_US, JOIN_RETRY_US, MAX_EVENTS, MAX_TRANSMIT};
 use crate::{
     ClusterId, CoordinatorSays, Heartbeat, HostPort, MigrationRecord, NodeInfo, NodeLoad, NodeSays,
-    PrepareRefusal, Progress, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
+    PrepareRefusal, Progress, PutBack, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
 };
 use migrations::{End, Held};
 use requests::OpenRequest;
@@ -196,6 +196,7 @@ pub enum AgentEvent {
 #[derive(Debug)]
 pub struct NodeAgent {
     me: NodeInfo,
+    bugs: PutBack,
     cluster: Option<ClusterId>,
     joined: bool,
     map: Option<Arc<TabletMap>>,
@@ -221,6 +222,7 @@ impl NodeAgent {
     pub fn new(now: MonotonicUs, me: NodeInfo, cluster: Option<ClusterId>) -> NodeAgent {
         NodeAgent {
             me,
+            bugs: PutBack::default(),
             cluster,
             joined: false,
             map: None,
@@ -236,6 +238,12 @@ impl NodeAgent {
             transmit: VecDeque::new(),
             events: VecDeque::new(),
         }
+    }
+
+    /// Puts known faults back.
+    #[cfg(feature = "bug-switches")]
+    pub fn put_back(&mut self, bugs: crate::Bugs) {
+        self.bugs = bugs.into();
     }
 
     /// Takes in what happened.
@@ -360,7 +368,7 @@ impl NodeAgent {
 
     /// Publishes a map that is newer than the present one (invariants 1 to 3).
     fn adopt(&mut self, now: MonotonicUs, map: Arc<TabletMap>) {
-        if self.map_epoch() >= map.epoch() {
+        if self.map_epoch() >= map.epoch() && !self.bugs.older_map_adopted {
             return;
         }
         for record in map.migrations() {

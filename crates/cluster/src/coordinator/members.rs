@@ -16,7 +16,7 @@ pub(super) struct Member {
     /// When it was heard of last.
     pub(super) heard_at: Option<MonotonicUs>,
     /// Whether its silence has been noticed.
-    suspected: bool,
+    pub(super) suspected: bool,
     /// The epoch of the map that it has published.
     pub(super) map_epoch: MapEpoch,
     /// How full it is.
@@ -130,7 +130,7 @@ impl<M: MetaStore> Coordinator<M> {
         member.map_epoch = member.map_epoch.max(heartbeat.map_epoch);
         member.load = heartbeat.load;
         for migration in heartbeat.holds {
-            if !self.data.unfinished().any(|record| record.id == migration) {
+            if !self.data.unfinished().any(|record| record.id == migration) && !self.bugs.end_told_once {
                 self.send_over(node, migration);
             }
         }

@@ -41,7 +41,7 @@ mod steps;
 use crate::timing::{HEARTBEAT_INTERVAL_US, MAX_EVENTS, MAX_TRANSMIT, STANDSTILL_US};
 use crate::{
     ClusterId, CoordinatorSays, Incarnation, MetaError, MetaStore, Metadata, MigrationState, NodeInfo,
-    TabletMap, ToCoordinator, ToNode, timing,
+    PutBack, TabletMap, ToCoordinator, ToNode, timing,
 };
 use attempt::Attempt;
 use members::Member;
@@ -114,6 +114,7 @@ pub enum CoordinatorEvent {
 #[derive(Debug)]
 pub struct Coordinator<M> {
     meta: M,
+    bugs: PutBack,
     /// As last committed, except that numbers of migrations whose commit failed stay used.
     data: Metadata,
     protocols: Vec<String>,
@@ -150,6 +151,7 @@ impl<M: MetaStore> Coordinator<M> {
         let attempts = data.unfinished().map(|record| (record.id, Attempt::new(now, record))).collect();
         Ok(Coordinator {
             meta,
+            bugs: PutBack::default(),
             data,
             protocols: protocols.iter().map(|&name| name.to_owned()).collect(),
             opened_at: now,
@@ -160,6 +162,12 @@ impl<M: MetaStore> Coordinator<M> {
             transmit: VecDeque::new(),
             events: VecDeque::new(),
         })
+    }
+
+    /// Puts known faults back.
+    #[cfg(feature = "bug-switches")]
+    pub fn put_back(&mut self, bugs: crate::Bugs) {
+        self.bugs = bugs.into();
     }
 
     /// Takes in what happened.
@@ -234,6 +242,10 @@ impl<M: MetaStore> Coordinator<M> {
             Ok(()) => {
                 self.data = next;
                 self.commit_retry_at = None;
+                Ok(())
+            }
+            Err(_) if self.bugs.act_before_commit => {
+                self.data = next;
                 Ok(())
             }
             Err(error) => {

@@ -48,7 +48,8 @@ impl<M: MetaStore> Coordinator<M> {
         target: &NodeName,
         protocol: String,
     ) -> Option<Reply> {
-        if let Some(record) = self.data.all_migrations().find(|record| record.requested_by == key) {
+        let earlier = self.data.all_migrations().find(|record| record.requested_by == key);
+        if let Some(record) = earlier.filter(|_| !self.bugs.request_executed_twice) {
             return start_reply(record);
         }
         let member = self.members.get(&key.node)?;

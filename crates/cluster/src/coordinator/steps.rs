@@ -108,7 +108,9 @@ impl<M: MetaStore> Coordinator<M> {
             return Some(Step::End(MigrationState::Done));
         }
         let MigrationRecord { source, target, .. } = record;
-        if life_of(&self.data, *source) != record.source_incarnation {
+        let is_silent = self.members.get(source).is_some_and(|member| member.suspected);
+        let is_taken_for_dead = self.bugs.silence_counts_as_death && is_silent;
+        if life_of(&self.data, *source) != record.source_incarnation || is_taken_for_dead {
             let source = shown(&self.data, *source);
             let why = format!("the source {source} restarted: {}", loss_of_the_rest(record, attempt));
             return Some(Step::End(MigrationState::Failed { why }));
@@ -123,7 +125,7 @@ impl<M: MetaStore> Coordinator<M> {
         } else {
             format!("{}: {}", attempt.broken.as_ref()?, loss_of_the_rest(record, attempt))
         };
-        if !self.source_has_frozen(record, attempt) {
+        if !self.source_has_frozen(record, attempt) && !self.bugs.restarted_target_serves_at_once {
             return None;
         }
         Some(Step::End(MigrationState::Failed { why }))

@@ -1,6 +1,7 @@
 //! The coordinator and its nodes together, on virtual time.
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
+mod bugs;
 mod migrations;
 mod refusals;
 mod restarts;

@@ -81,7 +81,11 @@ impl SourceMachine {
             return false;
         }
         resend.sent(now);
+        let frozen = *frozen;
         Activate { scope: self.scope, highest_version: frozen.highest_version }.write(out);
+        if self.spec.tuning.bugs.activate_sent_once {
+            self.activation = Activation::Confirmed { frozen };
+        }
         true
     }
 

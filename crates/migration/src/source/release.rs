@@ -62,7 +62,11 @@ impl SourceMachine {
             return;
         }
         assert_eq!(self.writer.view().phase(), ExportPhase::Done, "M8: records are discarded only when done");
-        self.release = match store.discard(next, self.spec.range.last(), RELEASE_SLICE_RECORDS) {
+        let mut last = self.spec.range.last();
+        if self.spec.tuning.bugs.release_leaves_records {
+            last = self.spec.partitions[self.spec.partitions.len() - 1].first();
+        }
+        self.release = match store.discard(next, last, RELEASE_SLICE_RECORDS) {
             Some(next) => Release::At { next, due: now.plus_us(RELEASE_PAUSE_US) },
             None => {
                 self.events.push_back(SourceEvent::ReleaseFinished);

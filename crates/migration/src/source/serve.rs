@@ -142,7 +142,15 @@ impl SourceMachine {
         let end = store.scan(pull.range.first(), pull.range.last(), max_bytes, out);
         let bytes = (out.len() - before) as u64;
         assert!(end.next.is_none_or(|next| next > pull.range.first()), "a pull always makes progress");
-        match start.finish(end.next, out) {
+        let mut next = end.next;
+        if self.spec.tuning.bugs.partition_skips_position {
+            next = next.and_then(Position::next).filter(|&next| pull.range.contains(next));
+        }
+        if self.spec.tuning.bugs.source_releases_at_fin && next.is_none() {
+            let partition = self.spec.partitions[usize::from(pull.partition)];
+            store.discard(partition.first(), partition.last(), usize::MAX);
+        }
+        match start.finish(next, out) {
             Ok(()) => {
                 self.counters.records_sent += u64::from(end.records);
                 self.counters.bytes_sent += bytes;

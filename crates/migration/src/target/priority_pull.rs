@@ -214,7 +214,10 @@ impl TargetMachine {
                 true => TargetEvent::Wake(waiter),
                 false => TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory),
             };
-            let waiters = self.priority.take(&key);
+            let mut waiters = self.priority.take(&key);
+            if self.spec.tuning.bugs.lost_wake {
+                waiters.truncate(1);
+            }
             self.events.extend(waiters.into_iter().map(event));
         }
         unanswered.into_iter().rev().for_each(|key| self.priority.queue.push_front(key));
@@ -224,7 +227,8 @@ impl TargetMachine {
     /// the key does not exist.
     fn settle(&mut self, store: &Store, key: HashedKey<'_>, is_absent: bool) -> bool {
         let mut slot = store.lock_slot(key.slot());
-        if !matches!(slot.get(key), Entry::Absent) {
+        let overwrites = self.spec.tuning.bugs.absent_answer_overwrites && is_absent;
+        if !matches!(slot.get(key), Entry::Absent) && !overwrites {
             return true;
         }
         is_absent && slot.remove(&mut self.head, key, Leave::Tombstone).is_ok()

@@ -203,7 +203,7 @@ impl TargetMachine {
             limit.arrived(u64::from(asked_bytes), reply.batch.len() as u64);
         }
         self.greetings[lane.index()].proved();
-        if self.spec.tuning.bugs().progress_before_replay {
+        if self.spec.tuning.bugs.progress_before_replay {
             self.writer.advance(index, reply.next);
         }
         let covers = PositionRange::new(reply.from, last).expect("the cursor moved");

@@ -55,7 +55,7 @@ impl TargetMachine {
             self.pulls.replayed(partition);
             return;
         }
-        let early = self.spec.tuning.bugs().progress_before_replay;
+        let early = self.spec.tuning.bugs.progress_before_replay;
         let stands_at = self.writer.view().progress().nth(partition).flatten();
         assert!(early || stands_at == Some(covers.first()), "M7: a batch replayed out of turn");
         match self.insert(store, &batch, covers, bytes) {
@@ -63,6 +63,10 @@ impl TargetMachine {
                 self.pulls.replayed(partition);
                 if !early {
                     self.writer.advance(partition, next);
+                }
+                if self.spec.tuning.bugs.tombstones_freed_early && next.is_none() {
+                    let partition = self.spec.partitions[partition];
+                    store.sweep_tombstones(partition.first(), partition.last(), usize::MAX);
                 }
                 self.wake_covered(covers);
                 if self.stall.take().is_some() {
@@ -90,7 +94,7 @@ impl TargetMachine {
         bytes: usize,
     ) -> Result<Replayed, ReplayError> {
         assert_eq!(self.writer.view().phase(), ImportPhase::Serving, "M3, M8: replay only while serving");
-        let replayed = if self.spec.tuning.bugs().replay_overwrites {
+        let replayed = if self.spec.tuning.bugs.replay_overwrites {
             overwrite(store, &mut self.head, batch)?
         } else {
             store.replay(&mut self.head, batch, within)?

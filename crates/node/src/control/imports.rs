@@ -84,11 +84,12 @@ impl NodeControl {
                 || self.clearing.values().any(|clearing| clearing.overlaps(range))
                 || self.jobs.overlaps(range)
                 || self.is_awaited(range);
-            if in_hand {
+            if in_hand && !self.bugs.prepares_over_leavings {
                 continue;
             }
             let store = &self.parts.store;
-            if store.len_in(range) > 0 || store.tombstones_in(range) > 0 {
+            let is_clear = store.len_in(range) == 0 && store.tombstones_in(range) == 0;
+            if !is_clear && !self.bugs.prepares_over_leavings {
                 // Nobody looks after what is left here; this node does not own it.
                 self.publish(vec![Then::Discard(range)]);
                 continue;

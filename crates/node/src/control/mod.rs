@@ -26,6 +26,7 @@ mod jobs;
 mod requests;
 mod table;
 
+use crate::bugs::PutBack;
 use crate::mover::{MoverCommand, MoverReport};
 use crate::outcome::{ControlReply, ControlRequest};
 use crate::queue::MoverIndex;
@@ -94,6 +95,7 @@ pub struct NodeControl {
     parts: NodeParts,
     movers: usize,
     tuning: Tuning,
+    bugs: PutBack,
     map: Option<Arc<TabletMap>>,
     /// As the target, before commit.
     preparations: BTreeMap<MigrationId, Preparation>,
@@ -128,6 +130,7 @@ impl NodeControl {
             parts,
             movers: usize::from(movers),
             tuning,
+            bugs: PutBack::default(),
             map: None,
             preparations: BTreeMap::new(),
             imports: BTreeMap::new(),
@@ -139,6 +142,13 @@ impl NodeControl {
             requests: BTreeMap::new(),
             events: VecDeque::new(),
         }
+    }
+
+    /// Puts known faults back, into the control and into its agent.
+    #[cfg(feature = "bug-switches")]
+    pub fn put_back(&mut self, bugs: crate::Bugs, of_cluster: sidle_cluster::Bugs) {
+        self.bugs = bugs.into();
+        self.agent.put_back(of_cluster);
     }
 
     /// Takes in what happened.

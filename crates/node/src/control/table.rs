@@ -43,13 +43,27 @@ impl NodeControl {
         let (given, kept) = (self.to_freeze.drain(..)).partition(|id| map.migration(*id).is_some());
         self.to_freeze = kept;
         let given: Vec<MigrationId> = given;
-        then.extend(given.into_iter().map(Then::Freeze));
         let ticket = self.parts.published.publish(Arc::new(table));
+        #[cfg(feature = "bug-switches")]
+        let given = self.freeze_at_once(given, &ticket);
+        then.extend(given.into_iter().map(Then::Freeze));
         self.event(ControlEvent::NotifyWorkers);
         // Tables are passed in order, so that one that nothing waits for need not be remembered.
         if !then.is_empty() {
             self.awaited.push_back(Awaited { ticket, then });
         }
+    }
+
+    /// The named fault `freeze_without_barrier`; what is to be frozen behind the barrier, otherwise.
+    #[cfg(feature = "bug-switches")]
+    fn freeze_at_once(&mut self, given: Vec<MigrationId>, ticket: &BarrierTicket) -> Vec<MigrationId> {
+        if !self.bugs.freeze_without_barrier {
+            return given;
+        }
+        for id in given {
+            self.command(MoverCommand::Frozen(id, ticket.unproved()));
+        }
+        Vec::new()
     }
 
     /// Publishes a table by which this node serves nothing.

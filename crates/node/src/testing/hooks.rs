@@ -16,12 +16,6 @@ impl Worker {
     pub fn hooks(&mut self) -> &mut Hooks {
         &mut self.hooks
     }
-
-    /// Puts known faults back.
-    #[cfg(feature = "bug-switches")]
-    pub fn put_back(&mut self, bugs: crate::Bugs) {
-        self.bugs = bugs;
-    }
 }
 
 impl Hooks {

@@ -1,8 +1,6 @@
-//! Links that break, and faults that are put back on purpose. (Progress ahead of replay: see `histories`.)
+//! Links that break, and what happens between a decision and its command.
 
 use crate::common::*;
-use sidle_migration::{Bugs, Tuning};
-use sidle_node::testing::ClusterSetup;
 use sidle_resp::Value;
 
 #[test]
@@ -49,29 +47,6 @@ fn links_cut_again_and_again() {
         "failed" => assert_eq!(scene.ask(0, "DBSIZE"), int(2000)),
         other => panic!("{other}"),
     }
-}
-
-#[test]
-fn increments_start_at_zero_is_seen() {
-    let mut scene = Scene::new();
-    scene.ask(0, "SET counter 10");
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    let bugs = sidle_node::Bugs { increments_start_at_zero: true };
-    scene.cluster.nodes[1].workers[0].put_back(bugs);
-    assert_eq!(scene.ask(1, "INCR counter"), int(1), "the fault is not there: Fulva's code answers 1");
-    scene.finish(id);
-}
-
-#[test]
-fn no_tombstones_is_seen() {
-    let bugs = Bugs { no_tombstones: true, ..Bugs::NONE };
-    let tuning = Tuning { bugs, ..Tuning::default() };
-    let mut scene = Scene::of(ClusterSetup { tuning, ..ClusterSetup::default() });
-    scene.fill(["key".to_owned()]);
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    assert_eq!(scene.ask(1, "DEL key"), int(1));
-    scene.finish(id);
-    assert_eq!(scene.ask(1, "GET key"), bulk("old-key"), "the fault is not there: the value comes back");
 }
 
 #[test]

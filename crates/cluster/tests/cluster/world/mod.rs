@@ -12,7 +12,7 @@ mod role;
 
 use node::SimNode;
 use sidle_cluster::{
-    ClusterId, CommitFailure, Coordinator, CoordinatorInput, Founding, HostPort, Incarnation,
+    Bugs, ClusterId, CommitFailure, Coordinator, CoordinatorInput, Founding, HostPort, Incarnation,
     MemoryMetaStore, Metadata, MigrationState, MigrationStatus, NodeInfo, NodeName, Reply, Request,
     StatusReport, TabletMap, ToCoordinator, ToNode,
 };
@@ -66,6 +66,7 @@ pub(crate) struct World {
     coordinator: Option<Coordinator<MemoryMetaStore>>,
     disk: Option<MemoryMetaStore>,
     pub(crate) nodes: Vec<SimNode>,
+    bugs: Bugs,
     next_traffic: MonotonicUs,
     owners: BTreeMap<(u64, u64), NodeId>,
     /// The maps whose owners were noted.
@@ -100,6 +101,11 @@ pub(crate) fn info(number: u8, life: u64) -> NodeInfo {
 impl World {
     /// A cluster of `nodes` nodes, 1 to `nodes`, all joined; node 1 owns everything.
     pub(crate) fn new(seed: u64, nodes: u8) -> World {
+        World::with(seed, nodes, Bugs::NONE)
+    }
+
+    /// The same with known faults.
+    pub(crate) fn with(seed: u64, nodes: u8, bugs: Bugs) -> World {
         let mut world = World {
             now: MonotonicUs(1_000_000),
             random: seed,
@@ -108,7 +114,8 @@ impl World {
             sequence: 0,
             coordinator: None,
             disk: Some(MemoryMetaStore::new()),
-            nodes: (1..=nodes).map(SimNode::new).collect(),
+            nodes: (1..=nodes).map(|number| SimNode::new(number, bugs)).collect(),
+            bugs,
             next_traffic: MonotonicUs(1_000_000),
             owners: BTreeMap::new(),
             seen: Vec::new(),
@@ -146,7 +153,9 @@ impl World {
     pub(crate) fn start_coordinator(&mut self) {
         let disk = self.disk.take().expect("the coordinator is down");
         let founding = Founding { cluster: ClusterId::from_bits(0xc1), first: info(1, 1) };
-        self.coordinator = Some(Coordinator::open(self.now, disk, founding, &["fulva"]).unwrap());
+        let mut coordinator = Coordinator::open(self.now, disk, founding, &["fulva"]).unwrap();
+        coordinator.put_back(self.bugs);
+        self.coordinator = Some(coordinator);
         for node in &mut self.nodes {
             node.connected(self.now);
         }
@@ -317,7 +326,7 @@ impl World {
     fn step_node(&mut self, at: MonotonicUs) {
         let index =
             self.nodes.iter().position(|node| node.timeout() == Some(at)).expect("one has this timeout");
-        let mut node = std::mem::replace(&mut self.nodes[index], SimNode::new(0));
+        let mut node = std::mem::replace(&mut self.nodes[index], SimNode::new(0, Bugs::NONE));
         let random = self.below(u64::MAX);
         node.step(self.now, random, &self.nodes);
         self.nodes[index] = node;

@@ -3,7 +3,7 @@
 use super::role::{Role, roles_of};
 use super::{CHUNKS, chunk_of, info};
 use sidle_cluster::{
-    AgentEvent, AgentInput, ClusterId, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, PrepareRefusal,
+    AgentEvent, AgentInput, Bugs, ClusterId, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, PrepareRefusal,
     Progress, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
 };
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, Position, PositionRange};
@@ -51,6 +51,7 @@ enum Pending {
 
 pub(crate) struct SimNode {
     pub(crate) info: NodeInfo,
+    bugs: Bugs,
     life: u64,
     cluster: Option<ClusterId>,
     agent: Option<NodeAgent>,
@@ -68,9 +69,10 @@ pub(crate) struct SimNode {
 }
 
 impl SimNode {
-    pub(crate) fn new(number: u8) -> SimNode {
+    pub(crate) fn new(number: u8, bugs: Bugs) -> SimNode {
         SimNode {
             info: info(number, 0),
+            bugs,
             life: 0,
             cluster: None,
             agent: None,
@@ -86,7 +88,9 @@ impl SimNode {
     pub(crate) fn start(&mut self, now: MonotonicUs) {
         self.life += 1;
         self.info.incarnation.0 = self.life;
-        self.agent = Some(NodeAgent::new(now, self.info.clone(), self.cluster));
+        let mut agent = NodeAgent::new(now, self.info.clone(), self.cluster);
+        agent.put_back(self.bugs);
+        self.agent = Some(agent);
         self.input(now, AgentInput::Connected);
     }
 

@@ -63,7 +63,7 @@ impl LibrarySession {
             awareness,
             // Shorter than the longest times without a link.
             operation_timeout_us: 2_500,
-            bugs,
+            bugs: bugs.into(),
             ..Config::new(vec![seed])
         };
         LibrarySession {

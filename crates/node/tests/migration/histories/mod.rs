@@ -53,7 +53,7 @@ struct Run {
 
 fn run(seed: u64, faults: Faults) -> Run {
     let mut draw = Draw::new(seed);
-    let tuning = Tuning { bugs: faults.migration, ..Tuning::default() };
+    let tuning = Tuning { bugs: faults.migration.into(), ..Tuning::default() };
     let mut cluster = TestCluster::new(ClusterSetup { tuning, ..ClusterSetup::default() });
     for node in &mut cluster.nodes {
         node.workers.iter_mut().for_each(|worker| worker.put_back(faults.node));
@@ -121,8 +121,32 @@ fn is_seen(faults: Faults) -> bool {
 
 #[test]
 fn the_judge_sees_increments_that_start_at_zero() {
-    let node = sidle_node::Bugs { increments_start_at_zero: true };
+    let node = sidle_node::Bugs { increments_start_at_zero: true, ..sidle_node::Bugs::NONE };
     assert!(is_seen(Faults { node, ..Faults::default() }));
+}
+
+#[test]
+fn the_judge_sees_parked_commands_that_run_twice() {
+    let node = sidle_node::Bugs { parked_command_runs_twice: true, ..sidle_node::Bugs::NONE };
+    assert!(is_seen(Faults { node, ..Faults::default() }));
+}
+
+#[test]
+fn the_judge_sees_a_source_that_lets_go_too_early() {
+    let migration = Bugs { source_releases_at_fin: true, ..Bugs::NONE };
+    assert!(is_seen(Faults { migration, ..Faults::default() }));
+}
+
+#[test]
+fn the_judge_sees_absent_answers_that_overwrite() {
+    let migration = Bugs { absent_answer_overwrites: true, ..Bugs::NONE };
+    assert!(is_seen(Faults { migration, ..Faults::default() }));
+}
+
+#[test]
+fn the_judge_sees_lost_writes_sent_again() {
+    let client = sidle_client_core::Bugs { lost_write_sent_again: true, ..sidle_client_core::Bugs::NONE };
+    assert!(is_seen(Faults { client, ..Faults::default() }));
 }
 
 #[test]
@@ -140,7 +164,7 @@ fn the_judge_sees_replay_that_overwrites() {
 /// The history of reads of keys that exist, asked at every single instant while everything arrives. Random sessions seldom
 /// ask at the very instant between progress and replay.
 fn reads_while_all_arrives(bugs: Bugs) -> Report {
-    let tuning = Tuning { bugs, ..Tuning::default() };
+    let tuning = Tuning { bugs: bugs.into(), ..Tuning::default() };
     let mut scene = Scene::of(ClusterSetup { tuning, ..ClusterSetup::default() });
     let record = |op, key: &str, arg: Datum, result, now_us: u64| Operation {
         client: 0,
@@ -189,7 +213,8 @@ fn the_judge_sees_progress_before_replay() {
 
 #[test]
 fn the_judge_sees_source_values_without_the_targets_answer() {
-    let client = sidle_client_core::Bugs { source_value_without_target_answer: true };
+    let client =
+        sidle_client_core::Bugs { source_value_without_target_answer: true, ..sidle_client_core::Bugs::NONE };
     assert!(is_seen(Faults { client, ..Faults::default() }));
 }
 

@@ -1,0 +1,145 @@
+//! Tests of the tests: each known fault of a node, put back by name, is seen by the scenario that tells its story.
+
+use crate::common::*;
+use sidle_migration::Tuning;
+use sidle_node::Bugs;
+use sidle_node::testing::ClusterSetup;
+use sidle_resp::Value;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const EVERYTHING: &str = "SLOTS 0-16383";
+
+/// Every fault, with its story.
+const STORIES: &[(&str, fn(Bugs))] = &[
+    ("increments-start-at-zero", increment_of_what_has_not_arrived),
+    ("freeze-without-barrier", write_before_the_freeze),
+    ("source-serves-after-freeze", write_at_the_source),
+    ("target-serves-before-activate", write_before_the_freeze),
+    ("expiry-leaves-no-tombstone", expiry_at_the_target),
+    ("frozen-source-expires", expiry_at_the_source),
+    ("parked-command-runs-twice", increment_of_what_has_not_arrived),
+    ("new-table-wakes-nobody", the_source_of_a_wanted_key_restarts),
+    ("prepares-over-leavings", back_at_once),
+];
+
+fn with(bugs: Bugs) -> Scene {
+    let mut scene = Scene::new();
+    for node in &mut scene.cluster.nodes {
+        node.workers.iter_mut().for_each(|worker| worker.put_back(bugs));
+        node.control.put_back(bugs, sidle_cluster::Bugs::NONE);
+    }
+    scene
+}
+
+fn expire(scene: &mut Scene, node: usize) {
+    let now = scene.cluster.now();
+    for _ in 0..10 {
+        scene.cluster.nodes[node].workers[0].expire(now, 100);
+    }
+}
+
+fn increment_of_what_has_not_arrived(bugs: Bugs) {
+    let mut scene = with(bugs);
+    scene.ask(0, "SET counter 10");
+    scene.start_and_hold(EVERYTHING, 1);
+    assert_eq!(scene.ask(1, "INCR counter"), int(11));
+}
+
+fn write_at_the_source(bugs: Bugs) {
+    let mut scene = with(bugs);
+    scene.start_and_hold(EVERYTHING, 1);
+    assert_eq!(scene.ask(0, "SET key late"), moved("key", 1));
+}
+
+/// One of the source's workers does not pass the barrier of the freeze, and would still acknowledge.
+fn write_before_the_freeze(bugs: Bugs) {
+    let mut scene = with(bugs);
+    scene.cluster.nodes[0].held_workers = vec![1];
+    scene.start(EVERYTHING, 1);
+    scene.cluster.run_for(5_000);
+    assert!(scene.cluster.nodes[0].workers[1].ranges().is_owned(position("key")));
+    let to = scene.to[1];
+    scene.cluster.send(to, "SET key early");
+    assert_eq!(scene.cluster.reply_now(to), None, "M1: both ends acknowledge");
+}
+
+fn expiry_at_the_target(bugs: Bugs) {
+    let mut scene = with(bugs);
+    scene.ask(0, "SET key old");
+    let id = scene.start_and_hold(EVERYTHING, 1);
+    scene.ask(1, "SET key short PX 20");
+    scene.cluster.run_for(30_000);
+    expire(&mut scene, 1);
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "GET key"), Value::Null, "M6: the old value came back from the dead");
+}
+
+fn expiry_at_the_source(bugs: Bugs) {
+    let mut scene = with(bugs);
+    scene.ask(0, "SET key v PX 50");
+    scene.start_and_hold(EVERYTHING, 1);
+    scene.cluster.run_for(60_000);
+    expire(&mut scene, 0);
+    assert_eq!(scene.cluster.nodes[0].parts.store.len(), 1, "M2: a frozen record is gone");
+}
+
+fn the_source_of_a_wanted_key_restarts(bugs: Bugs) {
+    let mut scene = with(bugs);
+    scene.fill(["key".to_owned()]);
+    scene.start_and_hold(EVERYTHING, 1);
+    scene.cluster.network.hold_priority = true;
+    let to = scene.to[1];
+    scene.cluster.send(to, "GET key");
+    scene.cluster.run_for(1_000);
+    scene.cluster.restart(0);
+    scene.cluster.network.release();
+    assert_eq!(scene.cluster.reply(to), Value::Null, "P3: the range's only copy is gone");
+}
+
+fn back_at_once(bugs: Bugs) {
+    let mut scene = with(bugs);
+    scene.fill(keys("key", 3000));
+    let id = scene.start(EVERYTHING, 1);
+    scene.cluster.run_until("it is done", |cluster| {
+        let map = cluster.nodes[1].workers[0].ranges().map();
+        map.migration(id).is_none() && map.epoch().0 > 3
+    });
+    scene.ask(1, "SET key2 at-b");
+    // The old copy is still given back in slices when the range is asked for again.
+    let back = scene.start(EVERYTHING, 0);
+    scene.finish(back);
+    assert_eq!(
+        scene.ask(0, "GET key2"),
+        bulk("at-b"),
+        "C4: a leftover was taken for newer than what arrived"
+    );
+    assert_eq!(scene.ask(0, "DBSIZE"), int(3000));
+}
+
+#[test]
+fn every_fault_has_its_story() {
+    let told: Vec<&str> = STORIES.iter().map(|&(name, _)| name).collect();
+    assert_eq!(told, Bugs::NAMES.iter().map(|&(name, _)| name).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_story_sees_its_fault_and_ends_well_without() {
+    for (name, story) in STORIES {
+        story(Bugs::NONE);
+        let bugs = Bugs::with(name).expect("a fault's name");
+        assert!(catch_unwind(AssertUnwindSafe(|| story(bugs))).is_err(), "{name}");
+    }
+}
+
+/// A fault of the protocol machines, through whole nodes: removals are the workers' part.
+#[test]
+fn no_tombstones_is_seen() {
+    let bugs = sidle_migration::Bugs { no_tombstones: true, ..sidle_migration::Bugs::NONE };
+    let tuning = Tuning { bugs: bugs.into(), ..Tuning::default() };
+    let mut scene = Scene::of(ClusterSetup { tuning, ..ClusterSetup::default() });
+    scene.fill(["key".to_owned()]);
+    let id = scene.start_and_hold(EVERYTHING, 1);
+    assert_eq!(scene.ask(1, "DEL key"), int(1));
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "GET key"), bulk("old-key"), "the fault is not there: the value comes back");
+}
