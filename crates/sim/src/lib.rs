@@ -8,6 +8,7 @@
 //! A run has two phases. In the first, things go wrong. In the second nothing does any more, and every request and every
 //! migration has to come to its end within a bound; then everything is read back.
 
+pub mod bugs;
 pub mod checks;
 pub mod clients;
 pub mod clock;
@@ -23,7 +24,8 @@ pub mod weather;
 pub mod workload;
 pub mod world;
 
-pub use plan::{Bugs, Plan};
+pub use bugs::Bugs;
+pub use plan::Plan;
 pub use simulation::{Failure, Simulation, Summary};
 pub use story::Story;
 

@@ -1,5 +1,6 @@
 //! What a seed draws: the cluster, the network, the load, and what goes wrong.
 
+use crate::bugs::Bugs;
 use crate::clients::{OperatorSetup, SessionSetup};
 use crate::clock::Clock;
 use crate::network::Quality;
@@ -9,18 +10,6 @@ use crate::weather::WeatherSetup;
 use crate::workload::Workload;
 use crate::world::{HostId, Pace};
 use sidle_client_core::Awareness;
-use sidle_migration::Tuning;
-
-/// Known faults that are put back.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Bugs {
-    /// In migrations.
-    pub migration: sidle_migration::Bugs,
-    /// In the node.
-    pub node: sidle_node::Bugs,
-    /// In the client.
-    pub client: sidle_client_core::Bugs,
-}
 
 /// A whole simulation before it starts.
 #[derive(Clone, Debug)]
@@ -97,8 +86,7 @@ fn host(random: &mut Random, bugs: Bugs) -> HostSetup {
         workers: random.between(1, 4) as u16,
         memory_bytes: random.magnitude(16 << 20, 64 << 20),
         clock: Clock { offset_us: random.magnitude(1, 1 << 40), drift_ppm: random.below(400) as i64 - 200 },
-        tuning: Tuning { bugs: bugs.migration, ..Tuning::default() },
-        bugs: bugs.node,
+        bugs,
         is_busy: random.one_in(3),
     }
 }

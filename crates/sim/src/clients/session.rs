@@ -62,7 +62,7 @@ impl Session {
         let config = Config {
             awareness: setup.awareness,
             operation_timeout_us: setup.timeout_us,
-            bugs: setup.bugs,
+            bugs: setup.bugs.into(),
             ..Config::new(vec![client_address(setup.seed)])
         };
         let rows = (0..setup.rows).map(|_| Row { asked: None, next_us: 0 }).collect();

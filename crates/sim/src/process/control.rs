@@ -2,6 +2,7 @@
 
 use super::seat::Seat;
 use super::{Process, node_id};
+use crate::bugs::Bugs;
 use crate::disk::Disk;
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
@@ -54,11 +55,13 @@ impl ControlThread {
         now: MonotonicUs,
         info: NodeInfo,
         parts: &NodeParts,
-        tuning: Tuning,
+        bugs: Bugs,
         disk: Option<Disk>,
     ) -> ControlThread {
-        let seat = disk.clone().map(|disk| Seat::open(now, &info, disk));
+        let seat = disk.clone().map(|disk| Seat::open(now, &info, disk, bugs.cluster));
+        let tuning = Tuning { bugs: bugs.migration.into(), ..Tuning::default() };
         let mut control = NodeControl::new(now, info, None, parts.clone(), super::MOVERS, tuning);
+        control.put_back(bugs.node, bugs.cluster);
         if seat.is_some() {
             control.handle(now, ControlInput::Connected);
         }

@@ -7,6 +7,7 @@ mod mover;
 mod seat;
 mod worker;
 
+use crate::bugs::Bugs;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::network::{Side, Signal, StreamId};
@@ -15,7 +16,6 @@ use cleaner::CleanerThread;
 pub use control::ControlThread;
 use mover::MoverThread;
 use sidle_cluster::{HostPort, NodeInfo, TabletMap};
-use sidle_migration::Tuning;
 use sidle_node::{
     Config, MoverIndex, NodeParts, NodeShared, Now, ProcessFacts, Published, RangeTable, WorkerIndex, connect,
 };
@@ -41,10 +41,8 @@ pub struct HostSetup {
     pub memory_bytes: u64,
     /// Its clocks.
     pub clock: Clock,
-    /// How its node migrates, with the faults that are put back.
-    pub tuning: Tuning,
-    /// Faults that are put back in the node.
-    pub bugs: sidle_node::Bugs,
+    /// Faults that are put back.
+    pub bugs: Bugs,
     /// Whether its workers are always late, so that bulk work is held back.
     pub is_busy: bool,
 }
@@ -104,13 +102,13 @@ impl Process {
         let workers = (worker_ports.into_iter().enumerate())
             .map(|(index, ports)| {
                 let seed = world.random.draw();
-                WorkerThread::new(&parts, WorkerIndex(index as u16), ports, seed, setup.bugs)
+                WorkerThread::new(&parts, WorkerIndex(index as u16), ports, seed, setup.bugs.node)
             })
             .collect();
         let movers = (mover_ports.into_iter().enumerate())
             .map(|(index, ports)| MoverThread::new(&parts, MoverIndex(index as u16), ports))
             .collect();
-        let control = ControlThread::new(now.mono, info, &parts, setup.tuning, disk);
+        let control = ControlThread::new(now.mono, info, &parts, setup.bugs, disk);
         let cleaner = CleanerThread::new(&parts);
         let mut process =
             Process { host, setup, parts, workers, movers, control, cleaner, mailboxes: BTreeMap::new() };

@@ -18,11 +18,12 @@ pub struct Seat {
 }
 
 impl Seat {
-    pub(super) fn open(now: MonotonicUs, info: &NodeInfo, disk: Disk) -> Seat {
+    pub(super) fn open(now: MonotonicUs, info: &NodeInfo, disk: Disk, bugs: sidle_cluster::Bugs) -> Seat {
         let founding = Founding { cluster: ClusterId::from_bits(1), first: info.clone() };
         let protocols: Vec<&str> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
-        let coordinator = Coordinator::open(now, disk, founding, &protocols)
+        let mut coordinator = Coordinator::open(now, disk, founding, &protocols)
             .expect("the disk of a crashed machine holds what was committed");
+        coordinator.put_back(bugs);
         Seat { coordinator, own: info.id, conversations: BTreeMap::new() }
     }
 

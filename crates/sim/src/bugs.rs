@@ -1,0 +1,53 @@
+//! Every named fault of every crate, to be put back one at a time: a checker that has never seen a fault proves nothing.
+
+/// Known faults that are put back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bugs {
+    /// In migrations.
+    pub migration: sidle_migration::Bugs,
+    /// In the coordinator and the node agents.
+    pub cluster: sidle_cluster::Bugs,
+    /// In workers and the node's control.
+    pub node: sidle_node::Bugs,
+    /// In the client.
+    pub client: sidle_client_core::Bugs,
+}
+
+impl Bugs {
+    /// The name of every fault, and what is wrong.
+    pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let crates = [
+            sidle_migration::Bugs::NAMES,
+            sidle_node::Bugs::NAMES,
+            sidle_cluster::Bugs::NAMES,
+            sidle_client_core::Bugs::NAMES,
+        ];
+        crates.into_iter().flatten().copied()
+    }
+
+    /// The fault of this name and no other.
+    pub fn with(name: &str) -> Option<Bugs> {
+        let none = Bugs::default();
+        (sidle_migration::Bugs::with(name).map(|migration| Bugs { migration, ..none }))
+            .or_else(|| sidle_node::Bugs::with(name).map(|node| Bugs { node, ..none }))
+            .or_else(|| sidle_cluster::Bugs::with(name).map(|cluster| Bugs { cluster, ..none }))
+            .or_else(|| sidle_client_core::Bugs::with(name).map(|client| Bugs { client, ..none }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_name_names_one_fault() {
+        let names: BTreeSet<&str> = Bugs::names().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), Bugs::names().count(), "a name is given twice");
+        for name in names {
+            assert_ne!(Bugs::with(name), Some(Bugs::default()), "{name}");
+            assert!(Bugs::with(name).is_some(), "{name}");
+        }
+        assert_eq!(Bugs::with("none of them"), None);
+    }
+}
