@@ -158,7 +158,7 @@ impl Worker {
             leaves.resize(keys.len(), sidle_store::Leave::Nothing);
         } else {
             let needs_old = self.needs_old_values(found, args);
-            let judgement = judge(&self.ranges, &self.store, keys, needs_old, &self.bugs, &mut leaves);
+            let judgement = judge(&self.ranges, &self.store, keys, needs_old, self.bugs, &mut leaves);
             let is_aware = session.is_aware();
             let mut tell = || {
                 if let Some(view) = judgement.import.filter(|_| is_aware) {

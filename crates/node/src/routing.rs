@@ -16,7 +16,7 @@
 //! Realises: Fulva's three answers (value, absent, not here yet), design "Serve".
 //! Ownership: any worker; reads its snapshot of the range table, the views' atomics and the store.
 
-use crate::bugs::Bugs;
+use crate::bugs::PutBack;
 use crate::range_table::{RangeTable, Redirect, Role};
 use sidle_migration::ImportView;
 use sidle_store::{Entry, Leave, Store};
@@ -67,7 +67,7 @@ pub(crate) fn judge<'t>(
     store: &Store,
     keys: &[HashedKey<'_>],
     needs_old: bool,
-    bugs: &Bugs,
+    bugs: PutBack,
     leaves: &mut Leaves,
 ) -> Judgement<'t> {
     let mut import = None;

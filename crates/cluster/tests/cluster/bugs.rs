@@ -6,8 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const RANGE: (u64, u64) = (4, 9);
 
+/// A fault's name, and a scenario that holds without it only.
+type Story = (&'static str, fn(Bugs));
+
 /// Every fault, with its story.
-const STORIES: &[(&str, fn(Bugs))] = &[
+const STORIES: &[Story] = &[
     ("act-before-commit", a_commit_fails_and_the_coordinator_dies),
     ("restarted-target-serves-at-once", the_target_of_a_cut_off_source_restarts),
     ("silence-counts-as-death", the_source_is_silent),

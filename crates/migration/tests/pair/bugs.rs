@@ -12,8 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const SEEDS: u64 = 60;
 
+/// A fault's name, and a scenario that holds without it only.
+type Story = (&'static str, fn(Bugs));
+
 /// Every fault, with its story.
-const STORIES: &[(&str, fn(Bugs))] = &[
+const STORIES: &[Story] = &[
     ("replay-overwrites", write_then_late_replay),
     ("no-tombstones", delete_then_late_replay),
     ("progress-before-replay", read_between_arrival_and_replay),

@@ -9,8 +9,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const EVERYTHING: &str = "SLOTS 0-16383";
 
+/// A fault's name, and a scenario that holds without it only.
+type Story = (&'static str, fn(Bugs));
+
 /// Every fault, with its story.
-const STORIES: &[(&str, fn(Bugs))] = &[
+const STORIES: &[Story] = &[
     ("increments-start-at-zero", increment_of_what_has_not_arrived),
     ("freeze-without-barrier", write_before_the_freeze),
     ("source-serves-after-freeze", write_at_the_source),
