@@ -48,6 +48,8 @@ pub enum TargetEvent {
     Activated,
     /// Run this command again.
     Wake(Waiter),
+    /// The import was flushed for the command that asked for it.
+    Flushed(Waiter),
     /// Fail this command.
     Refuse(Waiter, WaiterRefusal),
     /// Out of memory: pulls pause and are tried again by themselves. The range is served all the same.

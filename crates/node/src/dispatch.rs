@@ -4,7 +4,7 @@
 //! everything that the command touches.
 //!
 //! A request that parks leaves no trace but its ticket: the session is put back as it was, so that running the request
-//! again is running it for the first time. The one exception is [`Resume`](crate::parking::Resume), for commands that work in steps.
+//! again is running it for the first time. The one exception is [`Flush`](crate::flush::Flush), which works in steps.
 
 use crate::call::{Call, CommandResult, Flow};
 use crate::now::Now;
@@ -245,7 +245,7 @@ impl Worker {
     /// Ends a request that was answered.
     #[inline]
     fn finish(&mut self, session: &mut Session, start: usize, out: &mut Vec<u8>) -> Outcome {
-        session.route.resume = None;
+        session.route.flush = None;
         if !session.sends_reply() {
             out.truncate(start);
         }

@@ -7,33 +7,43 @@
 //!   replays, since a record that arrived in between would outlive the flush.
 //! - Frozen copies (exports) belong to another node, and are left alone: their owner is still being sent them.
 
-use crate::parking::{Resume, Ticket};
+use crate::covered::Covered;
+use crate::parking::Ticket;
 use crate::queue::ToMover;
 use crate::range_table::Role;
 use crate::session::Session;
 use crate::worker::Worker;
 use sidle_resp::ReplyWriter;
-use sidle_types::{MigrationId, Position};
+use sidle_types::{MigrationId, PositionRange};
 
 /// How many records are cleared before other connections have their turn: well under a millisecond of work.
 const FLUSH_SLICE_RECORDS: usize = 2048;
 
+/// How far a flush has come. What it has cleared it leaves alone from then on, whatever becomes of the range meanwhile:
+/// an import that was flushed is soon the node's own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flush {
+    /// What has been flushed.
+    done: Covered,
+    /// What the movers were asked to flush, and with which ticket.
+    asked: Option<(Ticket, Vec<(MigrationId, PositionRange)>)>,
+}
+
 impl Worker {
     /// Goes one step further with the flush that the session asked for; `Err` when there is more to do.
     pub(crate) fn flush(&mut self, session: &mut Session, out: &mut Vec<u8>) -> Result<(), Ticket> {
-        let from = match session.route.resume {
-            Some(Resume::Flushing { from }) => from,
-            Some(Resume::FlushingImports { table }) if table == self.seen() => Position::FIRST,
-            // Either the beginning, or other ranges are imports now than the movers were asked to flush.
-            _ => match self.flush_imports(session) {
-                Ok(()) => Position::FIRST,
-                Err(ticket) => return Err(ticket),
-            },
-        };
-        match self.clear_slice(from) {
-            Some(from) => {
-                session.route.resume = Some(Resume::Flushing { from });
-                Err(self.parking.park_for_a_turn())
+        let mut flush = session.route.flush.take().unwrap_or_default();
+        if let Some((ticket, asked)) = flush.asked.take() {
+            let flushed = self.parking.take_flushed(ticket);
+            // An import that was over before its mover was asked is the node's own, and is cleared as such.
+            for (_, range) in asked.into_iter().filter(|(migration, _)| flushed.contains(migration)) {
+                flush.done.add(range);
+            }
+        }
+        match self.flush_imports(&mut flush).or_else(|| self.clear_slice(&mut flush)) {
+            Some(ticket) => {
+                session.route.flush = Some(flush);
+                Err(ticket)
             }
             None => {
                 ReplyWriter::new(out, session.version).ok();
@@ -42,43 +52,38 @@ impl Worker {
         }
     }
 
-    /// Has the movers flush the imports; `Err` when there are any.
-    fn flush_imports(&mut self, session: &mut Session) -> Result<(), Ticket> {
-        let mut imports: Vec<MigrationId> = Vec::new();
-        for view in self.ranges.imports() {
+    /// Has the movers flush the imports; returns what to wait for when there are any. An import that touches what was
+    /// flushed already came to this node later, and is left alone.
+    fn flush_imports(&mut self, flush: &mut Flush) -> Option<Ticket> {
+        let mut imports: Vec<(MigrationId, PositionRange)> = Vec::new();
+        for view in self.ranges.imports().filter(|view| !flush.done.touches(view.range())) {
             if !view.activated() {
                 let migration = view.id();
-                return Err(self.parking.park_for_activation(migration));
+                return Some(self.parking.park_for_activation(migration));
             }
-            imports.push(view.id());
+            imports.push((view.id(), view.range()));
         }
-        imports.sort_unstable();
+        imports.sort_unstable_by_key(|(migration, _)| *migration);
         imports.dedup();
         if imports.is_empty() {
-            return Ok(());
+            return None;
         }
-        session.route.resume = Some(Resume::FlushingImports { table: self.seen() });
-        let ticket = self.parking.park_for_flush(&imports);
-        for migration in imports {
+        let ticket = self.parking.park_for_flush(imports.iter().map(|(migration, _)| *migration));
+        for &(migration, _) in &imports {
             self.send(migration, ToMover::Flush { migration, ticket });
         }
-        Err(ticket)
+        flush.asked = Some((ticket, imports));
+        Some(ticket)
     }
 
-    /// Clears some of what this node owns whole, from a position on; returns where to go on.
-    fn clear_slice(&self, from: Position) -> Option<Position> {
-        for entry in self.ranges.entries() {
-            if !matches!(entry.role, Role::Owned) || entry.range.last() < from {
-                continue;
-            }
-            let first = entry.range.first().max(from);
-            let last = entry.range.last();
-            // One slice a turn, even when it came to the range's end with less.
-            return match self.store.discard(first, last, FLUSH_SLICE_RECORDS) {
-                Some(next) => Some(next),
-                None => last.next(),
-            };
-        }
-        None
+    /// Clears some of what this node owns whole and has not cleared; returns the ticket to go on with.
+    fn clear_slice(&mut self, flush: &mut Flush) -> Option<Ticket> {
+        let owned = self.ranges.entries().iter().filter(|entry| matches!(entry.role, Role::Owned));
+        let gap = owned.into_iter().find_map(|entry| flush.done.first_gap(entry.range))?;
+        // One slice a turn, even when it came to the range's end with less.
+        let next = self.store.discard(gap.first(), gap.last(), FLUSH_SLICE_RECORDS);
+        let last = next.and_then(|next| next.previous()).unwrap_or(gap.last());
+        flush.done.add(PositionRange::new(gap.first(), last).expect("a slice makes progress"));
+        Some(self.parking.park_for_a_turn())
     }
 }

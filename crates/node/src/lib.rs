@@ -11,6 +11,7 @@ mod clients;
 mod commands;
 mod config;
 mod control;
+mod covered;
 mod dispatch;
 mod expire;
 mod extended;

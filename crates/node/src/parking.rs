@@ -8,38 +8,24 @@
 //! - P1: a ticket is woken at most once, and never after it was forgotten.
 //! - P2: the lot holds at most one entry a connection, so the number of connections bounds it.
 //! - P3: whatever a ticket waits for wakes it: the arrival of all its keys, the end of its migration, or a new range
-//!   table (after which a command may run, redirect or wait anew).
+//!   table (after which a command may run, redirect or wait anew); a flush, the answers of all its movers.
 //!
 //! Ownership: one lot for each worker, touched by that worker's thread only.
 
 use crate::queue::{MoverIndex, ToMover, ToWorker};
-use sidle_types::{MigrationId, Position};
+use sidle_types::MigrationId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Names one parked command of one worker; never given twice by the same worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// What a command that waited has brought about already, so that running it again does not do it twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Resume {
-    /// FLUSHALL asked the movers to flush every import of the range table with this number.
-    FlushingImports {
-        /// The range table's number.
-        table: u64,
-    },
-    /// FLUSHALL goes on clearing what this node owns from here.
-    Flushing {
-        /// The first position not cleared yet.
-        from: Position,
-    },
-}
-
 #[derive(Debug)]
 struct Waiting {
     /// The imports that it waits for, each with the number of answers to come; 0 for its activation.
     on: Vec<(MigrationId, u32)>,
-    /// Whether the end of an import answers for it. A flush has to be carried out all the same.
+    /// Whether the end of an import, or a new range table, answers for it. A flush is answered by its movers alone: it
+    /// has to know what they have done.
     ends_with_import: bool,
 }
 
@@ -51,6 +37,8 @@ pub(crate) struct ParkingLot {
     woken: VecDeque<Ticket>,
     /// Those of the woken that are to fail for want of memory; each is taken when its command runs again.
     refused: BTreeSet<Ticket>,
+    /// Which imports were flushed for a ticket; taken when its command runs again.
+    flushed: BTreeMap<Ticket, Vec<MigrationId>>,
     /// Messages that found their queue full; sent again each turn. At most as many as there are parked keys.
     unsent: VecDeque<(MoverIndex, ToMover)>,
 }
@@ -62,8 +50,8 @@ impl ParkingLot {
     }
 
     /// Parks a command until each of these imports has been flushed.
-    pub(crate) fn park_for_flush(&mut self, imports: &[MigrationId]) -> Ticket {
-        self.park(imports.iter().map(|&migration| (migration, 1)).collect(), false)
+    pub(crate) fn park_for_flush(&mut self, imports: impl Iterator<Item = MigrationId>) -> Ticket {
+        self.park(imports.map(|migration| (migration, 1)).collect(), false)
     }
 
     /// Parks a command that has more to do, until the other connections had their turn.
@@ -93,6 +81,12 @@ impl ParkingLot {
     /// at once.
     pub(crate) fn handle(&mut self, message: ToWorker) {
         match message {
+            ToWorker::Flushed { migration, ticket } => {
+                if self.waiting.contains_key(&ticket) {
+                    self.flushed.entry(ticket).or_default().push(migration);
+                    self.handle(ToWorker::Wake { migration, ticket });
+                }
+            }
             ToWorker::Wake { migration, ticket } => {
                 let Some(waiting) = self.waiting.get_mut(&ticket) else { return };
                 for (on, answers) in &mut waiting.on {
@@ -123,9 +117,10 @@ impl ParkingLot {
         }
     }
 
-    /// Wakes every parked command: the range table has changed.
+    /// Wakes every parked command that a new range table may concern.
     pub(crate) fn wake_everything(&mut self) {
-        self.woken.extend(std::mem::take(&mut self.waiting).into_keys());
+        let ready = self.waiting.extract_if(.., |_, waiting| waiting.ends_with_import);
+        self.woken.extend(ready.map(|(ticket, _)| ticket));
     }
 
     fn wake(&mut self, ticket: Ticket) {
@@ -144,11 +139,17 @@ impl ParkingLot {
         self.refused.remove(&ticket)
     }
 
+    /// The imports that were flushed for the woken command; asked once.
+    pub(crate) fn take_flushed(&mut self, ticket: Ticket) -> Vec<MigrationId> {
+        self.flushed.remove(&ticket).unwrap_or_default()
+    }
+
     /// Forgets a command whose connection is gone.
     pub(crate) fn forget(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
         self.woken.retain(|&woken| woken != ticket);
         self.refused.remove(&ticket);
+        self.flushed.remove(&ticket);
     }
 
     /// Keeps a message that found its queue full.
@@ -212,11 +213,15 @@ mod tests {
     #[test]
     fn a_flush_outlasts_the_end_of_its_import() {
         let mut lot = ParkingLot::default();
-        let ticket = lot.park_for_flush(&[M]);
+        let ticket = lot.park_for_flush([M, OTHER].into_iter());
         lot.handle(ToWorker::WakeAll(M));
-        assert_eq!(drain(&mut lot), []);
-        lot.handle(ToWorker::Wake { migration: M, ticket });
+        lot.handle(ToWorker::Flushed { migration: M, ticket });
+        lot.wake_everything();
+        assert_eq!(drain(&mut lot), [], "it is not known yet what the other mover did");
+        lot.handle(ToWorker::Wake { migration: OTHER, ticket });
         assert_eq!(drain(&mut lot), [ticket]);
+        assert_eq!(lot.take_flushed(ticket), [M]);
+        assert_eq!(lot.take_flushed(ticket), []);
     }
 
     #[test]

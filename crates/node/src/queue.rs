@@ -70,6 +70,13 @@ pub enum ToWorker {
         /// The command.
         ticket: Ticket,
     },
+    /// The import was flushed for the command.
+    Flushed {
+        /// The migration.
+        migration: MigrationId,
+        /// The command.
+        ticket: Ticket,
+    },
     /// The command fails: there is no memory for a key that it waits for.
     Refuse(Ticket),
     /// The import may be served, or is over: run again whatever waits for it.

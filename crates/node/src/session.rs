@@ -1,7 +1,8 @@
 //! The state of one connection.
 
 use crate::clients::Registration;
-use crate::parking::{Resume, Ticket};
+use crate::flush::Flush;
+use crate::parking::Ticket;
 use crate::told::Told;
 use sidle_resp::RespVersion;
 use sidle_types::MapEpoch;
@@ -35,8 +36,8 @@ pub(crate) struct RouteState {
     pub(crate) told: Told,
     /// The ticket of the request that waits, or has been woken and not run since.
     pub(crate) ticket: Option<Ticket>,
-    /// How far a command that works in steps has come.
-    pub(crate) resume: Option<Resume>,
+    /// How far a FLUSHALL has come that works in steps.
+    pub(crate) flush: Option<Flush>,
 }
 
 /// What becomes of replies (CLIENT REPLY).

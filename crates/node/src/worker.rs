@@ -153,11 +153,6 @@ impl Worker {
         &self.ranges
     }
 
-    /// The number of the range table in use.
-    pub(crate) fn seen(&self) -> u64 {
-        self.seen
-    }
-
     /// W1: the only place where the snapshot changes.
     #[inline]
     pub(crate) fn pass_boundary(&mut self) -> bool {

@@ -52,7 +52,7 @@ impl TargetMachine {
             return self.flushes.push(waiter);
         }
         // First the flush: who waits for a key that will not come reads it as absent, as after the flush.
-        self.events.push_back(TargetEvent::Wake(waiter));
+        self.events.push_back(TargetEvent::Flushed(waiter));
         if phase == ImportPhase::Serving && !self.spec.tuning.bugs.flush_leaves_late_records {
             self.complete();
         }

@@ -72,6 +72,10 @@ impl Mover {
                     self.wakes.tell_all(ToWorker::WakeAll(id));
                     self.report(id, MoverReport::Activated);
                 }
+                TargetEvent::Flushed(waiter) => {
+                    let (worker, ticket) = named(waiter);
+                    self.wakes.tell(worker, ToWorker::Flushed { migration: id, ticket });
+                }
                 TargetEvent::Wake(waiter) => {
                     let (worker, ticket) = named(waiter);
                     self.wakes.tell(worker, ToWorker::Wake { migration: id, ticket });

@@ -67,3 +67,25 @@ fn flushall_before_activation_waits() {
     scene.finish(id);
     assert_eq!(scene.ask(1, "GET key"), Value::Null);
 }
+
+#[test]
+fn flushall_flushes_a_key_once_whatever_becomes_of_its_import() {
+    let mut scene = Scene::new();
+    scene.fill(["key".to_owned()]);
+    let _id = scene.start_and_hold("SLOTS 0-16383", 1);
+    let (late, other) = (scene.cluster.connect(1, 0), scene.cluster.connect(1, 1));
+    scene.cluster.send(late, "FLUSHALL");
+    // The worker asks the mover, and then gets no turn while the flush ends the migration.
+    scene.cluster.nodes[1].serve(late);
+    scene.cluster.nodes[1].held_workers = vec![0];
+    scene.cluster.settle();
+    assert_eq!(scene.cluster.ask(other, "GET key"), Value::Null, "the mover has flushed it");
+    assert_eq!(scene.cluster.ask(other, "SET key new"), ok());
+    scene.cluster.network.release();
+    scene.cluster.run_until("the migration is over", |cluster| {
+        cluster.nodes[1].workers[1].ranges().map().migrations().is_empty()
+    });
+    scene.cluster.nodes[1].held_workers.clear();
+    assert_eq!(scene.cluster.reply(late), ok());
+    assert_eq!(scene.cluster.ask(other, "GET key"), bulk("new"), "it is gone a second time");
+}
