@@ -5,6 +5,7 @@
 
 mod clients;
 mod fuzz;
+mod sim;
 mod step;
 mod test;
 
@@ -24,11 +25,15 @@ enum Task {
     Test(test::Arguments),
     /// Run the fuzz targets (needs a nightly toolchain and cargo-fuzz)
     Fuzz(fuzz::Arguments),
+    /// Simulate whole clusters on virtual time: --seeds N --minutes M, or what its --help says
+    #[command(disable_help_flag = true)]
+    Sim(sim::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Test(arguments) => test::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
+        Task::Sim(arguments) => sim::run(&arguments),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::clients::Clients;
 use crate::fuzz;
+use crate::sim;
 use crate::step::{Steps, cargo, succeeds, target_folder};
 use std::process::Command;
 
@@ -39,6 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     model_check(&mut steps)?;
     address_sanitizer(&mut steps)?;
     licences(&mut steps)?;
+    sim::steps(&mut steps)?;
     for target in fuzz::TARGETS {
         match fuzz::missing() {
             Some(reason) => steps.skip(&format!("fuzz {target}"), reason),

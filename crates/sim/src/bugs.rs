@@ -25,6 +25,11 @@ impl Bugs {
         crates.into_iter().flatten().copied()
     }
 
+    /// Within how many seeds, from the first on, a checker sees the fault of this name.
+    pub fn seeds(name: &str) -> u64 {
+        RARE.iter().find(|(rare, _)| *rare == name).map_or(SEEDS, |(_, seeds)| *seeds)
+    }
+
     /// The fault of this name and no other.
     pub fn with(name: &str) -> Option<Bugs> {
         let none = Bugs::default();
@@ -34,6 +39,11 @@ impl Bugs {
             .or_else(|| sidle_client_core::Bugs::with(name).map(|client| Bugs { client, ..none }))
     }
 }
+
+/// Most faults are seen within so many seeds.
+const SEEDS: u64 = 60;
+/// Those that take a rarer coincidence.
+const RARE: &[(&str, u64)] = &[];
 
 #[cfg(test)]
 mod tests {

@@ -6,22 +6,25 @@
 use clap::Parser;
 use sidle_sim::{Bugs, Failure, Story, Summary, run};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Simulate whole clusters on virtual time: one seed draws the cluster, the load and everything that goes wrong.
 ///
 /// A seed that fails fails again: the last line says how to see its story.
 #[derive(Parser)]
-#[command(name = "sidle-sim")]
+#[command(name = "cargo xtask sim", bin_name = "cargo xtask sim")]
 struct Arguments {
     /// The first seed
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// How many seeds to run, one after the other
-    #[arg(long, default_value_t = 1)]
-    seeds: u64,
+    /// Begin with a seed that nobody has tried: the time of day
+    #[arg(long, conflicts_with = "seed")]
+    fresh: bool,
+    /// How many seeds to run, one after the other [default: 1, or without end when --minutes is given]
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
     /// Stop after so many minutes, however many seeds are left
-    #[arg(long)]
+    #[arg(long, value_name = "M")]
     minutes: Option<f64>,
     /// Tell the story of each run
     #[arg(long)]
@@ -32,9 +35,12 @@ struct Arguments {
     /// Put a known fault back (see --bugs), and stop when a checker sees it
     #[arg(long, value_name = "NAME", value_parser = bug)]
     bug: Option<Bugs>,
-    /// List the known faults
+    /// List the known faults, and within how many seeds each is found
     #[arg(long)]
     bugs: bool,
+    /// Put each known fault back in turn, and fail unless each is found within its number of seeds
+    #[arg(long, conflicts_with_all = ["bug", "trace", "twice"])]
+    hunt: bool,
     /// Print a line for each seed
     #[arg(long, short)]
     verbose: bool,
@@ -42,6 +48,20 @@ struct Arguments {
 
 fn bug(name: &str) -> Result<Bugs, String> {
     Bugs::with(name).ok_or_else(|| format!("there is no fault '{name}'; --bugs lists them"))
+}
+
+impl Arguments {
+    fn first_seed(&self) -> u64 {
+        match self.fresh {
+            // Seconds: two runs within one begin alike, and nobody minds.
+            true => SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs()),
+            false => self.seed,
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.seeds.unwrap_or(if self.minutes.is_some() { u64::MAX } else { 1 })
+    }
 }
 
 /// What all seeds came to.
@@ -89,19 +109,23 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.bugs {
         for (name, what) in Bugs::names() {
-            println!("{name}\n    {what}");
+            println!("{name} (within {} seeds)\n    {what}", Bugs::seeds(name));
         }
         return ExitCode::SUCCESS;
     }
     // An assertion of a machine is reported with the seed that it failed in.
     std::panic::set_hook(Box::new(|panic| {
         if let Some(place) = panic.location() {
-            println!("an assertion failed at {}:{}", place.file(), place.line());
+            eprintln!("an assertion failed at {}:{}", place.file(), place.line());
         }
     }));
+    if arguments.hunt {
+        return hunt(&arguments);
+    }
     let started = Instant::now();
     let mut totals = Totals::default();
-    for seed in arguments.seed..arguments.seed.saturating_add(arguments.seeds) {
+    let first = arguments.first_seed();
+    for seed in first..first.saturating_add(arguments.count()) {
         if arguments.minutes.is_some_and(|minutes| started.elapsed().as_secs_f64() >= minutes * 60.0) {
             break;
         }
@@ -128,7 +152,10 @@ fn main() -> ExitCode {
     match totals.failed.first() {
         None => ExitCode::SUCCESS,
         Some(seed) => {
-            println!("the story: cargo xtask sim --seed {seed} --trace");
+            let bug =
+                arguments.bug.and_then(|bug| Bugs::names().find(|(name, _)| Bugs::with(name) == Some(bug)));
+            let bug = bug.map_or(String::new(), |(name, _)| format!(" --bug {name}"));
+            println!("the story: cargo xtask sim --seed {seed}{bug} --trace");
             ExitCode::FAILURE
         }
     }
@@ -150,4 +177,36 @@ fn simulate(arguments: &Arguments, seed: u64) -> Result<Summary, Failure> {
         }
     }
     Ok(summary)
+}
+
+/// Puts each known fault back, one at a time.
+fn hunt(arguments: &Arguments) -> ExitCode {
+    // Assertions that fail are what is hoped for here.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut missed = 0;
+    for (name, _) in Bugs::names() {
+        let bugs = Bugs::with(name).unwrap_or_default();
+        let started = Instant::now();
+        let limit = Bugs::seeds(name);
+        let found = (arguments.seed..arguments.seed + limit)
+            .find_map(|seed| run(seed, bugs, Story::silent()).err().map(|failure| (seed, failure)));
+        let seconds = started.elapsed().as_secs_f64();
+        match found {
+            Some((seed, failure)) => {
+                let check = failure.violation.check;
+                println!("{name:36} seed {seed:4} of {limit:4}, {seconds:5.1} s: {check}");
+            }
+            None => {
+                missed += 1;
+                println!("{name:36} NOT FOUND within {limit} seeds, {seconds:.1} s");
+            }
+        }
+    }
+    match missed {
+        0 => ExitCode::SUCCESS,
+        _ => {
+            println!("{missed} known faults were not seen by any checker");
+            ExitCode::FAILURE
+        }
+    }
 }
