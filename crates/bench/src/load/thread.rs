@@ -235,7 +235,7 @@ impl<'a> Thread<'a> {
             let Client { core, sockets, .. } = &mut self.clients[client];
             match event {
                 Event::Connect { connection, address } => {
-                    let node = connection.node();
+                    let node = connection.index();
                     if sockets.len() <= node {
                         sockets.resize_with(node + 1, || None);
                     }
@@ -256,7 +256,7 @@ impl<'a> Thread<'a> {
                     }
                 }
                 Event::Close(connection) => {
-                    let place = &mut sockets[connection.node()];
+                    let place = &mut sockets[connection.index()];
                     if place.as_ref().is_some_and(|socket| socket.connection == connection) {
                         *place = None;
                     }
@@ -270,13 +270,13 @@ impl<'a> Thread<'a> {
     fn transmit(&mut self, client: usize, now_ns: u64) {
         while let Some(connection) = self.clients[client].core.poll_transmit() {
             let Client { core, sockets, .. } = &mut self.clients[client];
-            let Some(Some(socket)) = sockets.get_mut(connection.node()) else { continue };
+            let Some(Some(socket)) = sockets.get_mut(connection.index()) else { continue };
             if socket.connection != connection {
                 continue;
             }
             core.take_output(connection, &mut socket.out);
             if !socket.waits_to_write {
-                self.write(client, connection.node(), now_ns);
+                self.write(client, connection.index(), now_ns);
             }
         }
     }
@@ -303,7 +303,7 @@ impl<'a> Thread<'a> {
 
     fn lost(&mut self, client: usize, connection: ConnectionId, now_ns: u64) {
         let Client { core, sockets, .. } = &mut self.clients[client];
-        sockets[connection.node()] = None;
+        sockets[connection.index()] = None;
         core.handle(MonotonicUs(now_ns / 1000), Input::Disconnected(connection), &mut self.desk);
     }
 
