@@ -14,6 +14,7 @@ use crate::connection::{Awaited, Connection, ConnectionId, ConnectionIndex, Phas
 use crate::core::{Core, Event};
 use sidle_cluster::HostPort;
 use sidle_types::MonotonicUs;
+use smallvec::SmallVec;
 
 /// A node's index among those that the client knows; it stays as long as the client.
 pub(crate) type NodeIndex = u16;
@@ -23,7 +24,7 @@ pub(crate) type NodeIndex = u16;
 pub(crate) struct Node {
     pub(crate) address: HostPort,
     /// Its connections, those that are closed at present too.
-    connections: Vec<ConnectionIndex>,
+    connections: SmallVec<[ConnectionIndex; 2]>,
     /// How many of them are ready, and how many are on the way to it.
     ready: usize,
     making: usize,
@@ -33,7 +34,7 @@ pub(crate) struct Node {
     turn: usize,
     /// Requests that wait for a connection to get ready.
     pub(crate) parked: Vec<Awaited>,
-    /// Times that connections were lost or not made since the last that got ready.
+    /// Times that it could not be reached since a connection got ready last.
     failures: u32,
     /// No connection is made before that.
     rests_until: MonotonicUs,
@@ -43,7 +44,7 @@ impl Node {
     pub(crate) fn new(address: HostPort) -> Node {
         Node {
             address,
-            connections: Vec::new(),
+            connections: SmallVec::new(),
             ready: 0,
             making: 0,
             idle: Vec::new(),
@@ -84,8 +85,9 @@ impl Node {
     pub(crate) fn lost_one(&mut self, now: MonotonicUs, was_ready: bool) {
         *(if was_ready { &mut self.ready } else { &mut self.making }) -= 1;
         if self.rests_until <= now {
-            // Those that are lost meanwhile are lost for the same reason.
-            self.failures += 1;
+            // Those that are lost meanwhile are lost for the same reason; and one that is lost while another serves says
+            // nothing of the node.
+            self.failures += u32::from(!was_ready || !self.is_ready());
             let rest_us = backoff_us(self.failures, RECONNECT_DELAY_US, MAX_RECONNECT_DELAY_US);
             self.rests_until = now.plus_us(rest_us);
         }
@@ -101,6 +103,11 @@ impl Core {
             let only = *node.connections.first()?;
             return self.connections[only as usize].is_ready().then_some(only);
         }
+        self.choose_of_several(now, to)
+    }
+
+    fn choose_of_several(&mut self, now: MonotonicUs, to: NodeIndex) -> Option<ConnectionIndex> {
+        let node = &mut self.nodes[usize::from(to)];
         while let Some(index) = node.idle.pop() {
             let connection = &mut self.connections[index as usize];
             connection.is_listed = false;
@@ -129,8 +136,11 @@ impl Core {
     /// Notes that a connection may owe no answer any more.
     #[inline]
     pub(crate) fn list_if_idle(&mut self, index: ConnectionIndex) {
+        if self.config.connections_per_node == 1 {
+            return;
+        }
         let connection = &mut self.connections[index as usize];
-        if self.config.connections_per_node > 1 && !connection.is_listed && connection.is_idle() {
+        if !connection.is_listed && connection.is_idle() {
             connection.is_listed = true;
             self.nodes[usize::from(connection.node)].idle.push(index);
         }
