@@ -44,7 +44,8 @@
     byId("subtitle").textContent = [
       `${report.workload}, ${load.distribution}`,
       `${count(report.records)} records of ${load.key_bytes} + ${report.value_bytes} bytes`,
-      `${load.clients} ${load.client} clients with ${load.outstanding} operations under way`,
+      `${load.clients} ${load.client} clients with ${load.outstanding} operations under way`
+        + (load.separate_clients === false ? ", learning together on each thread" : ", each learning for itself"),
       open ? `open loop at ${rate(load.rate)}` : "closed loop (peak throughput)",
     ].join(" \u00b7 ");
   }

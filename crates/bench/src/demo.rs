@@ -70,6 +70,8 @@ pub struct DemoOptions {
     pub clients: u32,
     /// Operations that each has under way at most.
     pub outstanding: u32,
+    /// Whether each learns for itself what has moved, instead of all of a thread together.
+    pub separate_clients: bool,
     /// Threads that drive them.
     pub threads: u32,
     /// Serving threads of each node.
@@ -187,6 +189,7 @@ fn plan(options: &DemoOptions, records: u64, nodes: &NodePair) -> Result<Plan, D
         distribution: options.distribution,
         clients: options.clients.max(1),
         outstanding: options.outstanding.max(1),
+        separate_clients: options.separate_clients,
         threads: options.threads.max(1),
         pacing: options.pacing,
         seed: options.seed,

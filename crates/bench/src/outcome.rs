@@ -28,6 +28,7 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
             rate: if let Pacing::Open(rate) = plan.pacing { Some(rate) } else { None },
             client: plan.client.name().to_owned(),
             clients: plan.clients,
+            separate_clients: plan.separate_clients,
             outstanding: plan.outstanding,
             threads: plan.threads,
             key_bytes: plan.keys.key_bytes() as u64,

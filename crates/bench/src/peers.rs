@@ -169,6 +169,7 @@ fn peer<'a>(options: &PeerOptions, node: NodeProcess, stop: &'a AtomicBool) -> R
         distribution: Distribution::Uniform,
         clients: options.clients,
         outstanding: 1,
+        separate_clients: true,
         threads: 1,
         pacing: Pacing::Batches,
         seed: options.seed,

@@ -99,8 +99,12 @@ pub struct Load {
     pub rate: Option<f64>,
     /// `sidle` or `plain`.
     pub client: String,
-    /// Clients, each with connections of its own.
+    /// Clients: each has a connection to each node, or its part in those of its thread.
     pub clients: u32,
+    /// Whether each client has connections of its own and learns for itself what has moved, as all did in reports without
+    /// this field; otherwise the clients of a thread share connections, one for each, and all that is learnt on them.
+    #[serde(default = "yes")]
+    pub separate_clients: bool,
     /// Operations that each client has under way at most.
     pub outstanding: u32,
     /// Threads that drive the clients.
@@ -109,6 +113,10 @@ pub struct Load {
     pub key_bytes: u64,
     /// How popular the records are: `zipf:0.99`.
     pub distribution: String,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A part of the timeline, in milliseconds from its start.

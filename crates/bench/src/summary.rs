@@ -44,7 +44,7 @@ pub fn summary(report: &Report) -> String {
     line(
         "load",
         format!(
-            "{}, {}, {} records of {} + {} bytes, {} {} clients with {} operations under way",
+            "{}, {}, {} records of {} + {} bytes, {} {} clients with {} operations under way, {}",
             report.workload,
             load.distribution,
             count(report.records),
@@ -52,7 +52,12 @@ pub fn summary(report: &Report) -> String {
             report.value_bytes,
             load.clients,
             load.client,
-            load.outstanding
+            load.outstanding,
+            if load.separate_clients {
+                "each learning for itself"
+            } else {
+                "learning together on each thread"
+            }
         ),
     );
     line(

@@ -1,9 +1,10 @@
 //! What arrives: replies are paired with what awaits them, and decided on.
 
+use crate::connection::{Awaited, ConnectionId, ConnectionIndex, Role};
 use crate::core::{Core, Event};
 use crate::double_read::{SourceSays, TargetSays, Verdict};
 use crate::mcr::PartitionProgress;
-use crate::node::{Awaited, ConnectionId, NodeIndex, Role};
+use crate::node::NodeIndex;
 use crate::operation::{Class, Place};
 use crate::outcome::{Completions, Outcome};
 use crate::redirect::{ErrorMeaning, RedirectTo};
@@ -23,24 +24,25 @@ impl Core {
         bytes: &[u8],
         done: &mut impl Completions,
     ) -> usize {
-        let index = connection.node;
+        let index = connection.index;
         let mut at = 0;
         loop {
-            let node = &mut self.nodes[connection.node()];
-            if node.life != connection.life {
+            let of = &mut self.connections[connection.index()];
+            if of.life != connection.life {
                 // Given up, perhaps on account of what was just read: the rest means nothing any more.
                 return bytes.len();
             }
-            match node.parser.parse(&bytes[at..]) {
+            match of.parser.parse(&bytes[at..]) {
                 Ok(ParsedReply::Complete { frame, consumed }) => {
                     at += consumed;
                     self.counters.reply_bytes += consumed as u64;
-                    node.heard_at = now;
+                    of.heard_at = now;
                     self.reply(now, index, frame, consumed, done);
                 }
                 Ok(ParsedReply::Incomplete { .. }) => break,
                 Err(error) => {
-                    self.trouble(index, error.to_string());
+                    let node = of.node;
+                    self.trouble(node, error.to_string());
                     self.give_up(now, index, done);
                     return bytes.len();
                 }
@@ -54,7 +56,7 @@ impl Core {
     fn reply(
         &mut self,
         now: MonotonicUs,
-        from: NodeIndex,
+        on: ConnectionIndex,
         frame: Frame<'_>,
         bytes: usize,
         done: &mut impl Completions,
@@ -62,16 +64,19 @@ impl Core {
         if frame.has_attributes() {
             self.attributes(&frame);
         }
+        let connection = &mut self.connections[on as usize];
+        let from = connection.node;
         if let Reply::Push(_) = frame.reply {
             self.counters.extra_reply_bytes += bytes as u64;
             self.push(from, &frame.reply);
             return;
         }
-        let Some(awaited) = self.nodes[usize::from(from)].awaited.pop_front() else {
+        let Some(awaited) = connection.awaited.pop_front() else {
             self.trouble(from, "it answered what was not asked".to_owned());
-            self.give_up(now, from, done);
+            self.give_up(now, on, done);
             return;
         };
+        self.list_if_idle(on);
         match awaited.role {
             Role::Answer if self.is_current(awaited) => {
                 let useful = self.answer(now, from, awaited.place, frame.reply, done);
@@ -86,10 +91,8 @@ impl Core {
                 self.source_answer(now, from, awaited.place, frame.reply, bytes, done);
                 return;
             }
-            Role::Map => self.map_answer(now, from, frame.reply, done),
-            Role::Hello | Role::Capability => {
-                self.greeting_answer(now, from, awaited.role, frame.reply, done)
-            }
+            Role::Map => self.map_answer(now, on, frame.reply, done),
+            Role::Hello | Role::Capability => self.greeting_answer(now, on, awaited.role, frame.reply, done),
             // The answer to an attempt that was given up, or the OK of ASKING.
             Role::Answer | Role::Source | Role::Asking | Role::AskedAnswer => {}
         }
@@ -323,8 +326,8 @@ impl Core {
         if items.next().and_then(Reply::as_bytes) == Some(b"sidle-map")
             && let Some(Reply::Integer(epoch)) = items.next()
         {
-            self.refresh.announce(MapEpoch(epoch as u64));
-            if MapEpoch(epoch as u64) > self.map_epoch {
+            // Every connection tells of it; after the first the map is being asked for.
+            if self.refresh.announce(MapEpoch(epoch as u64)) {
                 self.want_map(Some(from));
             }
         }

@@ -27,6 +27,10 @@ pub struct Config {
     pub operation_timeout_us: u64,
     /// The most operations under way at once.
     pub max_outstanding: usize,
+    /// The most connections to each node, 1 to [`Config::MAX_CONNECTIONS_PER_NODE`]. With several, as many operations are
+    /// answered side by side; all share what the client knows of the cluster and of running migrations. Operations that are
+    /// under way at the same time may then overtake each other, those on one key too.
+    pub connections_per_node: usize,
     /// Known faults that are put back; none but in tests.
     pub bugs: PutBack,
 }
@@ -36,6 +40,10 @@ impl Config {
     pub const OPERATION_TIMEOUT_US: u64 = 2_000_000;
     /// The default of `max_outstanding`.
     pub const MAX_OUTSTANDING: usize = 65_536;
+    /// The default of `connections_per_node`.
+    pub const CONNECTIONS_PER_NODE: usize = 1;
+    /// The bound of `connections_per_node`.
+    pub const MAX_CONNECTIONS_PER_NODE: usize = 1024;
 
     /// The default settings with these seeds.
     pub fn new(seeds: Vec<HostPort>) -> Config {
@@ -45,6 +53,7 @@ impl Config {
             credentials: None,
             operation_timeout_us: Config::OPERATION_TIMEOUT_US,
             max_outstanding: Config::MAX_OUTSTANDING,
+            connections_per_node: Config::CONNECTIONS_PER_NODE,
             bugs: PutBack::default(),
         }
     }
@@ -66,9 +75,11 @@ pub(crate) const MAX_RECONNECT_DELAY_US: u64 = 500_000;
 pub(crate) const CONNECT_TIMEOUT_US: u64 = 2_000_000;
 /// While no node is ready, the next one is tried after this long.
 pub(crate) const CONNECT_STAGGER_US: u64 = 20_000;
-/// In clusters of up to so many nodes a client that knows of migrations connects to all of them at once, in larger ones
-/// to each when it is needed.
+/// In clusters of up to so many nodes a client that knows of migrations makes all its connections to all of them at once, in
+/// larger ones to each when it is needed.
 pub(crate) const CONNECTED_AHEAD: usize = 32;
+/// Among how many connections to a node the one that owes the fewest answers is looked for.
+pub(crate) const FEWEST_AMONG: usize = 64;
 /// Maps are asked for no more often than this, whatever the redirects.
 pub(crate) const REFRESH_INTERVAL_US: u64 = 1_000;
 /// A map that has not come after this long is asked for elsewhere.

@@ -3,9 +3,10 @@
 use crate::config::{
     Awareness, Config, IMMEDIATE_TRIES, MAX_RETRY_DELAY_US, MAX_TRIES, RETRY_DELAY_US, backoff_us,
 };
+use crate::connection::{Awaited, Connection, ConnectionId, ConnectionIndex, Role};
 use crate::counters::Counters;
 use crate::double_read::DoubleRead;
-use crate::node::{Awaited, ConnectionId, Node, NodeIndex, Role};
+use crate::node::{Node, NodeIndex};
 use crate::operation::{Class, Goes, Operations, Place};
 use crate::outcome::{Completions, Failure, Outcome, Reason, Token};
 use crate::refresh::Refresh;
@@ -40,7 +41,7 @@ impl std::error::Error for Busy {}
 pub enum Destination<'r> {
     /// To the owner of this key. Further keys of the command must have the same owner.
     Key(HashedKey<'r>),
-    /// To the node with this number ([`ConnectionId::node`]), whatever it owns.
+    /// To the node with this number, in the order of [`Core::nodes`], whatever it owns.
     Node(usize),
     /// To any node.
     Any,
@@ -81,7 +82,7 @@ pub enum Event {
 }
 
 /// The client's logic without input or output: routing by the tablet map, MCR and SPH of each running migration, double
-/// reads, redirects, retries and timeouts, over one connection to each node.
+/// reads, redirects, retries and timeouts, over one or several connections to each node, which share all that is known.
 ///
 /// One thread owns it. A new core has a timeout in the past: its first [`Input::Tick`] makes it connect to a seed. The
 /// driver's loop, in this order:
@@ -92,11 +93,16 @@ pub enum Event {
 /// 4. wait for a connection to be readable or for [`poll_timeout`](Self::poll_timeout); then
 ///    [`received`](Self::received) or [`handle`](Self::handle), which report what completed, and again from 1.
 ///
-/// Operations are independent: nothing keeps two that are under way at the same time in order.
+/// Operations are independent: nothing keeps two that are under way at the same time in order. An operation is lost with its
+/// connection, not with the others to the same node.
 #[derive(Debug)]
 pub struct Core {
     pub(crate) config: Config,
     pub(crate) nodes: Vec<Node>,
+    /// All connections to all nodes, those that are closed at present too.
+    pub(crate) connections: Vec<Connection>,
+    /// Those that are on the way to being ready.
+    pub(crate) making: Vec<ConnectionIndex>,
     pub(crate) operations: Operations,
     pub(crate) routes: Routes,
     pub(crate) trackings: Trackings,
@@ -109,7 +115,7 @@ pub struct Core {
     pub(crate) resting: BinaryHeap<Reverse<(MonotonicUs, Place, u64)>>,
     /// Operations that wait for the first map.
     pub(crate) unrouted: Vec<(Place, u64)>,
-    pub(crate) dirty: Vec<NodeIndex>,
+    pub(crate) dirty: Vec<ConnectionIndex>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
 }
@@ -118,11 +124,18 @@ impl Core {
     /// A client that knows no more than its seeds.
     ///
     /// # Panics
-    /// If there is no seed.
+    /// If there is no seed, or the number of connections to a node is not within its bounds.
     pub fn new(config: Config) -> Core {
         assert!(!config.seeds.is_empty(), "a client needs a node to ask first");
+        assert!(
+            (1..=Config::MAX_CONNECTIONS_PER_NODE).contains(&config.connections_per_node),
+            "a client makes 1 to {} connections to a node",
+            Config::MAX_CONNECTIONS_PER_NODE
+        );
         let mut core = Core {
             nodes: Vec::new(),
+            connections: Vec::new(),
+            making: Vec::new(),
             operations: Operations::new(config.max_outstanding),
             routes: Routes::default(),
             trackings: Trackings::default(),
@@ -256,42 +269,39 @@ impl Core {
         }
     }
 
-    /// Sends a request of the present attempt, or lets it wait until the connection is ready.
+    /// Sends a request of the present attempt, or lets it wait until a connection is ready.
     #[inline]
     pub(crate) fn send(&mut self, now: MonotonicUs, place: Place, to: NodeIndex, role: Role) {
-        let operation = &mut self.operations[place];
-        if role != Role::Source {
-            operation.node = to;
-        }
-        let awaited = Awaited { place, attempt: operation.attempt, role };
-        let node = &mut self.nodes[usize::from(to)];
-        if node.is_ready() {
-            self.write(now, to, awaited);
-        } else {
-            node.parked.push(awaited);
-            self.want_connection(now, to);
+        let awaited = Awaited { place, attempt: self.operations[place].attempt, role };
+        match self.choose(now, to) {
+            Some(connection) => self.write(now, connection, awaited),
+            None => {
+                self.nodes[usize::from(to)].parked.push(awaited);
+                self.want_connection(now, to);
+            }
         }
     }
 
     /// Appends a request to the output of a connection that is ready.
     #[inline]
-    pub(crate) fn write(&mut self, now: MonotonicUs, to: NodeIndex, awaited: Awaited) {
+    pub(crate) fn write(&mut self, now: MonotonicUs, to: ConnectionIndex, awaited: Awaited) {
         let operation = &mut self.operations[awaited.place];
-        let node = &mut self.nodes[usize::from(to)];
-        let before = node.out.len();
+        let connection = &mut self.connections[to as usize];
+        let before = connection.out.len();
         let is_extra = match (awaited.role, &operation.read) {
             (Role::Source, Some(read)) => {
-                node.write_frozen_read(operation, read.migration(), awaited);
+                connection.write_frozen_read(operation, read.migration(), awaited);
                 true
             }
             _ => {
                 operation.may_have_run = true;
+                operation.connection = to;
                 operation.sent_at = now;
-                node.write(operation, awaited);
+                connection.write(operation, awaited);
                 operation.tries > 0
             }
         };
-        let written = (node.out.len() - before) as u64;
+        let written = (connection.out.len() - before) as u64;
         self.counters.request_bytes += written;
         if is_extra {
             self.counters.extra_request_bytes += written;
@@ -300,10 +310,10 @@ impl Core {
     }
 
     #[inline]
-    pub(crate) fn mark_dirty(&mut self, index: NodeIndex) {
-        let node = &mut self.nodes[usize::from(index)];
-        if !node.is_dirty {
-            node.is_dirty = true;
+    pub(crate) fn mark_dirty(&mut self, index: ConnectionIndex) {
+        let connection = &mut self.connections[index as usize];
+        if !connection.is_dirty {
+            connection.is_dirty = true;
             self.dirty.push(index);
         }
     }
@@ -357,27 +367,15 @@ impl Core {
         done.completed(token, Outcome::Failed(failure));
     }
 
-    /// The number of the node with this address, added if it is new; `None` when there are too many.
-    pub(crate) fn node_at(&mut self, address: &HostPort) -> Option<NodeIndex> {
-        if let Some(index) = self.nodes.iter().position(|node| node.address == *address) {
-            return Some(index as NodeIndex);
-        }
-        if self.nodes.len() == crate::config::MAX_NODES {
-            return None;
-        }
-        self.nodes.push(Node::new(address.clone()));
-        Some(self.nodes.len() as NodeIndex - 1)
-    }
-
     /// The next connection with requests to send, each once until more are added. Follow with
     /// [`take_output`](Self::take_output).
     #[inline]
     pub fn poll_transmit(&mut self) -> Option<ConnectionId> {
         while let Some(index) = self.dirty.pop() {
-            let node = &mut self.nodes[usize::from(index)];
-            node.is_dirty = false;
-            if !node.out.is_empty() {
-                return Some(ConnectionId { node: index, life: node.life });
+            let connection = &mut self.connections[index as usize];
+            connection.is_dirty = false;
+            if !connection.out.is_empty() {
+                return Some(ConnectionId { index, life: connection.life });
             }
         }
         None
@@ -387,16 +385,16 @@ impl Core {
     /// used on. From now on the requests count as sent.
     #[inline]
     pub fn take_output(&mut self, connection: ConnectionId, buffer: &mut Vec<u8>) {
-        let node = &mut self.nodes[connection.node()];
-        if node.life != connection.life {
+        let of = &mut self.connections[connection.index()];
+        if of.life != connection.life {
             return;
         }
         if buffer.is_empty() {
-            std::mem::swap(buffer, &mut node.out);
+            std::mem::swap(buffer, &mut of.out);
         } else {
-            buffer.append(&mut node.out);
+            buffer.append(&mut of.out);
         }
-        node.untaken = 0;
+        of.untaken = 0;
     }
 
     /// What the driver has to do next.
@@ -428,6 +426,11 @@ impl Core {
     /// The addresses of the nodes, in the order of their numbers.
     pub fn nodes(&self) -> impl Iterator<Item = &HostPort> {
         self.nodes.iter().map(|node| &node.address)
+    }
+
+    /// The address of the node that a connection leads to.
+    pub fn address_of(&self, connection: ConnectionId) -> &HostPort {
+        &self.nodes[usize::from(self.connections[connection.index()].node)].address
     }
 
     /// Whether a read of this position would ask the target alone (or its only owner), as MCR and SPH say. For measuring.

@@ -2,7 +2,8 @@
 //!
 //! **Purpose.** [`Core`] takes operations and the bytes of replies, and gives the bytes of requests and outcomes. It sends
 //! each operation to the owner of its key; while a key's range moves, it reads from the target alone or from source and
-//! target at once, so that no read ever waits for a record to be pulled.
+//! target at once, so that no read ever waits for a record to be pulled. It makes one or several connections to each node;
+//! what it learns on one of them serves all.
 //!
 //! **Invariants.** M4: a source value is returned only if the target said "not here yet" to the same attempt and the source
 //! confirmed that it is frozen for the same migration id. What is tracked of a migration (MCR, SPH) only saves requests;
@@ -18,6 +19,7 @@
 mod answers;
 mod bugs;
 mod config;
+mod connection;
 mod core;
 mod counters;
 mod double_read;
@@ -26,6 +28,8 @@ mod mcr;
 mod node;
 mod operation;
 mod outcome;
+#[cfg(test)]
+mod pools;
 mod redirect;
 mod refresh;
 #[cfg(test)]
@@ -42,8 +46,8 @@ mod tracking;
 
 pub use bugs::{Bugs, PutBack};
 pub use config::{Awareness, Config};
+pub use connection::ConnectionId;
 pub use core::{Busy, Core, Destination, Event, Input};
 pub use counters::Counters;
-pub use node::ConnectionId;
 pub use operation::Class;
 pub use outcome::{Completions, Effect, Failure, Outcome, Reason, Token};

@@ -1,13 +1,12 @@
-//! Connections: made when wanted, greeted, given up and made anew.
+//! The life of a connection: greeted, given up, lost.
 
-use crate::config::{
-    CONNECT_TIMEOUT_US, MAX_RECONNECT_DELAY_US, RECONNECT_DELAY_US, RETRY_DELAY_US, backoff_us,
-};
+use crate::config::{Awareness, CONNECT_TIMEOUT_US, RETRY_DELAY_US};
+use crate::connection::{Awaited, ConnectionId, ConnectionIndex, Phase, Role};
 use crate::core::{Core, Event, Input};
-use crate::node::{Awaited, ConnectionId, NodeIndex, Phase, Role};
+use crate::node::{Node, NodeIndex};
 use crate::operation::Class;
 use crate::outcome::{Completions, Failure, Reason};
-use sidle_resp::{Reply, ReplyLimits, ReplyParser};
+use sidle_resp::Reply;
 use sidle_types::MonotonicUs;
 
 impl Core {
@@ -16,8 +15,8 @@ impl Core {
         match input {
             Input::Connected(connection) => self.connected(now, connection),
             Input::Disconnected(connection) => {
-                if self.nodes[connection.node()].life == connection.life {
-                    self.lost(now, connection.node, done);
+                if self.connections[connection.index()].life == connection.life {
+                    self.lost(now, connection.index, done);
                 }
             }
             Input::Tick => self.tick(now, done),
@@ -25,43 +24,32 @@ impl Core {
         self.ask_for_map(now);
     }
 
-    /// Makes a connection to the node unless there is one, or the last failed just now.
-    pub(crate) fn want_connection(&mut self, now: MonotonicUs, index: NodeIndex) {
-        let node = &mut self.nodes[usize::from(index)];
-        match node.phase {
-            Phase::Resting { until } if until > now => return,
-            Phase::Connecting { .. } | Phase::Greeting { .. } | Phase::Ready => return,
-            Phase::Idle | Phase::Resting { .. } => {}
-        }
-        node.life = node.life.wrapping_add(1);
-        node.phase = Phase::Connecting { since: now };
-        let connection = ConnectionId { node: index, life: node.life };
-        self.events.push_back(Event::Connect { connection, address: node.address.clone() });
-    }
-
-    fn connected(&mut self, now: MonotonicUs, connection: ConnectionId) {
-        let node = &mut self.nodes[connection.node()];
-        if node.life != connection.life {
+    fn connected(&mut self, now: MonotonicUs, id: ConnectionId) {
+        let connection = &mut self.connections[id.index()];
+        if connection.life != id.life {
             return;
         }
-        assert!(matches!(node.phase, Phase::Connecting { .. }), "a connection is made once");
-        node.phase = Phase::Greeting { since: now };
-        node.heard_at = now;
+        assert!(matches!(connection.phase, Phase::Connecting { .. }), "a connection is made once");
+        connection.phase = Phase::Greeting { since: now };
+        connection.heard_at = now;
         match &self.config.credentials {
             Some((user, password)) => {
-                node.write_own(Role::Hello, &[b"HELLO", b"3", b"AUTH", user.as_bytes(), password.as_bytes()]);
+                let hello: [&[u8]; 5] = [b"HELLO", b"3", b"AUTH", user.as_bytes(), password.as_bytes()];
+                connection.write_own(Role::Hello, &hello);
             }
-            None => node.write_own(Role::Hello, &[b"HELLO", b"3"]),
+            None => connection.write_own(Role::Hello, &[b"HELLO", b"3"]),
         }
-        if self.config.awareness == crate::config::Awareness::Sidle {
-            node.write_own(Role::Capability, &[b"CLIENT", b"CAPA", b"sidle"]);
+        if self.config.awareness == Awareness::Sidle {
+            // On every connection: what it opts in to belongs to the answers (progress, "not here yet"), and a map is
+            // announced on each connection before it answers by it.
+            connection.write_own(Role::Capability, &[b"CLIENT", b"CAPA", b"sidle"]);
         }
-        self.count_own(connection.node, 0);
+        self.count_own(id.index, 0);
     }
 
     /// Counts what was written beyond `before`, as not asked for by any operation.
-    pub(crate) fn count_own(&mut self, index: NodeIndex, before: usize) {
-        let written = (self.nodes[usize::from(index)].out.len() - before) as u64;
+    pub(crate) fn count_own(&mut self, index: ConnectionIndex, before: usize) {
+        let written = (self.connections[index as usize].out.len() - before) as u64;
         self.counters.request_bytes += written;
         self.counters.extra_request_bytes += written;
         self.mark_dirty(index);
@@ -70,64 +58,68 @@ impl Core {
     pub(crate) fn greeting_answer(
         &mut self,
         now: MonotonicUs,
-        from: NodeIndex,
+        from: ConnectionIndex,
         role: Role,
         reply: Reply<'_>,
         done: &mut impl Completions,
     ) {
+        let connection = &mut self.connections[from as usize];
+        let of = connection.node;
         if let Reply::Error(text) = reply {
-            self.trouble(from, String::from_utf8_lossy(text).into_owned());
+            self.trouble(of, String::from_utf8_lossy(text).into_owned());
             self.give_up(now, from, done);
             return;
         }
-        if role == Role::Hello && self.is_aware() {
+        if role == Role::Hello && self.config.awareness == Awareness::Sidle {
             return;
         }
-        let node = &mut self.nodes[usize::from(from)];
-        node.phase = Phase::Ready;
+        connection.phase = Phase::Ready;
+        self.making.retain(|&index| index != from);
+        let node = &mut self.nodes[usize::from(of)];
+        let is_first = !node.is_ready();
+        node.got_ready();
         if self.map.is_some() {
             // Before that, a node that greets may still turn out to know of no map.
-            node.failures = 0;
+            node.forget_failures();
         }
+        let parked = std::mem::take(&mut node.parked);
         self.refresh.nodes_changed(now);
-        let node = &mut self.nodes[usize::from(from)];
-        for awaited in std::mem::take(&mut node.parked) {
+        for awaited in parked {
             if self.is_current(awaited) {
                 self.write(now, from, awaited);
             }
         }
+        self.list_if_idle(from);
         // What goes to any node waits for a node to be ready as well as for a map.
-        if self.map.is_some() {
+        if is_first && self.map.is_some() {
             self.wake_all(now);
         }
     }
 
     /// Closes a connection that is of no use any more.
-    pub(crate) fn give_up(&mut self, now: MonotonicUs, index: NodeIndex, done: &mut impl Completions) {
-        let life = self.nodes[usize::from(index)].life;
-        self.events.push_back(Event::Close(ConnectionId { node: index, life }));
+    pub(crate) fn give_up(&mut self, now: MonotonicUs, index: ConnectionIndex, done: &mut impl Completions) {
+        let life = self.connections[index as usize].life;
+        self.events.push_back(Event::Close(ConnectionId { index, life }));
         self.lost(now, index, done);
     }
 
-    /// A connection is gone. Requests that never left go out anew; so do reads; what became of writes is unknown.
-    fn lost(&mut self, now: MonotonicUs, index: NodeIndex, done: &mut impl Completions) {
-        let node = &mut self.nodes[usize::from(index)];
-        let was_ready = node.is_ready();
-        node.life = node.life.wrapping_add(1);
-        node.failures += 1;
-        let rest_us = backoff_us(node.failures, RECONNECT_DELAY_US, MAX_RECONNECT_DELAY_US);
-        node.phase = Phase::Resting { until: now.plus_us(rest_us) };
-        node.parser = ReplyParser::new(ReplyLimits::default());
-        node.out.clear();
-        let left = node.awaited.len() - std::mem::take(&mut node.untaken);
-        let awaited = std::mem::take(&mut node.awaited);
-        let parked = std::mem::take(&mut node.parked);
+    /// A connection is gone. Requests that never left go out anew; so do reads; what became of writes is unknown. The node's
+    /// other connections go on.
+    fn lost(&mut self, now: MonotonicUs, index: ConnectionIndex, done: &mut impl Completions) {
+        let connection = &mut self.connections[index as usize];
+        let was_ready = connection.is_ready();
+        let (awaited, taken) = connection.close();
+        let node = &mut self.nodes[usize::from(connection.node)];
+        node.lost_one(now, was_ready);
+        // While another connection is on its way, what waits for any of them goes on waiting.
+        let parked = if node.has_connection() { Vec::new() } else { std::mem::take(&mut node.parked) };
+        self.making.retain(|&other| other != index);
         self.refresh.lost(index);
         if !was_ready {
             self.refresh.nodes_changed(now);
         }
-        let unsent = awaited.iter().skip(left).chain(&parked);
-        for &awaited in awaited.iter().take(left) {
+        let unsent = awaited.iter().skip(taken).chain(&parked);
+        for &awaited in awaited.iter().take(taken) {
             self.answer_lost(now, awaited, true, done);
         }
         for &awaited in unsent {
@@ -168,31 +160,23 @@ impl Core {
 
     /// Gives up connections that do not come about in time, and makes those that somebody waits for.
     pub(crate) fn tick_connections(&mut self, now: MonotonicUs, done: &mut impl Completions) {
-        for index in 0..self.nodes.len() as NodeIndex {
-            let node = &self.nodes[usize::from(index)];
-            match node.phase {
-                Phase::Connecting { since } | Phase::Greeting { since }
-                    if now.since(since) >= CONNECT_TIMEOUT_US =>
-                {
-                    self.give_up(now, index, done);
-                }
-                Phase::Resting { until } if until <= now && !node.parked.is_empty() => {
-                    self.want_connection(now, index);
-                }
-                _ => {}
+        let late = |&index: &ConnectionIndex| {
+            let began = self.connections[index as usize].began();
+            began.is_some_and(|since| now.since(since) >= CONNECT_TIMEOUT_US)
+        };
+        let late: Vec<ConnectionIndex> = self.making.iter().copied().filter(late).collect();
+        late.into_iter().for_each(|index| self.give_up(now, index, done));
+        for index in 0..self.nodes.len() {
+            if self.nodes[index].reconnects_at().is_some_and(|at| at <= now) {
+                self.want_connection(now, index as NodeIndex);
             }
         }
     }
 
     /// When [`tick_connections`](Self::tick_connections) has something to do next.
     pub(crate) fn connections_timeout(&self) -> Option<MonotonicUs> {
-        let timeout = |node: &crate::node::Node| match node.phase {
-            Phase::Connecting { since } | Phase::Greeting { since } => {
-                Some(since.plus_us(CONNECT_TIMEOUT_US))
-            }
-            Phase::Resting { until } if !node.parked.is_empty() => Some(until),
-            _ => None,
-        };
-        self.nodes.iter().filter_map(timeout).min()
+        let making = self.making.iter().filter_map(|&index| self.connections[index as usize].began());
+        let given_up = making.map(|since| since.plus_us(CONNECT_TIMEOUT_US));
+        given_up.chain(self.nodes.iter().filter_map(Node::reconnects_at)).min()
     }
 }

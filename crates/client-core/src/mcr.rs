@@ -42,21 +42,28 @@ impl Mcr {
     }
 
     /// Takes in what the target said, merged by maximum. A report about another number of partitions is none about this
-    /// migration and is ignored.
-    pub(crate) fn merge(&mut self, progress: &[PartitionProgress]) {
+    /// migration and is ignored. Says whether anything was news.
+    pub(crate) fn merge(&mut self, progress: &[PartitionProgress]) -> bool {
         if progress.len() != self.next.len() {
-            return;
+            return false;
         }
+        let mut is_news = false;
         for (partition, (next, said)) in self.next.iter_mut().zip(progress).enumerate() {
             match said {
                 PartitionProgress::Next(position) => {
                     // Never beyond the partition: what lies there belongs to the next one's number.
                     let end = self.firsts.get(partition + 1).copied().unwrap_or(u64::MAX);
-                    *next = (*next).max(position.0.min(end));
+                    let said = position.0.min(end);
+                    is_news |= said > *next;
+                    *next = (*next).max(said);
                 }
-                PartitionProgress::Done => self.done |= 1 << partition,
+                PartitionProgress::Done => {
+                    is_news |= self.done >> partition & 1 == 0;
+                    self.done |= 1 << partition;
+                }
             }
         }
+        is_news
     }
 }
 
@@ -95,9 +102,10 @@ mod tests {
     #[test]
     fn reports_merge_by_maximum() {
         let mut mcr = Mcr::new(&[range(0, 99), range(100, u64::MAX)]);
-        mcr.merge(&[next(50), next(150)]);
-        mcr.merge(&[next(20), PartitionProgress::Done]);
-        mcr.merge(&[next(40), next(120)]);
+        assert!(mcr.merge(&[next(50), next(150)]));
+        assert!(mcr.merge(&[next(20), PartitionProgress::Done]));
+        assert!(!mcr.merge(&[next(40), next(120)]), "all of it was known");
+        assert!(!mcr.merge(&[next(50), PartitionProgress::Done]));
         assert!(mcr.has_arrived(Position(49)));
         assert!(!mcr.has_arrived(Position(50)));
         assert!(mcr.has_arrived(Position(u64::MAX)), "a partition that is done stays done");

@@ -1,181 +1,197 @@
-//! One node and the one connection to it.
+//! One node with its connections, and which of them a request takes.
+//!
+//! A request takes a connection that owes no answer if there is one, of those the one used last: what is in the caches
+//! stays in use, and what a burst needed beyond that falls silent. If all owe answers it takes the one that owes fewest. That
+//! one answers soonest; a connection that is stuck, behind a request that waits or on a link that is dead, is passed by; and
+//! when one read brings many answers of one connection, the requests that follow leave together in one write to it. Taking
+//! turns would give each connection a single request instead, and the stuck one its full share.
+//!
+//! Connections are made with demand, one at a time: each time that none is idle and not all stand yet. To the nodes of a small
+//! cluster all of them are made ahead (`CONNECTED_AHEAD`).
 
-use crate::operation::{Operation, Place};
+use crate::config::{FEWEST_AMONG, MAX_RECONNECT_DELAY_US, RECONNECT_DELAY_US, backoff_us};
+use crate::connection::{Awaited, Connection, ConnectionId, ConnectionIndex, Phase};
+use crate::core::{Core, Event};
 use sidle_cluster::HostPort;
-use sidle_resp::{ReplyLimits, ReplyParser, RequestWriter};
-use sidle_types::{MigrationId, MonotonicUs};
-use std::collections::VecDeque;
+use sidle_types::MonotonicUs;
+use smallvec::SmallVec;
 
 /// A node's index among those that the client knows; it stays as long as the client.
 pub(crate) type NodeIndex = u16;
 
-/// Names one connection to one node; a node's next connection has another name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId {
-    pub(crate) node: NodeIndex,
-    pub(crate) life: u32,
-}
-
-impl ConnectionId {
-    /// The node's number, small and the same for all connections to it: an array index for a driver, since there is one
-    /// connection to a node at a time.
-    pub fn node(self) -> usize {
-        usize::from(self.node)
-    }
-}
-
-/// What an answer that a connection owes is for. Answers come in the order of the requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// HELLO.
-    Hello,
-    /// CLIENT CAPA sidle.
-    Capability,
-    /// SIDLE.MAP or CLUSTER SLOTS.
-    Map,
-    /// ASKING, before a redirected request.
-    Asking,
-    /// An operation's request to the owner.
-    Answer,
-    /// The same, to be sent with ASKING before it.
-    AskedAnswer,
-    /// A double read's request to the source.
-    Source,
-}
-
-/// An answer that a connection owes, or a request that waits for the connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Awaited {
-    pub(crate) place: Place,
-    pub(crate) attempt: u32,
-    pub(crate) role: Role,
-}
-
-impl Awaited {
-    /// One that belongs to no operation.
-    const fn own(role: Role) -> Awaited {
-        Awaited { place: 0, attempt: 0, role }
-    }
-}
-
-/// How far the connection has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Nobody wanted one yet.
-    Idle,
-    /// The last one failed; the next may be tried from then on.
-    Resting { until: MonotonicUs },
-    /// The driver was asked to connect.
-    Connecting { since: MonotonicUs },
-    /// Connected; HELLO is under way.
-    Greeting { since: MonotonicUs },
-    /// Takes requests.
-    Ready,
-}
-
-/// One node and the one connection to it.
+/// One node.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) address: HostPort,
-    pub(crate) phase: Phase,
-    pub(crate) life: u32,
-    /// Connections that failed since the last that got ready.
-    pub(crate) failures: u32,
-    pub(crate) parser: ReplyParser,
-    /// Requests that the driver has not taken yet.
-    pub(crate) out: Vec<u8>,
-    /// How many of `awaited`, the last ones, belong to those.
-    pub(crate) untaken: usize,
-    pub(crate) awaited: VecDeque<Awaited>,
-    /// Requests that wait for the connection to get ready.
+    /// Its connections, those that are closed at present too.
+    connections: SmallVec<[ConnectionIndex; 2]>,
+    /// How many of them are ready, and how many are on the way to it.
+    ready: usize,
+    making: usize,
+    /// Connections that owe no answer, the one used last at the end. Some may owe one again, or be lost.
+    idle: Vec<ConnectionIndex>,
+    /// Where the search for the connection that owes fewest starts.
+    turn: usize,
+    /// Requests that wait for a connection to get ready.
     pub(crate) parked: Vec<Awaited>,
-    /// Whether the node stands in the list of those with output.
-    pub(crate) is_dirty: bool,
-    pub(crate) heard_at: MonotonicUs,
+    /// Times that it could not be reached since a connection got ready last.
+    failures: u32,
+    /// No connection is made before that.
+    rests_until: MonotonicUs,
 }
 
 impl Node {
     pub(crate) fn new(address: HostPort) -> Node {
         Node {
             address,
-            phase: Phase::Idle,
-            life: 0,
-            failures: 0,
-            parser: ReplyParser::new(ReplyLimits::default()),
-            out: Vec::new(),
-            untaken: 0,
-            awaited: VecDeque::new(),
+            connections: SmallVec::new(),
+            ready: 0,
+            making: 0,
+            idle: Vec::new(),
+            turn: 0,
             parked: Vec::new(),
-            is_dirty: false,
-            heard_at: MonotonicUs(0),
+            failures: 0,
+            rests_until: MonotonicUs(0),
         }
     }
 
+    /// Whether any connection takes requests.
+    #[inline]
     pub(crate) fn is_ready(&self) -> bool {
-        self.phase == Phase::Ready
+        self.ready > 0
     }
 
-    /// Appends a request of the client's own.
-    pub(crate) fn write_own(&mut self, role: Role, args: &[&[u8]]) {
-        RequestWriter::new(&mut self.out).request(args);
-        self.await_answer(Awaited::own(role));
+    /// Whether a connection is ready or on the way to it.
+    pub(crate) fn has_connection(&self) -> bool {
+        self.ready + self.making > 0
     }
 
-    /// Appends an operation's request.
+    /// When a connection must be made for requests that wait, unless one is on its way.
+    pub(crate) fn reconnects_at(&self) -> Option<MonotonicUs> {
+        (!self.parked.is_empty() && !self.has_connection()).then_some(self.rests_until)
+    }
+
+    /// A connection that was on the way to it got ready.
+    pub(crate) fn got_ready(&mut self) {
+        self.making -= 1;
+        self.ready += 1;
+    }
+
+    pub(crate) fn forget_failures(&mut self) {
+        self.failures = 0;
+    }
+
+    /// A connection was lost, or did not come about.
+    pub(crate) fn lost_one(&mut self, now: MonotonicUs, was_ready: bool) {
+        *(if was_ready { &mut self.ready } else { &mut self.making }) -= 1;
+        if self.rests_until <= now {
+            // Those that are lost meanwhile are lost for the same reason; and one that is lost while another serves says
+            // nothing of the node.
+            self.failures += u32::from(!was_ready || !self.is_ready());
+            let rest_us = backoff_us(self.failures, RECONNECT_DELAY_US, MAX_RECONNECT_DELAY_US);
+            self.rests_until = now.plus_us(rest_us);
+        }
+    }
+}
+
+impl Core {
+    /// The connection that a request to this node takes; `None` when none is ready. Wants one more when all owe answers.
     #[inline]
-    pub(crate) fn write(&mut self, operation: &Operation, awaited: Awaited) {
-        let role = match awaited.role {
-            Role::AskedAnswer => {
-                self.write_own(Role::Asking, &[b"ASKING"]);
-                Role::Answer
+    pub(crate) fn choose(&mut self, now: MonotonicUs, to: NodeIndex) -> Option<ConnectionIndex> {
+        let node = &mut self.nodes[usize::from(to)];
+        if self.config.connections_per_node == 1 {
+            let only = *node.connections.first()?;
+            return self.connections[only as usize].is_ready().then_some(only);
+        }
+        self.choose_of_several(now, to)
+    }
+
+    fn choose_of_several(&mut self, now: MonotonicUs, to: NodeIndex) -> Option<ConnectionIndex> {
+        let node = &mut self.nodes[usize::from(to)];
+        while let Some(index) = node.idle.pop() {
+            let connection = &mut self.connections[index as usize];
+            connection.is_listed = false;
+            if connection.is_idle() {
+                return Some(index);
             }
-            role => role,
-        };
-        self.out.extend_from_slice(&operation.request);
-        self.await_answer(Awaited { role, ..awaited });
+        }
+        if !node.is_ready() {
+            return None;
+        }
+        if node.making == 0 {
+            self.make_another(now, to);
+        }
+        self.owing_fewest(to)
     }
 
-    /// Appends a double read's request to the source.
-    pub(crate) fn write_frozen_read(
-        &mut self,
-        operation: &Operation,
-        migration: MigrationId,
-        awaited: Awaited,
-    ) {
-        let key = &operation.request[operation.key.start as usize..operation.key.end as usize];
-        let mut digits = [0; 20];
-        let id = decimal(migration.0, &mut digits);
-        RequestWriter::new(&mut self.out).request(&[b"SIDLE.FROZEN", id, b"GET", key]);
-        self.await_answer(awaited);
+    /// Of some of the node's connections, others each time unless there are few, the one that owes the fewest answers.
+    fn owing_fewest(&mut self, to: NodeIndex) -> Option<ConnectionIndex> {
+        let node = &mut self.nodes[usize::from(to)];
+        node.turn = node.turn.wrapping_add(1);
+        let (before, after) = node.connections.split_at(node.turn % node.connections.len().max(1));
+        let ready = after.iter().chain(before).filter(|&&index| self.connections[index as usize].is_ready());
+        ready.take(FEWEST_AMONG).min_by_key(|&&index| self.connections[index as usize].awaited.len()).copied()
     }
 
+    /// Notes that a connection may owe no answer any more.
     #[inline]
-    fn await_answer(&mut self, awaited: Awaited) {
-        self.awaited.push_back(awaited);
-        self.untaken += 1;
-    }
-}
-
-fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &digits[at..];
+    pub(crate) fn list_if_idle(&mut self, index: ConnectionIndex) {
+        if self.config.connections_per_node == 1 {
+            return;
+        }
+        let connection = &mut self.connections[index as usize];
+        if !connection.is_listed && connection.is_idle() {
+            connection.is_listed = true;
+            self.nodes[usize::from(connection.node)].idle.push(index);
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn decimal_prints_every_length() {
-        for number in [0, 7, 10, 12_345, u64::MAX] {
-            assert_eq!(decimal(number, &mut [0; 20]), number.to_string().as_bytes());
+    /// Sees to it that the node has a connection, ready or on its way; unless the last failed just now.
+    pub(crate) fn want_connection(&mut self, now: MonotonicUs, index: NodeIndex) {
+        if !self.nodes[usize::from(index)].has_connection() {
+            self.make_another(now, index);
         }
+    }
+
+    /// Wants all connections to the node that the settings allow.
+    pub(crate) fn want_all_connections(&mut self, now: MonotonicUs, index: NodeIndex) {
+        while self.make_another(now, index) {}
+    }
+
+    /// Makes one more connection to the node; not if it has them all, or if the last failed just now. Says whether.
+    fn make_another(&mut self, now: MonotonicUs, index: NodeIndex) -> bool {
+        let node = &mut self.nodes[usize::from(index)];
+        if node.ready + node.making == self.config.connections_per_node || node.rests_until > now {
+            return false;
+        }
+        let is_closed = |index: &&ConnectionIndex| self.connections[**index as usize].phase == Phase::Closed;
+        let has_closed = node.ready + node.making < node.connections.len();
+        let closed = if has_closed { node.connections.iter().find(is_closed).copied() } else { None };
+        let number = closed.unwrap_or_else(|| {
+            let number = self.connections.len() as ConnectionIndex;
+            self.connections.push(Connection::new(index));
+            node.connections.push(number);
+            number
+        });
+        node.making += 1;
+        self.making.push(number);
+        let connection = &mut self.connections[number as usize];
+        connection.life = connection.life.wrapping_add(1);
+        connection.phase = Phase::Connecting { since: now };
+        let connection = ConnectionId { index: number, life: connection.life };
+        self.events.push_back(Event::Connect { connection, address: node.address.clone() });
+        true
+    }
+
+    /// The number of the node with this address, added if it is new; `None` when there are too many.
+    pub(crate) fn node_at(&mut self, address: &HostPort) -> Option<NodeIndex> {
+        if let Some(index) = self.nodes.iter().position(|node| node.address == *address) {
+            return Some(index as NodeIndex);
+        }
+        if self.nodes.len() == crate::config::MAX_NODES {
+            return None;
+        }
+        self.nodes.push(Node::new(address.clone()));
+        Some(self.nodes.len() as NodeIndex - 1)
     }
 }

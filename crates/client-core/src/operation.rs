@@ -1,6 +1,7 @@
 //! Operations under way, in places that are used again and again: nothing is allocated in a steady state.
 
 use crate::config::KEPT_REQUEST_BYTES;
+use crate::connection::ConnectionIndex;
 use crate::double_read::DoubleRead;
 use crate::node::NodeIndex;
 use crate::outcome::{Effect, Token};
@@ -45,8 +46,8 @@ pub(crate) struct Operation {
     pub(crate) redirect: Option<(NodeIndex, bool)>,
     /// Whether a request of this operation may have reached a node without an answer that says it had no effect.
     pub(crate) may_have_run: bool,
-    /// Where the present attempt went, and when.
-    pub(crate) node: NodeIndex,
+    /// On which connection the last request to the owner went, and when.
+    pub(crate) connection: ConnectionIndex,
     pub(crate) sent_at: MonotonicUs,
     /// The migration that the position was part of when the present attempt was made.
     pub(crate) migration: Option<MigrationId>,
@@ -77,7 +78,7 @@ impl Operation {
             tries: 0,
             redirect: None,
             may_have_run: false,
-            node: 0,
+            connection: 0,
             sent_at: MonotonicUs(0),
             migration: None,
             map_epoch: MapEpoch(0),

@@ -1,8 +1,9 @@
 //! The tablet map: asked for at the start, when a node announces another, and when answers say that ours is old.
 
 use crate::config::{CONNECT_STAGGER_US, CONNECTED_AHEAD, REFRESH_INTERVAL_US, REFRESH_TIMEOUT_US};
+use crate::connection::{ConnectionIndex, Role};
 use crate::core::{Core, Event};
-use crate::node::{NodeIndex, Role};
+use crate::node::NodeIndex;
 use crate::outcome::Completions;
 use crate::routing::Routes;
 use crate::slots_map::map_of_slots;
@@ -17,7 +18,7 @@ pub(crate) struct Refresh {
     is_wanted: bool,
     /// Who is likely to know best.
     hint: Option<NodeIndex>,
-    under_way: Option<(NodeIndex, MonotonicUs)>,
+    under_way: Option<(ConnectionIndex, MonotonicUs)>,
     not_before: MonotonicUs,
     /// The latest map that any node spoke of.
     announced: MapEpoch,
@@ -30,12 +31,15 @@ impl Refresh {
         self.announced
     }
 
-    pub(crate) fn announce(&mut self, epoch: MapEpoch) {
+    /// Notes that there is a map of this epoch; says whether that is news. Until one as new is in use, maps are asked for.
+    pub(crate) fn announce(&mut self, epoch: MapEpoch) -> bool {
+        let is_news = epoch > self.announced;
         self.announced = self.announced.max(epoch);
+        is_news
     }
 
-    pub(crate) fn lost(&mut self, node: NodeIndex) {
-        if self.under_way.is_some_and(|(asked, _)| asked == node) {
+    pub(crate) fn lost(&mut self, connection: ConnectionIndex) {
+        if self.under_way.is_some_and(|(asked, _)| asked == connection) {
             self.under_way = None;
             self.is_wanted = true;
         }
@@ -73,7 +77,8 @@ impl Core {
         let ready =
             hint.or_else(|| (0..count).map(|step| (turn + step) % count).find(|&index| is_ready(index)));
         self.refresh.turn = turn.wrapping_add(1);
-        let Some(index) = ready else {
+        let asked = ready.and_then(|index| self.choose(now, index as NodeIndex));
+        let Some(index) = asked else {
             // Nobody can be asked: try the nodes one after the other.
             self.refresh.not_before = now.plus_us(CONNECT_STAGGER_US);
             self.want_connection(now, (turn % count) as NodeIndex);
@@ -81,12 +86,12 @@ impl Core {
         };
         self.refresh.not_before = now.plus_us(REFRESH_INTERVAL_US);
         self.refresh.is_wanted = false;
-        self.refresh.under_way = Some((index as NodeIndex, now));
+        self.refresh.under_way = Some((index, now));
         let question: &[&[u8]] = if self.is_aware() { &[b"SIDLE.MAP"] } else { &[b"CLUSTER", b"SLOTS"] };
-        let node = &mut self.nodes[index];
-        let before = node.out.len();
-        node.write_own(Role::Map, question);
-        self.count_own(index as NodeIndex, before);
+        let connection = &mut self.connections[index as usize];
+        let before = connection.out.len();
+        connection.write_own(Role::Map, question);
+        self.count_own(index, before);
     }
 
     pub(crate) fn tick_refresh(&mut self, now: MonotonicUs) {
@@ -101,14 +106,15 @@ impl Core {
     pub(crate) fn map_answer(
         &mut self,
         now: MonotonicUs,
-        from: NodeIndex,
+        from: ConnectionIndex,
         reply: Reply<'_>,
         done: &mut impl Completions,
     ) {
         if self.refresh.under_way.is_some_and(|(asked, _)| asked == from) {
             self.refresh.under_way = None;
         }
-        let address = &self.nodes[usize::from(from)].address;
+        let node = self.connections[from as usize].node;
+        let address = &self.nodes[usize::from(node)].address;
         let map = match reply {
             Reply::Error(text) if self.is_aware() => Err(String::from_utf8_lossy(text).into_owned()),
             reply if !self.is_aware() => map_of_slots(reply, address, MapEpoch(self.map_epoch.0 + 1)),
@@ -118,7 +124,7 @@ impl Core {
         match map {
             Ok(map) => self.install_map(now, map),
             Err(why) => {
-                self.trouble(from, why);
+                self.trouble(node, why);
                 if self.map.is_none() {
                     self.give_up(now, from, done);
                 }
@@ -154,7 +160,7 @@ impl Core {
         if self.is_aware() && known.len() <= CONNECTED_AHEAD {
             // A migration sends all clients to its target at one moment: those that are connected by then do not wait.
             let owners: Vec<NodeIndex> = known.iter().map(|&(_, index)| index).collect();
-            owners.into_iter().for_each(|index| self.want_connection(now, index));
+            owners.into_iter().for_each(|index| self.want_all_connections(now, index));
         }
         self.trackings.install(map.migrations());
         self.map_epoch = map.epoch();

@@ -37,9 +37,9 @@ enum Move {
     Arrived,
 }
 
-#[derive(Default)]
 struct Wire {
-    connection: Option<ConnectionId>,
+    connection: ConnectionId,
+    node: u8,
     requests: VecDeque<Vec<Vec<u8>>>,
     replies: VecDeque<Vec<u8>>,
 }
@@ -55,7 +55,8 @@ struct World {
     moves: u64,
     moving: Option<Move>,
     values: BTreeMap<u8, u64>,
-    wires: BTreeMap<u8, Wire>,
+    /// By the connection's index.
+    wires: BTreeMap<usize, Wire>,
     now: MonotonicUs,
     begun: u64,
     acknowledged: u64,
@@ -193,8 +194,8 @@ impl World {
                 match event {
                     Event::Connect { connection, address } => {
                         let node = address.host().as_bytes()[7] - b'0';
-                        let wire = Wire { connection: Some(connection), ..Wire::default() };
-                        self.wires.insert(node, wire);
+                        let (requests, replies) = (VecDeque::new(), VecDeque::new());
+                        self.wires.insert(connection.index(), Wire { connection, node, requests, replies });
                         core.handle(
                             self.now,
                             Input::Connected(connection),
@@ -202,7 +203,7 @@ impl World {
                         );
                     }
                     Event::Close(connection) => {
-                        self.wires.retain(|_, wire| wire.connection != Some(connection));
+                        self.wires.retain(|_, wire| wire.connection != connection);
                     }
                     Event::MapChanged(_) | Event::Trouble { .. } => {}
                 }
@@ -211,8 +212,8 @@ impl World {
             let Some(connection) = core.poll_transmit() else { return };
             let mut bytes = Vec::new();
             core.take_output(connection, &mut bytes);
-            let wire =
-                self.wires.values_mut().find(|wire| wire.connection == Some(connection)).expect("connected");
+            let wire = self.wires.get_mut(&connection.index()).expect("connected");
+            assert_eq!(wire.connection, connection);
             let mut parser = RequestParser::new(Limits::default());
             let (mut args, mut at) = (Args::new(), 0);
             while let Ok(Parsed::Complete { consumed }) = parser.parse(&bytes[at..], &mut args) {
@@ -223,26 +224,27 @@ impl World {
     }
 
     fn step(&mut self, core: &mut Core) {
-        let node = 1 + self.draw(2) as u8;
+        let at = match self.wires.len() as u64 {
+            0 => 0,
+            count => self.draw(count) as usize,
+        };
+        let at = self.wires.keys().nth(at).copied().unwrap_or(0);
         match self.draw(100) {
             0..40 => {
-                let Some(request) = self.wires.get_mut(&node).and_then(|wire| wire.requests.pop_front())
-                else {
-                    return;
-                };
+                let Some(wire) = self.wires.get_mut(&at) else { return };
+                let node = wire.node;
+                let Some(request) = wire.requests.pop_front() else { return };
                 let reply = self.execute(node, &request);
-                let wire = self.wires.get_mut(&node).expect("it was just there");
+                let wire = self.wires.get_mut(&at).expect("it was just there");
                 match reply {
                     Some(reply) => wire.replies.push_back(reply),
                     None => wire.requests.push_front(request),
                 }
             }
             40..80 => {
-                let Some(wire) = self.wires.get_mut(&node) else { return };
-                let (Some(reply), Some(connection)) = (wire.replies.pop_front(), wire.connection) else {
-                    return;
-                };
-                let now = self.now;
+                let Some(wire) = self.wires.get_mut(&at) else { return };
+                let Some(reply) = wire.replies.pop_front() else { return };
+                let (connection, now) = (wire.connection, self.now);
                 let mut done = |token, outcome: Outcome<'_>| self.completed(token, outcome);
                 core.received(now, connection, &reply, &mut done);
             }
@@ -270,9 +272,7 @@ impl World {
             }
             93 => {
                 // What was sent and not executed is lost with the connection.
-                let Some(connection) = self.wires.remove(&node).and_then(|wire| wire.connection) else {
-                    return;
-                };
+                let Some(connection) = self.wires.remove(&at).map(|wire| wire.connection) else { return };
                 let now = self.now;
                 let mut done = |token, outcome: Outcome<'_>| self.completed(token, outcome);
                 core.handle(now, Input::Disconnected(connection), &mut done);
@@ -318,10 +318,11 @@ fn play(seed: u64, manners: Manners, change: impl Fn(&mut Config)) -> (Vec<Strin
     (world.violations, world.completed_reads, core.counters().source_values)
 }
 
-fn play_all(manners: Manners) {
+fn play_all(manners: Manners, connections_per_node: usize) {
     let (mut reads, mut source_values) = (0, 0);
     for seed in 0..SEEDS {
-        let (violations, completed, from_source) = play(seed, manners, |_| {});
+        let (violations, completed, from_source) =
+            play(seed, manners, |config| config.connections_per_node = connections_per_node);
         assert!(violations.is_empty(), "seed {seed}: {violations:?}");
         reads += completed;
         source_values += from_source;
@@ -332,12 +333,19 @@ fn play_all(manners: Manners) {
 
 #[test]
 fn reads_are_never_stale_when_empty_names_its_migration() {
-    play_all(Manners { empty_names_migration: true, pushes_first: false });
+    play_all(Manners { empty_names_migration: true, pushes_first: false }, 1);
+}
+
+#[test]
+fn reads_on_several_connections_are_never_stale() {
+    for pushes_first in [false, true] {
+        play_all(Manners { empty_names_migration: true, pushes_first }, 2);
+    }
 }
 
 #[test]
 fn reads_are_never_stale_when_maps_are_announced_first() {
-    play_all(Manners { empty_names_migration: false, pushes_first: true });
+    play_all(Manners { empty_names_migration: false, pushes_first: true }, 1);
 }
 
 /// Whether the model sees the fault of this name within so many seeds.

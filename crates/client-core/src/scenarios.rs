@@ -65,7 +65,7 @@ impl Script {
     }
 
     fn node_of(&self, connection: ConnectionId) -> u8 {
-        let host = self.core.nodes().nth(connection.node()).unwrap().host().to_owned();
+        let host = self.core.address_of(connection).host();
         host.rsplit('.').next().unwrap().parse().unwrap()
     }
 

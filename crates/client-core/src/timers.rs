@@ -46,14 +46,15 @@ impl Core {
             }
             self.counters.timeouts += 1;
             let operation = &self.operations[place];
-            let (node, was_sent, sent_at) = (operation.node, operation.may_have_run, operation.sent_at);
+            let (connection, was_sent, sent_at) =
+                (operation.connection, operation.may_have_run, operation.sent_at);
             let effect = operation.effect_without_answer();
             self.fail(place, Failure { reason: Reason::TimedOut, effect }, done);
             // A node that has said nothing at all since then is hung or cut off: a new connection may reach it, or its
             // successor, where this one will not.
-            let node_state = &self.nodes[usize::from(node)];
-            if was_sent && node_state.is_ready() && node_state.heard_at <= sent_at {
-                self.give_up(now, node, done);
+            let state = &self.connections[connection as usize];
+            if was_sent && state.is_ready() && state.heard_at <= sent_at {
+                self.give_up(now, connection, done);
             }
         }
     }

@@ -75,7 +75,8 @@ impl Client {
     /// [`Error::Unreachable`] if none of the seeds can be used within the time of an operation.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with time and network enabled, or without a seed.
+    /// Outside of a tokio runtime with time and network enabled, without a seed, or if `connections_per_node` is not within
+    /// its bounds.
     pub async fn connect_with(config: Config) -> Result<Client, Error> {
         let patience = Duration::from_micros(config.operation_timeout_us);
         let state = State {

@@ -22,8 +22,10 @@ struct Connection {
 /// Drives a core: makes its connections, writes its requests, reads its replies, and wakes it in time.
 pub(crate) struct Driver {
     core: Core,
-    /// By the node's number.
+    /// By the connection's index.
     connections: Vec<Option<Connection>>,
+    /// Indices of connections whose sockets took only a part of what there is to write.
+    unwritten: Vec<usize>,
     started: Instant,
     timer: Option<(MonotonicUs, Pin<Box<Sleep>>)>,
     /// What went wrong last, in words.
@@ -37,7 +39,15 @@ const ROUNDS: usize = 16;
 impl Driver {
     pub(crate) fn new(core: Core) -> Driver {
         let started = Instant::now();
-        Driver { core, connections: Vec::new(), started, timer: None, trouble: None, map_changed: false }
+        Driver {
+            core,
+            connections: Vec::new(),
+            unwritten: Vec::new(),
+            started,
+            timer: None,
+            trouble: None,
+            map_changed: false,
+        }
     }
 
     pub(crate) fn core(&self) -> &Core {
@@ -81,14 +91,14 @@ impl Driver {
         while let Some(event) = self.core.poll_event() {
             match event {
                 Event::Connect { connection: id, address } => {
-                    if self.connections.len() <= id.node() {
-                        self.connections.resize_with(id.node() + 1, || None);
+                    if self.connections.len() <= id.index() {
+                        self.connections.resize_with(id.index() + 1, || None);
                     }
                     let state = State::Connecting(connect(address));
-                    self.connections[id.node()] = Some(Connection { id, state });
+                    self.connections[id.index()] = Some(Connection { id, state });
                 }
                 Event::Close(id) => {
-                    let place = &mut self.connections[id.node()];
+                    let place = &mut self.connections[id.index()];
                     if place.as_ref().is_some_and(|connection| connection.id == id) {
                         *place = None;
                     }
@@ -114,9 +124,7 @@ impl Driver {
                     self.core.handle(now, Input::Connected(id), done);
                 }
                 Err(error) => {
-                    let address =
-                        self.core.nodes().nth(id.node()).map(ToString::to_string).unwrap_or_default();
-                    self.trouble = Some(format!("{address}: {error}"));
+                    self.trouble = Some(format!("{}: {error}", self.core.address_of(id)));
                     *place = None;
                     self.core.handle(now, Input::Disconnected(id), done);
                 }
@@ -127,26 +135,34 @@ impl Driver {
 
     /// Writes what the core has to send, as far as the sockets take it.
     fn transmit(&mut self, cx: &mut Context<'_>, done: &mut impl Completions) {
-        // Whether the core has output for a connection is seen from the buffer: no list of them needs to be kept here.
-        while self.core.poll_transmit().is_some() {}
-        for node in 0..self.connections.len() {
-            let Some(Connection { id, state: State::Open(link) }) = &mut self.connections[node] else {
-                continue;
-            };
-            let id = *id;
-            let flushed = loop {
-                match link.poll_flush(cx) {
-                    Poll::Ready(Ok(())) => {}
-                    other => break other,
+        for index in std::mem::take(&mut self.unwritten) {
+            self.transmit_on(index, cx, done);
+        }
+        while let Some(id) = self.core.poll_transmit() {
+            self.transmit_on(id.index(), cx, done);
+        }
+    }
+
+    fn transmit_on(&mut self, index: usize, cx: &mut Context<'_>, done: &mut impl Completions) {
+        let Some(Some(Connection { id, state: State::Open(link) })) = self.connections.get_mut(index) else {
+            return;
+        };
+        let id = *id;
+        loop {
+            match link.poll_flush(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return self.lost(id, &error, done),
+                Poll::Pending => {
+                    if !self.unwritten.contains(&index) {
+                        self.unwritten.push(index);
+                    }
+                    return;
                 }
-                let Some(output) = link.free_output() else { break Poll::Pending };
-                self.core.take_output(id, output);
-                if output.is_empty() {
-                    break Poll::Pending;
-                }
-            };
-            if let Poll::Ready(Err(error)) = flushed {
-                self.lost(id, &error, done);
+            }
+            let Some(output) = link.free_output() else { return };
+            self.core.take_output(id, output);
+            if output.is_empty() {
+                return;
             }
         }
     }
@@ -154,8 +170,8 @@ impl Driver {
     /// Reads what has arrived; says whether anything had.
     fn receive(&mut self, cx: &mut Context<'_>, done: &mut impl Completions) -> bool {
         let mut is_busy = false;
-        for node in 0..self.connections.len() {
-            let Some(Connection { id, state: State::Open(link) }) = &mut self.connections[node] else {
+        for place in 0..self.connections.len() {
+            let Some(Connection { id, state: State::Open(link) }) = &mut self.connections[place] else {
                 continue;
             };
             let id = *id;
@@ -177,9 +193,8 @@ impl Driver {
     }
 
     fn lost(&mut self, id: ConnectionId, error: &std::io::Error, done: &mut impl Completions) {
-        let address = self.core.nodes().nth(id.node()).map(ToString::to_string).unwrap_or_default();
-        self.trouble = Some(format!("{address}: {error}"));
-        self.connections[id.node()] = None;
+        self.trouble = Some(format!("{}: {error}", self.core.address_of(id)));
+        self.connections[id.index()] = None;
         self.core.handle(self.now(), Input::Disconnected(id), done);
     }
 

@@ -230,6 +230,52 @@ async fn too_many_at_once_are_refused() {
     drop(calls);
 }
 
+/// A client with several connections to one server with everything, all of them made.
+async fn pooled(server: &Server, connections_per_node: usize) -> Client {
+    publish(&shared_out(1, &[server]), &[server]);
+    let config = Config { connections_per_node, ..Config::new(vec![server.address.clone()]) };
+    let client = Client::connect_with(config).await.unwrap();
+    while server.connections.load(Ordering::Relaxed) < connections_per_node {
+        client.set("k", "v").await.unwrap();
+    }
+    // Server and client take turns on one thread: the last one's greeting is long over.
+    for _ in 0..50 {
+        client.set("k", "v").await.unwrap();
+    }
+    client
+}
+
+#[tokio::test]
+async fn a_command_that_takes_long_holds_up_one_connection_of_several() {
+    let mut store = Store::default();
+    let server = Server::start(move |args| if args[1] == b"slow" { Do::Hang } else { store.run(args) }).await;
+    let client = pooled(&server, 3).await;
+    let slow = client.start(&[b"GET", b"slow"]);
+    for number in 0..50 {
+        let key = format!("k{number}");
+        client.set(&key, "v").await.unwrap();
+        assert_eq!(client.get(&key).await.unwrap().as_deref(), Some(&b"v"[..]));
+    }
+    drop(slow);
+    assert_eq!(server.connections.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test]
+async fn a_connection_that_closes_leaves_the_others_alone() {
+    let mut store = Store::default();
+    let server =
+        Server::start(move |args| if args[1] == b"fatal" { Do::Close } else { store.run(args) }).await;
+    let client = pooled(&server, 2).await;
+    let fatal = client.start(&[b"SET", b"fatal", b"v"]);
+    client.set("k", "v").await.unwrap();
+    let Err(Error::NoAnswer(failure)) = fatal.await else { panic!("nothing answers it") };
+    assert_eq!((failure.reason, failure.effect), (Reason::ConnectionLost, Effect::Unknown));
+    // One takes its place when two are needed again.
+    while server.connections.load(Ordering::Relaxed) < 3 {
+        client.mset(&[("a", "v"), ("b", "v")]).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_dropped_call_is_sent_all_the_same() {
     let seen = Arc::new(Mutex::new(0));

@@ -162,6 +162,7 @@ fn plan(arguments: &BenchArguments) -> Result<Plan, String> {
         distribution: load.distribution,
         clients: load.clients,
         outstanding: load.outstanding,
+        separate_clients: load.separate_clients,
         threads: load.threads(),
         pacing: load.pacing(),
         seed: load.seed,

@@ -66,6 +66,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         client: load.client(),
         clients: load.clients,
         outstanding: load.outstanding,
+        separate_clients: load.separate_clients,
         threads: load.threads(),
         workers: arguments.workers.unwrap_or_else(|| (sidle_bench::machine::cores() / 2).max(1)),
         cpus: arguments.cpus.clone(),

@@ -51,12 +51,16 @@ pub(crate) struct LoadArguments {
     /// Which client carries the load
     #[arg(long, value_name = "KIND", value_enum, default_value_t = Client::Sidle)]
     client: Client,
-    /// Clients, each with connections of its own
+    /// Clients. Those of a thread are one application: they share as many connections to each node, and what they learn
     #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) clients: u32,
-    /// Operations that a client has under way at most
+    /// Operations that a client has under way at most: so many times the clients in all, on the connections that owe the
+    /// fewest answers
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) outstanding: u32,
+    /// Each client has connections of its own and learns for itself what has moved
+    #[arg(long)]
+    pub(crate) separate_clients: bool,
     /// Threads that drive the clients [default: one for each core]
     #[arg(long, value_name = "NUMBER")]
     threads: Option<u32>,

@@ -96,6 +96,7 @@ fn session(random: &mut Random, nodes: usize, think_us: u64, bugs: Bugs) -> Sess
         awareness: if random.one_in(3) { Awareness::Plain } else { Awareness::Sidle },
         rows: random.between(1, 3) as usize,
         think_us,
+        connections_per_node: random.between(1, 3) as usize,
         timeout_us: random.magnitude(20_000, 3_000_000),
         seed: HostId(random.index(nodes)),
         bugs: bugs.client,

@@ -96,6 +96,7 @@ impl Simulation {
             awareness: Awareness::Sidle,
             rows: READER_ROWS,
             think_us: 0,
+            connections_per_node: 1,
             timeout_us: READER_TIMEOUT_US,
             seed: HostId(0),
             bugs: Default::default(),

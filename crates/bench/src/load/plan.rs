@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 pub enum Pacing {
     /// When an answer has come: as many operations under way as allowed, which measures peak throughput.
     Closed,
-    /// The same, but only when all answers of a connection have come: requests arrive in whole batches.
+    /// The same, but only when all answers of a connection have come: requests arrive in whole batches. For separate
+    /// clients only.
     Batches,
     /// At this rate in operations per second, whatever the answers: which measures latency. An operation that cannot
     /// be sent in time is late, and its latency counts from when it was due.
@@ -58,10 +59,13 @@ pub struct Plan {
     pub workload: Workload,
     /// How popular the records are.
     pub distribution: Distribution,
-    /// Clients, each with connections of its own.
+    /// Clients: each has a connection to each node, or its part in those of its thread.
     pub clients: u32,
     /// Operations that a client has under way at most.
     pub outstanding: u32,
+    /// Whether each client has connections of its own and learns for itself what has moved. Otherwise the clients of a
+    /// thread belong to one application: they share connections, one for each, and all that is learnt on them.
+    pub separate_clients: bool,
     /// Threads that drive the clients.
     pub threads: u32,
     /// When the next operation is sent.

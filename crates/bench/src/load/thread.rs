@@ -1,4 +1,8 @@
-//! One load thread: several clients, each a [`Core`] with its sockets, on one epoll loop.
+//! One load thread: several clients on one epoll loop.
+//!
+//! Unless the plan says that clients are separate, those of a thread belong to one application, as the tasks of a program do
+//! that share a client library: one [`Core`] with as many connections to each node as there are clients, so that each finds
+//! one free, and with one knowledge of what has moved. Separate clients have a [`Core`] each, with one connection to each node.
 //!
 //! Everything shares the machine with the servers under test, so the loop is lean: one read and one write per
 //! connection and round however many operations they carry, no allocation and no task per operation.
@@ -21,8 +25,9 @@ const CHECK_NS: u64 = 250_000;
 const LOOKUPS_NS: u64 = 50_000_000;
 const LOOKUPS: usize = 256;
 
-struct Client {
+struct Application {
     core: Core,
+    /// By the connection's index.
     sockets: Vec<Option<Socket>>,
     /// What the core's counters said when they were last looked at.
     counted: Counters,
@@ -46,7 +51,8 @@ pub(crate) struct Thread<'a> {
     world: &'a World<'a>,
     task: Task<'a>,
     desk: Desk<'a>,
-    clients: Vec<Client>,
+    applications: Vec<Application>,
+    clients_per_application: usize,
     epoll: rustix::fd::OwnedFd,
     /// Whether the feed has come to its end.
     is_fed: bool,
@@ -64,15 +70,17 @@ pub(crate) struct Thread<'a> {
 
 impl<'a> Thread<'a> {
     pub(crate) fn new(world: &'a World<'a>, task: Task<'a>, desk: Desk<'a>) -> std::io::Result<Thread<'a>> {
-        let client = |_| Client {
-            core: Core::new(config(&world.plan)),
+        let clients_per_application = clients_per_application(&world.plan, task.clients);
+        let application = |_| Application {
+            core: Core::new(config(&world.plan, clients_per_application, task.outstanding)),
             sockets: Vec::new(),
             counted: Counters::default(),
         };
         let rate = if let Pacing::Open(rate) = task.pacing { rate } else { 1.0 };
         let now_ns = world.now_ns();
         Ok(Thread {
-            clients: (0..task.clients).map(client).collect(),
+            applications: (0..task.clients.div_ceil(clients_per_application)).map(application).collect(),
+            clients_per_application: clients_per_application as usize,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             is_fed: false,
             due_ns: now_ns,
@@ -116,15 +124,15 @@ impl<'a> Thread<'a> {
             if now_ns >= self.next_check_ns {
                 self.check(now_ns);
             }
-            for client in 0..self.clients.len() {
-                self.connect_and_close(client, now_ns);
-                self.transmit(client, now_ns);
+            for application in 0..self.applications.len() {
+                self.connect_and_close(application, now_ns);
+                self.transmit(application, now_ns);
             }
             self.wait(&mut events)?;
             for event in events.drain(..) {
                 let event: epoll::Event = event;
-                let (client, node) = ((event.data.u64() >> 32) as usize, event.data.u64() as u32 as usize);
-                self.ready(client, node, event.flags);
+                let data = event.data.u64();
+                self.ready((data >> 32) as usize, data as u32 as usize, event.flags);
             }
             let ended = self.desk.ended - self.reported;
             if ended > 0 {
@@ -141,8 +149,8 @@ impl<'a> Thread<'a> {
         if let crate::load::desk::Meter::Load { recorder, .. } = &mut self.desk.meter {
             recorder.hand_over();
         }
-        for client in &self.clients {
-            let counters = client.core.counters();
+        for application in &self.applications {
+            let counters = application.core.counters();
             self.desk.totals.double_reads += counters.double_reads;
             self.desk.totals.single_target_reads += counters.single_target_reads;
             self.desk.totals.single_source_reads += counters.single_source_reads;
@@ -155,7 +163,7 @@ impl<'a> Thread<'a> {
             Pacing::Open(_) => self.issue_due(now_ns),
             Pacing::Closed | Pacing::Batches => {
                 let whole = self.task.pacing == Pacing::Batches;
-                for client in 0..self.clients.len() {
+                for client in 0..self.task.clients as usize {
                     if whole && self.desk.vacancies(client) < self.task.outstanding as usize {
                         continue;
                     }
@@ -169,7 +177,7 @@ impl<'a> Thread<'a> {
     fn issue_due(&mut self, now_ns: u64) {
         while self.due_ns <= now_ns {
             // The client with the most room, so that one slow node does not hold the others' operations up.
-            let roomiest = (0..self.clients.len()).max_by_key(|&client| self.desk.vacancies(client));
+            let roomiest = (0..self.task.clients as usize).max_by_key(|&client| self.desk.vacancies(client));
             let Some(client) = roomiest.filter(|&client| self.desk.vacancies(client) > 0) else { return };
             if !self.issue_one(client, self.due_ns, now_ns) {
                 return;
@@ -207,7 +215,7 @@ impl<'a> Thread<'a> {
         plan.keys.write(record, &mut self.key);
         let key = HashedKey::new(&self.key);
         let now = MonotonicUs(now_ns / 1000);
-        let core = &mut self.clients[client].core;
+        let core = &mut self.applications[client / self.clients_per_application].core;
         let admitted = if sequence == 0 {
             core.get(now, token, key)
         } else {
@@ -229,34 +237,38 @@ impl<'a> Thread<'a> {
         if self.desk.recording.is_some() { self.world.now_ns() } else { now_ns }
     }
 
-    fn connect_and_close(&mut self, client: usize, now_ns: u64) {
+    fn connect_and_close(&mut self, application: usize, now_ns: u64) {
         let now = MonotonicUs(now_ns / 1000);
-        while let Some(event) = self.clients[client].core.poll_event() {
-            let Client { core, sockets, .. } = &mut self.clients[client];
+        while let Some(event) = self.applications[application].core.poll_event() {
+            let Application { core, sockets, .. } = &mut self.applications[application];
             match event {
                 Event::Connect { connection, address } => {
-                    let node = connection.node();
-                    if sockets.len() <= node {
-                        sockets.resize_with(node + 1, || None);
+                    let index = connection.index();
+                    if sockets.len() <= index {
+                        sockets.resize_with(index + 1, || None);
                     }
                     let connected = Socket::connect(connection, &address.to_string()).and_then(|socket| {
-                        let data = epoll::EventData::new_u64((client as u64) << 32 | node as u64);
-                        epoll::add(&self.epoll, &socket.stream, data, epoll::EventFlags::IN)?;
+                        epoll::add(
+                            &self.epoll,
+                            &socket.stream,
+                            data(application, index),
+                            epoll::EventFlags::IN,
+                        )?;
                         Ok(socket)
                     });
                     match connected {
                         Ok(socket) => {
-                            sockets[node] = Some(socket);
+                            sockets[index] = Some(socket);
                             core.handle(now, Input::Connected(connection), &mut self.desk);
                         }
                         Err(_) => {
-                            sockets[node] = None;
+                            sockets[index] = None;
                             core.handle(now, Input::Disconnected(connection), &mut self.desk);
                         }
                     }
                 }
                 Event::Close(connection) => {
-                    let place = &mut sockets[connection.node()];
+                    let place = &mut sockets[connection.index()];
                     if place.as_ref().is_some_and(|socket| socket.connection == connection) {
                         *place = None;
                     }
@@ -267,22 +279,22 @@ impl<'a> Thread<'a> {
         }
     }
 
-    fn transmit(&mut self, client: usize, now_ns: u64) {
-        while let Some(connection) = self.clients[client].core.poll_transmit() {
-            let Client { core, sockets, .. } = &mut self.clients[client];
-            let Some(Some(socket)) = sockets.get_mut(connection.node()) else { continue };
+    fn transmit(&mut self, application: usize, now_ns: u64) {
+        while let Some(connection) = self.applications[application].core.poll_transmit() {
+            let Application { core, sockets, .. } = &mut self.applications[application];
+            let Some(Some(socket)) = sockets.get_mut(connection.index()) else { continue };
             if socket.connection != connection {
                 continue;
             }
             core.take_output(connection, &mut socket.out);
             if !socket.waits_to_write {
-                self.write(client, connection.node(), now_ns);
+                self.write(application, connection.index(), now_ns);
             }
         }
     }
 
-    fn write(&mut self, client: usize, node: usize, now_ns: u64) {
-        let Some(Some(socket)) = self.clients[client].sockets.get_mut(node) else { return };
+    fn write(&mut self, application: usize, index: usize, now_ns: u64) {
+        let Some(Some(socket)) = self.applications[application].sockets.get_mut(index) else { return };
         let connection = socket.connection;
         match socket.write() {
             Ok(sent) => {
@@ -291,19 +303,19 @@ impl<'a> Thread<'a> {
                     return;
                 }
                 socket.waits_to_write = waits;
-                let data = epoll::EventData::new_u64((client as u64) << 32 | node as u64);
+                let data = data(application, index);
                 let write = if waits { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
                 if epoll::modify(&self.epoll, &socket.stream, data, epoll::EventFlags::IN | write).is_err() {
-                    self.lost(client, connection, now_ns);
+                    self.lost(application, connection, now_ns);
                 }
             }
-            Err(Closed) => self.lost(client, connection, now_ns),
+            Err(Closed) => self.lost(application, connection, now_ns),
         }
     }
 
-    fn lost(&mut self, client: usize, connection: ConnectionId, now_ns: u64) {
-        let Client { core, sockets, .. } = &mut self.clients[client];
-        sockets[connection.node()] = None;
+    fn lost(&mut self, application: usize, connection: ConnectionId, now_ns: u64) {
+        let Application { core, sockets, .. } = &mut self.applications[application];
+        sockets[connection.index()] = None;
         core.handle(MonotonicUs(now_ns / 1000), Input::Disconnected(connection), &mut self.desk);
     }
 
@@ -312,7 +324,7 @@ impl<'a> Thread<'a> {
         let mut until_ns = self.next_check_ns;
         // What is due while every client has as much under way as it may have waits for an answer. Looking again and
         // again meanwhile would keep the nodes from the cores, and so the answers from coming.
-        let has_vacancy = || (0..self.clients.len()).any(|client| self.desk.vacancies(client) > 0);
+        let has_vacancy = || (0..self.task.clients as usize).any(|client| self.desk.vacancies(client) > 0);
         if matches!(self.task.pacing, Pacing::Open(_)) && !self.is_fed && has_vacancy() {
             until_ns = until_ns.min(self.due_ns);
         }
@@ -324,17 +336,17 @@ impl<'a> Thread<'a> {
         }
     }
 
-    fn ready(&mut self, client: usize, node: usize, flags: epoll::EventFlags) {
+    fn ready(&mut self, application: usize, index: usize, flags: epoll::EventFlags) {
         let now_ns = self.world.now_ns();
         self.desk.now_ns = now_ns;
         if flags.contains(epoll::EventFlags::OUT) {
-            self.write(client, node, now_ns);
+            self.write(application, index, now_ns);
         }
         if !flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
             return;
         }
-        let Client { core, sockets, .. } = &mut self.clients[client];
-        let Some(Some(socket)) = sockets.get_mut(node) else { return };
+        let Application { core, sockets, .. } = &mut self.applications[application];
+        let Some(Some(socket)) = sockets.get_mut(index) else { return };
         let connection = socket.connection;
         match socket.read() {
             Ok(bytes) => {
@@ -344,7 +356,7 @@ impl<'a> Thread<'a> {
                 let consumed = core.received(MonotonicUs(now_ns / 1000), connection, bytes, &mut self.desk);
                 socket.consume(consumed);
             }
-            Err(Closed) => self.lost(client, connection, now_ns),
+            Err(Closed) => self.lost(application, connection, now_ns),
         }
     }
 
@@ -352,17 +364,17 @@ impl<'a> Thread<'a> {
     fn check(&mut self, now_ns: u64) {
         let now = MonotonicUs(now_ns / 1000);
         let mut next_ns = now_ns + CHECK_NS * 4;
-        for client in &mut self.clients {
-            if client.core.poll_timeout().is_some_and(|at| at <= now) {
-                client.core.handle(now, Input::Tick, &mut self.desk);
+        for Application { core, .. } in &mut self.applications {
+            if core.poll_timeout().is_some_and(|at| at <= now) {
+                core.handle(now, Input::Tick, &mut self.desk);
             }
-            if let Some(at) = client.core.poll_timeout() {
+            if let Some(at) = core.poll_timeout() {
                 next_ns = next_ns.min(at.0 * 1000);
             }
         }
         self.next_check_ns = next_ns.max(now_ns + CHECK_NS);
         self.count();
-        let moves = self.clients[0].core.map().is_some_and(|map| !map.migrations().is_empty());
+        let moves = self.applications[0].core.map().is_some_and(|map| !map.migrations().is_empty());
         if moves && now_ns >= self.next_lookups_ns && !self.positions.is_empty() {
             self.next_lookups_ns = now_ns + LOOKUPS_NS;
             self.time_lookups();
@@ -370,21 +382,21 @@ impl<'a> Thread<'a> {
     }
 
     fn count(&mut self) {
-        for client in &mut self.clients {
-            let counters = client.core.counters();
+        for application in &mut self.applications {
+            let counters = application.core.counters();
             let extra = |counters: &Counters| counters.extra_request_bytes + counters.extra_reply_bytes;
-            let bytes = extra(&counters) - extra(&client.counted);
+            let bytes = extra(&counters) - extra(&application.counted);
             if bytes > 0 {
                 self.desk.extra_bytes(bytes);
             }
-            client.counted = counters;
-            let tracking = client.core.sph_bytes() as u64;
+            application.counted = counters;
+            let tracking = application.core.sph_bytes() as u64;
             self.desk.totals.tracking_bytes_max = self.desk.totals.tracking_bytes_max.max(tracking);
         }
     }
 
     fn time_lookups(&mut self) {
-        let core = &self.clients[0].core;
+        let core = &self.applications[0].core;
         let before_ns = self.world.now_ns();
         let single = self.positions.iter().filter(|&&position| core.is_single_read(position)).count();
         std::hint::black_box(single);
@@ -393,8 +405,26 @@ impl<'a> Thread<'a> {
     }
 }
 
-fn config(plan: &Plan) -> Config {
+/// What epoll calls a connection.
+fn data(application: usize, index: usize) -> epoll::EventData {
+    epoll::EventData::new_u64((application as u64) << 32 | index as u64)
+}
+
+/// How many of a thread's clients share a [`Core`]: all of them, unless they are separate, or more than it may have connections
+/// to a node.
+fn clients_per_application(plan: &Plan, clients: u32) -> u32 {
+    assert!(plan.separate_clients || plan.pacing != Pacing::Batches, "a whole batch needs one connection");
+    if plan.separate_clients {
+        return 1;
+    }
+    let applications = clients.div_ceil(Config::MAX_CONNECTIONS_PER_NODE as u32);
+    clients.div_ceil(applications)
+}
+
+fn config(plan: &Plan, clients: u32, outstanding: u32) -> Config {
     let mut config = Config::new(plan.seeds.clone());
+    config.connections_per_node = clients as usize;
+    config.max_outstanding = Config::MAX_OUTSTANDING.max(clients as usize * outstanding as usize);
     config.awareness = match plan.client {
         ClientKind::Sidle => Awareness::Sidle,
         ClientKind::Plain => Awareness::Plain,

@@ -12,10 +12,15 @@ use std::time::{Duration, Instant};
 /// Operations that each client of the library has under way.
 const LANES: u64 = 3;
 
-/// Connects a client of the library.
-pub(crate) async fn connect(addresses: &[String], awareness: Awareness) -> Client {
+/// Connects a client of the library that makes so many connections to each node.
+pub(crate) async fn connect(
+    addresses: &[String],
+    awareness: Awareness,
+    connections_per_node: usize,
+) -> Client {
     let seeds = addresses.iter().map(|address| address.parse().expect("an address")).collect();
-    let config = Config { awareness, operation_timeout_us: 10_000_000, ..Config::new(seeds) };
+    let operation_timeout_us = 10_000_000;
+    let config = Config { awareness, operation_timeout_us, connections_per_node, ..Config::new(seeds) };
     Client::connect_with(config).await.expect("the cluster is up")
 }
 
@@ -37,7 +42,7 @@ pub(crate) fn on_runtime(run: &Run, addresses: &[String], clients: &[Awareness])
     runtime.block_on(async {
         let (mut lanes, mut handles) = (Vec::new(), Vec::new());
         for (number, &awareness) in clients.iter().enumerate() {
-            let client = connect(addresses, awareness).await;
+            let client = connect(addresses, awareness, 1 + number % 2).await;
             handles.push(client.clone());
             for lane in 0..LANES {
                 lanes.push(Box::pin(one_lane(run, client.clone(), number as u64 * LANES + lane)));

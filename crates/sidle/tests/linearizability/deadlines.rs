@@ -73,7 +73,7 @@ pub(crate) fn read_aware(run: &Run, keys: &Keys, addresses: &[String]) -> Vec<Op
     runtime().block_on(async {
         let mut clients = Vec::new();
         for awareness in [Awareness::Sidle, Awareness::Plain] {
-            clients.push(connect(addresses, awareness).await);
+            clients.push(connect(addresses, awareness, 1).await);
         }
         let mut random = run.random(WRITER + READERS);
         let mut history = Vec::new();

@@ -21,6 +21,8 @@ pub struct SessionSetup {
     pub think_us: u64,
     /// How long it waits for an answer.
     pub timeout_us: u64,
+    /// How many connections it has to each node.
+    pub connections_per_node: usize,
     /// The node that it asks first.
     pub seed: HostId,
     /// Faults that are put back.
@@ -62,6 +64,7 @@ impl Session {
         let config = Config {
             awareness: setup.awareness,
             operation_timeout_us: setup.timeout_us,
+            connections_per_node: setup.connections_per_node,
             bugs: setup.bugs.into(),
             ..Config::new(vec![client_address(setup.seed)])
         };

@@ -1,4 +1,4 @@
-//! Sessions of the client library: its core, with connections that are slow and break.
+//! Sessions of the client library: its core, with one or several connections to each node that are slow and break.
 
 use super::draw::{Asked, Draw, datum};
 use sidle_client_core::{
@@ -57,12 +57,19 @@ pub(super) struct LibrarySession {
 const LANES: usize = 2;
 
 impl LibrarySession {
-    pub(super) fn new(number: u64, operations: u64, awareness: Awareness, bugs: Bugs) -> LibrarySession {
+    pub(super) fn new(
+        number: u64,
+        operations: u64,
+        awareness: Awareness,
+        connections_per_node: usize,
+        bugs: Bugs,
+    ) -> LibrarySession {
         let seed = "127.0.0.1:7001".parse().expect("an address");
         let config = Config {
             awareness,
             // Shorter than the longest times without a link.
             operation_timeout_us: 2_500,
+            connections_per_node,
             bugs: bugs.into(),
             ..Config::new(vec![seed])
         };

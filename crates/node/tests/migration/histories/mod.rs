@@ -25,6 +25,8 @@ const HAND_SESSIONS: u64 = 3;
 /// Sessions of the client library, the first ones aware.
 const LIBRARY_SESSIONS: u64 = 3;
 const UNAWARE_LIBRARY_SESSIONS: u64 = 1;
+/// The most connections to each node that a session of the library makes; each seed has sessions with one and with more.
+const MAX_CONNECTIONS_PER_NODE: usize = 3;
 /// Operations of each session.
 const OPERATIONS: u64 = 100;
 
@@ -63,7 +65,8 @@ fn run(seed: u64, faults: Faults) -> Run {
     let library = |index: u64| {
         let is_aware = index < LIBRARY_SESSIONS - UNAWARE_LIBRARY_SESSIONS;
         let awareness = if is_aware { Awareness::Sidle } else { Awareness::Plain };
-        LibrarySession::new(HAND_SESSIONS + index, OPERATIONS, awareness, faults.client)
+        let connections = 1 + (seed + index) as usize % MAX_CONNECTIONS_PER_NODE;
+        LibrarySession::new(HAND_SESSIONS + index, OPERATIONS, awareness, connections, faults.client)
     };
     let mut libraries: Vec<LibrarySession> = (0..LIBRARY_SESSIONS).map(library).collect();
     let mut weather = Weather::new(&mut cluster);
