@@ -171,7 +171,7 @@ impl Simulation {
         while self.world.next_at_us().is_some_and(|at_us| at_us < rest_until_us) {
             self.step()?;
         }
-        self.checks.at_rest(&self.hosts)?;
+        self.checks.at_rest(&self.hosts, self.operator.started)?;
         self.summary.undecided = checks::check_history(&self.history)?;
         Ok(())
     }
