@@ -215,7 +215,8 @@ impl Medium for Place {
 
     fn publish(&self) -> io::Result<()> {
         let file = self.laid().take().ok_or(io::ErrorKind::NotFound)?;
-        let state = &mut *self.disk.state();
+        let mut guard = self.disk.state();
+        let state = &mut *guard;
         let fails_late = state.mood == DiskMood::FailsAfterWriting && state.random.one_in(2);
         match fails_late {
             true => state.sectors.sync(file),

@@ -210,7 +210,8 @@ impl Weather {
                 return Struck::Nothing;
             }
             if is_coordinator && self.random.one_in(2) {
-                self.disk_fails(hosts, until_us + self.random.below(lasts_us), world);
+                let mended_us = until_us + self.random.below(lasts_us);
+                self.disk_fails(hosts, mended_us, world);
             }
             let tells = self.random.one_in(2);
             return self.kill(host, tells, until_us);

@@ -6,7 +6,7 @@ mod losses;
 mod single_owner;
 
 pub use linearizability::check_history;
-pub use losses::keys_at_risk;
+pub use losses::Losses;
 
 use crate::host::Host;
 use crate::world::Fact;
