@@ -13,7 +13,6 @@ mod data_dir;
 mod join;
 mod limits;
 mod listener;
-mod meta_store_redb;
 mod mover;
 mod process;
 mod start;

@@ -10,6 +10,9 @@ use crate::world::{HostId, World};
 const TOLD_US: (u64, u64) = (10, 2_000);
 const UNTOLD_US: (u64, u64) = (500_000, 10_000_000);
 
+/// How long a disk usually takes to make sure of what was written, at least and at most.
+const SYNC_US: (u64, u64) = (5, 20_000);
+
 /// A machine.
 pub struct Host {
     id: HostId,
@@ -27,29 +30,42 @@ pub struct Host {
 impl Host {
     /// A machine whose process has just been started.
     pub fn start(id: HostId, setup: HostSetup, world: &mut World) -> Host {
-        let disk = (id == HostId(0)).then(Disk::new);
+        let disk = (id == HostId(0)).then(|| {
+            let sync_us = world.random.magnitude(SYNC_US.0, SYNC_US.1);
+            Disk::new(sync_us, world.random.fork())
+        });
         let mut host = Host { id, setup, process: None, lives: 0, disk, paused_until_us: 0 };
-        host.begin_life(world);
+        assert!(host.begin_life(world), "nothing is wrong yet");
         host
     }
 
-    /// Starts the machine's process, which has nothing in memory.
-    pub fn begin_life(&mut self, world: &mut World) {
+    /// Starts the machine's process, which has nothing in memory. Returns whether it runs: without its disk it does not.
+    pub fn begin_life(&mut self, world: &mut World) -> bool {
         assert!(self.process.is_none(), "a machine runs one process");
         self.lives += 1;
         let life = self.lives;
         world.tell(|| format!("node {} starts, life {life}", self.id.0));
-        self.process = Some(Process::start(self.id, self.setup.clone(), life, self.disk.clone(), world));
+        match Process::start(self.id, self.setup.clone(), life, self.disk.clone(), world) {
+            Ok(process) => self.process = Some(process),
+            Err(error) => {
+                world.tell(|| format!("node {} does not start: {error}", self.id.0));
+                if let Some(disk) = &self.disk {
+                    disk.take_stall_us();
+                    disk.settle();
+                }
+            }
+        }
+        self.process.is_some()
     }
 
     /// The process dies, and its memory with it. `tells`: whether its machine lives on and closes its connections.
     pub fn end_life(&mut self, tells: bool, world: &mut World) {
+        if let Some(disk) = &self.disk {
+            disk.crash(!tells, &mut world.random);
+        }
         self.process = None;
         self.paused_until_us = 0;
         world.forget_turns(self.id);
-        if let Some(disk) = &self.disk {
-            disk.crash(&mut world.random);
-        }
         let here = Place::Host(self.id);
         for id in world.network.streams_at(here) {
             let (low, high) = if tells { TOLD_US } else { UNTOLD_US };

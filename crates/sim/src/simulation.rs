@@ -1,6 +1,6 @@
 //! One simulation: everything that a plan names, from the beginning to the end.
 
-use crate::checks::{self, Checks, Violation};
+use crate::checks::{self, Checks, Losses, Violation};
 use crate::clients::{Operator, Session, SessionSetup};
 use crate::host::Host;
 use crate::network::{Network, Place, Port, Side, StreamId};
@@ -11,7 +11,7 @@ use crate::weather::{Struck, Weather};
 use crate::workload::Workload;
 use crate::world::{Actor, Event, HostId, Thread, World};
 use sidle_client_core::Awareness;
-use sidle_history::{Datum, Op, Operation, Outcome as Fate};
+use sidle_history::{Operation, Outcome as Fate};
 
 /// After the faults have stopped, every request and every migration must be over within this.
 const LIVENESS_US: u64 = 120_000_000;
@@ -23,8 +23,6 @@ const REST_US: u64 = 5_000_000;
 const READER_TIMEOUT_US: u64 = 30_000_000;
 /// How many rows the one who reads back has.
 const READER_ROWS: usize = 16;
-/// The client number under which losses are recorded.
-const LOSSES: u64 = 1_000_000;
 /// So many events without an end at one instant are a machine that does not settle.
 const EVENTS_AT_ONE_INSTANT: u64 = 200_000;
 
@@ -71,6 +69,7 @@ pub struct Simulation {
     workload: Workload,
     safety_us: u64,
     checks: Checks,
+    losses: Losses,
     history: Vec<Operation>,
     summary: Summary,
     /// How many events there were at this instant.
@@ -116,6 +115,7 @@ impl Simulation {
             workload: plan.workload,
             safety_us: plan.safety_us,
             checks: Checks::default(),
+            losses: Losses::default(),
             history: Vec::new(),
             summary: Summary::default(),
             at_once: (0, 0),
@@ -150,6 +150,7 @@ impl Simulation {
         self.sessions.iter_mut().for_each(Session::stop);
         self.operator.stop();
         self.weather.clear_up(&mut self.hosts, &mut self.world);
+        self.losses.births(&self.hosts, self.world.now_us, &mut self.history);
         self.until(
             "every node serves, and every request and every migration is over",
             LIVENESS_US,
@@ -172,7 +173,7 @@ impl Simulation {
         while self.world.next_at_us().is_some_and(|at_us| at_us < rest_until_us) {
             self.step()?;
         }
-        self.checks.at_rest(&self.hosts)?;
+        self.checks.at_rest(&self.hosts, self.operator.started)?;
         self.summary.undecided = checks::check_history(&self.history)?;
         Ok(())
     }
@@ -297,7 +298,9 @@ impl Simulation {
     }
 
     fn weather_turn(&mut self) {
-        match self.weather.turn(&mut self.hosts, &mut self.world) {
+        let struck = self.weather.turn(&mut self.hosts, &mut self.world);
+        self.losses.births(&self.hosts, self.world.now_us, &mut self.history);
+        match struck {
             Struck::Nothing => {}
             Struck::Client => {
                 let number = self.world.random.index(self.sessions.len());
@@ -316,19 +319,9 @@ impl Simulation {
     fn death(&mut self, host: HostId, tells: bool) {
         self.world.tell(|| format!("the process of node {} dies", host.0));
         self.summary.deaths += 1;
-        let at_risk = checks::keys_at_risk(&self.hosts, host, self.workload.all_keys());
+        let (keys, now_us) = (self.workload.all_keys(), self.world.now_us);
+        self.losses.death(&self.hosts, host, keys, now_us, &mut self.history);
         self.hosts[host.0].end_life(tells, &mut self.world);
-        let call_ns = self.world.now_us * 1000;
-        self.history.extend(at_risk.into_iter().map(|key| Operation {
-            client: LOSSES,
-            op: Op::Del,
-            key,
-            arg: Datum::Null,
-            result: Datum::Null,
-            call_ns,
-            return_ns: None,
-            outcome: Fate::Unknown,
-        }));
     }
 
     fn knock(&mut self, id: StreamId) {

@@ -6,6 +6,12 @@ use crate::network::Place;
 use crate::random::Random;
 use crate::world::{Actor, HostId, World};
 
+/// How often it is looked whether the coordinator's process waits for its disk.
+const AMBUSH_LOOKS_US: u64 = 500;
+
+/// How long whoever looks after a process that did not start waits until he starts it again, at least and at most.
+const RESTART_US: (u64, u64) = (100_000, 5_000_000);
+
 /// How much goes wrong.
 #[derive(Clone, Copy, Debug)]
 pub struct WeatherSetup {
@@ -75,6 +81,8 @@ pub struct Weather {
     heal_us: Option<u64>,
     /// When the disk works again.
     mend_us: Option<u64>,
+    /// Until then the coordinator's process dies as soon as it waits for its disk; whether its machine lives on.
+    ambush: Option<(u64, bool)>,
     /// Machines without a process, and when they start again.
     pub restarts: Vec<(u64, HostId)>,
     next_us: u64,
@@ -91,6 +99,7 @@ impl Weather {
             random,
             heal_us: None,
             mend_us: None,
+            ambush: None,
             restarts: Vec::new(),
             next_us: 0,
             is_over: setup.rest_us == 0,
@@ -103,12 +112,13 @@ impl Weather {
         self.is_over = true;
         self.mend(hosts);
         self.heal_us = None;
+        self.ambush = None;
         world.heal();
         for host in hosts.iter_mut() {
             host.paused_until_us = 0;
         }
         for (_, host) in std::mem::take(&mut self.restarts) {
-            hosts[host.0].begin_life(world);
+            assert!(hosts[host.0].begin_life(world), "nothing is wrong any more");
         }
     }
 
@@ -126,13 +136,26 @@ impl Weather {
         let due: Vec<HostId> =
             self.restarts.extract_if(.., |(at_us, _)| *at_us <= now_us).map(|(_, host)| host).collect();
         for host in due {
-            hosts[host.0].begin_life(world);
+            if !hosts[host.0].begin_life(world) {
+                self.restarts.push((now_us + self.random.magnitude(RESTART_US.0, RESTART_US.1), host));
+            }
         }
         let mut struck = Struck::Nothing;
         if !self.is_over && self.next_us <= now_us {
             self.next_us = now_us + self.random.below(self.setup.rest_us);
             self.troubles += 1;
             struck = self.strike(hosts, world);
+        }
+        if let Some((until_us, tells)) = self.ambush {
+            let is_writing =
+                hosts[0].process.as_ref().is_some_and(|process| process.control.is_writing(world));
+            if is_writing && struck == Struck::Nothing {
+                let restarts_us = now_us + self.random.magnitude(1, RESTART_US.1);
+                struck = self.kill(HostId(0), tells, restarts_us);
+            }
+            if struck != Struck::Nothing || until_us <= now_us {
+                self.ambush = None;
+            }
         }
         self.arrange(world);
         struck
@@ -141,7 +164,9 @@ impl Weather {
     fn arrange(&self, world: &mut World) {
         let restarts = self.restarts.iter().map(|(at_us, _)| *at_us);
         let next = (!self.is_over).then_some(self.next_us);
-        if let Some(at_us) = restarts.chain(self.heal_us).chain(self.mend_us).chain(next).min() {
+        let ambush = self.ambush.map(|_| world.now_us + AMBUSH_LOOKS_US);
+        if let Some(at_us) = restarts.chain(self.heal_us).chain(self.mend_us).chain(ambush).chain(next).min()
+        {
             world.turn_at(Actor::Weather, at_us);
         }
     }
@@ -149,7 +174,7 @@ impl Weather {
     fn mend(&mut self, hosts: &[Host]) {
         self.mend_us = None;
         if let Some(disk) = &hosts[0].disk {
-            disk.set_mood(DiskMood::Writes { after_us: 0 });
+            disk.set_mood(DiskMood::Good);
         }
     }
 
@@ -178,24 +203,43 @@ impl Weather {
             return Struck::Nothing;
         }
         if is(deaths) {
-            let host = HostId(self.random.index(hosts.len()));
+            // With a disk that fails, the machine that has it is the one to watch.
+            let is_coordinator = disks > 0 && self.random.one_in(2);
+            let host = if is_coordinator { HostId(0) } else { HostId(self.random.index(hosts.len())) };
             if hosts[host.0].process.is_none() {
                 return Struck::Nothing;
             }
-            self.restarts.push((until_us, host));
-            return Struck::Death(host, self.random.one_in(2));
+            if is_coordinator && self.random.one_in(2) {
+                let mended_us = until_us + self.random.below(lasts_us);
+                self.disk_fails(hosts, mended_us, world);
+            }
+            let tells = self.random.one_in(2);
+            return self.kill(host, tells, until_us);
         }
-        let mood = match self.random.below(3) {
-            0 => DiskMood::Full,
+        self.disk_fails(hosts, until_us, world);
+        if deaths > 0 && self.random.one_in(2) {
+            self.ambush = Some((until_us, self.random.one_in(2)));
+        }
+        Struck::Nothing
+    }
+
+    fn kill(&mut self, host: HostId, tells: bool, until_us: u64) -> Struck {
+        self.restarts.push((until_us, host));
+        Struck::Death(host, tells)
+    }
+
+    fn disk_fails(&mut self, hosts: &[Host], until_us: u64, world: &mut World) {
+        let mood = match self.random.below(4) {
+            0 => DiskMood::Full { writes: self.random.magnitude(1, 64) - 1 },
             1 => DiskMood::FailsAfterWriting,
-            _ => DiskMood::Writes { after_us: self.random.magnitude(100, 2_000_000) },
+            2 => DiskMood::ForgetsWrites,
+            _ => DiskMood::Slow { sync_us: self.random.magnitude(100, 1_000_000) },
         };
         world.tell(|| format!("the disk: {mood:?}"));
         if let Some(disk) = &hosts[0].disk {
             disk.set_mood(mood);
         }
         self.mend_us = Some(until_us);
-        Struck::Nothing
     }
 
     /// A connection breaks: mostly one between nodes.

@@ -69,6 +69,8 @@ pub enum Fact {
     Frozen(HostId, sidle_types::MigrationId),
     /// The control told a mover to release this migration's range.
     Released(HostId, sidle_types::MigrationId),
+    /// The coordinator's metadata has changed, there to stay.
+    Committed,
     /// A mover has replayed, or is about to.
     Replayed(HostId),
 }

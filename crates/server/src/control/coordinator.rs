@@ -2,12 +2,12 @@
 
 use super::links::Outbox;
 use crate::data_dir::{DataDir, Identity, random_bytes};
-use crate::meta_store_redb::RedbMetaStore;
 use crate::start::StartError;
 use sidle_cluster::{
     ClusterId, ControlMessage, Coordinator, CoordinatorEvent, CoordinatorInput, Founding, MigrationState,
     NodeInfo, ToCoordinator, ToNode,
 };
+use sidle_meta_redb::RedbMetaStore;
 use sidle_migration::PROTOCOLS;
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeMap;

@@ -1,44 +1,114 @@
 //! What a node's death may cost: exactly what stood in its memory and nowhere else.
+//!
+//! By what the coordinator has committed, or may have while it stands in the middle of a commit, a key is at risk when
+//! the process dies that
+//! - owns it, be it with its source's frozen copy still there: any value of that may be older than what was acknowledged;
+//! - gives it up in a migration that runs, if it has not arrived: the target has no entry of its own for it;
+//! - is about to take it over, the preparation being at the point where nothing lacks but its answer: the coordinator may
+//!   have that already, and hears of the death afterwards.
+//!
+//! A key that the dying process owns outright, with no move of it under way, is not only at risk: it is gone, from before
+//! the next life begins. Nothing brings it back.
 
+use crate::disk::Disk;
 use crate::host::Host;
+use crate::process::node_id;
 use crate::world::HostId;
-use sidle_node::Role;
+use sidle_cluster::{Metadata, MigrationState};
+use sidle_history::{Datum, Op, Operation, Outcome};
 use sidle_store::Entry;
-use sidle_types::{HashedKey, Position};
+use sidle_types::{HashedKey, NodeId, Position};
 
-/// Which of these keys may be gone when this machine's process dies now: those that it owns, those that it gives up and
-/// that have not arrived, those that it takes in.
-pub fn keys_at_risk(hosts: &[Host], dying: HostId, keys: impl Iterator<Item = String>) -> Vec<String> {
-    keys.filter(|key| is_at_risk(hosts, dying, key.as_bytes())).collect()
+/// The client number under which losses are recorded.
+const LOSSES: u64 = 1_000_000;
+
+/// What the dead took with them, until they are back.
+#[derive(Debug, Default)]
+pub struct Losses {
+    /// What is certainly gone before this machine's next life begins, and since when.
+    gone: Vec<(HostId, String, u64)>,
 }
 
-fn is_at_risk(hosts: &[Host], dying: HostId, key: &[u8]) -> bool {
-    let position = Position::of_key(key);
-    let Some(process) = &hosts[dying.0].process else { return false };
-    let is_mine = process.workers.iter().any(|worker| worker.worker.ranges().is_owned(position));
-    // By what the coordinator has committed, which the node may not have heard yet.
-    let committed = hosts[0].disk.as_ref().and_then(|disk| disk.metadata());
-    let name = crate::process::node_id(dying);
-    let is_assigned = committed.as_ref().is_some_and(|data| data.map.owner_of(position) == name);
-    if is_mine || is_assigned {
-        return true;
+impl Losses {
+    /// This machine's process dies now, or rather right after this. Records which of these keys may be gone.
+    pub fn death(
+        &mut self,
+        hosts: &[Host],
+        dying: HostId,
+        keys: impl Iterator<Item = String>,
+        now_us: u64,
+        history: &mut Vec<Operation>,
+    ) {
+        let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
+        let call_ns = now_us * 1000;
+        for key in keys {
+            match fate(hosts, dying, &possible, &key) {
+                Fate::Kept => continue,
+                Fate::AtRisk => {}
+                Fate::Gone => self.gone.push((dying, key.clone(), call_ns)),
+            }
+            history.push(operation(Op::Del, key, call_ns, None));
+        }
     }
-    let is_source = committed.is_some_and(|data| {
-        data.map.migration_at(position).is_some_and(|migration| migration.source == name)
-    }) || process
-        .workers
-        .iter()
-        .any(|worker| matches!(worker.worker.ranges().entry_at(position).role, Role::Exporting(_)));
-    // A frozen copy is lost where its target has no entry yet, which then wins for ever.
-    is_source && !somebody_else_has_it(hosts, dying, key)
+
+    /// Some machines have begun a new life, perhaps. Records what is gone for certain where they have.
+    pub fn births(&mut self, hosts: &[Host], now_us: u64, history: &mut Vec<Operation>) {
+        let is_back = |(host, ..): &mut (HostId, String, u64)| hosts[host.0].process.is_some();
+        for (_, key, since_ns) in self.gone.extract_if(.., is_back) {
+            history.push(operation(Op::Get, key, since_ns, Some(now_us * 1000)));
+        }
+    }
 }
 
-fn somebody_else_has_it(hosts: &[Host], dying: HostId, key: &[u8]) -> bool {
-    let position = Position::of_key(key);
+/// A removal that may have happened, or a look that found nothing.
+fn operation(op: Op, key: String, call_ns: u64, return_ns: Option<u64>) -> Operation {
+    let outcome = if return_ns.is_some() { Outcome::Ok } else { Outcome::Unknown };
+    let (arg, result) = (Datum::Null, Datum::Null);
+    Operation { client: LOSSES, op, key, arg, result, call_ns, return_ns, outcome }
+}
+
+enum Fate {
+    Kept,
+    AtRisk,
+    Gone,
+}
+
+fn fate(hosts: &[Host], dying: HostId, possible: &[Metadata], key: &str) -> Fate {
+    let position = Position::of_key(key.as_bytes());
+    let name = node_id(dying);
+    let moves = possible.iter().filter_map(|data| data.map.migration_at(position));
+    let owns = |data: &Metadata| data.map.owner_of(position) == name;
+    let is_moving = moves.clone().next().is_some();
+    if possible.iter().all(owns) && !is_moving && !possible.is_empty() {
+        return Fate::Gone;
+    }
+    let gives_it_up = moves.clone().any(|migration| migration.source == name);
+    let is_owner = possible.iter().any(owns);
+    let is_about_to_take_it = possible.iter().any(|data| is_prepared(data, name, position));
+    if is_owner || is_about_to_take_it || gives_it_up && !has_arrived(hosts, dying, key) {
+        Fate::AtRisk
+    } else {
+        Fate::Kept
+    }
+}
+
+/// Whether the node may have told the coordinator that it can take this position.
+fn is_prepared(data: &Metadata, target: NodeId, position: Position) -> bool {
+    data.waiting.iter().any(|record| {
+        record.target == target
+            && record.range.contains(position)
+            && record.state == MigrationState::Preparing
+            && !record.partitions.is_empty()
+    })
+}
+
+/// Whether the node that the key moves to has an entry of its own for it, which then wins for ever.
+fn has_arrived(hosts: &[Host], dying: HostId, key: &str) -> bool {
+    let position = Position::of_key(key.as_bytes());
     hosts.iter().enumerate().filter(|(number, _)| *number != dying.0).any(|(_, host)| {
         host.process.as_ref().is_some_and(|process| {
             process.workers[0].worker.ranges().is_owned(position)
-                && !matches!(process.parts.store.pin().get(HashedKey::new(key)), Entry::Absent)
+                && !matches!(process.parts.store.pin().get(HashedKey::new(key.as_bytes())), Entry::Absent)
         })
     })
 }

@@ -1,11 +1,12 @@
 //! What must always hold, and what must hold in the end; each checker in a file of its own.
 
+mod endings;
 mod linearizability;
 mod losses;
 mod single_owner;
 
 pub use linearizability::check_history;
-pub use losses::keys_at_risk;
+pub use losses::Losses;
 
 use crate::host::Host;
 use crate::world::Fact;
@@ -34,7 +35,9 @@ impl std::fmt::Display for Violation {
 
 /// The checkers that look at the machines while they run, with what each remembers.
 #[derive(Debug, Default)]
-pub struct Checks {}
+pub struct Checks {
+    endings: endings::Endings,
+}
 
 impl Checks {
     /// Something happened that checkers want to know of. `hosts`: everything as it is right after.
@@ -42,11 +45,17 @@ impl Checks {
         if facts.iter().any(|fact| matches!(fact, Fact::TableTaken(_) | Fact::Activated(_))) {
             single_owner::check(hosts)?;
         }
+        if facts.contains(&Fact::Committed) {
+            self.endings.committed(hosts)?;
+        }
         Ok(())
     }
 
     /// Nothing goes wrong any more, every request and every migration is over, and there was time to clear away.
-    pub fn at_rest(&mut self, hosts: &[Host]) -> Result<(), Violation> {
-        single_owner::check(hosts)
+    /// `started`: how many migrations the operator was told had been started.
+    pub fn at_rest(&mut self, hosts: &[Host], started: u64) -> Result<(), Violation> {
+        single_owner::check(hosts)?;
+        self.endings.at_rest(hosts)?;
+        self.endings.operator_was_told(started)
     }
 }

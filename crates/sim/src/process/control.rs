@@ -6,7 +6,7 @@ use crate::bugs::Bugs;
 use crate::disk::Disk;
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
-use sidle_cluster::{ControlMessage, NodeInfo, ToCoordinator};
+use sidle_cluster::{ControlMessage, MetaError, NodeInfo, ToCoordinator};
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlRequest, MoverCommand, MoverIndex, MoverReport, NodeControl,
@@ -36,6 +36,8 @@ pub struct ControlThread {
     /// The coordinator, where that is here.
     pub seat: Option<Seat>,
     disk: Option<Disk>,
+    /// When it had a turn last.
+    pub last_turn: MonotonicUs,
     /// The disk writes until then, and the thread waits.
     stalled_until_us: u64,
     /// The conversation with the coordinator, where that is elsewhere.
@@ -57,18 +59,19 @@ impl ControlThread {
         parts: &NodeParts,
         bugs: Bugs,
         disk: Option<Disk>,
-    ) -> ControlThread {
-        let seat = disk.clone().map(|disk| Seat::open(now, &info, disk, bugs.cluster));
+    ) -> Result<ControlThread, MetaError> {
+        let seat = disk.as_ref().map(|disk| Seat::open(now, &info, disk, bugs.cluster)).transpose()?;
         let tuning = Tuning { bugs: bugs.migration.into(), ..Tuning::default() };
         let mut control = NodeControl::new(now, info, None, parts.clone(), super::MOVERS, tuning);
         control.put_back(bugs.node, bugs.cluster);
         if seat.is_some() {
             control.handle(now, ControlInput::Connected);
         }
-        ControlThread {
+        Ok(ControlThread {
             control,
             seat,
             disk,
+            last_turn: now,
             stalled_until_us: 0,
             conversation: None,
             is_open: false,
@@ -78,19 +81,23 @@ impl ControlThread {
             reports: VecDeque::new(),
             replies: BTreeMap::new(),
             last_tag: 0,
-        }
+        })
+    }
+}
+
+impl ControlThread {
+    /// Whether it waits for the disk to write something.
+    pub fn is_writing(&self, world: &World) -> bool {
+        world.now_us < self.stalled_until_us
     }
 }
 
 impl Process {
     pub(super) fn control_turn(&mut self, now: Now, world: &mut World) {
         let me = Actor::Thread(self.host, Thread::Control);
-        if world.now_us < self.control.stalled_until_us {
-            let at_us = self.control.stalled_until_us;
-            return world.turn_at(me, at_us);
-        }
-        if let Some(disk) = &self.control.disk {
-            disk.settle();
+        self.control.last_turn = now.mono;
+        if self.stands_still(world) {
+            return;
         }
         self.control_carries_out(now, world);
         self.reach_coordinator(world);
@@ -224,20 +231,26 @@ impl Process {
         }
     }
 
+    /// Whether the thread waits for the disk. If not, what it wrote is written.
+    fn stands_still(&mut self, world: &mut World) -> bool {
+        let control = &mut self.control;
+        let Some(disk) = &control.disk else { return false };
+        control.stalled_until_us = control.stalled_until_us.max(world.now_us) + disk.take_stall_us();
+        if world.now_us < control.stalled_until_us {
+            world.turn_at(Actor::Thread(self.host, Thread::Control), control.stalled_until_us);
+            return true;
+        }
+        if disk.settle() {
+            world.facts.push(Fact::Committed);
+        }
+        false
+    }
+
     /// Carries out everything that the machines want, unless the disk is slow.
     fn control_carries_out(&mut self, now: Now, world: &mut World) {
-        let host = self.host;
         loop {
-            if let Some(disk) = &self.control.disk {
-                let stall_us = disk.take_stall_us();
-                if stall_us > 0 {
-                    self.control.stalled_until_us = world.now_us + stall_us;
-                }
-                if world.now_us < self.control.stalled_until_us {
-                    let at_us = self.control.stalled_until_us;
-                    return world.turn_at(Actor::Thread(host, Thread::Control), at_us);
-                }
-                disk.settle();
+            if self.stands_still(world) {
+                return;
             }
             while let Some(event) = self.control.control.poll_event() {
                 self.follow(event, world);

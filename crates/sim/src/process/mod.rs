@@ -15,7 +15,8 @@ use crate::world::{HostId, Thread, World};
 use cleaner::CleanerThread;
 pub use control::ControlThread;
 use mover::MoverThread;
-use sidle_cluster::{HostPort, NodeInfo, TabletMap};
+pub use seat::Seat;
+use sidle_cluster::{HostPort, MetaError, NodeInfo, TabletMap};
 use sidle_node::{
     Config, MoverIndex, NodeParts, NodeShared, Now, ProcessFacts, Published, RangeTable, WorkerIndex, connect,
 };
@@ -87,14 +88,15 @@ pub struct Process {
 }
 
 impl Process {
-    /// A new life of the machine's node. `disk`: on the machine that the coordinator runs on.
+    /// A new life of the machine's node. `disk`: on the machine that the coordinator runs on. An error when the disk lets
+    /// it not start.
     pub fn start(
         host: HostId,
         setup: HostSetup,
         life: u64,
         disk: Option<Disk>,
         world: &mut World,
-    ) -> Process {
+    ) -> Result<Process, MetaError> {
         let now = setup.clock.now(world.now_us);
         let info = node_info(host, life);
         let parts = parts(&info, &setup);
@@ -108,7 +110,7 @@ impl Process {
         let movers = (mover_ports.into_iter().enumerate())
             .map(|(index, ports)| MoverThread::new(&parts, MoverIndex(index as u16), ports))
             .collect();
-        let control = ControlThread::new(now.mono, info, &parts, setup.bugs, disk);
+        let control = ControlThread::new(now.mono, info, &parts, setup.bugs, disk)?;
         let cleaner = CleanerThread::new(&parts);
         let mut process =
             Process { host, setup, parts, workers, movers, control, cleaner, mailboxes: BTreeMap::new() };
@@ -116,7 +118,7 @@ impl Process {
             process.mailboxes.insert(thread, Mailbox::new());
             world.wake(host, thread);
         }
-        process
+        Ok(process)
     }
 
     /// All of its threads.

@@ -1,9 +1,12 @@
 //! The coordinator, on the machine that founded the cluster.
 
 use crate::disk::Disk;
+use crate::ledger::Ledger;
 use crate::network::StreamId;
 use crate::world::World;
-use sidle_cluster::{ClusterId, Coordinator, CoordinatorInput, Founding, NodeInfo, ToCoordinator, ToNode};
+use sidle_cluster::{
+    ClusterId, Coordinator, CoordinatorInput, Founding, MetaError, NodeInfo, ToCoordinator, ToNode,
+};
 use sidle_migration::PROTOCOLS;
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeMap;
@@ -11,20 +14,25 @@ use std::collections::BTreeMap;
 /// The real coordinator with the conversations that it answers on.
 pub struct Seat {
     /// The coordinator.
-    pub coordinator: Coordinator<Disk>,
+    pub coordinator: Coordinator<Ledger>,
     own: NodeId,
     /// Where each other node was last heard.
     pub(super) conversations: BTreeMap<NodeId, StreamId>,
 }
 
 impl Seat {
-    pub(super) fn open(now: MonotonicUs, info: &NodeInfo, disk: Disk, bugs: sidle_cluster::Bugs) -> Seat {
+    /// Founds a cluster, or goes on with the one on the disk.
+    pub(super) fn open(
+        now: MonotonicUs,
+        info: &NodeInfo,
+        disk: &Disk,
+        bugs: sidle_cluster::Bugs,
+    ) -> Result<Seat, MetaError> {
         let founding = Founding { cluster: ClusterId::from_bits(1), first: info.clone() };
         let protocols: Vec<&str> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
-        let mut coordinator = Coordinator::open(now, disk, founding, &protocols)
-            .expect("the disk of a crashed machine holds what was committed");
+        let mut coordinator = Coordinator::open(now, Ledger::open(disk)?, founding, &protocols)?;
         coordinator.put_back(bugs);
-        Seat { coordinator, own: info.id, conversations: BTreeMap::new() }
+        Ok(Seat { coordinator, own: info.id, conversations: BTreeMap::new() })
     }
 
     /// Takes in what a node said.

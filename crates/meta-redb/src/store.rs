@@ -1,26 +1,30 @@
-//! The cluster's metadata in a redb file: the embedded [`MetaStore`] of the first node's process.
+//! The store: opening, loading, committing.
 //!
 //! # Invariants
 //! 1. A commit is on disk, whole, when [`RedbMetaStore::commit`] returns without an error. Two-phase commits: a damaged
-//!    file is refused, never rolled back to an earlier map, whose ownership epochs have been given since (M1).
-//! 2. A file that is there is never taken for a new store, however damaged, foreign or empty it is. A new store appears
+//!    store is refused, never rolled back to an earlier map, whose ownership epochs have been given since (M1).
+//! 2. What is there is never taken for a new store, however damaged, foreign or empty it is. A new store appears
 //!    under its name only when it is whole.
-//! 3. After a failed commit the file is opened anew before the next one, because redb refuses everything after an
+//! 3. Nothing is built on bytes of an earlier life, or from before a failed commit: opening copies what it reads, makes
+//!    sure of the copy, and puts it in the original's place once every byte of it is synced. What a process reads back
+//!    may stand in the system's memory and nowhere else: after a sync that failed the system may take what it could not
+//!    write for written, and the next sync succeeds without it.
+//! 4. After a failed commit the store is opened anew before the next one, because redb refuses everything after an
 //!    input or output error.
 //!
 //! The metadata is one JSON text under one key, after its CRC32C (redb checks its pages only after a crash), in the format
 //! whose version is written beside it.
 //!
 //! # Ownership
-//! The control thread of the process that runs the coordinator. redb locks the file against other processes.
+//! The control thread of the process that runs the coordinator. redb locks a file against other processes.
 
+use crate::medium::{FileMedium, Medium};
 use crc32c::crc32c;
 use redb::{Database, Durability, ReadableDatabase, TableDefinition, TableError};
 use sidle_cluster::{MetaError, MetaStore, Metadata};
-use std::fs::{self, File, TryLockError};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const TABLE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("sidle coordinator");
 const FORMAT_KEY: &str = "format";
@@ -29,41 +33,51 @@ const METADATA_KEY: &str = "metadata";
 /// The version of what is stored; one that is not known is refused.
 const FORMAT: &[u8] = b"1";
 
-/// A metadata store in one redb file.
+/// How much of the store is kept in memory: all of it, as a rule.
+const CACHE_BYTES: usize = 1 << 20;
+
+/// A metadata store in one redb database.
 #[derive(Debug)]
-pub(crate) struct RedbMetaStore {
-    path: PathBuf,
-    /// `None` after a failed commit, until the file is opened anew.
+pub struct RedbMetaStore<M: Medium = FileMedium> {
+    medium: M,
+    /// `None` after a failed commit, until the store is opened anew.
     database: Option<Database>,
 }
 
 impl RedbMetaStore {
     /// Opens the store in this file, or creates it where there is no such file. Its folder must be there.
-    pub(crate) fn open(path: &Path) -> Result<RedbMetaStore, MetaError> {
-        let present = path.try_exists().map_err(|error| refused(path, &error))?;
-        let database = if present { open_file(path)? } else { create_file(path)? };
-        Ok(RedbMetaStore { path: path.to_owned(), database: Some(database) })
+    pub fn open(path: &Path) -> Result<RedbMetaStore, MetaError> {
+        RedbMetaStore::open_on(FileMedium::new(path))
+    }
+}
+
+impl<M: Medium> RedbMetaStore<M> {
+    /// Opens the store on this medium, or creates it where there is none.
+    pub fn open_on(medium: M) -> Result<RedbMetaStore<M>, MetaError> {
+        let database = open_or_create(&medium)?;
+        Ok(RedbMetaStore { medium, database: Some(database) })
     }
 
     fn database(&mut self) -> Result<&Database, MetaError> {
         match self.database {
             Some(ref database) => Ok(database),
-            None => Ok(self.database.insert(open_file(&self.path)?)),
+            // It was there, and a store that has gone is not made anew.
+            None => Ok(self.database.insert(open_present(&self.medium)?)),
         }
     }
 }
 
-impl MetaStore for RedbMetaStore {
+impl<M: Medium> MetaStore for RedbMetaStore<M> {
     fn load(&mut self) -> Result<Option<Metadata>, MetaError> {
-        let path = self.path.clone();
-        read_metadata(&path, self.database()?)
+        let name = self.medium.name();
+        read_metadata(&name, self.database()?)
     }
 
     fn commit(&mut self, metadata: &Metadata) -> Result<(), MetaError> {
         let text = serde_json::to_vec(metadata).expect("metadata has string keys only");
-        let path = self.path.clone();
+        let name = self.medium.name();
         let database = self.database()?;
-        let written = guarded(&path, || write_metadata(database, Some(&text)));
+        let written = guarded(&name, || write_metadata(database, Some(&text)));
         if written.is_err() {
             self.database = None;
         }
@@ -71,76 +85,84 @@ impl MetaStore for RedbMetaStore {
     }
 }
 
-/// Opens a file that is there, and checks that it is one of ours.
-fn open_file(path: &Path) -> Result<Database, MetaError> {
-    // redb gives a file without content a new header; that it was ours once cannot be told from it.
-    let length = fs::metadata(path).map_err(|error| refused(path, &error))?.len();
-    if length == 0 {
-        return Err(damaged(path, &"it is empty"));
+fn open_or_create<M: Medium>(medium: &M) -> Result<Database, MetaError> {
+    match content(medium)? {
+        Some(content) => replace(medium, &content, check),
+        None => replace(medium, &[], |name, database| guarded(name, || write_metadata(database, None))),
     }
-    let in_use = File::open(path).map_err(|error| refused(path, &error))?.try_lock();
-    if matches!(in_use, Err(TryLockError::WouldBlock)) {
-        return Err(used_elsewhere(path));
-    }
-    // Opening writes to the file, so that it is done to a copy first: what cannot be used stays as it was found.
-    let copy = path.with_extension("redb.check");
-    fs::copy(path, &copy).map_err(|error| refused(&copy, &error))?;
-    let examined = open_checked(&copy, path).map(drop);
-    fs::remove_file(&copy).map_err(|error| refused(&copy, &error))?;
-    examined?;
-    open_checked(path, path)
 }
 
-/// Opens a file, repairs what redb keeps in it for itself before that can fail a commit, and checks that the metadata is
-/// ours and can be read. Errors name `original`.
-fn open_checked(file: &Path, original: &Path) -> Result<Database, MetaError> {
-    let database = guarded(original, || {
-        let mut database = Database::open(file)?;
-        database.check_integrity()?;
+fn open_present<M: Medium>(medium: &M) -> Result<Database, MetaError> {
+    match content(medium)? {
+        Some(content) => replace(medium, &content, check),
+        None => Err(damaged(&medium.name(), &"it has gone")),
+    }
+}
+
+fn content<M: Medium>(medium: &M) -> Result<Option<Vec<u8>>, MetaError> {
+    let name = medium.name();
+    match medium.content() {
+        // redb would give it a new header; that it was ours once cannot be told from it.
+        Ok(Some(content)) if content.is_empty() => Err(damaged(&name, &"it is empty")),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(used_elsewhere(&name)),
+        content => content.map_err(|error| refused(&name, &error)),
+    }
+}
+
+/// Puts a database with this content in the place of what is there, if `make_sure` finds nothing wrong with it. What
+/// cannot be used stays as it was found.
+fn replace<M: Medium>(
+    medium: &M,
+    content: &[u8],
+    make_sure: impl FnOnce(&str, &Database) -> Result<(), MetaError>,
+) -> Result<Database, MetaError> {
+    let name = medium.name();
+    let replaced = lay(medium, &name, content).and_then(|database| {
+        make_sure(&name, &database)?;
+        medium.publish().map_err(|error| refused(&name, &error))?;
         Ok(database)
-    })?;
-    check(original, &database)?;
-    Ok(database)
+    });
+    if replaced.is_err() {
+        // The reason counts; what is left here is in nobody's way.
+        let _ = medium.discard();
+    }
+    replaced
+}
+
+/// Opens a copy, and repairs what redb keeps in it for itself before that can fail a commit.
+fn lay<M: Medium>(medium: &M, name: &str, content: &[u8]) -> Result<Database, MetaError> {
+    let backend = medium.lay(content).map_err(|error| refused(name, &error))?;
+    guarded(name, || {
+        let mut database = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(backend)?;
+        if !content.is_empty() {
+            database.check_integrity()?;
+        }
+        Ok(database)
+    })
 }
 
 /// Whether the database is ours and can be read.
-fn check(path: &Path, database: &Database) -> Result<(), MetaError> {
-    match guarded(path, || read_key(database, FORMAT_KEY))?.as_deref() {
-        Some(FORMAT) => read_metadata(path, database).map(|_| ()),
+fn check(name: &str, database: &Database) -> Result<(), MetaError> {
+    match guarded(name, || read_key(database, FORMAT_KEY))?.as_deref() {
+        Some(FORMAT) => read_metadata(name, database).map(|_| ()),
         Some(other) => Err(MetaError(format!(
-            "{} has format {}, and this version of sidle reads format {}: start the version that wrote it",
-            path.display(),
+            "{name} has format {}, and this version of sidle reads format {}: start the version that wrote it",
             String::from_utf8_lossy(other),
             String::from_utf8_lossy(FORMAT)
         ))),
-        None => Err(damaged(path, &"it is a redb file of another program")),
+        None => Err(damaged(name, &"it is a redb file of another program")),
     }
 }
 
-fn read_metadata(path: &Path, database: &Database) -> Result<Option<Metadata>, MetaError> {
-    let Some(stored) = guarded(path, || read_key(database, METADATA_KEY))? else { return Ok(None) };
+fn read_metadata(name: &str, database: &Database) -> Result<Option<Metadata>, MetaError> {
+    let Some(stored) = guarded(name, || read_key(database, METADATA_KEY))? else { return Ok(None) };
     let Some((checksum, text)) = stored.split_first_chunk() else {
-        return Err(damaged(path, &"it is cut short"));
+        return Err(damaged(name, &"it is cut short"));
     };
     if u32::from_le_bytes(*checksum) != crc32c(text) {
-        return Err(damaged(path, &"its checksum is wrong"));
+        return Err(damaged(name, &"its checksum is wrong"));
     }
-    serde_json::from_slice(text).map(Some).map_err(|error| damaged(path, &error))
-}
-
-/// Makes a new store under another name, then gives it its own, so that a crash leaves a whole file or none.
-fn create_file(path: &Path) -> Result<Database, MetaError> {
-    let fresh = path.with_extension("redb.new");
-    let folder = path.parent().unwrap_or(Path::new("."));
-    match fs::remove_file(&fresh) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(&fresh, &error)),
-        _ => {}
-    }
-    let database = guarded(&fresh, || Ok(Database::create(&fresh)?))?;
-    guarded(&fresh, || write_metadata(&database, None))?;
-    fs::rename(&fresh, path).map_err(|error| refused(path, &error))?;
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| refused(folder, &error))?;
-    Ok(database)
+    serde_json::from_slice(text).map(Some).map_err(|error| damaged(name, &error))
 }
 
 fn read_key(database: &Database, key: &str) -> Result<Option<Vec<u8>>, redb::Error> {
@@ -171,13 +193,13 @@ fn write_metadata(database: &Database, text: Option<&[u8]>) -> Result<(), redb::
 }
 
 /// Runs a step on the database. Damage makes redb return an error or, deep inside, panic; both are told the same way.
-fn guarded<T>(path: &Path, step: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, MetaError> {
+fn guarded<T>(name: &str, step: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, MetaError> {
     match catch_unwind(AssertUnwindSafe(step)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(redb::Error::DatabaseAlreadyOpen)) => Err(used_elsewhere(path)),
-        Ok(Err(redb::Error::Io(error))) if !tells_of_damage(error.kind()) => Err(refused(path, &error)),
-        Ok(Err(error)) => Err(damaged(path, &error)),
-        Err(_) => Err(damaged(path, &"it breaks the database's own checks")),
+        Ok(Err(redb::Error::DatabaseAlreadyOpen)) => Err(used_elsewhere(name)),
+        Ok(Err(redb::Error::Io(error))) if !tells_of_damage(error.kind()) => Err(refused(name, &error)),
+        Ok(Err(error)) => Err(damaged(name, &error)),
+        Err(_) => Err(damaged(name, &"it breaks the database's own checks")),
     }
 }
 
@@ -186,26 +208,21 @@ fn tells_of_damage(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
 
-fn refused(path: &Path, error: &io::Error) -> MetaError {
+fn refused(name: &str, error: &io::Error) -> MetaError {
+    MetaError(format!("cannot use {name}: {error}. Check the disk and the file's owner, then start again"))
+}
+
+fn used_elsewhere(name: &str) -> MetaError {
     MetaError(format!(
-        "cannot use {}: {error}. Check the disk and the file's owner, then start again",
-        path.display()
+        "{name} is in use by another process: two coordinators cannot share a data directory, stop the other one"
     ))
 }
 
-fn used_elsewhere(path: &Path) -> MetaError {
+fn damaged(name: &str, why: &dyn std::fmt::Display) -> MetaError {
     MetaError(format!(
-        "{} is in use by another process: two coordinators cannot share a data directory, stop the other one",
-        path.display()
-    ))
-}
-
-fn damaged(path: &Path, why: &dyn std::fmt::Display) -> MetaError {
-    MetaError(format!(
-        "{} is not readable cluster metadata ({why}). It was not overwritten. Put a copy of it back, taken while \
+        "{name} is not readable cluster metadata ({why}). It was not overwritten. Put a copy of it back, taken while \
          this node was stopped and since the last change of the cluster. Without one, stop all nodes and start them \
-         with empty data directories: a new cluster, without the old one's data",
-        path.display()
+         with empty data directories: a new cluster, without the old one's data"
     ))
 }
 
@@ -214,6 +231,7 @@ mod tests {
     use super::*;
     use sidle_cluster::{ClusterId, HostPort, Incarnation, NodeInfo, TabletMap};
     use sidle_types::{MigrationId, NodeId};
+    use std::fs;
 
     fn metadata(next: u64) -> Metadata {
         let first = NodeInfo {

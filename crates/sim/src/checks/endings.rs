@@ -1,0 +1,174 @@
+//! Every migration that was ever written down comes to one end, which does not change any more, is true, and is what the
+//! status says.
+
+use super::Violation;
+use crate::disk::Disk;
+use crate::host::Host;
+use crate::process::{Process, Seat, host_of};
+use sidle_cluster::{HISTORY, Metadata, MigrationRecord, MigrationState, MigrationStatus, NodeState};
+use sidle_types::MigrationId;
+use std::collections::BTreeMap;
+
+/// What was written down so far.
+#[derive(Debug, Default)]
+pub(super) struct Endings {
+    /// Every migration as it was written down last.
+    records: BTreeMap<MigrationId, MigrationRecord>,
+}
+
+impl Endings {
+    /// The coordinator's metadata has changed, there to stay.
+    pub(super) fn committed(&mut self, hosts: &[Host]) -> Result<(), Violation> {
+        let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
+        // Amid the next commit: that one will be told, too.
+        let [data] = &possible[..] else { return Ok(()) };
+        for record in data.all_migrations() {
+            let before = self.records.insert(record.id, record.clone());
+            let is_new_end = record.state.is_over() && before.as_ref() != Some(record);
+            if let Some(before) = before {
+                follows(&before, record)?;
+            }
+            if is_new_end {
+                ends_well(hosts, data, record)?;
+            }
+        }
+        for record in self.records.values().filter(|record| data.migration(record.id).is_none()) {
+            if !record.state.is_over() {
+                return Err(wrong(record, "was not over, and is gone"));
+            }
+            if data.history.len() < HISTORY {
+                return Err(wrong(record, "is forgotten, though there is room to remember it"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is under way any more.
+    pub(super) fn at_rest(&self, hosts: &[Host]) -> Result<(), Violation> {
+        let (Some(seat), Some(process)) = (seat(hosts), &hosts[0].process) else {
+            return Err(Violation::new("endings", "the coordinator does not run though nothing is wrong"));
+        };
+        if let Some(stuck) = self.records.values().find(|record| !record.state.is_over()) {
+            return Err(wrong(stuck, "never came to an end"));
+        }
+        agrees(process, seat)
+    }
+
+    /// The operator was told that so many migrations had been started.
+    pub(super) fn operator_was_told(&self, started: u64) -> Result<(), Violation> {
+        let written = self.records.len() as u64;
+        let what = || format!("the operator started {started} migrations, and {written} were written down");
+        if started <= written { Ok(()) } else { Err(Violation::new("endings", what())) }
+    }
+}
+
+fn seat(hosts: &[Host]) -> Option<&Seat> {
+    hosts[0].process.as_ref()?.control.seat.as_ref()
+}
+
+fn wrong(record: &MigrationRecord, what: &str) -> Violation {
+    let MigrationRecord { id, source, target, state, .. } = record;
+    let [source, target] = [source, target].map(|node| host_of(*node).0);
+    Violation::new("endings", format!("migration {id} from {source} to {target}, {state}: it {what}"))
+}
+
+/// Whether a state may come after another; several may have come in between.
+fn follows(before: &MigrationRecord, now: &MigrationRecord) -> Result<(), Violation> {
+    let step = |state: &MigrationState| match state {
+        MigrationState::Queued => 0,
+        MigrationState::Preparing => 1,
+        MigrationState::Running => 2,
+        MigrationState::Done | MigrationState::Cancelled | MigrationState::Failed { .. } => 3,
+    };
+    let is_same = (before.range, before.source, before.target, before.requested_by)
+        == (now.range, now.source, now.target, now.requested_by);
+    if !is_same {
+        return Err(wrong(now, "is another one than before"));
+    }
+    if before.state.is_over() && before != now {
+        return Err(wrong(now, &format!("had ended before, as {}", before.state)));
+    }
+    if step(&now.state) < step(&before.state) {
+        return Err(wrong(now, &format!("was {} before", before.state)));
+    }
+    if before.epoch.0 > 0 && before.epoch != now.epoch {
+        return Err(wrong(now, "changed its epoch while it ran"));
+    }
+    if before.state == MigrationState::Running && now.state == MigrationState::Cancelled {
+        return Err(wrong(now, "was cancelled while it ran"));
+    }
+    Ok(())
+}
+
+/// Whether an end is what its state and its reason say. `data`: right after it, or after a little more.
+fn ends_well(hosts: &[Host], data: &Metadata, record: &MigrationRecord) -> Result<(), Violation> {
+    let ran = record.epoch.0 > 0;
+    let newest = data.map.tablets_in(record.range).iter().map(|tablet| tablet.epoch).max();
+    // Whoever took the range over afterwards did so at a later epoch.
+    let is_newest = ran && newest == Some(record.epoch);
+    if is_newest && data.map.tablets_in(record.range).iter().any(|tablet| tablet.owner != record.target) {
+        return Err(wrong(record, "ran, and its target does not own the range"));
+    }
+    let lives = |node, life: sidle_cluster::Incarnation| hosts[host_of(node).0].lives == life.0;
+    let source_lives = lives(record.source, record.source_incarnation);
+    let target_lives = lives(record.target, record.target_incarnation);
+    let says = |what: &str| record.state.why().is_some_and(|why| why.contains(what));
+    let restarted =
+        |who: &str| record.state.why().is_some_and(|why| why.starts_with(who) && why.contains(") restarted"));
+    match &record.state {
+        MigrationState::Done if !ran => Err(wrong(record, "never ran")),
+        MigrationState::Cancelled if ran => Err(wrong(record, "ran")),
+        MigrationState::Failed { .. } if ran && says("nothing has changed") => {
+            Err(wrong(record, "ran, and says that nothing has changed"))
+        }
+        MigrationState::Failed { .. } if !ran && !says("nothing has changed") => {
+            Err(wrong(record, "does not say that nothing has changed"))
+        }
+        MigrationState::Failed { .. } if restarted("the source ") && source_lives => {
+            Err(wrong(record, "says that its source restarted, which it did not"))
+        }
+        MigrationState::Failed { .. } if restarted("the target ") && target_lives => {
+            Err(wrong(record, "says that its target restarted, which it did not"))
+        }
+        MigrationState::Failed { .. } if ran && source_lives && target_lives => {
+            Err(wrong(record, "lost data though neither end died"))
+        }
+        MigrationState::Failed { .. } if ran && !says("lost") => {
+            Err(wrong(record, "does not say what was lost"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the status says what was written down.
+fn agrees(process: &Process, seat: &Seat) -> Result<(), Violation> {
+    let data = seat.coordinator.data();
+    let report = seat.coordinator.report(process.control.last_turn);
+    let differs = |what: String| Err(Violation::new("endings", format!("the status differs: {what}")));
+    if report.migrations.len() != data.all_migrations().count() || report.tablets != data.map.tablets() {
+        return differs("it has other migrations or tablets".to_owned());
+    }
+    for status in &report.migrations {
+        let Some(record) = data.migration(status.id) else {
+            return differs(format!("nobody knows migration {}", status.id));
+        };
+        if !tells(status, record) {
+            return differs(format!("{status:?} is not {record:?}"));
+        }
+    }
+    match report.nodes.iter().find(|node| node.state != NodeState::Up || node.map_epoch != report.map_epoch) {
+        Some(node) => differs(format!("nothing is wrong, and it says {node:?}")),
+        None => Ok(()),
+    }
+}
+
+fn tells(status: &MigrationStatus, record: &MigrationRecord) -> bool {
+    let is_done = record.state == MigrationState::Done;
+    status.state == record.state.name()
+        && status.why.as_deref() == record.state.why()
+        && (status.source, status.target, status.range) == (record.source, record.target, record.range)
+        && status.activated == is_done
+        && (!is_done || status.fraction == 1.0)
+        && status.stalled.is_none()
+        && status.records_moved == record.counters.records_moved
+}

@@ -1,0 +1,351 @@
+//! What a disk holds: what processes read back, what would be left without power, and the way from the one to the other.
+//!
+//! The model is that of a file system on a disk that keeps its promises and no more. What was synced stays. What was not
+//! is there or not, 512 bytes by 512 bytes, in any order, lengths and names like the rest. A process that dies leaves
+//! everything that it wrote; a machine that dies leaves what the disk has. After a sync that failed, what could not be
+//! written reads back all the same, and no later sync writes it.
+
+use crate::random::Random;
+use std::collections::BTreeMap;
+
+/// A file, under whatever name or none.
+pub(crate) type FileId = u64;
+
+/// What a disk writes whole or not at all.
+const SECTOR_BYTES: usize = 512;
+
+/// A step of a process, with what undoes it.
+#[derive(Debug)]
+enum Step {
+    Create {
+        file: FileId,
+    },
+    Write {
+        file: FileId,
+        at: usize,
+        data: Vec<u8>,
+        before: Vec<u8>,
+    },
+    Length {
+        file: FileId,
+        bytes: usize,
+        before_bytes: usize,
+        cut_off: Vec<u8>,
+    },
+    Sync {
+        file: FileId,
+    },
+    /// A sync that failed. The seed draws what was written.
+    LossySync {
+        file: FileId,
+        seed: u64,
+    },
+    Name {
+        file: FileId,
+        before: Option<FileId>,
+    },
+    SyncNames,
+}
+
+impl Step {
+    /// Whether it changes the content of this file.
+    fn changes(&self, of: FileId) -> bool {
+        match self {
+            Step::Create { file } | Step::Write { file, .. } | Step::Length { file, .. } => *file == of,
+            _ => false,
+        }
+    }
+}
+
+/// Files, and the one that has the name.
+#[derive(Clone, Debug, Default)]
+struct Image {
+    files: BTreeMap<FileId, Vec<u8>>,
+    named: Option<FileId>,
+}
+
+impl Image {
+    fn file(&mut self, file: FileId) -> &mut Vec<u8> {
+        self.files.entry(file).or_default()
+    }
+
+    fn write(&mut self, file: FileId, at: usize, data: &[u8]) {
+        let bytes = self.file(file);
+        if bytes.len() < at + data.len() {
+            bytes.resize(at + data.len(), 0);
+        }
+        bytes[at..at + data.len()].copy_from_slice(data);
+    }
+
+    fn apply(&mut self, step: &Step) {
+        match step {
+            Step::Create { file } => drop(self.file(*file)),
+            Step::Write { file, at, data, .. } => self.write(*file, *at, data),
+            Step::Length { file, bytes, .. } => self.file(*file).resize(*bytes, 0),
+            Step::Name { file, .. } => self.named = Some(*file),
+            Step::Sync { .. } | Step::LossySync { .. } | Step::SyncNames => {}
+        }
+    }
+
+    fn undo(&mut self, step: Step) {
+        match step {
+            Step::Create { file } => drop(self.files.remove(&file)),
+            Step::Write { file, at, data, before } => {
+                let bytes = self.file(file);
+                bytes[at..at + before.len()].copy_from_slice(&before);
+                if before.len() < data.len() {
+                    bytes.truncate(at + before.len());
+                }
+            }
+            Step::Length { file, bytes, before_bytes, cut_off } => {
+                self.file(file).resize(before_bytes, 0);
+                if bytes < before_bytes {
+                    self.write(file, bytes, &cut_off);
+                }
+            }
+            Step::Name { before, .. } => self.named = before,
+            Step::Sync { .. } | Step::LossySync { .. } | Step::SyncNames => {}
+        }
+    }
+}
+
+/// What a disk holds.
+#[derive(Debug, Default)]
+pub(crate) struct Sectors {
+    /// As processes read it.
+    seen: Image,
+    /// What is there to stay.
+    durable: Image,
+    /// What was done since, oldest first.
+    journal: Vec<Step>,
+    /// So much of the journal certainly happened; the rest is under way.
+    settled: usize,
+    next_file: FileId,
+}
+
+impl Sectors {
+    /// A new file without a name. Files that nobody will ask for again are forgotten.
+    pub(crate) fn create(&mut self) -> FileId {
+        let (seen, durable) = (self.seen.named, self.durable.named);
+        let journal = &self.journal;
+        let is_wanted = |file: FileId| {
+            Some(file) == seen || Some(file) == durable || journal.iter().any(|step| step.changes(file))
+        };
+        self.seen.files.retain(|&file, _| is_wanted(file));
+        self.durable.files.retain(|&file, _| is_wanted(file));
+        let file = self.next_file;
+        self.next_file += 1;
+        self.take(Step::Create { file });
+        file
+    }
+
+    /// The file that has the name.
+    pub(crate) fn named(&self) -> Option<FileId> {
+        self.seen.named
+    }
+
+    /// What a process reads in a file.
+    pub(crate) fn bytes(&self, file: FileId) -> &[u8] {
+        self.seen.files.get(&file).map_or(&[], Vec::as_slice)
+    }
+
+    /// Writes.
+    pub(crate) fn write(&mut self, file: FileId, at: usize, data: &[u8]) {
+        if at > self.bytes(file).len() {
+            self.set_len(file, at);
+        }
+        let present = self.bytes(file);
+        let before = present[at..present.len().min(at + data.len())].to_vec();
+        self.take(Step::Write { file, at, data: data.to_vec(), before });
+    }
+
+    /// Cuts a file, or fills it up with zeroes.
+    pub(crate) fn set_len(&mut self, file: FileId, bytes: usize) {
+        let present = self.bytes(file);
+        let cut_off = present.get(bytes..).unwrap_or_default().to_vec();
+        self.take(Step::Length { file, bytes, before_bytes: present.len(), cut_off });
+    }
+
+    /// Makes a file's content stay.
+    pub(crate) fn sync(&mut self, file: FileId) {
+        self.take(Step::Sync { file });
+    }
+
+    /// Fails to make a file's content stay: some of it does, the rest never will.
+    pub(crate) fn fail_sync(&mut self, file: FileId, random: &mut Random) {
+        self.take(Step::LossySync { file, seed: random.draw() });
+    }
+
+    /// Gives a file the name.
+    pub(crate) fn name(&mut self, file: FileId) {
+        let before = self.seen.named;
+        self.take(Step::Name { file, before });
+    }
+
+    /// Makes the name stay.
+    pub(crate) fn sync_names(&mut self) {
+        self.take(Step::SyncNames);
+    }
+
+    fn take(&mut self, step: Step) {
+        self.seen.apply(&step);
+        self.journal.push(step);
+    }
+
+    /// Everything until now has happened.
+    pub(crate) fn settle(&mut self) {
+        if self.settled < self.journal.len() {
+            self.fold();
+        }
+    }
+
+    /// Whoever was writing is stopped somewhere in what is under way: nothing after that happened.
+    pub(crate) fn stop_somewhere(&mut self, random: &mut Random) {
+        let keep = random.between(self.settled as u64, self.journal.len() as u64) as usize;
+        while self.journal.len() > keep
+            && let Some(step) = self.journal.pop()
+        {
+            self.seen.undo(step);
+        }
+        self.fold();
+    }
+
+    /// The machine dies: what was not synced is there or not, and nothing else can be read from now on.
+    pub(crate) fn lose_power(&mut self, random: &mut Random) {
+        self.fold();
+        let left = std::mem::take(&mut self.journal);
+        let quarters = random.below(5);
+        scatter(&mut self.durable, left, random, quarters);
+        self.settled = 0;
+        self.seen = self.durable.clone();
+    }
+
+    /// Moves what was synced to what stays.
+    fn fold(&mut self) {
+        let mut left: Vec<Step> = Vec::new();
+        for step in self.journal.drain(..) {
+            match step {
+                Step::Sync { file } => {
+                    for synced in left.extract_if(.., |step| step.changes(file)) {
+                        self.durable.apply(&synced);
+                    }
+                }
+                Step::LossySync { file, seed } => {
+                    let tried: Vec<Step> = left.extract_if(.., |step| step.changes(file)).collect();
+                    scatter(&mut self.durable, tried, &mut Random::new(seed), 2);
+                }
+                Step::SyncNames => {
+                    for named in left.extract_if(.., |step| matches!(step, Step::Name { .. })) {
+                        self.durable.apply(&named);
+                    }
+                }
+                step => left.push(step),
+            }
+        }
+        self.settled = left.len();
+        self.journal = left;
+    }
+}
+
+/// Lets so many quarters of these steps happen, in any order, writes sector by sector.
+fn scatter(image: &mut Image, steps: Vec<Step>, random: &mut Random, quarters: u64) {
+    let mut pieces: Vec<Step> = steps.into_iter().flat_map(pieces_of).collect();
+    for last in (1..pieces.len()).rev() {
+        pieces.swap(last, random.index(last + 1));
+    }
+    for piece in pieces {
+        if random.below(4) < quarters {
+            image.apply(&piece);
+        }
+    }
+}
+
+fn pieces_of(step: Step) -> Vec<Step> {
+    let Step::Write { file, at, data, .. } = step else { return vec![step] };
+    let mut pieces = Vec::new();
+    let mut from = 0;
+    while from < data.len() {
+        let to = data.len().min(from + SECTOR_BYTES - (at + from) % SECTOR_BYTES);
+        let piece = Step::Write { file, at: at + from, data: data[from..to].to_vec(), before: Vec::new() };
+        pieces.push(piece);
+        from = to;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(sectors: &mut Sectors, content: &[u8]) -> FileId {
+        let file = sectors.create();
+        sectors.write(file, 0, content);
+        sectors.sync(file);
+        sectors.name(file);
+        sectors.sync_names();
+        sectors.settle();
+        file
+    }
+
+    #[test]
+    fn what_was_synced_stays() {
+        for seed in 0..50 {
+            let mut sectors = Sectors::default();
+            let file = named(&mut sectors, b"old");
+            sectors.lose_power(&mut Random::new(seed));
+            assert_eq!((sectors.named(), sectors.bytes(file)), (Some(file), b"old".as_slice()));
+        }
+    }
+
+    #[test]
+    fn a_dead_process_leaves_what_it_had_written_before_it_was_stopped() {
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..100 {
+            let mut sectors = Sectors::default();
+            let file = named(&mut sectors, b"old");
+            sectors.set_len(file, 6);
+            sectors.write(file, 1, b"n");
+            sectors.set_len(file, 2);
+            sectors.write(file, 4, b"x");
+            sectors.stop_somewhere(&mut Random::new(seed));
+            seen.insert(sectors.bytes(file).to_vec());
+        }
+        let steps: [&[u8]; 6] = [b"old", b"old\0\0\0", b"ond\0\0\0", b"on", b"on\0\0", b"on\0\0x"];
+        assert_eq!(seen, steps.into_iter().map(<[u8]>::to_vec).collect());
+    }
+
+    #[test]
+    fn a_dead_machine_tears_what_was_not_synced() {
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..200 {
+            let mut sectors = Sectors::default();
+            let file = named(&mut sectors, &[0; 1024]);
+            sectors.write(file, 500, &[1; 24]);
+            sectors.settle();
+            sectors.lose_power(&mut Random::new(seed));
+            let bytes = sectors.bytes(file);
+            assert!(bytes[500..512].iter().all(|&byte| byte == bytes[500]));
+            assert!(bytes[512..524].iter().all(|&byte| byte == bytes[512]));
+            seen.insert((bytes[500], bytes[512]));
+        }
+        assert_eq!(seen.len(), 4);
+    }
+
+    #[test]
+    fn what_a_sync_could_not_write_reads_back_until_the_power_is_lost() {
+        let mut lost = 0;
+        for seed in 0..50 {
+            let mut sectors = Sectors::default();
+            let file = named(&mut sectors, b"old");
+            sectors.write(file, 0, b"new");
+            sectors.fail_sync(file, &mut Random::new(seed));
+            sectors.sync(file);
+            sectors.settle();
+            sectors.stop_somewhere(&mut Random::new(seed));
+            assert_eq!(sectors.bytes(file), b"new");
+            sectors.lose_power(&mut Random::new(seed));
+            lost += u32::from(sectors.bytes(file) == b"old");
+        }
+        assert!((10..40).contains(&lost), "{lost}");
+    }
+}
