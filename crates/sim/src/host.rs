@@ -47,6 +47,7 @@ impl Host {
         self.process = None;
         self.paused_until_us = 0;
         world.forget_turns(self.id);
+        world.checks.forget(self.id);
         if let Some(disk) = &self.disk {
             disk.crash(&mut world.random);
         }

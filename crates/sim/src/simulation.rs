@@ -1,6 +1,6 @@
 //! One simulation: everything that a plan names, from the beginning to the end.
 
-use crate::checks::{self, Checks, Violation};
+use crate::checks::{self, Violation};
 use crate::clients::{Operator, Session, SessionSetup};
 use crate::host::Host;
 use crate::network::{Network, Place, Port, Side, StreamId};
@@ -70,7 +70,6 @@ pub struct Simulation {
     weather: Weather,
     workload: Workload,
     safety_us: u64,
-    checks: Checks,
     history: Vec<Operation>,
     summary: Summary,
     /// How many events there were at this instant.
@@ -114,7 +113,6 @@ impl Simulation {
             reader,
             workload: plan.workload,
             safety_us: plan.safety_us,
-            checks: Checks::default(),
             history: Vec::new(),
             summary: Summary::default(),
             at_once: (0, 0),
@@ -171,7 +169,8 @@ impl Simulation {
         while self.world.next_at_us().is_some_and(|at_us| at_us < rest_until_us) {
             self.step()?;
         }
-        self.checks.at_rest(&self.hosts)?;
+        let World { checks, network, .. } = &mut self.world;
+        checks.at_rest(&self.hosts, network)?;
         self.summary.undecided = checks::check_history(&self.history)?;
         Ok(())
     }
@@ -247,7 +246,8 @@ impl Simulation {
             return Ok(());
         }
         let facts = std::mem::take(&mut self.world.facts);
-        self.checks.observe(&self.hosts, &facts)
+        let World { checks, network, .. } = &mut self.world;
+        checks.observe(&self.hosts, network, &facts)
     }
 
     fn note(&mut self, event: Event) -> Result<(), Violation> {

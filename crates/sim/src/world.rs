@@ -1,5 +1,6 @@
 //! What everything in a simulation shares: the time, what is to happen, chance, the network, the story.
 
+use crate::checks::Checks;
 use crate::network::{Network, Side, StreamId};
 use crate::random::Random;
 use crate::story::Story;
@@ -69,8 +70,21 @@ pub enum Fact {
     Frozen(HostId, sidle_types::MigrationId),
     /// The control told a mover to release this migration's range.
     Released(HostId, sidle_types::MigrationId),
-    /// A mover has replayed, or is about to.
+    /// A mover has replayed.
     Replayed(HostId),
+}
+
+impl Fact {
+    /// The machine that it is about.
+    pub fn host(self) -> HostId {
+        match self {
+            Fact::TableTaken(host)
+            | Fact::Activated(host)
+            | Fact::Frozen(host, _)
+            | Fact::Released(host, _)
+            | Fact::Replayed(host) => host,
+        }
+    }
 }
 
 /// What everything in a simulation shares.
@@ -85,6 +99,8 @@ pub struct World {
     pub story: Story,
     /// What checkers have not looked at yet.
     pub facts: Vec<Fact>,
+    /// Whoever looks at everything from outside.
+    pub checks: Checks,
     pace: Pace,
     queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
@@ -101,6 +117,7 @@ impl World {
             network,
             story,
             facts: Vec::new(),
+            checks: Checks::default(),
             pace,
             queue: BinaryHeap::new(),
             sequence: 0,

@@ -14,6 +14,7 @@ use crate::world::{HostId, Thread, World};
 use cleaner::CleanerThread;
 pub use control::ControlThread;
 use mover::MoverThread;
+pub(crate) use mover::OUTPUT_BYTES;
 use sidle_cluster::{HostPort, NodeInfo, TabletMap};
 use sidle_migration::Tuning;
 use sidle_node::{
