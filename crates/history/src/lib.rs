@@ -11,10 +11,12 @@ mod check;
 mod explain;
 mod file;
 mod model;
+mod online;
 mod operation;
 mod search;
 
 pub use check::{CheckOptions, KeyVerdict, Report, check, check_key};
 pub use explain::{Explanation, Reason};
 pub use file::{ReadError, Writer, read};
+pub use online::{Judged, KeyChecker};
 pub use operation::{Datum, Invalid, Op, Operation, Outcome};

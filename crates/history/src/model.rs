@@ -17,6 +17,24 @@ pub(crate) enum State {
     Present(Text),
 }
 
+impl State {
+    /// The value's length in bytes; an absent key has 0.
+    pub(crate) const fn length(self) -> u64 {
+        match self {
+            State::Absent => 0,
+            State::Present(text) => text.length,
+        }
+    }
+
+    /// The value as a number, if it is one.
+    pub(crate) fn integer(self) -> Option<i64> {
+        match self {
+            State::Absent => None,
+            State::Present(text) => text.integer(),
+        }
+    }
+}
+
 /// A text in fixed space. Equal texts have equal representations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Text {
@@ -169,6 +187,36 @@ impl Action {
         Action { op, text: Fragment::of_datum(arg), delta }
     }
 
+    /// The action of an operation whose reply nobody hears: what does the same is the same.
+    pub(crate) fn without_reply(mut self) -> Action {
+        self.op = match self.op {
+            Op::GetSet => Op::Set,
+            Op::GetDel => Op::Del,
+            op => op,
+        };
+        self
+    }
+
+    /// Whether two actions make the same of every state, and answer the same.
+    pub(crate) fn does_the_same(&self, other: &Action) -> bool {
+        (self.op, self.text.text, self.delta) == (other.op, other.text.text, other.delta)
+    }
+
+    /// Whether what comes of it depends on what was there.
+    pub(crate) const fn is_relative(&self) -> bool {
+        matches!(self.op, Op::SetNx | Op::Append | Op::IncrBy)
+    }
+
+    /// Whether no value gets smaller by it, as a number or in length.
+    pub(crate) const fn only_grows(&self) -> bool {
+        !matches!(self.op, Op::IncrBy) || self.delta >= 0
+    }
+
+    /// The sum before an increment with this one after it.
+    pub(crate) const fn before(&self, sum: i64) -> i64 {
+        sum.saturating_sub(self.delta)
+    }
+
     /// The reply and the state that follows.
     pub(crate) fn apply(&self, state: State) -> (Reply, State) {
         let there = i64::from(state != State::Absent);
@@ -181,7 +229,7 @@ impl Action {
             Op::GetDel => (Reply::Value(state), State::Absent),
             Op::Del => (Reply::Integer(there), State::Absent),
             Op::Exists => (Reply::Integer(there), state),
-            Op::StrLen => (Reply::Integer(length(state) as i64), state),
+            Op::StrLen => (Reply::Integer(state.length() as i64), state),
             Op::Append => {
                 let next = match state {
                     State::Absent => self.text.text,
@@ -202,13 +250,6 @@ impl Action {
                 }
             }
         }
-    }
-}
-
-fn length(state: State) -> u64 {
-    match state {
-        State::Absent => 0,
-        State::Present(text) => text.length,
     }
 }
 

@@ -45,7 +45,7 @@ impl Call {
     }
 
     /// The state after the operation, or `None` if its reply is impossible in `state`.
-    fn after(&self, state: State) -> Option<State> {
+    pub(crate) fn after(&self, state: State) -> Option<State> {
         let (reply, next) = self.action.apply(state);
         match self.reply {
             Some(claimed) if claimed != reply => None,
@@ -65,17 +65,13 @@ impl Call {
     }
 
     /// Whether the operation, with the reply it had, left the state as it was, whatever that was.
-    fn changes_nothing(&self) -> bool {
+    pub(crate) fn changes_nothing(&self) -> bool {
         match self.action.op {
             Op::Get | Op::StrLen | Op::Exists => true,
             Op::SetNx | Op::Del => self.reply == Some(Reply::Integer(0)),
             Op::GetDel => self.reply == Some(Reply::Value(State::Absent)),
             Op::Set | Op::GetSet | Op::IncrBy | Op::Append => false,
         }
-    }
-
-    fn is_relative(&self) -> bool {
-        matches!(self.action.op, Op::SetNx | Op::Append | Op::IncrBy)
     }
 }
 
@@ -397,7 +393,7 @@ impl<'c> Search<'c> {
         let mut index = self.loose.head;
         while index != END && self.calls[index].call_ns <= deadline {
             let call = &self.calls[index];
-            if index != first && call.is_relative() && call.action.apply(state).1 != state {
+            if index != first && call.action.is_relative() && call.action.apply(state).1 != state {
                 return true;
             }
             index = self.loose.next[index];

@@ -1,7 +1,7 @@
 //! The checker against every permutation, on histories small enough for that.
 
 use proptest::prelude::*;
-use sidle_history::{CheckOptions, Datum, KeyVerdict, Op, Operation, Outcome, check_key};
+use sidle_history::{CheckOptions, Datum, Judged, KeyChecker, KeyVerdict, Op, Operation, Outcome, check_key};
 
 /// The plain model: strings, no tricks. `None` is an absent key.
 fn apply(op: Op, arg: &Datum, state: &Option<String>) -> (Result<Datum, ()>, Option<String>) {
@@ -171,8 +171,28 @@ fn history(drafts: Vec<Draft>, lies: bool) -> Vec<Operation> {
     operations
 }
 
+/// Judges a history as it would have been heard: each operation when it returned, the others when they were given up.
+fn judge_online(history: &[Operation]) -> Judged {
+    let mut heard = history.to_vec();
+    heard.sort_by_key(|operation| operation.return_ns.unwrap_or(operation.call_ns + 35));
+    let mut checker = KeyChecker::new(100_000);
+    for (index, operation) in heard.iter().enumerate() {
+        checker.add(operation);
+        let under_way = heard[index + 1..].iter().map(|operation| operation.call_ns).min();
+        if let Judged::Stuck(culprit) = checker.judge(under_way.unwrap_or(u64::MAX)) {
+            return Judged::Stuck(culprit.clone());
+        }
+    }
+    checker.judge(u64::MAX).clone()
+}
+
 fn agree(history: &[Operation]) -> Result<(), TestCaseError> {
     let expected = brute_force(history);
+    match judge_online(history) {
+        Judged::Fine => prop_assert!(expected, "online an order was found where there is none"),
+        Judged::Stuck(culprit) => prop_assert!(!expected, "online an order was missed at {culprit}"),
+        Judged::Undecided => prop_assert!(false, "small histories are always decided"),
+    }
     match check_key(history, CheckOptions::default()) {
         KeyVerdict::Linearizable => prop_assert!(expected, "the checker found an order where there is none"),
         KeyVerdict::Undecided => prop_assert!(false, "small histories are always decided"),

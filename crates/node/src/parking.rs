@@ -167,6 +167,19 @@ impl ParkingLot {
         self.unsent.push_front((mover, message));
     }
 
+    /// What is kept, in words, each with how many of it there are.
+    pub(crate) fn in_hand(&self) -> Vec<(&'static str, usize)> {
+        [
+            ("parked commands", self.waiting.len()),
+            ("woken commands", self.woken.len()),
+            ("refused commands", self.refused.len()),
+            ("messages to movers", self.unsent.len()),
+        ]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .collect()
+    }
+
     /// How many commands wait.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()

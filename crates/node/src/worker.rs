@@ -148,6 +148,11 @@ impl Worker {
         self.bugs = bugs.into();
     }
 
+    /// What is in hand, in words, each with how many of it there are: nothing when no command waits.
+    pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
+        self.parking.in_hand()
+    }
+
     /// The range table in use.
     pub fn ranges(&self) -> &Arc<RangeTable> {
         &self.ranges

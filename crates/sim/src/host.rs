@@ -66,6 +66,7 @@ impl Host {
         self.process = None;
         self.paused_until_us = 0;
         world.forget_turns(self.id);
+        world.checks.forget(self.id);
         let here = Place::Host(self.id);
         for id in world.network.streams_at(here) {
             let (low, high) = if tells { TOLD_US } else { UNTOLD_US };

@@ -5,7 +5,9 @@
 //! them back, in one direction or both; a connection breaks and each end hears of it at a time of its own, so that what
 //! was sent over an old connection can arrive after what was sent over its successor, and be sent over both.
 
+use crate::process::OUTPUT_BYTES;
 use crate::world::{Actor, Event, HostId, World};
+use sidle_migration::tuning::PRIORITY_REPLY_BYTES;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A connection, by number.
@@ -98,6 +100,9 @@ const KNOCKS: u32 = 3;
 /// A sender with more than this under way waits.
 const WINDOW_BYTES: usize = 256 << 10;
 
+/// No workload has a record as large as this.
+const LARGEST_RECORD_BYTES: usize = 1 << 20;
+
 struct Packet {
     at_us: u64,
     signal: Signal,
@@ -160,6 +165,24 @@ impl Network {
     pub fn is_full(&self, stream: StreamId, from: Side) -> bool {
         let to = from.other() as usize;
         self.streams.get(&stream).is_some_and(|s| s.directions[to].under_way_bytes > WINDOW_BYTES)
+    }
+
+    /// The most that is under way to one end of a connection between nodes: what fills the window, and what was sent at
+    /// once before it was full, up to the end of a frame: a migration's longest, which ends with the record that fills it.
+    pub const MOST_UNDER_WAY_BYTES: usize =
+        WINDOW_BYTES + OUTPUT_BYTES + PRIORITY_REPLY_BYTES + LARGEST_RECORD_BYTES;
+
+    /// How much is under way that was sent from this end.
+    pub fn under_way_bytes(&self, stream: StreamId, from: Side) -> usize {
+        let to = from.other() as usize;
+        self.streams.get(&stream).map_or(0, |stream| stream.directions[to].under_way_bytes)
+    }
+
+    /// Whether the holders of both ends would still hear what is sent: it is neither closed nor broken.
+    pub fn is_heard(&self, stream: StreamId) -> bool {
+        self.streams.get(&stream).is_some_and(|stream| {
+            stream.holders.iter().all(Option::is_some) && stream.directions.iter().all(|to| !to.is_shut)
+        })
     }
 
     /// The port that a connection was opened to, and who opened it.

@@ -1,6 +1,6 @@
 //! One simulation: everything that a plan names, from the beginning to the end.
 
-use crate::checks::{self, Checks, Losses, Violation};
+use crate::checks::{self, Losses, Violation};
 use crate::clients::{Operator, Session, SessionSetup};
 use crate::host::Host;
 use crate::network::{Network, Place, Port, Side, StreamId};
@@ -68,7 +68,6 @@ pub struct Simulation {
     weather: Weather,
     workload: Workload,
     safety_us: u64,
-    checks: Checks,
     losses: Losses,
     history: Vec<Operation>,
     summary: Summary,
@@ -114,7 +113,6 @@ impl Simulation {
             reader,
             workload: plan.workload,
             safety_us: plan.safety_us,
-            checks: Checks::default(),
             losses: Losses::default(),
             history: Vec::new(),
             summary: Summary::default(),
@@ -173,7 +171,8 @@ impl Simulation {
         while self.world.next_at_us().is_some_and(|at_us| at_us < rest_until_us) {
             self.step()?;
         }
-        self.checks.at_rest(&self.hosts, self.operator.started)?;
+        let World { checks, network, .. } = &mut self.world;
+        checks.at_rest(&self.hosts, network, self.operator.started)?;
         self.summary.undecided = checks::check_history(&self.history)?;
         Ok(())
     }
@@ -249,7 +248,8 @@ impl Simulation {
             return Ok(());
         }
         let facts = std::mem::take(&mut self.world.facts);
-        self.checks.observe(&self.hosts, &facts)
+        let World { checks, network, .. } = &mut self.world;
+        checks.observe(&self.hosts, network, &facts)
     }
 
     fn note(&mut self, event: Event) -> Result<(), Violation> {

@@ -1,5 +1,6 @@
 //! What everything in a simulation shares: the time, what is to happen, chance, the network, the story.
 
+use crate::checks::Checks;
 use crate::network::{Network, Side, StreamId};
 use crate::random::Random;
 use crate::story::Story;
@@ -71,8 +72,23 @@ pub enum Fact {
     Released(HostId, sidle_types::MigrationId),
     /// The coordinator's metadata has changed, there to stay.
     Committed,
-    /// A mover has replayed, or is about to.
+    /// A mover has replayed.
     Replayed(HostId),
+}
+
+impl Fact {
+    /// The machine that it is about.
+    pub fn host(self) -> HostId {
+        match self {
+            Fact::TableTaken(host)
+            | Fact::Activated(host)
+            | Fact::Frozen(host, _)
+            | Fact::Released(host, _)
+            | Fact::Replayed(host) => host,
+            // The coordinator's machine is the first.
+            Fact::Committed => HostId(0),
+        }
+    }
 }
 
 /// What everything in a simulation shares.
@@ -87,6 +103,8 @@ pub struct World {
     pub story: Story,
     /// What checkers have not looked at yet.
     pub facts: Vec<Fact>,
+    /// Whoever looks at everything from outside.
+    pub checks: Checks,
     pace: Pace,
     queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
@@ -103,6 +121,7 @@ impl World {
             network,
             story,
             facts: Vec::new(),
+            checks: Checks::default(),
             pace,
             queue: BinaryHeap::new(),
             sequence: 0,

@@ -70,6 +70,17 @@ impl ArrayWord {
         Array { level: self.level(), buckets }
     }
 
+    /// Bytes of the array and of the chains of its buckets; 0 for none.
+    #[cfg(feature = "testing")]
+    pub(crate) fn count_bytes(self, pin: Pinned<'_>) -> u64 {
+        if self.is_none() {
+            return 0;
+        }
+        let array = self.array(pin);
+        let buckets: usize = (0..self.buckets()).map(|number| array.chain(number).count()).sum();
+        (buckets * size_of::<Bucket>()) as u64
+    }
+
     /// A new array of empty buckets.
     #[cfg(not(loom))]
     pub(crate) fn allocate(level: u32) -> ArrayWord {

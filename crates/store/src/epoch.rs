@@ -265,6 +265,12 @@ impl<T> Limbo<T> {
         waiting.drain(..free).map(|(_, object)| object).collect()
     }
 
+    /// Looks at everything that waits.
+    #[cfg(feature = "testing")]
+    pub(crate) fn each(&self, f: impl FnMut(&T)) {
+        self.waiting().iter().map(|(_, object)| object).for_each(f);
+    }
+
     /// Whether anything waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting().is_empty()

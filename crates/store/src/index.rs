@@ -41,6 +41,17 @@ impl Index {
     }
 }
 
+#[cfg(feature = "testing")]
+impl Index {
+    /// Bytes of all arrays with their chains, those in limbo included, counted one by one.
+    pub(crate) fn recount(&self, pin: crate::epoch::Pinned<'_>) -> u64 {
+        let mut bytes =
+            self.slots.iter().flat_map(SlotTable::arrays_in_use).map(|array| array.count_bytes(pin)).sum();
+        self.limbo.each(|array| bytes += array.count_bytes(pin));
+        bytes
+    }
+}
+
 impl Drop for Index {
     fn drop(&mut self) {
         let linked = self.slots.iter_mut().flat_map(SlotTable::take_arrays);

@@ -41,11 +41,13 @@
 //! - `store`, `writer`, `walk`, `scan`, `partition`, `replay`, `discard`: what others call.
 //!
 //! Unsafe code is in `memory`, `log`, `array`, `index` and `epoch` only. The property test and the fuzzer share
-//! `testing`; loom checks the kernel with `RUSTFLAGS="--cfg loom" cargo test -p sidle-store --lib --release
+//! `testing`, and whoever tests accounts has `audit`; loom checks the kernel with `RUSTFLAGS="--cfg loom" cargo test -p sidle-store --lib --release
 //! kernel_model` (half a minute; give it a target directory of its own).
 
 mod address;
 mod array;
+#[cfg(feature = "testing")]
+mod audit;
 mod batch;
 mod bucket;
 mod cleaner;

@@ -340,6 +340,13 @@ impl Segments {
         free.runs.insert(first, segments);
     }
 
+    /// Segments in use, counted one by one.
+    #[cfg(feature = "testing")]
+    pub(crate) fn recount(&self) -> u64 {
+        let ordinary = (0..self.limit).filter(|&number| self.at(number).state() != State::Free).count();
+        ordinary as u64 + self.free().taken_runs.values().sum::<u64>()
+    }
+
     /// Takes a segment that has never been used, or was given back, out of the cold list so that its pages can be
     /// populated ahead of use; [`warmed`](Self::warmed) puts it where it is taken from next.
     pub(crate) fn to_warm(&self, want_warm: usize) -> Option<u64> {

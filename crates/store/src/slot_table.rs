@@ -192,6 +192,18 @@ impl SlotTable {
         }
     }
 
+    /// The arrays that are linked here.
+    #[cfg(feature = "testing")]
+    pub(crate) fn arrays_in_use(&self) -> [ArrayWord; 2] {
+        [&self.table, &self.next].map(|word| ArrayWord::from_bits(word.load(Ordering::Acquire)))
+    }
+
+    /// Whether nothing was ever put here, or nothing is left and nothing is counted.
+    #[cfg(feature = "testing")]
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.entries() == 0 && self.bytes() == 0 && self.expiring() == 0 && self.level().is_none()
+    }
+
     /// log2 of the number of buckets, or none for an empty slot.
     pub(crate) fn level(&self) -> Option<u32> {
         let (table, _) = self.arrays();

@@ -309,6 +309,20 @@ impl NodeAgent {
         self.joined
     }
 
+    /// What is in hand, in words, each with how many of it there are: nothing when no migration of this node and no
+    /// request is under way.
+    pub fn in_hand(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        [
+            ("migrations held", self.held.len()),
+            ("ends not announced", self.ends.len()),
+            ("requests not answered", self.requests.len()),
+            ("messages not sent", self.transmit.len()),
+            ("agent's events not taken", self.events.len()),
+        ]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+    }
+
     /// When the coordinator was heard of last.
     pub const fn last_heard(&self) -> Option<MonotonicUs> {
         self.heard_at

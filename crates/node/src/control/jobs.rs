@@ -50,6 +50,11 @@ impl Jobs {
         self.queue.iter().any(|job| job.range.overlaps(range))
     }
 
+    /// How many ranges are to be cleared.
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     /// When the next slice is due.
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
         (!self.queue.is_empty()).then_some(self.due)

@@ -35,7 +35,7 @@ use imports::{Import, Preparation};
 use jobs::Jobs;
 use requests::OpenRequest;
 use sidle_cluster::{AgentInput, ClusterId, NodeAgent, NodeInfo, TabletMap, ToCoordinator, ToNode};
-use sidle_migration::{ExportView, Tuning};
+use sidle_migration::{ExportView, ImportView, Tuning};
 use sidle_types::{MigrationId, MonotonicUs, PositionRange};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -202,6 +202,43 @@ impl NodeControl {
     /// The node's side of the conversation with the coordinator, for status displays.
     pub fn agent(&self) -> &NodeAgent {
         &self.agent
+    }
+
+    /// The imports that this node takes part in, from commit until they are over.
+    pub fn imports(&self) -> impl Iterator<Item = &Arc<ImportView>> {
+        self.imports.values().map(|import| &import.view)
+    }
+
+    /// The exports that this node takes part in, from commit until their memory goes back.
+    pub fn exports(&self) -> impl Iterator<Item = &Arc<ExportView>> {
+        self.exports.values()
+    }
+
+    /// How many published tables something waits for.
+    pub fn awaited_tables(&self) -> usize {
+        self.awaited.len()
+    }
+
+    /// How many clients' requests wait for the coordinator's reply.
+    pub fn open_requests(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// What is in hand, in words, each with how many of it there are: nothing when no migration and no request is
+    /// under way and everything is cleared.
+    pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
+        let own = [
+            ("preparations", self.preparations.len()),
+            ("imports", self.imports.len()),
+            ("exports", self.exports.len()),
+            ("ranges being cleared by movers", self.clearing.len()),
+            ("ranges to be frozen", self.to_freeze.len()),
+            ("tables not passed", self.awaited.len()),
+            ("ranges to be cleared", self.jobs.len()),
+            ("open requests", self.requests.len()),
+            ("events not taken", self.events.len()),
+        ];
+        own.into_iter().chain(self.agent.in_hand()).filter(|(_, count)| *count > 0).collect()
     }
 
     fn event(&mut self, event: ControlEvent) {

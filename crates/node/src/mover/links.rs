@@ -41,6 +41,11 @@ impl Links {
         self.links.get(&end).copied()
     }
 
+    /// How many links there are.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
     /// Gives a lane a link, and returns the one that it had before (V2).
     pub(super) fn bind(&mut self, link: Link, end: LinkEnd) -> Option<Link> {
         assert!(self.ends.insert(link, end).is_none(), "V2: {link:?} is in use already");

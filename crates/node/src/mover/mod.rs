@@ -189,6 +189,29 @@ impl Mover {
         self.index
     }
 
+    /// What is in hand, in words, each with how many of it there are: nothing when no migration is under way and nobody
+    /// has to be told anything.
+    pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
+        [
+            ("expected imports", self.expected.len()),
+            ("imports", self.imports.len()),
+            ("exports", self.exports.len()),
+            ("links", self.links.len()),
+            ("early greetings", self.early.len()),
+            ("messages to workers", self.wakes.unsent()),
+            ("workers to be woken", self.wakes.to_wake()),
+            ("events not taken", self.events.len()),
+        ]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .collect()
+    }
+
+    /// How many messages found a worker's queue full.
+    pub fn unsent(&self) -> usize {
+        self.wakes.unsent()
+    }
+
     /// Whether it takes part in no migration.
     pub fn is_idle(&self) -> bool {
         self.expected.is_empty() && self.imports.is_empty() && self.exports.is_empty()

@@ -46,6 +46,16 @@ impl Wakes {
         }
     }
 
+    /// How many messages found their queue full.
+    pub(super) fn unsent(&self) -> usize {
+        self.kept.iter().map(VecDeque::len).sum()
+    }
+
+    /// How many workers have to be woken.
+    pub(super) fn to_wake(&self) -> usize {
+        self.notify.len()
+    }
+
     /// Whether some queue was full.
     pub(super) fn is_blocked(&self) -> bool {
         self.kept.iter().any(|kept| !kept.is_empty())

@@ -1,15 +1,29 @@
 //! What must always hold, and what must hold in the end; each checker in a file of its own.
 
+mod accounting;
 mod endings;
+mod frozen;
+mod leaks;
 mod linearizability;
 mod losses;
+mod progress;
+mod queues;
 mod single_owner;
 
 pub use linearizability::check_history;
 pub use losses::Losses;
 
 use crate::host::Host;
-use crate::world::Fact;
+use crate::network::Network;
+use crate::world::{Fact, HostId};
+use frozen::FrozenCopies;
+use progress::ProgressSeen;
+use sidle_node::NodeControl;
+use sidle_store::Store;
+
+/// A machine's frozen ranges and the queues of all are looked at after so many facts: a walk over a store takes longer
+/// than most of what happens.
+const FACTS_BETWEEN_WALKS: u64 = 16;
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,25 +51,132 @@ impl std::fmt::Display for Violation {
 #[derive(Debug, Default)]
 pub struct Checks {
     endings: endings::Endings,
+    frozen: FrozenCopies,
+    progress: ProgressSeen,
+    facts: u64,
+    /// What was found in the middle of an event.
+    found: Option<Violation>,
 }
 
 impl Checks {
     /// Something happened that checkers want to know of. `hosts`: everything as it is right after.
-    pub fn observe(&mut self, hosts: &[Host], facts: &[Fact]) -> Result<(), Violation> {
+    pub fn observe(&mut self, hosts: &[Host], network: &Network, facts: &[Fact]) -> Result<(), Violation> {
+        if let Some(found) = self.found.take() {
+            return Err(found);
+        }
         if facts.iter().any(|fact| matches!(fact, Fact::TableTaken(_) | Fact::Activated(_))) {
             single_owner::check(hosts)?;
         }
         if facts.contains(&Fact::Committed) {
             self.endings.committed(hosts)?;
         }
+        facts.iter().try_for_each(|fact| self.fact(hosts, network, *fact))
+    }
+
+    fn fact(&mut self, hosts: &[Host], network: &Network, fact: Fact) -> Result<(), Violation> {
+        let host = fact.host();
+        let Some(process) = &hosts[host.0].process else { return Ok(()) };
+        let store = &process.parts.store;
+        self.facts += 1;
+        match fact {
+            Fact::Frozen(_, id) => {
+                let export = process.control.control.exports().find(|view| view.id() == id);
+                let range = export.expect("what is frozen is exported").range();
+                self.frozen.freeze(host, id, store, range);
+            }
+            Fact::Released(_, id) => {
+                self.frozen.release(host, id, store)?;
+                accounting::check_one(hosts, host)?;
+            }
+            Fact::Replayed(_) => self.look_at_imports(host, &process.control.control, store)?,
+            Fact::TableTaken(_) | Fact::Activated(_) | Fact::Committed => {}
+        }
+        if self.facts.is_multiple_of(FACTS_BETWEEN_WALKS) {
+            self.frozen.check(host, store)?;
+            queues::check(hosts, network)?;
+        }
         Ok(())
+    }
+
+    /// A mover of this machine has taken in what a pull brought, and has not replayed it; workers run now.
+    pub fn before_replay(&mut self, host: HostId, control: &NodeControl, store: &Store) {
+        let looked = self.look_at_imports(host, control, store);
+        if let Err(violation) = looked {
+            self.found.get_or_insert(violation);
+        }
+    }
+
+    fn look_at_imports(
+        &mut self,
+        host: HostId,
+        control: &NodeControl,
+        store: &Store,
+    ) -> Result<(), Violation> {
+        control
+            .imports()
+            .try_for_each(|view| self.progress.look(host, view, self.frozen.copy(view.id()), store))
+    }
+
+    /// The process on this machine has died, and what was in its memory.
+    pub fn forget(&mut self, host: HostId) {
+        self.frozen.forget(host);
+        self.progress.forget(host);
     }
 
     /// Nothing goes wrong any more, every request and every migration is over, and there was time to clear away.
     /// `started`: how many migrations the operator was told had been started.
-    pub fn at_rest(&mut self, hosts: &[Host], started: u64) -> Result<(), Violation> {
+    pub fn at_rest(&mut self, hosts: &[Host], network: &Network, started: u64) -> Result<(), Violation> {
         single_owner::check(hosts)?;
+        queues::check(hosts, network)?;
         self.endings.at_rest(hosts)?;
-        self.endings.operator_was_told(started)
+        self.endings.operator_was_told(started)?;
+        leaks::check(hosts, network)?;
+        accounting::check(hosts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sidle_migration::{FULVA, ImportView, ImportWriter, MigrationSpec, Tuning};
+    use sidle_store::{Leave, Store, StoreConfig};
+    use sidle_types::{HashedKey, MigrationId, NodeId, PositionRange, TabletEpoch};
+    use std::sync::Arc;
+
+    pub(super) fn empty_store() -> Store {
+        let config = StoreConfig { memory_bytes: 1 << 20, segment_bytes: 4 << 10, ..StoreConfig::default() };
+        Store::new(config).expect("a good configuration")
+    }
+
+    /// A store with a few keys.
+    pub(super) fn store() -> Store {
+        let store = empty_store();
+        (0..10).for_each(|number| put(&store, format!("key {number}").as_bytes(), b"value"));
+        store
+    }
+
+    pub(super) fn put(store: &Store, key: &[u8], value: &[u8]) {
+        let key = HashedKey::new(key);
+        let mut head = store.log_head();
+        store.lock_slot(key.slot()).put(&mut head, key, &[value], None).expect("there is room");
+    }
+
+    pub(super) fn remove(store: &Store, key: &[u8], leave: Leave) {
+        let key = HashedKey::new(key);
+        let mut head = store.log_head();
+        store.lock_slot(key.slot()).remove(&mut head, key, leave).expect("there is room");
+    }
+
+    /// An import of everything in one partition.
+    pub(super) fn import() -> (Arc<ImportView>, ImportWriter) {
+        ImportView::new(&MigrationSpec {
+            id: MigrationId(7),
+            epoch: TabletEpoch(2),
+            range: PositionRange::ALL,
+            source: NodeId::from_bytes([1; 20]),
+            target: NodeId::from_bytes([2; 20]),
+            partitions: vec![PositionRange::ALL],
+            protocol: &FULVA,
+            tuning: Tuning::default(),
+        })
     }
 }

@@ -92,6 +92,13 @@ impl ControlThread {
     }
 }
 
+impl ControlThread {
+    /// The connection to the coordinator, where that is elsewhere.
+    pub fn conversation(&self) -> Option<StreamId> {
+        self.conversation.as_ref().map(|(id, _)| *id)
+    }
+}
+
 impl Process {
     pub(super) fn control_turn(&mut self, now: Now, world: &mut World) {
         let me = Actor::Thread(self.host, Thread::Control);

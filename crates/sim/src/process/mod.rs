@@ -15,6 +15,7 @@ use crate::world::{HostId, Thread, World};
 use cleaner::CleanerThread;
 pub use control::ControlThread;
 use mover::MoverThread;
+pub(crate) use mover::OUTPUT_BYTES;
 pub use seat::Seat;
 use sidle_cluster::{HostPort, MetaError, NodeInfo, TabletMap};
 use sidle_node::{

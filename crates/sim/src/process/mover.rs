@@ -48,6 +48,21 @@ impl MoverThread {
             next_load_us: 0,
         }
     }
+
+    /// What is in hand, in words, each with how many of it there are.
+    pub(crate) fn in_hand(&self) -> Vec<(&'static str, usize)> {
+        let own = [
+            ("connections", self.links.len()),
+            ("commands not heard", self.commands.len()),
+            ("connections not taken over", self.handed_over.len()),
+        ];
+        self.mover.in_hand().into_iter().chain(own).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// How many messages to workers found their queue full.
+    pub(crate) fn unsent(&self) -> usize {
+        self.mover.unsent()
+    }
 }
 
 impl Process {
@@ -158,6 +173,7 @@ impl Process {
         self.drain_mover(index, now, world);
         let Some(pending) = pending else { return };
         world.facts.push(Fact::Replayed(self.host));
+        world.checks.before_replay(self.host, &self.control.control, &self.parts.store);
         for worker in 0..self.workers.len() {
             if world.random.one_in(2) && self.step_worker(worker, now, world) {
                 world.wake(self.host, Thread::Worker(worker));
@@ -225,4 +241,4 @@ impl Process {
 }
 
 /// How much is written into a connection at once.
-const OUTPUT_BYTES: usize = 128 << 10;
+pub(crate) const OUTPUT_BYTES: usize = 128 << 10;

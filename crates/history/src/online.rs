@@ -1,0 +1,374 @@
+//! One key's operations judged while they happen: what was decided is forgotten.
+//!
+//! The checker keeps every configuration that the key may be in: its value, which of the operations under way have
+//! taken effect, and which of those of unknown fate. When an operation returns it must have taken effect, so each
+//! configuration either has that behind it, or takes the steps that lead there, or goes (Lowe, "Testing for
+//! linearizability", just-in-time linearization). No configuration left: no order explains the operations.
+//!
+//! What keeps it small, and why each is sound:
+//! - Operations of unknown fate that do the same to every value are one class with a count; who of them took effect
+//!   cannot be told.
+//! - Of two configurations that differ only in that one has used up more operations of unknown fate the other is kept:
+//!   nobody has to use them.
+//! - An operation that by its reply changes nothing takes effect as soon as it can.
+//! - An operation of unknown fate takes effect only right before one that it makes possible or whose effect it changes,
+//!   or before others of unknown fate that build on it as long as the value does not grow beyond what somebody saw.
+
+use crate::Operation;
+use crate::model::{Action, Reply, State};
+use crate::search::Call;
+use crate::{Op, Outcome};
+use std::collections::BTreeMap;
+
+/// The most operations of one key under way at once.
+const MOST_UNDER_WAY: usize = 64;
+
+/// What is known after an operation was judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// Some order explains everything so far.
+    Fine,
+    /// No order does; this operation is the first that has no place.
+    Stuck(Box<Operation>),
+    /// There are too many possible orders; nothing is claimed about the key any more.
+    Undecided,
+}
+
+/// Of each class of operations of unknown fate, how many have taken effect; classes of which none has are left out.
+type Used = Vec<(u32, u32)>;
+
+/// What the key may be like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Configuration {
+    state: State,
+    /// By place: which of the operations under way have taken effect.
+    done: u64,
+    used: Used,
+}
+
+/// Operations of unknown fate that do the same.
+#[derive(Clone, Debug)]
+struct Loose {
+    action: Action,
+    count: u32,
+}
+
+/// An operation that has not been judged.
+#[derive(Clone, Debug)]
+struct Waiting {
+    operation: Operation,
+    call: Call,
+    /// Its place in [`Configuration::done`], once it was called.
+    place: Option<u32>,
+}
+
+/// The configurations found, without those that others stand for.
+#[derive(Debug, Default)]
+struct Found {
+    by_state: BTreeMap<(State, u64), Vec<Used>>,
+    count: usize,
+}
+
+impl Found {
+    /// Adds a configuration; whether it is news.
+    fn add(&mut self, configuration: &Configuration) -> bool {
+        let known = self.by_state.entry((configuration.state, configuration.done)).or_default();
+        if known.iter().any(|used| is_within(used, &configuration.used)) {
+            return false;
+        }
+        let before = known.len();
+        known.retain(|used| !is_within(&configuration.used, used));
+        known.push(configuration.used.clone());
+        self.count += known.len();
+        self.count -= before;
+        true
+    }
+
+    fn into_configurations(self) -> Vec<Configuration> {
+        let all = self.by_state.into_iter();
+        all.flat_map(|((state, done), useds)| {
+            useds.into_iter().map(move |used| Configuration { state, done, used })
+        })
+        .collect()
+    }
+}
+
+/// Whether no class is used more often in `few` than in `many`.
+fn is_within(few: &Used, many: &Used) -> bool {
+    few.iter().all(|&(class, count)| count_of(many, class) >= count)
+}
+
+fn count_of(used: &Used, class: u32) -> u32 {
+    used.binary_search_by_key(&class, |&(class, _)| class).map_or(0, |at| used[at].1)
+}
+
+fn with_one_more(used: &Used, class: u32) -> Used {
+    let mut used = used.clone();
+    match used.binary_search_by_key(&class, |&(class, _)| class) {
+        Ok(at) => used[at].1 += 1,
+        Err(at) => used.insert(at, (class, 1)),
+    }
+    used
+}
+
+/// The operations of one key, which starts absent, judged in the order in which they return.
+#[derive(Debug)]
+pub struct KeyChecker {
+    budget: usize,
+    configurations: Vec<Configuration>,
+    loose: Vec<Loose>,
+    /// Operations with a reply that have not returned yet, as far as was judged.
+    waiting: Vec<Waiting>,
+    /// Those of unknown fate that were not called yet, as far as was judged.
+    to_be_called: Vec<Call>,
+    verdict: Judged,
+}
+
+impl KeyChecker {
+    /// A checker that gives up where it would have to look at more than `budget` configurations for one return.
+    pub fn new(budget: usize) -> KeyChecker {
+        KeyChecker {
+            budget,
+            configurations: vec![Configuration { state: State::Absent, done: 0, used: Used::new() }],
+            loose: Vec::new(),
+            waiting: Vec::new(),
+            to_be_called: Vec::new(),
+            verdict: Judged::Fine,
+        }
+    }
+
+    /// Takes in an operation that has returned, or of which nothing more will be heard.
+    pub fn add(&mut self, operation: &Operation) {
+        let Some(call) = Call::new(operation, 0) else { return };
+        if self.verdict != Judged::Fine {
+            return;
+        }
+        match operation.outcome {
+            Outcome::Ok if call.reply.is_some() => {
+                self.waiting.push(Waiting { operation: operation.clone(), call, place: None });
+            }
+            _ => self.to_be_called.push(call),
+        }
+    }
+
+    /// Judges what returned before this instant. Every operation that was called by then and has returned or will not
+    /// be heard of has been added, and whatever is still under way was called at this instant or later.
+    pub fn judge(&mut self, before_ns: u64) -> &Judged {
+        while self.verdict == Judged::Fine {
+            let next = (0..self.waiting.len()).min_by_key(|&index| self.waiting[index].call.return_ns);
+            let Some(next) = next.filter(|&next| self.waiting[next].call.return_ns < before_ns) else {
+                break;
+            };
+            self.judge_return(next);
+        }
+        &self.verdict
+    }
+
+    /// How many configurations the key may be in.
+    pub fn configurations(&self) -> usize {
+        self.configurations.len()
+    }
+
+    fn judge_return(&mut self, returning: usize) {
+        let has_room = self.call_until(self.waiting[returning].call.return_ns);
+        let place = self.waiting[returning].place.filter(|_| has_room);
+        let Some(found) = place.and_then(|place| self.take_effect(place)) else {
+            self.verdict = Judged::Undecided;
+            return;
+        };
+        self.configurations = found.into_configurations();
+        let returned = self.waiting.swap_remove(returning);
+        if self.configurations.is_empty() {
+            self.verdict = Judged::Stuck(Box::new(returned.operation));
+            return;
+        }
+        self.forget_what_all_have_used();
+    }
+
+    /// Lets everything begin that was called by this instant; false when that is too much at once.
+    fn call_until(&mut self, until_ns: u64) -> bool {
+        let called = self.to_be_called.extract_if(.., |call| call.call_ns <= until_ns);
+        for call in called {
+            let action = call.action.without_reply();
+            match self.loose.iter_mut().find(|loose| loose.action.does_the_same(&action)) {
+                Some(loose) => loose.count += 1,
+                None => self.loose.push(Loose { action, count: 1 }),
+            }
+        }
+        let mut taken: u64 =
+            self.waiting.iter().filter_map(|waiting| waiting.place).fold(0, |all, place| all | 1 << place);
+        for waiting in &mut self.waiting {
+            if waiting.place.is_none() && waiting.call.call_ns <= until_ns {
+                let place = taken.trailing_ones();
+                if place as usize == MOST_UNDER_WAY {
+                    return false;
+                }
+                taken |= 1 << place;
+                waiting.place = Some(place);
+            }
+        }
+        true
+    }
+
+    /// The configurations in which the operation at this place has taken effect; `None` when they are too many.
+    fn take_effect(&self, place: u32) -> Option<Found> {
+        let candidates: Vec<(u32, &Call)> =
+            self.waiting.iter().filter_map(|waiting| Some((waiting.place?, &waiting.call))).collect();
+        let (mut seen, mut found) = (Found::default(), Found::default());
+        let mut stack: Vec<Configuration> = Vec::new();
+        let bit = 1 << place;
+        for configuration in &self.configurations {
+            if configuration.done & bit != 0 {
+                found.add(&Configuration { done: configuration.done & !bit, ..configuration.clone() });
+            } else if seen.add(configuration) {
+                stack.push(configuration.clone());
+            }
+        }
+        let mut steps = 0;
+        while let Some(from) = stack.pop() {
+            steps += 1;
+            if steps > self.budget || found.count > self.budget {
+                return None;
+            }
+            for next in self.steps_from(&from, &candidates) {
+                if next.done & bit != 0 {
+                    found.add(&Configuration { done: next.done & !bit, ..next });
+                } else if seen.add(&next) {
+                    stack.push(next);
+                }
+            }
+        }
+        Some(found)
+    }
+
+    fn steps_from(&self, from: &Configuration, candidates: &[(u32, &Call)]) -> Vec<Configuration> {
+        let open: Vec<(u32, &Call)> =
+            candidates.iter().copied().filter(|(place, _)| from.done & 1 << place == 0).collect();
+        let takes = |place: u32, state| Configuration {
+            state,
+            done: from.done | 1 << place,
+            used: from.used.clone(),
+        };
+        let at_once =
+            open.iter().find(|(_, call)| call.changes_nothing() && call.after(from.state).is_some());
+        if let Some(&(place, _)) = at_once {
+            return vec![takes(place, from.state)];
+        }
+        let definite = open.iter().filter_map(|&(place, call)| Some(takes(place, call.after(from.state)?)));
+        let mut steps: Vec<Configuration> = definite.collect();
+        let sought = Sought::by(&open, &self.loose);
+        for (class, loose) in self.left(from) {
+            let state = loose.action.apply(from.state).1;
+            let is_useful = state != from.state
+                && (open.iter().any(|(_, call)| helps(&loose.action, call, from.state, state))
+                    || self.has_follower(from, class, state, &sought));
+            if is_useful {
+                let used = with_one_more(&from.used, class);
+                steps.push(Configuration { state, done: from.done, used });
+            }
+        }
+        steps
+    }
+
+    /// Classes of which some have not taken effect.
+    fn left<'c>(&'c self, from: &'c Configuration) -> impl Iterator<Item = (u32, &'c Loose)> {
+        let classes = self.loose.iter().enumerate().map(|(class, loose)| (class as u32, loose));
+        classes.filter(|(class, loose)| count_of(&from.used, *class) < loose.count)
+    }
+
+    /// Whether another operation of unknown fate builds on the state that one of class `first` leaves.
+    fn has_follower(&self, from: &Configuration, first: u32, state: State, sought: &Sought) -> bool {
+        self.left(from).any(|(class, loose)| {
+            let is_left = class != first || count_of(&from.used, class) + 1 < loose.count;
+            let next = loose.action.apply(state).1;
+            is_left && loose.action.is_relative() && next != state && sought.may_need(next)
+        })
+    }
+
+    /// What has taken effect in every configuration is behind the key.
+    fn forget_what_all_have_used(&mut self) {
+        let Some((first, others)) = self.configurations.split_first() else { return };
+        let common: Used = (first.used.iter())
+            .map(|&(class, count)| {
+                let least = others.iter().map(|other| count_of(&other.used, class)).min();
+                (class, count.min(least.unwrap_or(count)))
+            })
+            .filter(|&(_, count)| count > 0)
+            .collect();
+        for &(class, count) in &common {
+            self.loose[class as usize].count -= count;
+        }
+        for configuration in &mut self.configurations {
+            for (class, count) in &mut configuration.used {
+                *count -= count_of(&common, *class);
+            }
+            configuration.used.retain(|(_, count)| *count > 0);
+        }
+    }
+}
+
+/// Whether doing `loose` first makes `call` possible, or changes what comes of it.
+fn helps(loose: &Action, call: &Call, state: State, next: State) -> bool {
+    match (call.after(state), call.after(next)) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some(without), Some(with)) => without != with && loose.apply(without).1 != with,
+    }
+}
+
+/// How far a value may have to grow for the operations under way.
+#[derive(Debug, Default)]
+struct Sought {
+    integer: Option<i64>,
+    length: Option<u64>,
+    /// Texts may be joined: without that numbers come of numbers only.
+    has_append: bool,
+    /// Values can shrink, or anything may be asked for: nothing can be said.
+    is_open: bool,
+}
+
+impl Sought {
+    fn by(open: &[(u32, &Call)], loose: &[Loose]) -> Sought {
+        let actions =
+            || open.iter().map(|(_, call)| &call.action).chain(loose.iter().map(|loose| &loose.action));
+        let mut sought = Sought {
+            has_append: actions().any(|action| action.op == Op::Append),
+            is_open: !loose.iter().all(|loose| loose.action.only_grows()),
+            ..Sought::default()
+        };
+        for (_, call) in open {
+            match (call.action.op, call.reply) {
+                (Op::Get | Op::GetSet | Op::GetDel, Some(Reply::Value(state))) => {
+                    sought.integer = sought.integer.max(state.integer());
+                    let is_text = sought.has_append || state.integer().is_none();
+                    sought.length = sought.length.max(is_text.then_some(state.length()));
+                }
+                (Op::IncrBy, Some(Reply::Integer(sum))) => {
+                    let before = call.action.before(sum);
+                    sought.integer = sought.integer.max(Some(before));
+                    // An absent key counts as 0, and digits may have been joined.
+                    let digits = sought.has_append.then(|| before.to_string().len() as u64);
+                    sought.length = sought.length.max(digits);
+                }
+                (Op::StrLen | Op::Append, Some(Reply::Integer(length))) => {
+                    sought.length = sought.length.max(u64::try_from(length).ok());
+                }
+                (Op::IncrBy | Op::Append | Op::StrLen, _) => sought.is_open = true,
+                _ => {}
+            }
+        }
+        sought
+    }
+
+    /// Whether a value that only grows by what is of unknown fate may still become what somebody saw.
+    fn may_need(&self, state: State) -> bool {
+        let is_short = self.length.is_some_and(|most| state.length() <= most);
+        match state.integer() {
+            // Towards 0 numbers get shorter.
+            Some(integer) => {
+                integer < 0 || is_short || self.integer.is_some_and(|most| integer <= most) || self.is_open
+            }
+            None => is_short || self.is_open,
+        }
+    }
+}

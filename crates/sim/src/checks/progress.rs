@@ -1,0 +1,173 @@
+//! M7: an import's progress never passes a record that is not readable at the target, and never moves back.
+//!
+//! What the source holds is known from the copy that was taken at the freeze. Each record that the progress passed since
+//! the last look must have an entry at the target, value or tombstone; that it keeps one is M6, which replay and the reads
+//! of clients depend on, and which they show.
+
+use super::Violation;
+use super::frozen::FrozenCopy;
+use crate::world::HostId;
+use sidle_migration::ImportView;
+use sidle_store::{Entry, Store};
+use sidle_types::{HashedKey, MigrationId, Position, PositionRange};
+use std::collections::BTreeMap;
+
+/// How far one partition was when it was looked at last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Its first position that was not here; `None` when all of it was.
+    next: Option<Position>,
+    /// How many of the frozen copy's records were passed by then, those of earlier partitions included.
+    passed: Option<usize>,
+}
+
+/// What was seen of every import.
+#[derive(Debug, Default)]
+pub(super) struct ProgressSeen {
+    imports: BTreeMap<(HostId, MigrationId), Vec<Seen>>,
+}
+
+impl ProgressSeen {
+    /// Looks at one import of a machine. `copy`: what its source holds, if that is known.
+    pub(super) fn look(
+        &mut self,
+        host: HostId,
+        view: &ImportView,
+        copy: Option<&FrozenCopy>,
+        store: &Store,
+    ) -> Result<(), Violation> {
+        let seen = (self.imports.entry((host, view.id()))).or_insert_with(|| first_look(view));
+        for ((index, next), (bounds, seen)) in
+            view.progress().enumerate().zip(view.partitions().iter().zip(seen))
+        {
+            let is_back = match (seen.next, next) {
+                (None, Some(_)) => true,
+                (Some(before), Some(now)) => now < before,
+                (_, None) => false,
+            };
+            let accuse = |what: String| {
+                let place = format!("node {}, migration {}, partition {index}", host.0, view.id());
+                Err(Violation::new("progress (M7)", format!("{place}: {what}")))
+            };
+            if is_back {
+                return accuse(format!("its progress went back from {:?} to {next:?}", seen.next));
+            }
+            seen.next = next;
+            if let Some(copy) = copy
+                && let Err(key) = pass(seen, *bounds, next, copy, store)
+            {
+                return accuse(format!("its progress {next:?} has passed \"{key}\", which is not here"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The machine's process has died.
+    pub(super) fn forget(&mut self, host: HostId) {
+        self.imports.retain(|(at, _), _| *at != host);
+    }
+}
+
+fn first_look(view: &ImportView) -> Vec<Seen> {
+    view.partitions().iter().map(|bounds| Seen { next: Some(bounds.first()), passed: None }).collect()
+}
+
+/// Checks the records that were passed since the last look. The error is the key of one that is missing.
+fn pass(
+    seen: &mut Seen,
+    bounds: PositionRange,
+    next: Option<Position>,
+    copy: &FrozenCopy,
+    store: &Store,
+) -> Result<(), String> {
+    let first = || copy.records.partition_point(|record| record.position < bounds.first());
+    let is_passed = |position: Position| position <= bounds.last() && next.is_none_or(|next| position < next);
+    let mut passed = seen.passed.unwrap_or_else(first);
+    while let Some(record) = copy.records.get(passed).filter(|record| is_passed(record.position)) {
+        if matches!(store.pin().get(HashedKey::new(&record.key)), Entry::Absent) {
+            return Err(record.key.escape_ascii().to_string());
+        }
+        passed += 1;
+    }
+    seen.passed = Some(passed);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::frozen::FrozenCopies;
+    use crate::checks::tests::{import, put, remove, store};
+    use sidle_migration::ImportWriter;
+    use sidle_store::Leave;
+    use std::sync::Arc;
+
+    const HOST: HostId = HostId(2);
+
+    struct Scene {
+        seen: ProgressSeen,
+        source: FrozenCopies,
+        target: Store,
+        view: Arc<ImportView>,
+        writer: ImportWriter,
+        /// In the order of their positions.
+        keys: Vec<Vec<u8>>,
+    }
+
+    impl Scene {
+        fn new() -> Scene {
+            let (source_store, target) = (store(), crate::checks::tests::empty_store());
+            let (view, mut writer) = import();
+            writer.activate();
+            let mut source = FrozenCopies::default();
+            source.freeze(HostId(0), view.id(), &source_store, view.range());
+            let keys = source.copy(view.id()).expect("just frozen").records.iter();
+            let keys = keys.map(|record| record.key.to_vec()).collect();
+            Scene { seen: ProgressSeen::default(), source, target, view, writer, keys }
+        }
+
+        fn look(&mut self) -> Result<(), Violation> {
+            self.seen.look(HOST, &self.view, self.source.copy(self.view.id()), &self.target)
+        }
+    }
+
+    #[test]
+    fn progress_over_what_has_arrived_is_true() {
+        let mut scene = Scene::new();
+        assert_eq!(scene.look(), Ok(()));
+        put(&scene.target, &scene.keys[0], b"arrived");
+        remove(&scene.target, &scene.keys[1], Leave::Tombstone);
+        scene.writer.advance(0, Some(Position::of_key(&scene.keys[2])));
+        assert_eq!(scene.look(), Ok(()));
+    }
+
+    #[test]
+    fn progress_over_what_has_not_arrived_is_seen() {
+        let mut scene = Scene::new();
+        put(&scene.target, &scene.keys[0], b"arrived");
+        scene.writer.advance(0, Some(Position::of_key(&scene.keys[1])));
+        assert_eq!(scene.look(), Ok(()));
+        scene.writer.advance(0, Some(Position::of_key(&scene.keys[2])));
+        let violation = scene.look().expect_err("the second key is not here");
+        let missing = scene.keys[1].escape_ascii().to_string();
+        assert!(violation.what.contains(&missing), "{violation}");
+    }
+
+    #[test]
+    fn completion_over_what_has_not_arrived_is_seen() {
+        let mut scene = Scene::new();
+        scene.writer.complete();
+        assert!(scene.look().is_err());
+    }
+
+    #[test]
+    fn progress_that_went_back_is_seen() {
+        let mut scene = Scene::new();
+        scene.source.forget(HostId(0));
+        scene.writer.advance(0, Some(Position(1 << 40)));
+        assert_eq!(scene.look(), Ok(()));
+        // A view that forgot what it had said.
+        (scene.view, scene.writer) = import();
+        assert!(scene.look().is_err());
+    }
+}

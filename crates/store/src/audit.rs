@@ -1,0 +1,185 @@
+//! Counting everything anew: what tests compare the store's own accounting with.
+//!
+//! Purpose: the store keeps its counts by adding and subtracting; a mistake in one of them would grow unseen. Here every
+//! entry of every slot is looked at, and what is found must be what was counted: by slot, by segment, and in the budget.
+//!
+//! Nobody else may use the store meanwhile: between two looks the counts would change.
+
+use crate::bucket::{ENTRIES, Word};
+use crate::record::Record;
+use crate::segment::State;
+use crate::store::Store;
+use sidle_types::{PositionRange, Slot};
+use std::collections::BTreeMap;
+
+/// What is found in one slot, or in all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Found {
+    values: u64,
+    tombstones: u64,
+    expiring: u64,
+    bytes: u64,
+}
+
+impl Store {
+    /// Gives every entry in the range to `f`: its record, and whether that is a tombstone. Slots come in order, what is
+    /// in one of them does not.
+    pub fn each_entry(&self, range: PositionRange, f: &mut dyn FnMut(Record<'_>, bool)) {
+        self.each_word(range, &mut |word, record| f(record, word.kind().is_tombstone));
+    }
+
+    /// Compares all counts with what is there; says which one is wrong.
+    pub fn check_accounting(&self) -> Result<(), String> {
+        let mut by_segment: BTreeMap<u64, u64> = BTreeMap::new();
+        let segment_bytes = self.log.segments.segment_bytes();
+        for slot in Slot::all().filter(|&slot| !self.index.slot(slot).is_untouched()) {
+            let whole = PositionRange::of_slots(slot, slot).expect("one slot");
+            let mut found = Found::default();
+            self.each_word(whole, &mut |word, record| {
+                let bytes = record.as_bytes().len() as u64;
+                found.values += u64::from(!word.kind().is_tombstone);
+                found.tombstones += u64::from(word.kind().is_tombstone);
+                found.expiring += u64::from(word.kind().has_deadline);
+                found.bytes += bytes;
+                *by_segment.entry(word.address().offset() / segment_bytes).or_default() += bytes;
+            });
+            let table = self.index.slot(slot);
+            let counted = Found {
+                values: table.live(),
+                tombstones: table.tombstones(),
+                expiring: table.expiring(),
+                bytes: table.bytes(),
+            };
+            if counted != found {
+                return Err(format!("slot {} holds {found:?}, but counts {counted:?}", slot.number()));
+            }
+        }
+        self.check_segments(&by_segment)?;
+        let (index, counted) = (self.index.recount(self.pin().pinned()), self.log.segments.index_bytes());
+        if index != counted {
+            return Err(format!("the index takes {index} bytes, but counts {counted}"));
+        }
+        Ok(())
+    }
+
+    fn check_segments(&self, found: &BTreeMap<u64, u64>) -> Result<(), String> {
+        let segments = &self.log.segments;
+        let (taken, counted) = (segments.recount() * segments.segment_bytes(), segments.taken_bytes());
+        if taken != counted {
+            return Err(format!("segments of {taken} bytes are in use, but {counted} are counted"));
+        }
+        let states = (0..segments.ordinary()).map(|number| (number, segments.at(number)));
+        for (number, segment) in states {
+            let live = found.get(&number).copied().unwrap_or(0);
+            let fits = match segment.state() {
+                State::Free => live == 0,
+                // How far it is filled is known to its head alone.
+                State::Open => live <= segments.segment_bytes(),
+                State::Closed | State::Leaving => segment.live_bytes() == live,
+                State::Large => false,
+            };
+            if !fits {
+                let (state, counted) = (segment.state(), segment.live_bytes());
+                return Err(format!(
+                    "segment {number} is {state:?}, holds {live} live bytes, and counts {counted}"
+                ));
+            }
+        }
+        let is_run = |number: &&u64| segments.at(**number).state() == State::Large;
+        match found.keys().filter(|&&number| number >= segments.ordinary()).find(|number| !is_run(number)) {
+            Some(number) => {
+                Err(format!("a record lies in segment {number}, which is no large record's any more"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn each_word(&self, range: PositionRange, f: &mut dyn FnMut(Word<'_>, Record<'_>)) {
+        let guard = self.pin();
+        let pin = guard.pinned();
+        let mut at = Some(range.first());
+        while let Some(from) = at {
+            let inside = |from: &sidle_types::Position| range.contains(*from);
+            let Some(from) = self.skip_empty(from).filter(inside) else { return };
+            let last = match self.bucket_at(from, pin) {
+                Ok(step) => {
+                    for bucket in step.span.chain {
+                        for word in (0..ENTRIES).filter_map(|index| bucket.load(index, pin)) {
+                            let record = self.log.record(word.address(), pin);
+                            if range.contains(record.position()) {
+                                f(word, record);
+                            }
+                        }
+                    }
+                    step.last
+                }
+                Err(last) => last,
+            };
+            at = last.next();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Leave, LogHead, StoreConfig};
+    use sidle_types::{HashedKey, Position, WallMs};
+
+    fn store() -> (Store, LogHead) {
+        let config = StoreConfig { memory_bytes: 1 << 20, segment_bytes: 4 << 10, ..StoreConfig::default() };
+        let store = Store::new(config).expect("a valid configuration");
+        let mut head = store.log_head();
+        for number in 0..100u32 {
+            let (key, deadline) = (format!("key {number}"), (number % 3 == 0).then_some(WallMs(1)));
+            put(&store, &mut head, key.as_bytes(), &[7; 50], deadline);
+        }
+        let gone = HashedKey::new(b"key 5");
+        store.lock_slot(gone.slot()).remove(&mut head, gone, Leave::Tombstone).expect("there is room");
+        (store, head)
+    }
+
+    fn put(store: &Store, head: &mut LogHead, key: &[u8], value: &[u8], deadline: Option<WallMs>) {
+        let key = HashedKey::new(key);
+        store.lock_slot(key.slot()).put(head, key, &[value], deadline).expect("there is room");
+    }
+
+    #[test]
+    fn each_entry_gives_values_and_tombstones_of_the_range() {
+        let (store, _head) = store();
+        let mut found = (0, 0);
+        store.each_entry(PositionRange::ALL, &mut |_, is_tombstone| {
+            found = (found.0 + u64::from(!is_tombstone), found.1 + u64::from(is_tombstone));
+        });
+        assert_eq!(found, (99, 1));
+        let one = Position::of_key(b"key 5");
+        let mut keys = Vec::new();
+        let range = PositionRange::new(one, one).expect("one position");
+        store.each_entry(range, &mut |record, _| keys.push(record.key().to_vec()));
+        assert_eq!(keys, [b"key 5"]);
+    }
+
+    #[test]
+    fn check_accounting_passes_what_is_right_and_sees_each_wrong_count() {
+        let (store, mut head) = store();
+        put(&store, &mut head, b"large", &[1; 2000], None);
+        assert_eq!(store.check_accounting(), Ok(()));
+        store.log.segments.index_grew(64);
+        let wrong = store.check_accounting().expect_err("the index is said to be larger");
+        assert!(wrong.starts_with("the index takes"), "{wrong}");
+        store.log.segments.index_grew(-64);
+        head.close();
+        let closed = (0..store.log.segments.ordinary()).map(|number| store.log.segments.at(number));
+        let closed = closed.filter(|segment| segment.state() == State::Closed).last();
+        closed.expect("a head was closed").add_dead(8);
+        let wrong = store.check_accounting().expect_err("a record is said to be dead");
+        assert!(wrong.starts_with("segment"), "{wrong}");
+        let word = crate::slot_table::Counted {
+            kind: crate::bucket::EntryKind { is_tombstone: true, has_deadline: false },
+            bytes: 0,
+        };
+        store.index.slot(Slot::of_key(b"key 1")).count(None, Some(word));
+        let wrong = store.check_accounting().expect_err("a tombstone too many is counted");
+        assert!(wrong.starts_with("slot"), "{wrong}");
+    }
+}
