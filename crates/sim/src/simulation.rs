@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::story::Story;
 use crate::weather::{Struck, Weather};
-use crate::workload::Workload;
+use crate::workload::{History, TimedOp, TimedOperation, Workload};
 use crate::world::{Actor, Event, HostId, Thread, World};
 use sidle_client_core::Awareness;
 use sidle_history::{Datum, Op, Operation, Outcome as Fate};
@@ -71,7 +71,7 @@ pub struct Simulation {
     workload: Workload,
     safety_us: u64,
     checks: Checks,
-    history: Vec<Operation>,
+    history: History,
     summary: Summary,
     /// How many events there were at this instant.
     at_once: (u64, u64),
@@ -115,14 +115,14 @@ impl Simulation {
             workload: plan.workload,
             safety_us: plan.safety_us,
             checks: Checks::default(),
-            history: Vec::new(),
+            history: History::default(),
             summary: Summary::default(),
             at_once: (0, 0),
         }
     }
 
     /// What every client recorded.
-    pub fn history(&self) -> &[Operation] {
+    pub fn history(&self) -> &History {
         &self.history
     }
 
@@ -131,7 +131,7 @@ impl Simulation {
         let result = self.phases();
         self.summary.digest = self.world.story.digest();
         self.summary.simulated_us = self.world.now_us;
-        self.summary.operations = self.history.len() as u64;
+        self.summary.operations = self.history.operations();
         self.summary.answered = self.sessions.iter().map(|session| session.answered).sum();
         self.summary.migrations = self.operator.started;
         self.summary.troubles = self.weather.troubles;
@@ -160,20 +160,34 @@ impl Simulation {
             },
         )?;
         self.world.tell(|| "everything is read back".to_owned());
-        let read_from = self.history.len();
-        self.reader.read_back(self.workload.all_keys().collect());
+        let read_from = (self.history.registers.len(), self.history.timed.len());
+        self.reader.read_back(self.workload.all_keys().chain(self.workload.all_timed_keys()).collect());
         self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
         self.until("every key is read back", READ_BACK_US, |simulation| simulation.reader.is_done())?;
-        if let Some(lost) = self.history[read_from..].iter().find(|operation| operation.outcome != Fate::Ok) {
-            return Err(Violation::new("liveness", format!("a read failed though nothing is wrong: {lost}")));
-        }
+        self.all_were_answered(read_from)?;
         let rest_until_us = self.world.now_us + REST_US;
         while self.world.next_at_us().is_some_and(|at_us| at_us < rest_until_us) {
             self.step()?;
         }
         self.checks.at_rest(&self.hosts)?;
-        self.summary.undecided = checks::check_history(&self.history)?;
+        self.summary.undecided = checks::check_history(&self.history.registers)?;
+        self.summary.undecided += checks::check_deadlines(&self.history.timed)?;
         Ok(())
+    }
+
+    /// Whether every operation from there on was answered.
+    fn all_were_answered(&self, (registers, timed): (usize, usize)) -> Result<(), Violation> {
+        let is_lost = |outcome: Fate| outcome != Fate::Ok;
+        let History { registers: all, timed: all_timed, .. } = &self.history;
+        let lost =
+            all[registers..].iter().find(|operation| is_lost(operation.outcome)).map(ToString::to_string);
+        let lost_timed = all_timed[timed..].iter().find(|operation| is_lost(operation.outcome));
+        match lost.or_else(|| lost_timed.map(ToString::to_string)) {
+            Some(lost) => {
+                Err(Violation::new("liveness", format!("a read failed though nothing is wrong: {lost}")))
+            }
+            None => Ok(()),
+        }
     }
 
     fn unfinished_migrations(&self) -> usize {
@@ -316,9 +330,13 @@ impl Simulation {
         self.world.tell(|| format!("the process of node {} dies", host.0));
         self.summary.deaths += 1;
         let at_risk = checks::keys_at_risk(&self.hosts, host, self.workload.all_keys());
+        let timed_at_risk = checks::keys_at_risk(&self.hosts, host, self.workload.all_timed_keys());
         self.hosts[host.0].end_life(tells, &mut self.world);
+        let (now_us, clear) = (self.world.now_us, TimedOp::Clear { is_certain: false });
+        let lost = |key| TimedOperation::begun(LOSSES, key, clear.clone(), now_us);
+        self.history.timed.extend(timed_at_risk.into_iter().map(lost));
         let call_ns = self.world.now_us * 1000;
-        self.history.extend(at_risk.into_iter().map(|key| Operation {
+        self.history.registers.extend(at_risk.into_iter().map(|key| Operation {
             client: LOSSES,
             op: Op::Del,
             key,

@@ -1,9 +1,11 @@
 //! What must always hold, and what must hold in the end; each checker in a file of its own.
 
+mod deadlines;
 mod linearizability;
 mod losses;
 mod single_owner;
 
+pub use deadlines::check_deadlines;
 pub use linearizability::check_history;
 pub use losses::keys_at_risk;
 
