@@ -13,7 +13,12 @@ pub struct Clock {
     pub offset_us: u64,
     /// How many microseconds it gains in a second; below 0 it loses.
     pub drift_ppm: i64,
+    /// How far the wall clock is ahead of the simulation's time, in milliseconds; below 0 it is behind.
+    pub wall_ahead_ms: i64,
 }
+
+/// How far a wall clock is off at most: machines keep theirs right, but not exactly.
+pub const WALL_OFF_MS: u64 = 5;
 
 impl Clock {
     /// What the monotonic clock shows.
@@ -22,9 +27,10 @@ impl Clock {
         MonotonicUs((i128::from(self.offset_us) + i128::from(at_us) + gained) as u64)
     }
 
-    /// Both clocks. The wall clock is kept right, as machines keep theirs.
+    /// Both clocks.
     pub fn now(&self, at_us: u64) -> Now {
-        Now { mono: self.mono(at_us), wall: WallMs(WALL_START_MS + at_us / 1000) }
+        let wall = (WALL_START_MS + at_us / 1000).saturating_add_signed(self.wall_ahead_ms);
+        Now { mono: self.mono(at_us), wall: WallMs(wall) }
     }
 
     /// The first instant at which the monotonic clock shows `shown` or more.
@@ -49,7 +55,7 @@ mod tests {
     #[test]
     fn instant_is_the_first_at_which_the_clock_shows_it() {
         for drift_ppm in [-500, 0, 333] {
-            let clock = Clock { offset_us: 12_345, drift_ppm };
+            let clock = Clock { offset_us: 12_345, drift_ppm, wall_ahead_ms: 0 };
             for shown in [0, 12_345, 12_346, 5_000_000, 90_000_001] {
                 let at_us = clock.instant(MonotonicUs(shown));
                 assert!(clock.mono(at_us).0 >= shown);

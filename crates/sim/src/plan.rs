@@ -2,7 +2,7 @@
 
 use crate::bugs::Bugs;
 use crate::clients::{OperatorSetup, SessionSetup};
-use crate::clock::Clock;
+use crate::clock::{Clock, WALL_OFF_MS};
 use crate::network::Quality;
 use crate::process::HostSetup;
 use crate::random::Random;
@@ -62,15 +62,8 @@ impl Plan {
             true => vec![(random.index(clients), random.magnitude(500, 50_000))],
             false => Vec::new(),
         };
-        let large_permille = if random.one_in(6) { random.between(1, 20) } else { 0 };
-        let workload = Workload {
-            keys: random.magnitude(1, 2_000),
-            hot_permille: random.below(700),
-            writes_permille: random.between(50, 700),
-            multi_permille: random.below(150),
-            large_permille,
-        };
         let safety_us = (think_us * random.between(100, 800)).max(300_000);
+        let workload = workload(&mut random, safety_us);
         let operator = OperatorSetup {
             rest_us: random.magnitude(safety_us / 100, safety_us / 3),
             cancel_permille: random.below(150),
@@ -85,9 +78,30 @@ fn host(random: &mut Random, bugs: Bugs) -> HostSetup {
     HostSetup {
         workers: random.between(1, 4) as u16,
         memory_bytes: random.magnitude(16 << 20, 64 << 20),
-        clock: Clock { offset_us: random.magnitude(1, 1 << 40), drift_ppm: random.below(400) as i64 - 200 },
+        clock: Clock {
+            offset_us: random.magnitude(1, 1 << 40),
+            drift_ppm: random.below(400) as i64 - 200,
+            wall_ahead_ms: random.below(2 * WALL_OFF_MS + 1) as i64 - WALL_OFF_MS as i64,
+        },
         bugs,
         is_busy: random.one_in(3),
+    }
+}
+
+fn workload(random: &mut Random, safety_us: u64) -> Workload {
+    Workload {
+        keys: random.magnitude(1, 2_000),
+        timed_keys: random.magnitude(1, 100),
+        noise_keys: random.magnitude(1, 500),
+        timed_permille: if random.one_in(4) { 0 } else { random.below(400) },
+        noise_permille: if random.one_in(3) { 0 } else { random.below(250) },
+        hot_permille: random.below(700),
+        writes_permille: random.between(50, 700),
+        multi_permille: random.below(150),
+        large_permille: if random.one_in(6) { random.between(1, 20) } else { 0 },
+        large_bytes: 200_000,
+        long_keys: if random.one_in(10) { random.magnitude(1, 5_000) as usize } else { 0 },
+        life_ms: random.magnitude(2, (safety_us / 500).max(4)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! One simulation: everything that a plan names, from the beginning to the end.
 
-use crate::checks::{self, Losses, Violation};
+use crate::checks::{self, LOSSES, Losses, Violation};
 use crate::clients::{Operator, Session, SessionSetup};
 use crate::host::Host;
 use crate::network::{Network, Place, Port, Side, StreamId};
@@ -8,10 +8,10 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::story::Story;
 use crate::weather::{Struck, Weather};
-use crate::workload::Workload;
+use crate::workload::{History, TimedOp, TimedOperation, Workload};
 use crate::world::{Actor, Event, HostId, Thread, World};
 use sidle_client_core::Awareness;
-use sidle_history::{Operation, Outcome as Fate};
+use sidle_history::Outcome as Fate;
 
 /// After the faults have stopped, every request and every migration must be over within this.
 const LIVENESS_US: u64 = 120_000_000;
@@ -69,7 +69,7 @@ pub struct Simulation {
     workload: Workload,
     safety_us: u64,
     losses: Losses,
-    history: Vec<Operation>,
+    history: History,
     summary: Summary,
     /// How many events there were at this instant.
     at_once: (u64, u64),
@@ -114,14 +114,14 @@ impl Simulation {
             workload: plan.workload,
             safety_us: plan.safety_us,
             losses: Losses::default(),
-            history: Vec::new(),
+            history: History::default(),
             summary: Summary::default(),
             at_once: (0, 0),
         }
     }
 
     /// What every client recorded.
-    pub fn history(&self) -> &[Operation] {
+    pub fn history(&self) -> &History {
         &self.history
     }
 
@@ -130,7 +130,7 @@ impl Simulation {
         let result = self.phases();
         self.summary.digest = self.world.story.digest();
         self.summary.simulated_us = self.world.now_us;
-        self.summary.operations = self.history.len() as u64;
+        self.summary.operations = self.history.operations();
         self.summary.answered = self.sessions.iter().map(|session| session.answered).sum();
         self.summary.migrations = self.operator.started;
         self.summary.troubles = self.weather.troubles;
@@ -148,7 +148,7 @@ impl Simulation {
         self.sessions.iter_mut().for_each(Session::stop);
         self.operator.stop();
         self.weather.clear_up(&mut self.hosts, &mut self.world);
-        self.losses.births(&self.hosts, self.world.now_us, &mut self.history);
+        self.losses.births(&self.hosts, self.world.now_us, &mut self.history.registers);
         self.until(
             "every node serves, and every request and every migration is over",
             LIVENESS_US,
@@ -160,21 +160,35 @@ impl Simulation {
             },
         )?;
         self.world.tell(|| "everything is read back".to_owned());
-        let read_from = self.history.len();
-        self.reader.read_back(self.workload.all_keys().collect());
+        let read_from = (self.history.registers.len(), self.history.timed.len());
+        self.reader.read_back(self.workload.all_keys().chain(self.workload.all_timed_keys()).collect());
         self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
         self.until("every key is read back", READ_BACK_US, |simulation| simulation.reader.is_done())?;
-        if let Some(lost) = self.history[read_from..].iter().find(|operation| operation.outcome != Fate::Ok) {
-            return Err(Violation::new("liveness", format!("a read failed though nothing is wrong: {lost}")));
-        }
+        self.all_were_answered(read_from)?;
         let rest_until_us = self.world.now_us + REST_US;
         while self.world.next_at_us().is_some_and(|at_us| at_us < rest_until_us) {
             self.step()?;
         }
         let World { checks, network, .. } = &mut self.world;
         checks.at_rest(&self.hosts, network, self.operator.started)?;
-        self.summary.undecided = checks::check_history(&self.history)?;
+        self.summary.undecided = checks::check_history(&self.history.registers)?;
+        self.summary.undecided += checks::check_deadlines(&self.history.timed)?;
         Ok(())
+    }
+
+    /// Whether every operation from there on was answered.
+    fn all_were_answered(&self, (registers, timed): (usize, usize)) -> Result<(), Violation> {
+        let is_lost = |outcome: Fate| outcome != Fate::Ok;
+        let History { registers: all, timed: all_timed, .. } = &self.history;
+        let lost =
+            all[registers..].iter().find(|operation| is_lost(operation.outcome)).map(ToString::to_string);
+        let lost_timed = all_timed[timed..].iter().find(|operation| is_lost(operation.outcome));
+        match lost.or_else(|| lost_timed.map(ToString::to_string)) {
+            Some(lost) => {
+                Err(Violation::new("liveness", format!("a read failed though nothing is wrong: {lost}")))
+            }
+            None => Ok(()),
+        }
     }
 
     fn unfinished_migrations(&self) -> usize {
@@ -299,7 +313,7 @@ impl Simulation {
 
     fn weather_turn(&mut self) {
         let struck = self.weather.turn(&mut self.hosts, &mut self.world);
-        self.losses.births(&self.hosts, self.world.now_us, &mut self.history);
+        self.losses.births(&self.hosts, self.world.now_us, &mut self.history.registers);
         match struck {
             Struck::Nothing => {}
             Struck::Client => {
@@ -319,8 +333,13 @@ impl Simulation {
     fn death(&mut self, host: HostId, tells: bool) {
         self.world.tell(|| format!("the process of node {} dies", host.0));
         self.summary.deaths += 1;
-        let (keys, now_us) = (self.workload.all_keys(), self.world.now_us);
-        self.losses.death(&self.hosts, host, keys, now_us, &mut self.history);
+        let now_us = self.world.now_us;
+        let timed_at_risk = checks::keys_at_risk(&self.hosts, host, self.workload.all_timed_keys());
+        let clear = TimedOp::Clear { is_certain: false };
+        let lost = |key| TimedOperation::begun(LOSSES, key, clear.clone(), now_us);
+        self.history.timed.extend(timed_at_risk.into_iter().map(lost));
+        let keys = self.workload.all_keys();
+        self.losses.death(&self.hosts, host, keys, now_us, &mut self.history.registers);
         self.hosts[host.0].end_life(tells, &mut self.world);
     }
 

@@ -20,7 +20,13 @@ use sidle_store::Entry;
 use sidle_types::{HashedKey, NodeId, Position};
 
 /// The client number under which losses are recorded.
-const LOSSES: u64 = 1_000_000;
+pub const LOSSES: u64 = 1_000_000;
+
+/// Which of these keys may be gone when this machine's process dies now.
+pub fn keys_at_risk(hosts: &[Host], dying: HostId, keys: impl Iterator<Item = String>) -> Vec<String> {
+    let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
+    keys.filter(|key| !matches!(fate(hosts, dying, &possible, key), Fate::Kept)).collect()
+}
 
 /// What the dead took with them, until they are back.
 #[derive(Debug, Default)]

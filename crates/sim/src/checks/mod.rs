@@ -1,6 +1,7 @@
 //! What must always hold, and what must hold in the end; each checker in a file of its own.
 
 mod accounting;
+mod deadlines;
 mod endings;
 mod frozen;
 mod leaks;
@@ -10,8 +11,9 @@ mod progress;
 mod queues;
 mod single_owner;
 
+pub use deadlines::check_deadlines;
 pub use linearizability::check_history;
-pub use losses::Losses;
+pub use losses::{LOSSES, Losses, keys_at_risk};
 
 use crate::host::Host;
 use crate::network::Network;

@@ -6,4 +6,4 @@ mod wires;
 
 pub use operator::{Operator, OperatorSetup};
 pub use session::{Session, SessionSetup};
-pub use wires::Wires;
+pub use wires::{Ended, Wires};

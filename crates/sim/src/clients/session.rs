@@ -4,10 +4,9 @@ use super::wires::{Ended, Wires};
 use crate::network::{Signal, StreamId};
 use crate::process::client_address;
 use crate::random::Random;
-use crate::workload::{Asked, Workload, read_back};
+use crate::workload::{Asked, History, Turn, Workload};
 use crate::world::{Actor, HostId, World};
-use sidle_client_core::{Awareness, Bugs, Class, Config, Destination, Effect};
-use sidle_history::Operation;
+use sidle_client_core::{Awareness, Bugs, Class, Config, Counters, Destination};
 use sidle_types::{HashedKey, MonotonicUs};
 
 /// What a client is.
@@ -96,6 +95,11 @@ impl Session {
         }
     }
 
+    /// What its core counted.
+    pub fn counters(&self) -> Counters {
+        self.wires.core.counters()
+    }
+
     /// What is under way, in words.
     pub fn under_way(&self) -> Vec<String> {
         self.rows.iter().filter_map(|row| row.asked.as_ref()).map(|asked| asked.words.join(" ")).collect()
@@ -112,7 +116,7 @@ impl Session {
         stream: StreamId,
         signal: Signal,
         world: &mut World,
-        history: &mut Vec<Operation>,
+        history: &mut History,
     ) -> Result<(), String> {
         self.wires.hear(stream, signal, world);
         self.go_on(world, history)
@@ -123,7 +127,7 @@ impl Session {
         &mut self,
         workload: &Workload,
         world: &mut World,
-        history: &mut Vec<Operation>,
+        history: &mut History,
     ) -> Result<(), String> {
         self.wires.tick(world);
         for row in 0..self.rows.len() {
@@ -139,19 +143,21 @@ impl Session {
         let client = self.number as u64;
         let asked = match &mut self.work {
             Work::Stop => return,
-            Work::Draw => workload.draw(&mut self.random, client, self.asked, now_us),
+            Work::Draw => workload.draw(&mut self.random, Turn { client, serial: self.asked, now_us }),
             Work::ReadBack(keys) => match keys.pop() {
-                Some(key) => read_back(client, key, now_us),
+                Some(key) => Workload::read_back(client, key, now_us),
                 None => return,
             },
         };
         self.asked += 1;
         let words: Vec<&[u8]> = asked.words.iter().map(String::as_bytes).collect();
-        let (now, token, key) = (MonotonicUs(now_us), row as u64, HashedKey::new(asked.key().as_bytes()));
+        let (now, token) = (MonotonicUs(now_us), row as u64);
         let core = &mut self.wires.core;
-        let admitted = match asked.class {
-            Class::Get => core.get(now, token, key),
-            class => core.submit(now, token, class, Destination::Key(key), &words),
+        let key = asked.key().map(|key| HashedKey::new(key.as_bytes()));
+        let admitted = match (asked.class, key) {
+            (Class::Get, Some(key)) => core.get(now, token, key),
+            (class, Some(key)) => core.submit(now, token, class, Destination::Key(key), &words),
+            (class, None) => core.submit(now, token, class, Destination::Any, &words),
         };
         admitted.expect("a few operations are not many");
         world.tell(|| format!("client {client} asks {}", brief(&asked.words.join(" "))));
@@ -159,7 +165,7 @@ impl Session {
     }
 
     /// Takes in what ended, sends what there is to send, and arranges its next turn.
-    fn go_on(&mut self, world: &mut World, history: &mut Vec<Operation>) -> Result<(), String> {
+    fn go_on(&mut self, world: &mut World, history: &mut History) -> Result<(), String> {
         let mut timeout_us = self.wires.pump(world);
         for (token, ended) in self.wires.take_ended() {
             self.end(token as usize, ended, world, history)?;
@@ -178,7 +184,7 @@ impl Session {
         row: usize,
         ended: Ended,
         world: &mut World,
-        history: &mut Vec<Operation>,
+        history: &mut History,
     ) -> Result<(), String> {
         let row = &mut self.rows[row];
         let asked = row.asked.take().expect("an operation ends once");
@@ -187,20 +193,9 @@ impl Session {
         world.tell(|| {
             format!("client {client} has {}: {}", brief(&asked.words.join(" ")), brief(&format!("{ended:?}")))
         });
-        let records = match ended {
-            Ended::Reply(reply) => {
-                self.answered += 1;
-                asked.answered(world.now_us, reply)?
-            }
-            Ended::Failed(Effect::None) => asked.refused(),
-            Ended::Failed(Effect::Unknown) => asked.unknown(),
-            Ended::Failed(Effect::Done) => return Err("an operation was done without an answer".to_owned()),
-        };
-        for record in &records {
-            world.story.note(record.return_ns.unwrap_or(record.call_ns) ^ record.outcome as u64);
-        }
-        history.extend(records);
-        Ok(())
+        self.answered += u64::from(matches!(ended, Ended::Reply(_)));
+        world.story.note(world.now_us << 8 ^ u64::from(matches!(ended, Ended::Reply(_))));
+        asked.end(world.now_us, ended, history)
     }
 }
 

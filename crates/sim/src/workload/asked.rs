@@ -1,0 +1,170 @@
+//! An operation under way, and what its end adds to the history.
+
+use super::noise::Kind;
+use super::timed::TimedOperation;
+use crate::clients::Ended;
+use sidle_client_core::{Class, Effect};
+use sidle_history::{Datum, Operation, Outcome};
+use sidle_resp::Value;
+
+/// What was recorded of a run.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// Operations on registers.
+    pub registers: Vec<Operation>,
+    /// Operations on keys with a time to live.
+    pub timed: Vec<TimedOperation>,
+    /// Operations that nobody judges, and were answered.
+    pub noise: u64,
+    /// Errors that said that there is no room.
+    pub out_of_memory: u64,
+}
+
+impl History {
+    /// How many operations were recorded.
+    pub fn operations(&self) -> u64 {
+        (self.registers.len() + self.timed.len()) as u64 + self.noise
+    }
+}
+
+/// How an answer completes the records of registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// It is the result of the one record.
+    One,
+    /// It is an array with a result for each record.
+    Each,
+    /// It is the result of every record.
+    All,
+}
+
+/// What an answer is for.
+#[derive(Clone, Debug)]
+pub(super) enum Purpose {
+    /// One record for each key, and how the answer completes them.
+    Registers(Vec<Operation>, Shape),
+    /// The record of a key with a time to live.
+    Timed(Box<TimedOperation>),
+    /// Nothing but to be of the right kind.
+    Noise(Kind),
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// To the owner of the key, which is the word with this number.
+    Key(usize),
+    /// To any node.
+    Any,
+}
+
+/// An operation without an answer yet.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// What to say to the node.
+    pub words: Vec<String>,
+    /// What it may do.
+    pub class: Class,
+    /// Where it goes.
+    pub order: Order,
+    pub(super) purpose: Purpose,
+}
+
+impl Asked {
+    /// The key that decides where it goes, if one does.
+    pub fn key(&self) -> Option<&str> {
+        match self.order {
+            Order::Key(index) => Some(&self.words[index]),
+            Order::Any => None,
+        }
+    }
+
+    /// It ended: what is known now goes into the history. An answer that cannot be one is a fault.
+    pub fn end(self, now_us: u64, ended: Ended, history: &mut History) -> Result<(), String> {
+        match (self.purpose, ended) {
+            (_, Ended::Failed(Effect::Done)) => {
+                return Err(format!("{:?} was done without an answer", self.words));
+            }
+            (Purpose::Registers(mut records, _), Ended::Failed(Effect::None)) => {
+                records.iter_mut().for_each(|record| record.outcome = Outcome::None);
+                history.registers.extend(records);
+            }
+            (Purpose::Registers(records, _), Ended::Failed(_)) => history.registers.extend(records),
+            (Purpose::Registers(records, shape), Ended::Reply(reply)) => {
+                history.out_of_memory += u64::from(is_out_of_memory(&reply));
+                history.registers.extend(answered(records, shape, now_us, reply, &self.words)?);
+            }
+            (Purpose::Timed(mut record), ended) => {
+                record.outcome = match ended {
+                    Ended::Failed(Effect::None) | Ended::Reply(Value::Error(_)) => Outcome::None,
+                    Ended::Failed(_) => Outcome::Unknown,
+                    Ended::Reply(_) => Outcome::Ok,
+                };
+                if let Ended::Reply(reply) = ended {
+                    history.out_of_memory += u64::from(is_out_of_memory(&reply));
+                    if !matches!(reply, Value::Error(_)) {
+                        (record.result, record.return_us) = (datum(reply)?, Some(now_us));
+                    } else if !is_out_of_memory(&reply) {
+                        return Err(format!("{:?} was answered {reply:?}", self.words));
+                    }
+                }
+                history.timed.push(*record);
+            }
+            (Purpose::Noise(kind), Ended::Reply(reply)) => {
+                history.noise += 1;
+                history.out_of_memory += u64::from(is_out_of_memory(&reply));
+                kind.check(&reply).map_err(|what| format!("{:?}: {what}", self.words))?;
+            }
+            (Purpose::Noise(_), Ended::Failed(_)) => {}
+        }
+        Ok(())
+    }
+}
+
+fn is_out_of_memory(reply: &Value) -> bool {
+    matches!(reply, Value::Error(text) if text.starts_with("OOM"))
+}
+
+/// The records with the answer that came now, or what cannot be an answer.
+fn answered(
+    mut records: Vec<Operation>,
+    shape: Shape,
+    now_us: u64,
+    reply: Value,
+    words: &[String],
+) -> Result<Vec<Operation>, String> {
+    if let Value::Error(_) = &reply {
+        // What is refused had no effect. Half of an MSET may have found room.
+        let is_half = is_out_of_memory(&reply) && records.len() > 1;
+        if !is_half {
+            records.iter_mut().for_each(|record| record.outcome = Outcome::None);
+        }
+        return Ok(records);
+    }
+    let results = match (shape, reply) {
+        (Shape::One, reply) => vec![datum(reply)?],
+        (Shape::Each, Value::Array(replies)) => replies.into_iter().map(datum).collect::<Result<_, _>>()?,
+        (Shape::Each, other) => return Err(format!("{words:?} was answered {other:?}")),
+        (Shape::All, reply) => vec![datum(reply)?; records.len()],
+    };
+    if results.len() != records.len() {
+        return Err(format!("{words:?} was answered with {} values", results.len()));
+    }
+    for (record, result) in records.iter_mut().zip(results) {
+        (record.result, record.return_ns, record.outcome) = (result, Some(now_us * 1000), Outcome::Ok);
+    }
+    Ok(records)
+}
+
+fn datum(reply: Value) -> Result<Datum, String> {
+    match reply {
+        Value::Null => Ok(Datum::Null),
+        Value::Integer(number) => Ok(Datum::Integer(number)),
+        Value::Simple(text) => Ok(Datum::Text(text)),
+        Value::Bulk(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(Datum::Text(text)),
+            Err(error) => Err(format!("only text was written, and {error} came back")),
+        },
+        other => Err(format!("an operation was answered {other:?}")),
+    }
+}

@@ -1,0 +1,117 @@
+//! What clients ask for: drawn operations, each with the records that its answer completes.
+//!
+//! There are three key spaces, so that each is judged by rules of its own: registers (`k`), keys with a time to live (`t`)
+//! and noise (`n`), of which only the kind of the answer is looked at.
+
+mod asked;
+mod noise;
+mod registers;
+mod timed;
+
+pub use asked::{Asked, History, Order};
+pub use timed::{Condition, NewEnd, TimedOp, TimedOperation, When};
+
+use crate::random::Random;
+
+/// The hash tag whose slot ranges are split in.
+pub const TAG: &str = "{tag}";
+
+/// What a workload is made of.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// How many registers there are. Half of them share the slot of [`TAG`].
+    pub keys: u64,
+    /// How many keys with a time to live there are.
+    pub timed_keys: u64,
+    /// How many keys there are that nobody judges.
+    pub noise_keys: u64,
+    /// So many of a thousand operations are on keys with a time to live.
+    pub timed_permille: u64,
+    /// So many of a thousand operations are on keys that nobody judges, or on none.
+    pub noise_permille: u64,
+    /// So many of a thousand operations are on the first few keys.
+    pub hot_permille: u64,
+    /// So many of a thousand operations write.
+    pub writes_permille: u64,
+    /// So many of a thousand operations are on several keys.
+    pub multi_permille: u64,
+    /// So many of a thousand written values are large.
+    pub large_permille: u64,
+    /// How many bytes a large value has, at most.
+    pub large_bytes: u64,
+    /// How much longer keys are than they need to be.
+    pub long_keys: usize,
+    /// How long a key may live, at most, in milliseconds.
+    pub life_ms: u64,
+}
+
+/// How many keys are hot.
+const HOT_KEYS: u64 = 3;
+
+/// What tells the draws of a client apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// The client.
+    pub client: u64,
+    /// How many operations it asked for before.
+    pub serial: u64,
+    /// When it asks.
+    pub now_us: u64,
+}
+
+impl Workload {
+    /// The key with this number. Even numbers hold integers, odd ones texts; every second pair shares a slot.
+    pub fn key(&self, number: u64) -> String {
+        self.named('k', number)
+    }
+
+    /// The key with a time to live with this number.
+    pub fn timed_key(&self, number: u64) -> String {
+        self.named('t', number)
+    }
+
+    fn named(&self, space: char, number: u64) -> String {
+        let rest = ".".repeat(if number.is_multiple_of(5) { self.long_keys } else { 0 });
+        match number / 2 % 2 == 0 {
+            true => format!("{space}{number}{rest}"),
+            false => format!("{space}{TAG}{number}{rest}"),
+        }
+    }
+
+    /// All registers.
+    pub fn all_keys(&self) -> impl Iterator<Item = String> {
+        (0..self.keys + 3).map(|number| self.key(number))
+    }
+
+    /// All keys with a time to live.
+    pub fn all_timed_keys(&self) -> impl Iterator<Item = String> {
+        (0..self.timed_keys).map(|number| self.timed_key(number))
+    }
+
+    /// The next operation of a client; every value is written once.
+    pub fn draw(&self, random: &mut Random, turn: Turn) -> Asked {
+        let drawn = random.below(1000);
+        if drawn < self.timed_permille {
+            self.draw_timed(random, turn)
+        } else if drawn < self.timed_permille + self.noise_permille {
+            self.draw_noise(random)
+        } else if random.permille(self.multi_permille) {
+            self.draw_several(random, turn)
+        } else {
+            self.draw_register(random, turn)
+        }
+    }
+
+    /// A GET that reads a key back, whatever its space.
+    pub fn read_back(client: u64, key: String, now_us: u64) -> Asked {
+        match key.starts_with('t') {
+            true => timed::read_back(client, key, now_us),
+            false => registers::read_back(client, key, now_us),
+        }
+    }
+
+    fn number(&self, random: &mut Random, keys: u64) -> u64 {
+        let hot = random.permille(self.hot_permille);
+        random.below(if hot { keys.min(HOT_KEYS) } else { keys })
+    }
+}

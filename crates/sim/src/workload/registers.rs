@@ -1,0 +1,120 @@
+//! Registers: keys without an end, written with values that are written once, and judged key by key.
+
+use super::asked::{Asked, Order, Purpose, Shape};
+use super::{Turn, Workload};
+use crate::random::Random;
+use sidle_client_core::Class;
+use sidle_history::{Datum, Op, Operation, Outcome};
+
+/// How short a large value is at least.
+const LARGE_BYTES: u64 = 4_000;
+/// The most keys of one operation.
+const MULTI_KEYS: u64 = 5;
+
+impl Workload {
+    /// An operation on one register.
+    pub(super) fn draw_register(&self, random: &mut Random, turn: Turn) -> Asked {
+        let number = self.number(random, self.keys);
+        let is_number = number.is_multiple_of(2);
+        let value = self.value(random, is_number, turn, 0);
+        let (op, arg, name) = if random.permille(self.writes_permille) {
+            match random.below(8) {
+                0 | 1 => (Op::Set, value, "SET"),
+                2 | 3 if is_number => (Op::IncrBy, Datum::Integer(random.between(1, 5) as i64), "INCRBY"),
+                2 | 3 => (Op::Append, short(value), "APPEND"),
+                4 => (Op::GetSet, value, "GETSET"),
+                5 => (Op::Del, Datum::Null, "DEL"),
+                6 => (Op::SetNx, value, "SETNX"),
+                _ => (Op::GetDel, Datum::Null, "GETDEL"),
+            }
+        } else {
+            match random.below(8) {
+                0 => (Op::StrLen, Datum::Null, "STRLEN"),
+                1 => (Op::Exists, Datum::Null, "EXISTS"),
+                _ => (Op::Get, Datum::Null, "GET"),
+            }
+        };
+        let class = match op {
+            Op::Get => Class::Get,
+            op if op.is_read() => Class::Read,
+            _ => Class::Write,
+        };
+        one(name, class, record(turn.client, op, self.key(number), arg, turn.now_us))
+    }
+
+    /// MGET or MSET of keys that share a slot.
+    pub(super) fn draw_several(&self, random: &mut Random, turn: Turn) -> Asked {
+        let mut numbers: Vec<u64> =
+            (0..random.between(1, MULTI_KEYS)).map(|_| self.number(random, self.keys) | 2).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let is_write = random.permille(self.writes_permille);
+        let mut words = vec![if is_write { "MSET" } else { "MGET" }.to_owned()];
+        let mut records = Vec::new();
+        for (place, number) in numbers.into_iter().enumerate() {
+            let key = self.key(number);
+            words.push(key.clone());
+            let (op, arg) = match is_write {
+                true => (Op::Set, short(self.value(random, number.is_multiple_of(2), turn, place))),
+                false => (Op::Get, Datum::Null),
+            };
+            words.extend(word(&arg));
+            records.push(record(turn.client, op, key, arg, turn.now_us));
+        }
+        let (class, shape) = if is_write { (Class::Write, Shape::All) } else { (Class::Read, Shape::Each) };
+        Asked { words, class, order: Order::Key(1), purpose: Purpose::Registers(records, shape) }
+    }
+
+    fn value(&self, random: &mut Random, is_number: bool, turn: Turn, place: usize) -> Datum {
+        let Turn { client, serial, .. } = turn;
+        if is_number {
+            return Datum::Integer((client * 1_000_000_000 + serial * 100 + place as u64 * 10) as i64);
+        }
+        let mut text = format!("{client}.{serial}.{place}");
+        if random.permille(self.large_permille) {
+            let bytes = random.between(LARGE_BYTES, self.large_bytes.max(LARGE_BYTES)) as usize;
+            text.extend(std::iter::repeat_n('x', bytes));
+        }
+        Datum::Text(text)
+    }
+}
+
+/// A GET that reads a key back.
+pub(super) fn read_back(client: u64, key: String, now_us: u64) -> Asked {
+    one("GET", Class::Get, record(client, Op::Get, key, Datum::Null, now_us))
+}
+
+fn one(name: &str, class: Class, record: Operation) -> Asked {
+    let mut words = vec![name.to_owned(), record.key.clone()];
+    words.extend(word(&record.arg));
+    Asked { words, class, order: Order::Key(1), purpose: Purpose::Registers(vec![record], Shape::One) }
+}
+
+/// Large values are set, not appended to each other.
+fn short(value: Datum) -> Datum {
+    match value {
+        Datum::Text(text) => Datum::Text(text.trim_end_matches('x').to_owned()),
+        other => other,
+    }
+}
+
+fn record(client: u64, op: Op, key: String, arg: Datum, now_us: u64) -> Operation {
+    Operation {
+        client,
+        op,
+        key,
+        arg,
+        result: Datum::Null,
+        call_ns: now_us * 1000,
+        return_ns: None,
+        outcome: Outcome::Unknown,
+    }
+}
+
+fn word(arg: &Datum) -> Option<String> {
+    match arg {
+        Datum::Null => None,
+        Datum::Integer(number) => Some(number.to_string()),
+        Datum::Text(text) => Some(text.clone()),
+    }
+}
