@@ -262,6 +262,7 @@ impl Simulation {
             return Ok(());
         }
         let facts = std::mem::take(&mut self.world.facts);
+        self.weather.follow(&facts, &mut self.world);
         let World { checks, network, .. } = &mut self.world;
         checks.observe(&self.hosts, network, &facts)
     }

@@ -4,13 +4,16 @@ use crate::disk::DiskMood;
 use crate::host::Host;
 use crate::network::Place;
 use crate::random::Random;
-use crate::world::{Actor, HostId, World};
+use crate::world::{Actor, Fact, HostId, World};
 
 /// How often it is looked whether the coordinator's process waits for its disk.
 const AMBUSH_LOOKS_US: u64 = 500;
 
 /// How long whoever looks after a process that did not start waits until he starts it again, at least and at most.
 const RESTART_US: (u64, u64) = (100_000, 5_000_000);
+
+/// How soon trouble comes that follows a migration's step, at most.
+const FOLLOWS_US: u64 = 3_000;
 
 /// How much goes wrong.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +34,8 @@ pub struct WeatherSetup {
     pub disks: u64,
     /// How long a trouble lasts, at most.
     pub lasts_us: u64,
+    /// How often, of a thousand steps that a migration takes, trouble comes right after one.
+    pub follows_permille: u64,
 }
 
 impl WeatherSetup {
@@ -58,6 +63,7 @@ impl WeatherSetup {
             deaths: kinds[3],
             disks: kinds[4],
             lasts_us: random.magnitude(1_000, 2 * rest_us),
+            follows_permille: if random.one_in(2) { 0 } else { random.below(200) },
         }
     }
 }
@@ -119,6 +125,16 @@ impl Weather {
         }
         for (_, host) in std::mem::take(&mut self.restarts) {
             assert!(hosts[host.0].begin_life(world), "nothing is wrong any more");
+        }
+    }
+
+    /// A migration takes a step: now and then, trouble comes at that very moment rather than at any.
+    pub fn follow(&mut self, facts: &[Fact], world: &mut World) {
+        for _ in facts {
+            if !self.is_over && self.random.permille(self.setup.follows_permille) {
+                self.next_us = world.now_us + self.random.magnitude(1, FOLLOWS_US);
+                world.turn_at(Actor::Weather, self.next_us);
+            }
         }
     }
 

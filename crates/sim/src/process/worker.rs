@@ -7,8 +7,6 @@ use crate::world::{Actor, Fact, HostId, Thread, World};
 use sidle_node::{Bugs, ControlReply, NodeParts, Now, Worker, WorkerIndex, WorkerPort};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How often expired keys are looked for.
-const TICK_US: u64 = 100_000;
 /// How many values with a deadline are looked at.
 const EXPIRE_SAMPLE: usize = 64;
 
@@ -126,7 +124,7 @@ impl Process {
             }
         }
         if world.now_us >= worker.next_tick_us {
-            worker.next_tick_us = world.now_us + TICK_US;
+            worker.next_tick_us = world.now_us + self.setup.tick_us;
             worker.worker.expire(now, EXPIRE_SAMPLE);
             world.turn_at(Actor::Thread(self.host, thread), worker.next_tick_us);
         }

@@ -72,7 +72,7 @@ impl Workload {
 
     fn named(&self, space: char, number: u64) -> String {
         let rest = ".".repeat(if number.is_multiple_of(5) { self.long_keys } else { 0 });
-        match number / 2 % 2 == 0 {
+        match (number / 2).is_multiple_of(2) {
             true => format!("{space}{number}{rest}"),
             false => format!("{space}{TAG}{number}{rest}"),
         }
