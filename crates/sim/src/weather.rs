@@ -115,7 +115,7 @@ impl Weather {
         self.ambush = None;
         world.heal();
         for host in hosts.iter_mut() {
-            host.paused_until_us = 0;
+            host.wake_up(world);
         }
         for (_, host) in std::mem::take(&mut self.restarts) {
             assert!(hosts[host.0].begin_life(world), "nothing is wrong any more");
