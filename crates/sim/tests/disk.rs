@@ -12,8 +12,8 @@ fn metadata(next: u64) -> Metadata {
     let first = NodeInfo {
         id: NodeId::from_bytes([7; 20]),
         incarnation: Incarnation(next),
-        client_addr: HostPort::new("::1", 7000).unwrap(),
-        bus_addr: HostPort::new("::1", 17000).unwrap(),
+        client_addr: HostPort::new("::1", 7000).expect("an address"),
+        bus_addr: HostPort::new("::1", 17000).expect("an address"),
     };
     let new = Metadata::new(ClusterId::from_bits(9), TabletMap::founded_by(first));
     Metadata { next_migration: MigrationId(next), ..new }
