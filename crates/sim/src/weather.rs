@@ -232,7 +232,7 @@ impl Weather {
         let mood = match self.random.below(4) {
             0 => DiskMood::Full { writes: self.random.magnitude(1, 64) - 1 },
             1 => DiskMood::FailsAfterWriting,
-            2 => DiskMood::ForgetsWrites,
+            2 => DiskMood::ForgetsWrites { syncs: self.random.magnitude(1, 16) - 1 },
             _ => DiskMood::Slow { sync_us: self.random.magnitude(100, 1_000_000) },
         };
         world.tell(|| format!("the disk: {mood:?}"));
