@@ -8,7 +8,7 @@
 //! 3. Nothing is built on bytes of an earlier life, or from before a failed commit: opening copies what it reads, makes
 //!    sure of the copy, and puts it in the original's place once every byte of it is synced. What a process reads back
 //!    may stand in the system's memory and nowhere else: after a sync that failed the system may take what it could not
-//!    write for written, and the next sync succeeds without it.
+//!    write for written, and the next sync succeeds without it. So nothing hangs on which pages a repair trusts.
 //! 4. After a failed commit the store is opened anew before the next one, because redb refuses everything after an
 //!    input or output error.
 //!

@@ -24,8 +24,11 @@ pub enum DiskMood {
     },
     /// Syncs, and reports an error all the same.
     FailsAfterWriting,
-    /// Fails to sync, and forgets what it could not write.
-    ForgetsWrites,
+    /// Syncs so often, and then fails to, and forgets what it could not write.
+    ForgetsWrites {
+        /// How often.
+        syncs: u64,
+    },
 }
 
 #[derive(Debug)]
@@ -153,8 +156,8 @@ impl State {
             DiskMood::Slow { sync_us } => sync_us,
             _ => self.usual_us,
         };
-        match self.mood {
-            DiskMood::ForgetsWrites => {
+        match &mut self.mood {
+            DiskMood::ForgetsWrites { syncs: 0 } => {
                 self.sectors.fail_sync(file, &mut self.random);
                 Err(io::Error::other("the simulated disk failed"))
             }
@@ -162,7 +165,10 @@ impl State {
                 self.sectors.sync(file);
                 Err(io::Error::other("the simulated disk failed after it wrote"))
             }
-            DiskMood::Good | DiskMood::Slow { .. } | DiskMood::Full { .. } => {
+            mood => {
+                if let DiskMood::ForgetsWrites { syncs } = mood {
+                    *syncs -= 1;
+                }
                 self.sectors.sync(file);
                 Ok(())
             }

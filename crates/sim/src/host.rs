@@ -81,6 +81,16 @@ impl Host {
         }
     }
 
+    /// The machine no longer stands still.
+    pub fn wake_up(&mut self, world: &mut World) {
+        if std::mem::take(&mut self.paused_until_us) > world.now_us
+            && let Some(process) = &self.process
+        {
+            // The turns that its threads would have had are only due when it was to wake up.
+            process.threads().into_iter().for_each(|thread| world.wake(self.id, thread));
+        }
+    }
+
     /// The machine stands still for so long.
     pub fn pause(&mut self, us: u64, world: &World) {
         self.paused_until_us = self.paused_until_us.max(world.now_us + us);

@@ -121,7 +121,7 @@ impl Weather {
         self.ambush = None;
         world.heal();
         for host in hosts.iter_mut() {
-            host.paused_until_us = 0;
+            host.wake_up(world);
         }
         for (_, host) in std::mem::take(&mut self.restarts) {
             assert!(hosts[host.0].begin_life(world), "nothing is wrong any more");
@@ -248,7 +248,7 @@ impl Weather {
         let mood = match self.random.below(4) {
             0 => DiskMood::Full { writes: self.random.magnitude(1, 64) - 1 },
             1 => DiskMood::FailsAfterWriting,
-            2 => DiskMood::ForgetsWrites,
+            2 => DiskMood::ForgetsWrites { syncs: self.random.magnitude(1, 16) - 1 },
             _ => DiskMood::Slow { sync_us: self.random.magnitude(100, 1_000_000) },
         };
         world.tell(|| format!("the disk: {mood:?}"));

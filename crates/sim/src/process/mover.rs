@@ -144,9 +144,16 @@ impl Process {
                 self.read_frames(index, id, now, world);
             }
             Signal::Closed => {
+                let (wanted, is_open) = (link.wanted, link.is_open);
                 mover.links.remove(&id);
                 world.close(id, side);
-                mover.mover.closed(now.mono, Link(id.0));
+                match wanted {
+                    // It broke before it was there.
+                    Some((migration, lane)) if !is_open => {
+                        mover.mover.connect_failed(now.mono, migration, lane);
+                    }
+                    _ => mover.mover.closed(now.mono, Link(id.0)),
+                }
             }
         }
         self.drain_mover(index, now, world);
