@@ -1,6 +1,6 @@
 //! One simulation: everything that a plan names, from the beginning to the end.
 
-use crate::checks::{self, Violation};
+use crate::checks::{self, Answers, Violation};
 use crate::clients::{Operator, Session, SessionSetup};
 use crate::host::Host;
 use crate::network::{Network, Place, Port, Side, StreamId};
@@ -17,6 +17,8 @@ use sidle_history::{Datum, Op, Operation, Outcome as Fate};
 const LIVENESS_US: u64 = 120_000_000;
 /// How long reading everything back may take.
 const READ_BACK_US: u64 = 60_000_000;
+/// How long it takes at most until both ends of a connection know that it is broken.
+const HEARING_US: u64 = 15_000_000;
 /// How long what remains has to be cleared away.
 const REST_US: u64 = 5_000_000;
 /// How long the one who reads back waits for an answer.
@@ -70,6 +72,7 @@ pub struct Simulation {
     weather: Weather,
     workload: Workload,
     safety_us: u64,
+    answers: Answers,
     history: Vec<Operation>,
     summary: Summary,
     /// How many events there were at this instant.
@@ -113,6 +116,7 @@ impl Simulation {
             reader,
             workload: plan.workload,
             safety_us: plan.safety_us,
+            answers: Answers::default(),
             history: Vec::new(),
             summary: Summary::default(),
             at_once: (0, 0),
@@ -165,13 +169,16 @@ impl Simulation {
         if let Some(lost) = self.history[read_from..].iter().find(|operation| operation.outcome != Fate::Ok) {
             return Err(Violation::new("liveness", format!("a read failed though nothing is wrong: {lost}")));
         }
+        self.until("every end of a broken connection has heard of it", HEARING_US, |simulation| {
+            simulation.world.network.is_whole()
+        })?;
         let rest_until_us = self.world.now_us + REST_US;
         while self.world.next_at_us().is_some_and(|at_us| at_us < rest_until_us) {
             self.step()?;
         }
         let World { checks, network, .. } = &mut self.world;
         checks.at_rest(&self.hosts, network)?;
-        self.summary.undecided = checks::check_history(&self.history)?;
+        self.summary.undecided = self.answers.finish(&self.history)?;
         Ok(())
     }
 
@@ -242,6 +249,8 @@ impl Simulation {
                 }
             }
         }
+        let sessions = || self.sessions.iter().chain([&self.reader]);
+        self.answers.hear(&self.history, || sessions().flat_map(Session::open_records))?;
         if self.world.facts.is_empty() {
             return Ok(());
         }
