@@ -39,13 +39,13 @@ struct Key {
 
 /// What was acknowledged of every key.
 #[derive(Debug, Default)]
-pub struct Acknowledged {
+pub(super) struct Acknowledged {
     keys: BTreeMap<String, Key>,
 }
 
 impl Acknowledged {
     /// Hears what has just ended. `is_removing`: whether an operation is under way that may remove the key.
-    pub fn hear(
+    pub(super) fn hear(
         &mut self,
         operation: &Operation,
         is_removing: impl Fn(&str) -> bool,

@@ -8,20 +8,20 @@ use sidle_history::{CheckOptions, Judged, KeyChecker, Operation, check};
 use std::collections::BTreeMap;
 
 /// How many configurations are looked at for one return before the judge gives up on the key.
-const CONFIGURATIONS: usize = 20_000;
+const CONFIGURATIONS: usize = 5_000;
 /// How many orders are looked at for one key as a whole.
 const CONFIGURATIONS_OF_WHOLE_KEYS: usize = 300_000;
 
 /// The judge over all keys.
 #[derive(Debug, Default)]
-pub struct Judge {
+pub(super) struct Judge {
     keys: BTreeMap<String, KeyChecker>,
 }
 
 impl Judge {
     /// Hears what has just ended: the last part of `history`, from `from` on. `under_way_ns`: when the oldest operation
     /// of a key that is still under way was called.
-    pub fn hear(
+    pub(super) fn hear(
         &mut self,
         history: &[Operation],
         from: usize,
@@ -48,7 +48,7 @@ impl Judge {
     }
 
     /// Nothing is under way any more. Returns how many keys were too hard to decide.
-    pub fn finish(&mut self, history: &[Operation]) -> Result<usize, Violation> {
+    pub(super) fn finish(&mut self, history: &[Operation]) -> Result<usize, Violation> {
         let mut hard = Vec::new();
         for (key, checker) in &mut self.keys {
             match checker.judge(u64::MAX) {
