@@ -1,7 +1,5 @@
 //! The checkers see faults that are put back into whole machines.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use sidle_sim::{Bugs, Plan, Simulation, Story};
 
 /// The first of some seeds that fails with the fault, and what was found.

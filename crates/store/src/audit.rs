@@ -170,7 +170,7 @@ mod tests {
         store.log.segments.index_grew(-64);
         head.close();
         let closed = (0..store.log.segments.ordinary()).map(|number| store.log.segments.at(number));
-        let closed = closed.filter(|segment| segment.state() == State::Closed).last();
+        let closed = closed.rev().find(|segment| segment.state() == State::Closed);
         closed.expect("a head was closed").add_dead(8);
         let wrong = store.check_accounting().expect_err("a record is said to be dead");
         assert!(wrong.starts_with("segment"), "{wrong}");
