@@ -26,6 +26,16 @@ impl State {
         }
     }
 
+    /// Whether `whole` may begin with this value: certain only where both are short.
+    pub(crate) fn may_begin(self, whole: State) -> bool {
+        match (self, whole) {
+            (State::Present(head), State::Present(whole)) if head.is_short() && whole.is_short() => {
+                whole.short_bytes().starts_with(&head.short_bytes()[..head.length as usize])
+            }
+            _ => true,
+        }
+    }
+
     /// The value as a number, if it is one.
     pub(crate) fn integer(self) -> Option<i64> {
         match self {
@@ -207,14 +217,9 @@ impl Action {
         matches!(self.op, Op::SetNx | Op::Append | Op::IncrBy)
     }
 
-    /// Whether no value gets smaller by it, as a number or in length.
-    pub(crate) const fn only_grows(&self) -> bool {
-        !matches!(self.op, Op::IncrBy) || self.delta >= 0
-    }
-
-    /// The sum before an increment with this one after it.
-    pub(crate) const fn before(&self, sum: i64) -> i64 {
-        sum.saturating_sub(self.delta)
+    /// What an increment adds.
+    pub(crate) const fn added(&self) -> i64 {
+        self.delta
     }
 
     /// The reply and the state that follows.

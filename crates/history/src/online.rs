@@ -261,7 +261,7 @@ impl KeyChecker {
             let state = loose.action.apply(from.state).1;
             let is_useful = state != from.state
                 && (open.iter().any(|(_, call)| helps(&loose.action, call, from.state, state))
-                    || self.has_follower(from, class, state, &sought));
+                    || sought.may_need(state) && self.has_follower(from, class, state, &sought));
             if is_useful {
                 let used = with_one_more(&from.used, class);
                 steps.push(Configuration { state, done: from.done, used });
@@ -316,42 +316,45 @@ fn helps(loose: &Action, call: &Call, state: State, next: State) -> bool {
     }
 }
 
-/// How far a value may have to grow for the operations under way.
+/// What a value may have to become for the operations under way, and how far it may get.
 #[derive(Debug, Default)]
 struct Sought {
-    integer: Option<i64>,
-    length: Option<u64>,
-    /// Texts may be joined: without that numbers come of numbers only.
-    has_append: bool,
+    values: Vec<State>,
+    integers: Vec<i64>,
+    lengths: Vec<u64>,
+    /// By how much everything of unknown fate lets a number and a text grow.
+    most_added: i64,
+    most_appended: u64,
     /// Values can shrink, or anything may be asked for: nothing can be said.
     is_open: bool,
 }
 
 impl Sought {
     fn by(open: &[(u32, &Call)], loose: &[Loose]) -> Sought {
-        let actions =
-            || open.iter().map(|(_, call)| &call.action).chain(loose.iter().map(|loose| &loose.action));
-        let mut sought = Sought {
-            has_append: actions().any(|action| action.op == Op::Append),
-            is_open: !loose.iter().all(|loose| loose.action.only_grows()),
-            ..Sought::default()
-        };
+        let mut sought = Sought::default();
+        for Loose { action, count } in loose {
+            let times = u64::from(*count);
+            match action.op {
+                Op::Append => sought.most_appended += action.text.state().length() * times,
+                Op::IncrBy => {
+                    let added = action.added().saturating_mul(i64::from(*count));
+                    sought.is_open |= added < 0;
+                    sought.most_added = sought.most_added.saturating_add(added);
+                }
+                _ => {}
+            }
+        }
         for (_, call) in open {
-            match (call.action.op, call.reply) {
-                (Op::Get | Op::GetSet | Op::GetDel, Some(Reply::Value(state))) => {
-                    sought.integer = sought.integer.max(state.integer());
-                    let is_text = sought.has_append || state.integer().is_none();
-                    sought.length = sought.length.max(is_text.then_some(state.length()));
-                }
+            let action = &call.action;
+            match (action.op, call.reply) {
+                (Op::Get | Op::GetSet | Op::GetDel, Some(Reply::Value(state))) => sought.values.push(state),
                 (Op::IncrBy, Some(Reply::Integer(sum))) => {
-                    let before = call.action.before(sum);
-                    sought.integer = sought.integer.max(Some(before));
-                    // An absent key counts as 0, and digits may have been joined.
-                    let digits = sought.has_append.then(|| before.to_string().len() as u64);
-                    sought.length = sought.length.max(digits);
+                    sought.integers.push(sum.saturating_sub(action.added()));
                 }
-                (Op::StrLen | Op::Append, Some(Reply::Integer(length))) => {
-                    sought.length = sought.length.max(u64::try_from(length).ok());
+                (Op::StrLen, Some(Reply::Integer(length))) => sought.lengths.extend(u64::try_from(length)),
+                (Op::Append, Some(Reply::Integer(length))) => {
+                    let before = u64::try_from(length).ok();
+                    sought.lengths.extend(before.and_then(|l| l.checked_sub(action.text.state().length())));
                 }
                 (Op::IncrBy | Op::Append | Op::StrLen, _) => sought.is_open = true,
                 _ => {}
@@ -360,15 +363,28 @@ impl Sought {
         sought
     }
 
-    /// Whether a value that only grows by what is of unknown fate may still become what somebody saw.
+    /// Whether the value may become what somebody saw by nothing but growing.
     fn may_need(&self, state: State) -> bool {
-        let is_short = self.length.is_some_and(|most| state.length() <= most);
-        match state.integer() {
-            // Towards 0 numbers get shorter.
-            Some(integer) => {
-                integer < 0 || is_short || self.integer.is_some_and(|most| integer <= most) || self.is_open
-            }
-            None => is_short || self.is_open,
+        let integer = state.integer();
+        // An absent key may be set to anything yet, and towards 0 numbers get shorter.
+        let has_no_measure = state == State::Absent || integer.is_some_and(|integer| integer < 0);
+        if self.is_open || has_no_measure {
+            return true;
         }
+        let grows_to = |length: u64| {
+            let is_reached = |missing| self.most_added > 0 || missing <= self.most_appended;
+            length.checked_sub(state.length()).is_some_and(is_reached)
+        };
+        let adds_up_to = |sum: i64| {
+            let is_reached = |from: i64| (0..=self.most_added).contains(&sum.saturating_sub(from));
+            self.most_appended > 0 || integer.is_some_and(is_reached)
+        };
+        let becomes = |value: State| match value.integer() {
+            Some(sum) if self.most_appended == 0 => adds_up_to(sum),
+            _ => grows_to(value.length()) && (self.most_added > 0 || state.may_begin(value)),
+        };
+        self.values.iter().any(|&value| becomes(value))
+            || self.integers.iter().any(|&sum| adds_up_to(sum))
+            || self.lengths.iter().any(|&length| grows_to(length))
     }
 }

@@ -230,6 +230,15 @@ proptest! {
     }
 
     #[test]
+    fn agrees_where_much_is_unknown(
+        drafts in prop::collection::vec(
+            draft(&[Op::Get, Op::Set, Op::SetNx, Op::Del, Op::GetSet, Op::IncrBy, Op::Append]), 1..8)
+    ) {
+        let drafts = drafts.into_iter().map(|draft| Draft { fate: draft.fate % 5, ..draft }).collect();
+        agree(&history(drafts, true))?;
+    }
+
+    #[test]
     fn agrees_on_strings_and_numbers(
         drafts in prop::collection::vec(draft(&[Op::Get, Op::Set, Op::Append, Op::IncrBy, Op::StrLen]), 1..8)
     ) {

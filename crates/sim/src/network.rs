@@ -178,9 +178,9 @@ impl Network {
         self.streams.get(&stream).map_or(0, |stream| stream.directions[to].under_way_bytes)
     }
 
-    /// Whether the holders of both ends would still hear what is sent: it is neither closed nor broken.
-    pub fn is_heard(&self, stream: StreamId) -> bool {
-        self.streams.get(&stream).is_some_and(|stream| {
+    /// Whether every connection stands, for the holders of both of its ends.
+    pub fn is_whole(&self) -> bool {
+        self.streams.values().all(|stream| {
             stream.holders.iter().all(Option::is_some) && stream.directions.iter().all(|to| !to.is_shut)
         })
     }

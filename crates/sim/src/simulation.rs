@@ -1,6 +1,6 @@
 //! One simulation: everything that a plan names, from the beginning to the end.
 
-use crate::checks::{self, LOSSES, Losses, Violation};
+use crate::checks::{self, Answers, LOSSES, Losses, Violation};
 use crate::clients::{Operator, Session, SessionSetup};
 use crate::host::Host;
 use crate::network::{Network, Place, Port, Side, StreamId};
@@ -17,6 +17,8 @@ use sidle_history::Outcome as Fate;
 const LIVENESS_US: u64 = 120_000_000;
 /// How long reading everything back may take.
 const READ_BACK_US: u64 = 60_000_000;
+/// How long it takes at most until both ends of a connection know that it is broken.
+const HEARING_US: u64 = 15_000_000;
 /// How long what remains has to be cleared away.
 const REST_US: u64 = 5_000_000;
 /// How long the one who reads back waits for an answer.
@@ -69,6 +71,7 @@ pub struct Simulation {
     workload: Workload,
     safety_us: u64,
     losses: Losses,
+    answers: Answers,
     history: History,
     summary: Summary,
     /// How many events there were at this instant.
@@ -114,6 +117,7 @@ impl Simulation {
             workload: plan.workload,
             safety_us: plan.safety_us,
             losses: Losses::default(),
+            answers: Answers::default(),
             history: History::default(),
             summary: Summary::default(),
             at_once: (0, 0),
@@ -165,13 +169,16 @@ impl Simulation {
         self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
         self.until("every key is read back", READ_BACK_US, |simulation| simulation.reader.is_done())?;
         self.all_were_answered(read_from)?;
+        self.until("every end of a broken connection has heard of it", HEARING_US, |simulation| {
+            simulation.world.network.is_whole()
+        })?;
         let rest_until_us = self.world.now_us + REST_US;
         while self.world.next_at_us().is_some_and(|at_us| at_us < rest_until_us) {
             self.step()?;
         }
         let World { checks, network, .. } = &mut self.world;
         checks.at_rest(&self.hosts, network, self.operator.started)?;
-        self.summary.undecided = checks::check_history(&self.history.registers)?;
+        self.summary.undecided = self.answers.finish(&self.history.registers)?;
         self.summary.undecided += checks::check_deadlines(&self.history.timed)?;
         Ok(())
     }
@@ -258,6 +265,9 @@ impl Simulation {
                 }
             }
         }
+        let sessions = || self.sessions.iter().chain([&self.reader]);
+        let under_way = || sessions().flat_map(Session::open_records).chain(self.losses.under_way());
+        self.answers.hear(&self.history.registers, under_way)?;
         if self.world.facts.is_empty() {
             return Ok(());
         }

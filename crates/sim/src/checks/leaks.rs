@@ -68,9 +68,7 @@ fn left_in_store(store: &Store, owned: &[PositionRange]) -> Option<String> {
 fn left_in_network(hosts: &[Host], network: &Network) -> Result<(), Violation> {
     let processes = || hosts.iter().filter_map(|host| host.process.as_ref());
     let known: Vec<_> = processes().filter_map(|process| process.control.conversation()).collect();
-    let is_left = |id: &crate::network::StreamId| {
-        network.port(*id) == Some(Port::Bus) && network.is_heard(*id) && !known.contains(id)
-    };
+    let is_left = |id: &crate::network::StreamId| network.port(*id) == Some(Port::Bus) && !known.contains(id);
     match network.streams().into_iter().find(is_left) {
         Some(id) => {
             let what = format!("a connection between nodes is left, number {}", id.0);

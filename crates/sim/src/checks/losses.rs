@@ -32,7 +32,7 @@ pub fn keys_at_risk(hosts: &[Host], dying: HostId, keys: impl Iterator<Item = St
 #[derive(Debug, Default)]
 pub struct Losses {
     /// What is certainly gone before this machine's next life begins, and since when.
-    gone: Vec<(HostId, String, u64)>,
+    gone: Vec<(HostId, Operation)>,
 }
 
 impl Losses {
@@ -51,7 +51,7 @@ impl Losses {
             match fate(hosts, dying, &possible, &key) {
                 Fate::Kept => continue,
                 Fate::AtRisk => {}
-                Fate::Gone => self.gone.push((dying, key.clone(), call_ns)),
+                Fate::Gone => self.gone.push((dying, operation(Op::Get, key.clone(), call_ns, None))),
             }
             history.push(operation(Op::Del, key, call_ns, None));
         }
@@ -59,10 +59,15 @@ impl Losses {
 
     /// Some machines have begun a new life, perhaps. Records what is gone for certain where they have.
     pub fn births(&mut self, hosts: &[Host], now_us: u64, history: &mut Vec<Operation>) {
-        let is_back = |(host, ..): &mut (HostId, String, u64)| hosts[host.0].process.is_some();
-        for (_, key, since_ns) in self.gone.extract_if(.., is_back) {
-            history.push(operation(Op::Get, key, since_ns, Some(now_us * 1000)));
+        let is_back = |(host, _): &mut (HostId, Operation)| hosts[host.0].process.is_some();
+        for (_, look) in self.gone.extract_if(.., is_back) {
+            history.push(operation(Op::Get, look.key, look.call_ns, Some(now_us * 1000)));
         }
+    }
+
+    /// What will be recorded as seen gone, once the dead are back.
+    pub fn under_way(&self) -> impl Iterator<Item = &Operation> {
+        self.gone.iter().map(|(_, look)| look)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What must always hold, and what must hold in the end; each checker in a file of its own.
 
 mod accounting;
+mod acknowledged;
 mod deadlines;
 mod endings;
 mod frozen;
@@ -12,14 +13,16 @@ mod queues;
 mod single_owner;
 
 pub use deadlines::check_deadlines;
-pub use linearizability::check_history;
 pub use losses::{LOSSES, Losses, keys_at_risk};
 
 use crate::host::Host;
 use crate::network::Network;
 use crate::world::{Fact, HostId};
+use acknowledged::Acknowledged;
 use frozen::FrozenCopies;
+use linearizability::Judge;
 use progress::ProgressSeen;
+use sidle_history::Operation;
 use sidle_node::NodeControl;
 use sidle_store::Store;
 
@@ -46,6 +49,42 @@ impl Violation {
 impl std::fmt::Display for Violation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.check, self.what)
+    }
+}
+
+/// The checkers that listen to the clients, with what each remembers.
+#[derive(Debug, Default)]
+pub struct Answers {
+    acknowledged: Acknowledged,
+    judge: Judge,
+    heard: usize,
+}
+
+impl Answers {
+    /// Hears what has ended since it was asked last: the end of `history`. `under_way`: what has not.
+    pub fn hear<'o, U: Iterator<Item = &'o Operation>>(
+        &mut self,
+        history: &[Operation],
+        under_way: impl Fn() -> U,
+    ) -> Result<(), Violation> {
+        let from = std::mem::replace(&mut self.heard, history.len());
+        if from == history.len() {
+            return Ok(());
+        }
+        let is_removing = |key: &str| {
+            under_way().any(|operation| operation.key == key && acknowledged::removes(operation.op))
+        };
+        for operation in &history[from..] {
+            self.acknowledged.hear(operation, is_removing)?;
+        }
+        self.judge.hear(history, from, |key| {
+            under_way().filter(|operation| operation.key == key).map(|operation| operation.call_ns).min()
+        })
+    }
+
+    /// Everything has ended. Returns how many keys were too hard to decide.
+    pub fn finish(&mut self, history: &[Operation]) -> Result<usize, Violation> {
+        self.judge.finish(history)
     }
 }
 
@@ -139,6 +178,7 @@ impl Checks {
 
 #[cfg(test)]
 mod tests {
+    use sidle_history::{Datum, Op, Operation, Outcome};
     use sidle_migration::{FULVA, ImportView, ImportWriter, MigrationSpec, Tuning};
     use sidle_store::{Leave, Store, StoreConfig};
     use sidle_types::{HashedKey, MigrationId, NodeId, PositionRange, TabletEpoch};
@@ -154,6 +194,18 @@ mod tests {
         let store = empty_store();
         (0..10).for_each(|number| put(&store, format!("key {number}").as_bytes(), b"value"));
         store
+    }
+
+    /// An operation on one key; without a return its fate is unknown.
+    pub(super) fn operation(
+        op: Op,
+        arg: Datum,
+        result: Datum,
+        call_ns: u64,
+        return_ns: Option<u64>,
+    ) -> Operation {
+        let outcome = if return_ns.is_some() { Outcome::Ok } else { Outcome::Unknown };
+        Operation { client: 1, op, key: "k".to_owned(), arg, result, call_ns, return_ns, outcome }
     }
 
     pub(super) fn put(store: &Store, key: &[u8], value: &[u8]) {

@@ -105,6 +105,11 @@ impl Session {
         self.rows.iter().filter_map(|row| row.asked.as_ref()).map(|asked| asked.words.join(" ")).collect()
     }
 
+    /// The records of what is under way.
+    pub fn open_records(&self) -> impl Iterator<Item = &Operation> {
+        self.rows.iter().filter_map(|row| row.asked.as_ref()).flat_map(|asked| &asked.records)
+    }
+
     /// One of its connections, if it has any.
     pub fn any_stream(&self, world: &mut World) -> Option<StreamId> {
         self.wires.any_stream(world)
