@@ -1,6 +1,8 @@
 //! What a seed draws: the cluster, the network, the load, and what goes wrong.
 
-use crate::clients::{OperatorSetup, SessionSetup};
+use crate::clients::{
+    HandSetup, OperatorSetup, OtherSetup, RudeSetup, Rudeness, SessionSetup, SurveyorSetup,
+};
 use crate::clock::{Clock, WALL_OFF_MS};
 use crate::network::Quality;
 use crate::process::HostSetup;
@@ -33,6 +35,8 @@ pub struct Plan {
     pub network: Quality,
     /// The clients.
     pub sessions: Vec<SessionSetup>,
+    /// Clients that speak the protocol by themselves.
+    pub others: Vec<OtherSetup>,
     /// How many of them are slow to read, and by how much.
     pub slow_readers: Vec<(usize, u64)>,
     /// What they ask for.
@@ -75,13 +79,14 @@ impl Plan {
         };
         let safety_us = (think_us * random.between(100, 800)).max(300_000);
         let workload = workload(&mut random, safety_us);
+        let others = others(&mut random, nodes, think_us, &workload);
         let operator = OperatorSetup {
             rest_us: random.magnitude(safety_us / 100, safety_us / 3),
             cancel_permille: random.below(150),
             nodes,
         };
         let weather = WeatherSetup::draw(&mut random, safety_us);
-        Plan { hosts, pace, network, sessions, slow_readers, workload, operator, weather, safety_us }
+        Plan { hosts, pace, network, sessions, others, slow_readers, workload, operator, weather, safety_us }
     }
 }
 
@@ -98,6 +103,35 @@ fn host(random: &mut Random, bugs: Bugs) -> HostSetup {
         bugs: bugs.node,
         is_busy: random.one_in(3),
     }
+}
+
+fn others(random: &mut Random, nodes: usize, think_us: u64, workload: &Workload) -> Vec<OtherSetup> {
+    let mut others = Vec::new();
+    for _ in 0..random.below(4) {
+        others.push(OtherSetup::Hand(HandSetup {
+            is_aware: random.one_in(2),
+            depth: random.magnitude(1, 16) as usize,
+            think_us: 2 * think_us,
+            slowness_us: random.magnitude(1, 100_000),
+            hangs_up_permille: if random.one_in(2) { 0 } else { random.below(100) },
+        }));
+    }
+    if random.one_in(2) {
+        // A flush is a write to every key: with many keys it is all that there is to judge.
+        let flushes = random.one_in(3) && workload.keys < 100;
+        others.push(OtherSetup::Surveyor(SurveyorSetup {
+            keys: random.magnitude(1, 300),
+            think_us: think_us.min(20_000),
+            flushes_permille: if flushes { random.between(10, 200) } else { 0 },
+            nodes,
+        }));
+    }
+    for rudeness in [Rudeness::NeverReads, Rudeness::Babbles] {
+        if random.one_in(4) {
+            others.push(OtherSetup::Rude(RudeSetup { rudeness, think_us: 10 * think_us, nodes }));
+        }
+    }
+    others
 }
 
 fn workload(random: &mut Random, safety_us: u64) -> Workload {

@@ -1,7 +1,7 @@
 //! One simulation: everything that a plan names, from the beginning to the end.
 
 use crate::checks::{self, Checks, Violation};
-use crate::clients::{Operator, Session, SessionSetup};
+use crate::clients::{Operator, Other, Session, SessionSetup};
 use crate::host::Host;
 use crate::network::{Network, Place, Port, Side, StreamId};
 use crate::plan::Plan;
@@ -67,6 +67,7 @@ pub struct Simulation {
     sessions: Vec<Session>,
     operator: Operator,
     reader: Session,
+    others: Vec<Other>,
     weather: Weather,
     workload: Workload,
     safety_us: u64,
@@ -101,7 +102,11 @@ impl Simulation {
             bugs: Default::default(),
         };
         let reader = Session::new(sessions.len() + 1, reader, random.fork());
-        for number in 0..=sessions.len() {
+        let first = sessions.len() + 2;
+        let others: Vec<Other> = (plan.others.into_iter().enumerate())
+            .map(|(index, setup)| Other::new(first + index, setup, random.fork(), &mut world))
+            .collect();
+        for number in (0..=sessions.len()).chain(first..first + others.len()) {
             world.turn_at(Actor::Client(number), 0);
         }
         world.turn_at(Actor::Weather, plan.weather.starts_us);
@@ -112,6 +117,7 @@ impl Simulation {
             sessions,
             operator,
             reader,
+            others,
             workload: plan.workload,
             safety_us: plan.safety_us,
             checks: Checks::default(),
@@ -147,6 +153,7 @@ impl Simulation {
         }
         self.world.tell(|| "from now on nothing goes wrong".to_owned());
         self.sessions.iter_mut().for_each(Session::stop);
+        self.others.iter_mut().for_each(Other::stop);
         self.operator.stop();
         self.weather.clear_up(&mut self.hosts, &mut self.world);
         self.until(
@@ -154,6 +161,7 @@ impl Simulation {
             LIVENESS_US,
             |simulation| {
                 simulation.sessions.iter().all(Session::is_done)
+                    && simulation.others.iter().all(|other| other.under_way().is_empty())
                     && simulation.operator.under_way().is_none()
                     && simulation.unfinished_migrations() == 0
                     && simulation.is_whole()
@@ -235,6 +243,7 @@ impl Simulation {
     fn under_way(&self) -> String {
         let sessions = self.sessions.iter().chain([&self.reader]);
         let mut lines: Vec<String> = sessions.flat_map(Session::under_way).collect();
+        lines.extend(self.others.iter().flat_map(Other::under_way));
         lines.extend(self.operator.under_way().map(str::to_owned));
         lines.push(format!("{} migrations", self.unfinished_migrations()));
         lines.join("; ")
@@ -295,7 +304,7 @@ impl Simulation {
     }
 
     fn client_turn(&mut self, number: usize) -> Result<(), Violation> {
-        let Simulation { world, sessions, operator, reader, workload, history, hosts, .. } = self;
+        let Simulation { world, sessions, operator, reader, others, workload, history, hosts, .. } = self;
         let operators = sessions.len();
         let result = match sessions.get_mut(number) {
             Some(session) => session.turn(workload, world, history),
@@ -304,7 +313,8 @@ impl Simulation {
                 operator.turn(map, world);
                 Ok(())
             }
-            None => reader.turn(workload, world, history),
+            None if number == operators + 1 => reader.turn(workload, world, history),
+            None => others[number - operators - 2].turn(workload, hosts, world, history),
         };
         result.map_err(|what| Violation::new("replies", what))
     }
@@ -330,6 +340,11 @@ impl Simulation {
         self.world.tell(|| format!("the process of node {} dies", host.0));
         self.summary.deaths += 1;
         let at_risk = checks::keys_at_risk(&self.hosts, host, self.workload.all_keys());
+        for other in &mut self.others {
+            if let Other::Surveyor(surveyor) = other {
+                surveyor.lose(&checks::keys_at_risk(&self.hosts, host, surveyor.kept()));
+            }
+        }
         let timed_at_risk = checks::keys_at_risk(&self.hosts, host, self.workload.all_timed_keys());
         self.hosts[host.0].end_life(tells, &mut self.world);
         let (now_us, clear) = (self.world.now_us, TimedOp::Clear { is_certain: false });
@@ -370,7 +385,7 @@ impl Simulation {
         side: Side,
         signal: crate::network::Signal,
     ) -> Result<(), Violation> {
-        let Simulation { world, sessions, operator, reader, history, hosts, .. } = self;
+        let Simulation { world, sessions, operator, reader, others, history, hosts, .. } = self;
         let operators = sessions.len();
         let result = match actor {
             Actor::Thread(host, thread) => {
@@ -385,7 +400,8 @@ impl Simulation {
                     operator.hear(id, signal, world);
                     Ok(())
                 }
-                None => reader.hear(id, signal, world, history),
+                None if number == operators + 1 => reader.hear(id, signal, world, history),
+                None => others[number - operators - 2].hear(id, signal, hosts, world, history),
             },
             Actor::Weather | Actor::Checks => Ok(()),
         };

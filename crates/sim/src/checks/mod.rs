@@ -3,11 +3,13 @@
 mod deadlines;
 mod linearizability;
 mod losses;
+mod scans;
 mod single_owner;
 
 pub use deadlines::check_deadlines;
 pub use linearizability::check_history;
 pub use losses::keys_at_risk;
+pub use scans::{Ownership, Scan};
 
 use crate::host::Host;
 use crate::world::Fact;
