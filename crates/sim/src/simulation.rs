@@ -11,7 +11,10 @@ use crate::weather::{Struck, Weather};
 use crate::workload::{History, TimedOp, TimedOperation, Workload};
 use crate::world::{Actor, Event, HostId, Thread, World};
 use sidle_client_core::Awareness;
-use sidle_history::{Datum, Op, Operation, Outcome as Fate};
+use sidle_cluster::MigrationState;
+use sidle_history::{Datum, Op, Operation, Outcome as Fate, Writer};
+use std::collections::BTreeMap;
+use std::io::Write;
 
 /// After the faults have stopped, every request and every migration must be over within this.
 const LIVENESS_US: u64 = 120_000_000;
@@ -19,6 +22,8 @@ const LIVENESS_US: u64 = 120_000_000;
 const READ_BACK_US: u64 = 60_000_000;
 /// How long what remains has to be cleared away.
 const REST_US: u64 = 5_000_000;
+/// How often everything is deleted where memory is short.
+const ROOM_ROUNDS: usize = 5;
 /// How long the one who reads back waits for an answer.
 const READER_TIMEOUT_US: u64 = 30_000_000;
 /// How many rows the one who reads back has.
@@ -49,6 +54,8 @@ pub struct Summary {
     pub deaths: u64,
     /// Keys whose histories were too hard to decide.
     pub undecided: usize,
+    /// How often each thing was met that simulations are there to meet.
+    pub met: BTreeMap<&'static str, u64>,
 }
 
 /// A simulation that found a fault.
@@ -71,6 +78,7 @@ pub struct Simulation {
     weather: Weather,
     workload: Workload,
     safety_us: u64,
+    is_tight: bool,
     checks: Checks,
     history: History,
     summary: Summary,
@@ -120,6 +128,7 @@ impl Simulation {
             others,
             workload: plan.workload,
             safety_us: plan.safety_us,
+            is_tight: plan.is_tight,
             checks: Checks::default(),
             history: History::default(),
             summary: Summary::default(),
@@ -141,10 +150,60 @@ impl Simulation {
         self.summary.answered = self.sessions.iter().map(|session| session.answered).sum();
         self.summary.migrations = self.operator.started;
         self.summary.troubles = self.weather.troubles;
+        self.count_what_was_met();
         match result {
             Ok(()) => Ok(self.summary.clone()),
             Err(violation) => Err(Failure { at_us: self.world.now_us, violation }),
         }
+    }
+
+    fn count_what_was_met(&mut self) {
+        let mut met = self.world.met.clone();
+        let mut meet = |what, times| *met.entry(what).or_insert(0) += times;
+        meet("timed", self.history.timed.iter().filter(|record| record.return_us.is_some()).count() as u64);
+        meet("noise", self.history.noise);
+        meet("out of memory", self.history.out_of_memory);
+        for counters in self.sessions.iter().map(Session::counters) {
+            meet("answered", counters.replies);
+            meet("timeouts", counters.timeouts);
+            meet("redirects", counters.redirects);
+            meet("double reads", counters.double_reads);
+            meet("reads of the target alone", counters.single_target_reads);
+            meet("source values", counters.source_values);
+        }
+        for other in &self.others {
+            match other {
+                Other::Hand(hand) => {
+                    meet("by hand", hand.answered);
+                    meet("moved", hand.redirects[0]);
+                    meet("asked", hand.redirects[1]);
+                    meet("empty", hand.empties);
+                }
+                Other::Rude(rude) => meet("sent away", rude.sent_away),
+                Other::Surveyor(surveyor) => {
+                    meet("scanned keys", surveyor.judged);
+                    meet("flushes", surveyor.flushes);
+                }
+            }
+        }
+        let committed = self.hosts[0].disk.as_ref().and_then(|disk| disk.metadata());
+        for migration in committed.iter().flat_map(|data| data.all_migrations()) {
+            match migration.state {
+                MigrationState::Done => meet("done", 1),
+                MigrationState::Cancelled => meet("cancelled", 1),
+                MigrationState::Failed { .. } => meet("failed", 1),
+                _ => {}
+            }
+        }
+        self.summary.met = met;
+    }
+
+    /// The history in the format of history files: the registers, and the keys with a time to live.
+    pub fn write_history(&self, registers: &mut dyn Write, timed: &mut dyn Write) -> std::io::Result<()> {
+        let mut writer = Writer::new(registers);
+        self.history.registers.iter().try_for_each(|operation| writer.write(operation))?;
+        writer.finish()?;
+        self.history.timed.iter().try_for_each(|operation| writeln!(timed, "{}", operation.line()))
     }
 
     fn phases(&mut self) -> Result<(), Violation> {
@@ -156,16 +215,13 @@ impl Simulation {
         self.others.iter_mut().for_each(Other::stop);
         self.operator.stop();
         self.weather.clear_up(&mut self.hosts, &mut self.world);
+        if self.is_tight {
+            self.make_room()?;
+        }
         self.until(
             "every node serves, and every request and every migration is over",
             LIVENESS_US,
-            |simulation| {
-                simulation.sessions.iter().all(Session::is_done)
-                    && simulation.others.iter().all(|other| other.under_way().is_empty())
-                    && simulation.operator.under_way().is_none()
-                    && simulation.unfinished_migrations() == 0
-                    && simulation.is_whole()
-            },
+            Simulation::is_calm,
         )?;
         self.world.tell(|| "everything is read back".to_owned());
         let read_from = (self.history.registers.len(), self.history.timed.len());
@@ -180,6 +236,32 @@ impl Simulation {
         self.checks.at_rest(&self.hosts)?;
         self.summary.undecided = checks::check_history(&self.history.registers)?;
         self.summary.undecided += checks::check_deadlines(&self.history.timed)?;
+        Ok(())
+    }
+
+    fn is_calm(&self) -> bool {
+        self.sessions.iter().all(Session::is_done)
+            && self.others.iter().all(|other| other.under_way().is_empty())
+            && self.operator.under_way().is_none()
+            && self.unfinished_migrations() == 0
+            && self.is_whole()
+    }
+
+    /// Deletes keys until every migration has found room.
+    fn make_room(&mut self) -> Result<(), Violation> {
+        for _ in 0..ROOM_ROUNDS {
+            if self.is_calm() {
+                return Ok(());
+            }
+            self.world.tell(|| "every key is deleted to make room".to_owned());
+            self.reader.delete(self.workload.all_keys().collect());
+            self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
+            self.until("every key is deleted", READ_BACK_US, |simulation| simulation.reader.is_done())?;
+            let rest_until_us = self.world.now_us + REST_US;
+            while self.world.next_at_us().is_some_and(|at_us| at_us < rest_until_us) {
+                self.step()?;
+            }
+        }
         Ok(())
     }
 

@@ -37,6 +37,8 @@ enum Work {
     Draw,
     /// Read these keys, the last first.
     ReadBack(Vec<String>),
+    /// Delete these keys.
+    Delete(Vec<String>),
     /// Nothing more.
     Stop,
 }
@@ -79,6 +81,11 @@ impl Session {
         self.work = Work::ReadBack(keys);
     }
 
+    /// From now on it deletes these keys, and then is done.
+    pub fn delete(&mut self, keys: Vec<String>) {
+        self.work = Work::Delete(keys);
+    }
+
     /// Whether nothing is under way and there is nothing to begin.
     pub fn is_done(&self) -> bool {
         !self.has_work() && self.rows.iter().all(|row| row.asked.is_none())
@@ -87,7 +94,7 @@ impl Session {
     fn has_work(&self) -> bool {
         match &self.work {
             Work::Draw => true,
-            Work::ReadBack(keys) => !keys.is_empty(),
+            Work::ReadBack(keys) | Work::Delete(keys) => !keys.is_empty(),
             Work::Stop => false,
         }
     }
@@ -143,6 +150,10 @@ impl Session {
             Work::Draw => workload.draw(&mut self.random, Turn { client, serial: self.asked, now_us }),
             Work::ReadBack(keys) => match keys.pop() {
                 Some(key) => Workload::read_back(client, key, now_us),
+                None => return,
+            },
+            Work::Delete(keys) => match keys.pop() {
+                Some(key) => Workload::delete(client, key, now_us),
                 None => return,
             },
         };

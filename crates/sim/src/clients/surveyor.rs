@@ -24,6 +24,8 @@ pub struct SurveyorSetup {
     pub think_us: u64,
     /// So many of a thousand rounds flush a node instead of walking over it.
     pub flushes_permille: u64,
+    /// How often it does so at most: every flush is a write to every key.
+    pub flushes: u64,
     /// How many nodes there are.
     pub nodes: usize,
 }
@@ -61,7 +63,7 @@ pub struct Surveyor {
     is_stopped: bool,
     /// Keys that whole walks had to return.
     pub judged: u64,
-    /// Flushes that were carried out.
+    /// Flushes that were asked for.
     pub flushes: u64,
 }
 
@@ -147,7 +149,9 @@ impl Surveyor {
     fn begin(&mut self, workload: &Workload, hosts: &[Host], world: &mut World) {
         let host = HostId(self.random.index(self.setup.nodes));
         let mut line = Line::to(host, Actor::Client(self.number), world);
-        let round = if self.random.permille(self.setup.flushes_permille) && self.setting.is_none() {
+        let may_flush = self.flushes < self.setup.flushes && self.setting.is_none();
+        let round = if may_flush && self.random.permille(self.setup.flushes_permille) {
+            self.flushes += 1;
             world.tell(|| format!("the surveyor flushes node {}", host.0));
             self.kept.clear();
             let ownership = Ownership::of(hosts, host);
@@ -243,7 +247,6 @@ impl Surveyor {
         hosts: &[Host],
         history: &mut History,
     ) {
-        self.flushes += u64::from(return_us.is_some());
         if return_us.is_none() {
             // It may yet happen.
             self.unset.clear();
