@@ -33,11 +33,17 @@ pub use story::Story;
 
 /// Runs the simulation of one seed. A machine's own assertion that fails is a failure like any other.
 pub fn run(seed: u64, bugs: Bugs, story: Story) -> Result<Summary, Failure> {
+    run_and_record(seed, bugs, story).0
+}
+
+/// Runs the simulation of one seed, and gives it back with what its clients recorded.
+pub fn run_and_record(seed: u64, bugs: Bugs, story: Story) -> (Result<Summary, Failure>, Simulation) {
     let mut simulation = Simulation::new(seed, Plan::draw(seed, bugs), story);
     let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| simulation.run()));
-    run.unwrap_or_else(|panic| {
+    let result = run.unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<String>().cloned();
         let what = what.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         Err(Failure { at_us: 0, violation: checks::Violation::new("assertion", what.unwrap_or_default()) })
-    })
+    });
+    (result, simulation)
 }

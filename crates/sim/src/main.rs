@@ -4,7 +4,11 @@
 #![allow(clippy::disallowed_methods)]
 
 use clap::Parser;
-use sidle_sim::{Bugs, Failure, Story, Summary, run};
+use sidle_sim::{Bugs, Failure, Story, Summary, run, run_and_record};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -41,6 +45,12 @@ struct Arguments {
     /// Put each known fault back in turn, and fail unless each is found within its number of seeds
     #[arg(long, conflicts_with_all = ["bug", "trace", "twice"])]
     hunt: bool,
+    /// Write the history of the first seed there, and that of keys with a time to live beside it
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Print how often each thing was met that simulations are there to meet
+    #[arg(long)]
+    met: bool,
     /// Print a line for each seed
     #[arg(long, short)]
     verbose: bool,
@@ -75,6 +85,8 @@ struct Totals {
     troubles: u64,
     deaths: u64,
     undecided: usize,
+    /// How often each thing was met, and in how many seeds.
+    met: BTreeMap<&'static str, (u64, u64)>,
 }
 
 impl Totals {
@@ -85,6 +97,11 @@ impl Totals {
         self.troubles += summary.troubles;
         self.deaths += summary.deaths;
         self.undecided += summary.undecided;
+        for (&what, &times) in summary.met.iter().filter(|(_, times)| **times > 0) {
+            let (sum, seeds) = self.met.entry(what).or_default();
+            *sum += times;
+            *seeds += 1;
+        }
     }
 
     fn print(&self, took: Duration) {
@@ -148,6 +165,9 @@ fn main() -> ExitCode {
             }
         }
     }
+    if arguments.met {
+        totals.met.iter().for_each(|(what, (sum, seeds))| println!("{what}: {sum} in {seeds} seeds"));
+    }
     totals.print(started.elapsed());
     match totals.failed.first() {
         None => ExitCode::SUCCESS,
@@ -167,7 +187,13 @@ fn simulate(arguments: &Arguments, seed: u64) -> Result<Summary, Failure> {
         true => Story::told_to(Box::new(|at_us, line| println!("{:>12.6}  {line}", at_us as f64 / 1e6))),
         false => Story::silent(),
     };
-    let summary = run(seed, bugs, story)?;
+    let (result, simulation) = run_and_record(seed, bugs, story);
+    if let Some(path) = arguments.history.as_ref().filter(|_| seed == arguments.first_seed()) {
+        if let Err(error) = write_history(&simulation, path) {
+            println!("the history could not be written to {}: {error}", path.display());
+        }
+    }
+    let summary = result?;
     if arguments.twice {
         let again = run(seed, bugs, Story::silent())?;
         if again != summary {
@@ -177,6 +203,12 @@ fn simulate(arguments: &Arguments, seed: u64) -> Result<Summary, Failure> {
         }
     }
     Ok(summary)
+}
+
+fn write_history(simulation: &sidle_sim::Simulation, path: &Path) -> std::io::Result<()> {
+    let mut registers = BufWriter::new(File::create(path)?);
+    let mut timed = BufWriter::new(File::create(path.with_added_extension("ttl"))?);
+    simulation.write_history(&mut registers, &mut timed)
 }
 
 /// Puts each known fault back, one at a time.

@@ -1,7 +1,9 @@
 //! What a seed draws: the cluster, the network, the load, and what goes wrong.
 
 use crate::bugs::Bugs;
-use crate::clients::{OperatorSetup, SessionSetup};
+use crate::clients::{
+    HandSetup, OperatorSetup, OtherSetup, RudeSetup, Rudeness, SessionSetup, SurveyorSetup,
+};
 use crate::clock::{Clock, WALL_OFF_MS};
 use crate::network::Quality;
 use crate::process::HostSetup;
@@ -22,6 +24,8 @@ pub struct Plan {
     pub network: Quality,
     /// The clients.
     pub sessions: Vec<SessionSetup>,
+    /// Clients that speak the protocol by themselves.
+    pub others: Vec<OtherSetup>,
     /// How many of them are slow to read, and by how much.
     pub slow_readers: Vec<(usize, u64)>,
     /// What they ask for.
@@ -32,6 +36,8 @@ pub struct Plan {
     pub weather: WeatherSetup,
     /// How long things go wrong.
     pub safety_us: u64,
+    /// Whether nodes have less memory than what is written needs.
+    pub is_tight: bool,
 }
 
 impl Plan {
@@ -43,7 +49,8 @@ impl Plan {
             1..4 => 3,
             _ => 2,
         };
-        let hosts = (0..nodes).map(|_| host(&mut random, bugs)).collect();
+        let is_tight = random.one_in(8);
+        let hosts = (0..nodes).map(|_| host(&mut random, is_tight, bugs)).collect();
         let pace = Pace {
             turn_us: random.magnitude(1, 20),
             stall_us: random.magnitude(10, 20_000),
@@ -63,21 +70,40 @@ impl Plan {
             false => Vec::new(),
         };
         let safety_us = (think_us * random.between(100, 800)).max(300_000);
-        let workload = workload(&mut random, safety_us);
+        let workload = workload(&mut random, safety_us, is_tight);
+        let others = others(&mut random, nodes, think_us, &workload);
         let operator = OperatorSetup {
             rest_us: random.magnitude(safety_us / 100, safety_us / 3),
             cancel_permille: random.below(150),
             nodes,
         };
         let weather = WeatherSetup::draw(&mut random, safety_us);
-        Plan { hosts, pace, network, sessions, slow_readers, workload, operator, weather, safety_us }
+        Plan {
+            hosts,
+            pace,
+            network,
+            sessions,
+            others,
+            slow_readers,
+            workload,
+            operator,
+            weather,
+            safety_us,
+            is_tight,
+        }
     }
 }
 
-fn host(random: &mut Random, bugs: Bugs) -> HostSetup {
+/// How much memory a node has where there is plenty, and where there is not: the least that a store works with, and a bit.
+const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);
+const TIGHT_BYTES: (u64, u64) = (1 << 20, 3 << 20);
+
+fn host(random: &mut Random, is_tight: bool, bugs: Bugs) -> HostSetup {
+    // Some have room, so that others are short of it in the middle of a move.
+    let (low, high) = if is_tight && !random.one_in(4) { TIGHT_BYTES } else { PLENTY_BYTES };
     HostSetup {
         workers: random.between(1, 4) as u16,
-        memory_bytes: random.magnitude(16 << 20, 64 << 20),
+        memory_bytes: random.between(low, high),
         clock: Clock {
             offset_us: random.magnitude(1, 1 << 40),
             drift_ppm: random.below(400) as i64 - 200,
@@ -90,9 +116,44 @@ fn host(random: &mut Random, bugs: Bugs) -> HostSetup {
     }
 }
 
-fn workload(random: &mut Random, safety_us: u64) -> Workload {
+fn others(random: &mut Random, nodes: usize, think_us: u64, workload: &Workload) -> Vec<OtherSetup> {
+    let mut others = Vec::new();
+    for _ in 0..random.below(3) {
+        others.push(OtherSetup::Hand(HandSetup {
+            is_aware: random.one_in(2),
+            depth: random.magnitude(1, 6) as usize,
+            think_us: 3 * think_us,
+            slowness_us: random.magnitude(1, 100_000),
+            hangs_up_permille: if random.one_in(2) { 0 } else { random.below(20) },
+        }));
+    }
+    if random.one_in(2) {
+        // A flush is a write to every key: with many keys it is all that there is to judge.
+        let flushes = random.one_in(3) && workload.keys < 100;
+        others.push(OtherSetup::Surveyor(SurveyorSetup {
+            keys: random.magnitude(1, 300),
+            think_us: think_us.min(20_000),
+            flushes_permille: if flushes { random.between(10, 200) } else { 0 },
+            flushes: 8,
+            nodes,
+        }));
+    }
+    for rudeness in [Rudeness::NeverReads, Rudeness::Babbles] {
+        if random.one_in(4) {
+            others.push(OtherSetup::Rude(RudeSetup { rudeness, think_us: 10 * think_us, nodes }));
+        }
+    }
+    others
+}
+
+fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
+    let (large_permille, large_bytes) = match is_tight {
+        true => (random.between(100, 500), random.magnitude(4_000, 60_000)),
+        false if random.one_in(6) => (random.between(1, 20), 200_000),
+        false => (0, 0),
+    };
     Workload {
-        keys: random.magnitude(1, 2_000),
+        keys: random.magnitude(if is_tight { 100 } else { 1 }, 2_000),
         timed_keys: random.magnitude(1, 100),
         noise_keys: random.magnitude(1, 500),
         timed_permille: if random.one_in(4) { 0 } else { random.below(400) },
@@ -100,8 +161,8 @@ fn workload(random: &mut Random, safety_us: u64) -> Workload {
         hot_permille: random.below(700),
         writes_permille: random.between(50, 700),
         multi_permille: random.below(150),
-        large_permille: if random.one_in(6) { random.between(1, 20) } else { 0 },
-        large_bytes: 200_000,
+        large_permille,
+        large_bytes,
         long_keys: if random.one_in(10) { random.magnitude(1, 5_000) as usize } else { 0 },
         life_ms: random.magnitude(2, (safety_us / 500).max(4)),
     }

@@ -1,7 +1,7 @@
 //! One simulation: everything that a plan names, from the beginning to the end.
 
 use crate::checks::{self, Answers, LOSSES, Losses, Violation};
-use crate::clients::{Operator, Session, SessionSetup};
+use crate::clients::{Operator, Other, Session, SessionSetup};
 use crate::host::Host;
 use crate::network::{Network, Place, Port, Side, StreamId};
 use crate::plan::Plan;
@@ -11,7 +11,10 @@ use crate::weather::{Struck, Weather};
 use crate::workload::{History, TimedOp, TimedOperation, Workload};
 use crate::world::{Actor, Event, HostId, Thread, World};
 use sidle_client_core::Awareness;
-use sidle_history::Outcome as Fate;
+use sidle_cluster::MigrationState;
+use sidle_history::{Outcome as Fate, Writer};
+use std::collections::BTreeMap;
+use std::io::Write;
 
 /// After the faults have stopped, every request and every migration must be over within this.
 const LIVENESS_US: u64 = 120_000_000;
@@ -21,6 +24,8 @@ const READ_BACK_US: u64 = 60_000_000;
 const HEARING_US: u64 = 15_000_000;
 /// How long what remains has to be cleared away.
 const REST_US: u64 = 5_000_000;
+/// How often everything is deleted where memory is short.
+const ROOM_ROUNDS: usize = 5;
 /// How long the one who reads back waits for an answer.
 const READER_TIMEOUT_US: u64 = 30_000_000;
 /// How many rows the one who reads back has.
@@ -49,6 +54,8 @@ pub struct Summary {
     pub deaths: u64,
     /// Keys whose histories were too hard to decide.
     pub undecided: usize,
+    /// How often each thing was met that simulations are there to meet.
+    pub met: BTreeMap<&'static str, u64>,
 }
 
 /// A simulation that found a fault.
@@ -67,9 +74,11 @@ pub struct Simulation {
     sessions: Vec<Session>,
     operator: Operator,
     reader: Session,
+    others: Vec<Other>,
     weather: Weather,
     workload: Workload,
     safety_us: u64,
+    is_tight: bool,
     losses: Losses,
     answers: Answers,
     history: History,
@@ -103,7 +112,11 @@ impl Simulation {
             bugs: Default::default(),
         };
         let reader = Session::new(sessions.len() + 1, reader, random.fork());
-        for number in 0..=sessions.len() {
+        let first = sessions.len() + 2;
+        let others: Vec<Other> = (plan.others.into_iter().enumerate())
+            .map(|(index, setup)| Other::new(first + index, setup, random.fork(), &mut world))
+            .collect();
+        for number in (0..=sessions.len()).chain(first..first + others.len()) {
             world.turn_at(Actor::Client(number), 0);
         }
         world.turn_at(Actor::Weather, plan.weather.starts_us);
@@ -114,8 +127,10 @@ impl Simulation {
             sessions,
             operator,
             reader,
+            others,
             workload: plan.workload,
             safety_us: plan.safety_us,
+            is_tight: plan.is_tight,
             losses: Losses::default(),
             answers: Answers::default(),
             history: History::default(),
@@ -138,10 +153,60 @@ impl Simulation {
         self.summary.answered = self.sessions.iter().map(|session| session.answered).sum();
         self.summary.migrations = self.operator.started;
         self.summary.troubles = self.weather.troubles;
+        self.count_what_was_met();
         match result {
             Ok(()) => Ok(self.summary.clone()),
             Err(violation) => Err(Failure { at_us: self.world.now_us, violation }),
         }
+    }
+
+    fn count_what_was_met(&mut self) {
+        let mut met = self.world.met.clone();
+        let mut meet = |what, times| *met.entry(what).or_insert(0) += times;
+        meet("timed", self.history.timed.iter().filter(|record| record.return_us.is_some()).count() as u64);
+        meet("noise", self.history.noise);
+        meet("out of memory", self.history.out_of_memory);
+        for counters in self.sessions.iter().map(Session::counters) {
+            meet("answered", counters.replies);
+            meet("timeouts", counters.timeouts);
+            meet("redirects", counters.redirects);
+            meet("double reads", counters.double_reads);
+            meet("reads of the target alone", counters.single_target_reads);
+            meet("source values", counters.source_values);
+        }
+        for other in &self.others {
+            match other {
+                Other::Hand(hand) => {
+                    meet("by hand", hand.answered);
+                    meet("moved", hand.redirects[0]);
+                    meet("asked", hand.redirects[1]);
+                    meet("empty", hand.empties);
+                }
+                Other::Rude(rude) => meet("sent away", rude.sent_away),
+                Other::Surveyor(surveyor) => {
+                    meet("scanned keys", surveyor.judged);
+                    meet("flushes", surveyor.flushes);
+                }
+            }
+        }
+        let possible = self.hosts[0].disk.as_ref().map(|disk| disk.possible()).unwrap_or_default();
+        for migration in possible.iter().take(1).flat_map(|data| data.all_migrations()) {
+            match migration.state {
+                MigrationState::Done => meet("done", 1),
+                MigrationState::Cancelled => meet("cancelled", 1),
+                MigrationState::Failed { .. } => meet("failed", 1),
+                _ => {}
+            }
+        }
+        self.summary.met = met;
+    }
+
+    /// The history in the format of history files: the registers, and the keys with a time to live.
+    pub fn write_history(&self, registers: &mut dyn Write, timed: &mut dyn Write) -> std::io::Result<()> {
+        let mut writer = Writer::new(registers);
+        self.history.registers.iter().try_for_each(|operation| writer.write(operation))?;
+        writer.finish()?;
+        self.history.timed.iter().try_for_each(|operation| writeln!(timed, "{}", operation.line()))
     }
 
     fn phases(&mut self) -> Result<(), Violation> {
@@ -150,18 +215,17 @@ impl Simulation {
         }
         self.world.tell(|| "from now on nothing goes wrong".to_owned());
         self.sessions.iter_mut().for_each(Session::stop);
+        self.others.iter_mut().for_each(Other::stop);
         self.operator.stop();
         self.weather.clear_up(&mut self.hosts, &mut self.world);
         self.losses.births(&self.hosts, self.world.now_us, &mut self.history.registers);
+        if self.is_tight {
+            self.make_room()?;
+        }
         self.until(
             "every node serves, and every request and every migration is over",
             LIVENESS_US,
-            |simulation| {
-                simulation.sessions.iter().all(Session::is_done)
-                    && simulation.operator.under_way().is_none()
-                    && simulation.unfinished_migrations() == 0
-                    && simulation.is_whole()
-            },
+            Simulation::is_calm,
         )?;
         self.world.tell(|| "everything is read back".to_owned());
         let read_from = (self.history.registers.len(), self.history.timed.len());
@@ -180,6 +244,32 @@ impl Simulation {
         checks.at_rest(&self.hosts, network, self.operator.started)?;
         self.summary.undecided = self.answers.finish(&self.history.registers)?;
         self.summary.undecided += checks::check_deadlines(&self.history.timed)?;
+        Ok(())
+    }
+
+    fn is_calm(&self) -> bool {
+        self.sessions.iter().all(Session::is_done)
+            && self.others.iter().all(|other| other.under_way().is_empty())
+            && self.operator.under_way().is_none()
+            && self.unfinished_migrations() == 0
+            && self.is_whole()
+    }
+
+    /// Deletes keys until every migration has found room.
+    fn make_room(&mut self) -> Result<(), Violation> {
+        for _ in 0..ROOM_ROUNDS {
+            if self.is_calm() {
+                return Ok(());
+            }
+            self.world.tell(|| "every key is deleted to make room".to_owned());
+            self.reader.delete(self.workload.all_keys().collect());
+            self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
+            self.until("every key is deleted", READ_BACK_US, |simulation| simulation.reader.is_done())?;
+            let rest_until_us = self.world.now_us + REST_US;
+            while self.world.next_at_us().is_some_and(|at_us| at_us < rest_until_us) {
+                self.step()?;
+            }
+        }
         Ok(())
     }
 
@@ -243,6 +333,7 @@ impl Simulation {
     fn under_way(&self) -> String {
         let sessions = self.sessions.iter().chain([&self.reader]);
         let mut lines: Vec<String> = sessions.flat_map(Session::under_way).collect();
+        lines.extend(self.others.iter().flat_map(Other::under_way));
         lines.extend(self.operator.under_way().map(str::to_owned));
         lines.push(format!("{} migrations", self.unfinished_migrations()));
         lines.join("; ")
@@ -267,6 +358,7 @@ impl Simulation {
         }
         let sessions = || self.sessions.iter().chain([&self.reader]);
         let under_way = || sessions().flat_map(Session::open_records).chain(self.losses.under_way());
+        let under_way = || under_way().chain(self.others.iter().flat_map(Other::open_records));
         self.answers.hear(&self.history.registers, under_way)?;
         if self.world.facts.is_empty() {
             return Ok(());
@@ -308,7 +400,7 @@ impl Simulation {
     }
 
     fn client_turn(&mut self, number: usize) -> Result<(), Violation> {
-        let Simulation { world, sessions, operator, reader, workload, history, hosts, .. } = self;
+        let Simulation { world, sessions, operator, reader, others, workload, history, hosts, .. } = self;
         let operators = sessions.len();
         let result = match sessions.get_mut(number) {
             Some(session) => session.turn(workload, world, history),
@@ -317,7 +409,8 @@ impl Simulation {
                 operator.turn(map, world);
                 Ok(())
             }
-            None => reader.turn(workload, world, history),
+            None if number == operators + 1 => reader.turn(workload, world, history),
+            None => others[number - operators - 2].turn(workload, hosts, world, history),
         };
         result.map_err(|what| Violation::new("replies", what))
     }
@@ -344,6 +437,11 @@ impl Simulation {
     fn death(&mut self, host: HostId, tells: bool) {
         self.world.tell(|| format!("the process of node {} dies", host.0));
         self.summary.deaths += 1;
+        for other in &mut self.others {
+            if let Other::Surveyor(surveyor) = other {
+                surveyor.lose(&checks::keys_at_risk(&self.hosts, host, surveyor.kept()));
+            }
+        }
         let now_us = self.world.now_us;
         let timed_at_risk = checks::keys_at_risk(&self.hosts, host, self.workload.all_timed_keys());
         let clear = TimedOp::Clear { is_certain: false };
@@ -376,7 +474,7 @@ impl Simulation {
         side: Side,
         signal: crate::network::Signal,
     ) -> Result<(), Violation> {
-        let Simulation { world, sessions, operator, reader, history, hosts, .. } = self;
+        let Simulation { world, sessions, operator, reader, others, history, hosts, .. } = self;
         let operators = sessions.len();
         let result = match actor {
             Actor::Thread(host, thread) => {
@@ -391,7 +489,8 @@ impl Simulation {
                     operator.hear(id, signal, world);
                     Ok(())
                 }
-                None => reader.hear(id, signal, world, history),
+                None if number == operators + 1 => reader.hear(id, signal, world, history),
+                None => others[number - operators - 2].hear(id, signal, hosts, world, history),
             },
             Actor::Weather | Actor::Checks => Ok(()),
         };

@@ -105,6 +105,8 @@ pub struct World {
     pub facts: Vec<Fact>,
     /// Whoever looks at everything from outside.
     pub checks: Checks,
+    /// How often each thing was met that simulations are there to meet.
+    pub met: BTreeMap<&'static str, u64>,
     pace: Pace,
     queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
@@ -122,6 +124,7 @@ impl World {
             story,
             facts: Vec::new(),
             checks: Checks::default(),
+            met: BTreeMap::new(),
             pace,
             queue: BinaryHeap::new(),
             sequence: 0,
@@ -181,6 +184,11 @@ impl World {
     /// Takes away the turns of all threads of a machine: its process is gone.
     pub fn forget_turns(&mut self, host: HostId) {
         self.turns.retain(|actor, _| !matches!(actor, Actor::Thread(on, _) if *on == host));
+    }
+
+    /// Counts a thing that was met.
+    pub fn meet(&mut self, what: &'static str, times: u64) {
+        *self.met.entry(what).or_default() += times;
     }
 
     /// Tells a line of the story.

@@ -10,10 +10,12 @@ mod linearizability;
 mod losses;
 mod progress;
 mod queues;
+mod scans;
 mod single_owner;
 
 pub use deadlines::check_deadlines;
 pub use losses::{LOSSES, Losses, keys_at_risk};
+pub use scans::{Ownership, Scan};
 
 use crate::host::Host;
 use crate::network::Network;

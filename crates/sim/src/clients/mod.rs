@@ -1,9 +1,18 @@
 //! Clients: the real client library's core over simulated connections, and what they are asked to do.
 
+mod hand;
+mod line;
 mod operator;
+mod other;
+mod rude;
 mod session;
+mod surveyor;
 mod wires;
 
+pub use hand::{Hand, HandSetup};
 pub use operator::{Operator, OperatorSetup};
+pub use other::{Other, OtherSetup};
+pub use rude::{Rude, RudeSetup, Rudeness};
 pub use session::{Session, SessionSetup};
+pub use surveyor::{Surveyor, SurveyorSetup};
 pub use wires::{Ended, Wires};

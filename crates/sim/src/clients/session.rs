@@ -39,6 +39,8 @@ enum Work {
     Draw,
     /// Read these keys, the last first.
     ReadBack(Vec<String>),
+    /// Delete these keys.
+    Delete(Vec<String>),
     /// Nothing more.
     Stop,
 }
@@ -82,6 +84,11 @@ impl Session {
         self.work = Work::ReadBack(keys);
     }
 
+    /// From now on it deletes these keys, and then is done.
+    pub fn delete(&mut self, keys: Vec<String>) {
+        self.work = Work::Delete(keys);
+    }
+
     /// Whether nothing is under way and there is nothing to begin.
     pub fn is_done(&self) -> bool {
         !self.has_work() && self.rows.iter().all(|row| row.asked.is_none())
@@ -90,7 +97,7 @@ impl Session {
     fn has_work(&self) -> bool {
         match &self.work {
             Work::Draw => true,
-            Work::ReadBack(keys) => !keys.is_empty(),
+            Work::ReadBack(keys) | Work::Delete(keys) => !keys.is_empty(),
             Work::Stop => false,
         }
     }
@@ -106,8 +113,8 @@ impl Session {
     }
 
     /// The records of what is under way.
-    pub fn open_records(&self) -> impl Iterator<Item = &Operation> {
-        self.rows.iter().filter_map(|row| row.asked.as_ref()).flat_map(|asked| &asked.records)
+    pub fn open_records(&self) -> impl Iterator<Item = &sidle_history::Operation> {
+        self.rows.iter().filter_map(|row| row.asked.as_ref()).flat_map(Asked::open_records)
     }
 
     /// One of its connections, if it has any.
@@ -151,6 +158,10 @@ impl Session {
             Work::Draw => workload.draw(&mut self.random, Turn { client, serial: self.asked, now_us }),
             Work::ReadBack(keys) => match keys.pop() {
                 Some(key) => Workload::read_back(client, key, now_us),
+                None => return,
+            },
+            Work::Delete(keys) => match keys.pop() {
+                Some(key) => Workload::delete(client, key, now_us),
                 None => return,
             },
         };

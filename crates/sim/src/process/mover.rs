@@ -132,28 +132,27 @@ impl Process {
             Signal::Opened => {
                 let (migration, lane) = link.wanted.expect("only what was asked for is opened");
                 link.is_open = true;
+                world.tell(|| {
+                    format!("node {}: migration {migration}: its {lane:?} lane is open", self.host.0)
+                });
                 mover.mover.connected(now.mono, migration, lane, Link(id.0));
             }
-            Signal::Refused => {
-                let (migration, lane) = link.wanted.expect("only what was asked for is refused");
+            // A connection that breaks before it stood could not be made.
+            Signal::Refused | Signal::Closed if !link.is_open => {
+                let (migration, lane) = link.wanted.expect("only what was asked for is not open yet");
                 mover.links.remove(&id);
+                world.close(id, side);
                 mover.mover.connect_failed(now.mono, migration, lane);
             }
             Signal::Bytes(bytes) => {
                 link.reader.push(&bytes);
                 self.read_frames(index, id, now, world);
             }
-            Signal::Closed => {
-                let (wanted, is_open) = (link.wanted, link.is_open);
+            Signal::Refused | Signal::Closed => {
+                world.tell(|| format!("node {}: a lane ends", self.host.0));
                 mover.links.remove(&id);
                 world.close(id, side);
-                match wanted {
-                    // It broke before it was there.
-                    Some((migration, lane)) if !is_open => {
-                        mover.mover.connect_failed(now.mono, migration, lane);
-                    }
-                    _ => mover.mover.closed(now.mono, Link(id.0)),
-                }
+                mover.mover.closed(now.mono, Link(id.0));
             }
         }
         self.drain_mover(index, now, world);
@@ -201,6 +200,9 @@ impl Process {
                 match event {
                     MoverEvent::Connect { migration, lane, peer } => {
                         let id = world.open(me, host_of(peer), Port::Bus);
+                        world.tell(|| {
+                            format!("node {}: migration {migration}: opens its {lane:?} lane", host.0)
+                        });
                         let (side, reader) = (Side::Opener, FrameReader::new());
                         let state =
                             LinkState { side, reader, wanted: Some((migration, lane)), is_open: false };
@@ -215,6 +217,7 @@ impl Process {
                     }
                     MoverEvent::Report(migration, report) => {
                         world.tell(|| format!("node {}: migration {migration}: {report:?}", host.0));
+                        meet(&report, world);
                         if report == MoverReport::Activated {
                             world.facts.push(Fact::Activated(host));
                         }
@@ -249,3 +252,17 @@ impl Process {
 
 /// How much is written into a connection at once.
 pub(crate) const OUTPUT_BYTES: usize = 128 << 10;
+
+fn meet(report: &MoverReport, world: &mut World) {
+    match report {
+        MoverReport::Finished(counters) => {
+            world.meet("imports", 1);
+            world.meet("priority pulls", counters.priority_pulls);
+            world.meet("sampled pulls", counters.samp_pulls);
+            world.meet("pulls", counters.pulls);
+        }
+        MoverReport::Stalled => world.meet("stalls", 1),
+        MoverReport::Failed(_) => world.meet("failed imports", 1),
+        _ => {}
+    }
+}

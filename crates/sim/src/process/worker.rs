@@ -60,11 +60,21 @@ impl WorkerThread {
             // What cannot be sent is not run.
             connection.is_ready() && !world.network.is_full(**id, Side::Acceptor)
         };
+        let full = |(id, connection): (&StreamId, &Connection)| {
+            connection.is_ready() && world.network.is_full(*id, Side::Acceptor)
+        };
+        let held_back = self.connections.iter().filter(|&entry| full(entry)).count();
         let mut ready: Vec<(&StreamId, &mut Connection)> =
             self.connections.iter_mut().filter(is_ready).collect();
+        if held_back > 0 {
+            *world.met.entry("held back").or_default() += held_back as u64;
+        }
         while !ready.is_empty() {
             let (&id, connection) = ready.swap_remove(world.random.index(ready.len()));
             let came = connection.serve(&mut self.worker, now);
+            if matches!(connection.waits, Waits::Parked(_)) {
+                world.meet("parked", 1);
+            }
             let call = match came {
                 Came::Nothing => continue,
                 Came::Served => None,

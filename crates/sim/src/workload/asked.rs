@@ -79,6 +79,14 @@ impl Asked {
         }
     }
 
+    /// What its answer will tell of registers.
+    pub fn open_records(&self) -> &[Operation] {
+        match &self.purpose {
+            Purpose::Registers(records, _) => records,
+            Purpose::Timed(_) | Purpose::Noise(_) => &[],
+        }
+    }
+
     /// It ended: what is known now goes into the history. An answer that cannot be one is a fault.
     pub fn end(self, now_us: u64, ended: Ended, history: &mut History) -> Result<(), String> {
         match (self.purpose, ended) {

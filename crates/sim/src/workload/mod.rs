@@ -110,6 +110,11 @@ impl Workload {
         }
     }
 
+    /// A DEL of a register.
+    pub fn delete(client: u64, key: String, now_us: u64) -> Asked {
+        registers::delete(client, key, now_us)
+    }
+
     fn number(&self, random: &mut Random, keys: u64) -> u64 {
         let hot = random.permille(self.hot_permille);
         random.below(if hot { keys.min(HOT_KEYS) } else { keys })

@@ -84,6 +84,11 @@ pub(super) fn read_back(client: u64, key: String, now_us: u64) -> Asked {
     one("GET", Class::Get, record(client, Op::Get, key, Datum::Null, now_us))
 }
 
+/// A DEL that makes room.
+pub(super) fn delete(client: u64, key: String, now_us: u64) -> Asked {
+    one("DEL", Class::Write, record(client, Op::Del, key, Datum::Null, now_us))
+}
+
 fn one(name: &str, class: Class, record: Operation) -> Asked {
     let mut words = vec![name.to_owned(), record.key.clone()];
     words.extend(word(&record.arg));

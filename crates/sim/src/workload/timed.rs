@@ -112,6 +112,34 @@ impl TimedOperation {
     }
 }
 
+impl TimedOperation {
+    /// A line of a history file; the operation stands there as the request that it was.
+    pub fn line(&self) -> String {
+        let TimedOperation { client, key, op, call_us, .. } = self;
+        // Neither keys nor requests hold anything that JSON writes otherwise.
+        let quoted = |text: &str| format!("{text:?}");
+        let mut words = words(op, key);
+        let arg = quoted(&words.split_off(2).join(" "));
+        let (op, key) = (quoted(&words[0].to_lowercase()), quoted(key));
+        let result = match &self.result {
+            Datum::Null => "null".to_owned(),
+            Datum::Integer(number) => number.to_string(),
+            Datum::Text(text) => quoted(text),
+        };
+        let return_ns = self.return_us.map_or("null".to_owned(), |us| (us * 1000).to_string());
+        let outcome = match self.outcome {
+            Outcome::Ok => "ok",
+            Outcome::None => "none",
+            Outcome::Unknown => "unknown",
+        };
+        format!(
+            "{{\"client\":{client},\"op\":{op},\"key\":{key},\"arg\":{arg},\"result\":{result},\
+             \"call_ns\":{},\"return_ns\":{return_ns},\"outcome\":\"{outcome}\"}}",
+            call_us * 1000
+        )
+    }
+}
+
 impl std::fmt::Display for TimedOperation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let TimedOperation { client, op, result, call_us, .. } = self;

@@ -1,0 +1,102 @@
+//! Clients that speak the protocol by themselves.
+
+use super::{Hand, HandSetup, Rude, RudeSetup, Surveyor, SurveyorSetup};
+use crate::host::Host;
+use crate::network::{Signal, StreamId};
+use crate::random::Random;
+use crate::workload::{History, Workload};
+use crate::world::World;
+use sidle_history::Operation;
+
+/// What such a client is.
+#[derive(Clone, Debug)]
+pub enum OtherSetup {
+    /// One that knows only what redirects tell it.
+    Hand(HandSetup),
+    /// One that does not play by the rules.
+    Rude(RudeSetup),
+    /// The one that walks over nodes.
+    Surveyor(SurveyorSetup),
+}
+
+/// Such a client.
+pub enum Other {
+    /// One that knows only what redirects tell it.
+    Hand(Hand),
+    /// One that does not play by the rules.
+    Rude(Rude),
+    /// The one that walks over nodes.
+    Surveyor(Surveyor),
+}
+
+impl Other {
+    /// The client with this number.
+    pub fn new(number: usize, setup: OtherSetup, random: Random, world: &mut World) -> Other {
+        match setup {
+            OtherSetup::Hand(setup) => Other::Hand(Hand::new(number, setup, random)),
+            OtherSetup::Rude(setup) => Other::Rude(Rude::new(number, setup, random, world)),
+            OtherSetup::Surveyor(setup) => Other::Surveyor(Surveyor::new(number, setup, random)),
+        }
+    }
+
+    /// From now on it begins nothing.
+    pub fn stop(&mut self) {
+        match self {
+            Other::Hand(hand) => hand.stop(),
+            Other::Rude(rude) => rude.stop(),
+            Other::Surveyor(surveyor) => surveyor.stop(),
+        }
+    }
+
+    /// What is under way, in words; nothing when it is done.
+    pub fn under_way(&self) -> Vec<String> {
+        match self {
+            Other::Hand(hand) => hand.under_way(),
+            Other::Rude(rude) => rude.under_way().map(str::to_owned).into_iter().collect(),
+            Other::Surveyor(surveyor) => surveyor.under_way().map(str::to_owned).into_iter().collect(),
+        }
+    }
+
+    /// The records of what is under way.
+    pub fn open_records(&self) -> Box<dyn Iterator<Item = &Operation> + '_> {
+        match self {
+            Other::Hand(hand) => Box::new(hand.open_records()),
+            Other::Rude(_) => Box::new(std::iter::empty()),
+            Other::Surveyor(surveyor) => Box::new(surveyor.open_records().iter()),
+        }
+    }
+
+    /// It has its turn.
+    pub fn turn(
+        &mut self,
+        workload: &Workload,
+        hosts: &[Host],
+        world: &mut World,
+        history: &mut History,
+    ) -> Result<(), String> {
+        match self {
+            Other::Hand(hand) => hand.turn(workload, hosts, world, history),
+            Other::Rude(rude) => {
+                rude.turn(world);
+                Ok(())
+            }
+            Other::Surveyor(surveyor) => surveyor.turn(workload, hosts, world),
+        }
+    }
+
+    /// Something arrived.
+    pub fn hear(
+        &mut self,
+        stream: StreamId,
+        signal: Signal,
+        hosts: &[Host],
+        world: &mut World,
+        history: &mut History,
+    ) -> Result<(), String> {
+        match self {
+            Other::Hand(hand) => hand.hear(stream, signal, hosts, world, history),
+            Other::Rude(rude) => rude.hear(stream, signal, world),
+            Other::Surveyor(surveyor) => surveyor.hear(stream, signal, hosts, world, history),
+        }
+    }
+}

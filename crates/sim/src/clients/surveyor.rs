@@ -1,0 +1,319 @@
+//! The surveyor: keeps keys that nobody else touches, walks over nodes with SCAN, and in some simulations flushes nodes.
+
+use super::line::{Heard, Line};
+use super::wires::{Ended, Wires};
+use crate::checks::{Ownership, Scan};
+use crate::host::Host;
+use crate::network::{Side, Signal, StreamId};
+use crate::process::client_address;
+use crate::random::Random;
+use crate::workload::{History, TAG, TimedOp, TimedOperation, Workload};
+use crate::world::{Actor, HostId, World};
+use sidle_client_core::{Awareness, Class, Config, Destination};
+use sidle_history::{Datum, Op, Operation, Outcome};
+use sidle_resp::Value;
+use sidle_types::{HashedKey, MonotonicUs, TabletEpoch};
+use std::collections::BTreeSet;
+
+/// What a surveyor is like.
+#[derive(Clone, Copy, Debug)]
+pub struct SurveyorSetup {
+    /// How many keys it keeps.
+    pub keys: u64,
+    /// How long it rests between two requests, at most.
+    pub think_us: u64,
+    /// So many of a thousand rounds flush a node instead of walking over it.
+    pub flushes_permille: u64,
+    /// How often it does so at most: every flush is a write to every key.
+    pub flushes: u64,
+    /// How many nodes there are.
+    pub nodes: usize,
+}
+
+/// How long it waits for a key to be set.
+const TIMEOUT_US: u64 = 5_000_000;
+
+/// What it does over its connection.
+enum Round {
+    Scanning { scan: Scan, found: BTreeSet<String> },
+    Flushing(Flush),
+}
+
+/// A flush that was asked for: every key, with what it was to the node.
+struct Flush {
+    call_us: u64,
+    before: Vec<(String, Option<TabletEpoch>)>,
+    /// What is recorded of registers once it has ended: each may be gone from the request on.
+    records: Vec<Operation>,
+}
+
+/// The surveyor.
+pub struct Surveyor {
+    number: usize,
+    setup: SurveyorSetup,
+    random: Random,
+    wires: Wires,
+    /// Keys still to be set, and the one that is being set.
+    unset: Vec<String>,
+    setting: Option<String>,
+    /// Whether a process died while it was set.
+    is_in_doubt: bool,
+    /// Keys that are certainly there.
+    kept: BTreeSet<String>,
+    line: Option<(Line, Round)>,
+    next_us: u64,
+    is_stopped: bool,
+    /// Keys that whole walks had to return.
+    pub judged: u64,
+    /// Flushes that were asked for.
+    pub flushes: u64,
+}
+
+impl Surveyor {
+    /// The surveyor, as the client with this number.
+    pub fn new(number: usize, setup: SurveyorSetup, random: Random) -> Surveyor {
+        let seeds = (0..setup.nodes).map(|host| client_address(HostId(host))).collect();
+        let config =
+            Config { awareness: Awareness::Plain, operation_timeout_us: TIMEOUT_US, ..Config::new(seeds) };
+        let name = |number: u64| match number.is_multiple_of(2) {
+            true => format!("s{number}"),
+            false => format!("s{TAG}{number}"),
+        };
+        Surveyor {
+            number,
+            setup,
+            random,
+            wires: Wires::new(Actor::Client(number), config),
+            unset: (0..setup.keys).map(name).collect(),
+            setting: None,
+            is_in_doubt: false,
+            kept: BTreeSet::new(),
+            line: None,
+            next_us: 0,
+            is_stopped: false,
+            judged: 0,
+            flushes: 0,
+        }
+    }
+
+    /// From now on it begins nothing.
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// What is under way, in words.
+    pub fn under_way(&self) -> Option<&'static str> {
+        match (&self.line, &self.setting) {
+            (Some((_, Round::Scanning { .. })), _) => Some("a walk over a node"),
+            (Some((_, Round::Flushing(_))), _) => Some("a flush"),
+            (None, Some(_)) => Some("a key that is kept is set"),
+            (None, None) => None,
+        }
+    }
+
+    /// The keys that it keeps.
+    pub fn kept(&self) -> impl Iterator<Item = String> + use<> {
+        self.kept.clone().into_iter()
+    }
+
+    /// A process died: these keys may be gone from now on, and what is being set too.
+    pub fn lose(&mut self, keys: &[String]) {
+        self.is_in_doubt = self.setting.is_some();
+        keys.iter().for_each(|key| {
+            self.kept.remove(key);
+        });
+    }
+
+    /// It has its turn.
+    pub fn turn(&mut self, workload: &Workload, hosts: &[Host], world: &mut World) -> Result<(), String> {
+        self.wires.tick(world);
+        if self.next_us <= world.now_us && !self.is_stopped {
+            self.next_us = world.now_us + 1 + self.random.below(self.setup.think_us + 1);
+            let is_flushing = matches!(self.line, Some((_, Round::Flushing(_))));
+            if self.setting.is_none()
+                && !is_flushing
+                && let Some(key) = self.unset.pop()
+            {
+                let words: [&[u8]; 3] = [b"SET", key.as_bytes(), b"kept"];
+                let to = Destination::Key(HashedKey::new(key.as_bytes()));
+                let admitted = self.wires.core.submit(MonotonicUs(world.now_us), 0, Class::Write, to, &words);
+                admitted.expect("one operation is not many");
+                self.setting = Some(key);
+            }
+            if self.line.is_none() {
+                self.begin(workload, hosts, world);
+            }
+        }
+        self.go_on(world);
+        Ok(())
+    }
+
+    fn begin(&mut self, workload: &Workload, hosts: &[Host], world: &mut World) {
+        let host = HostId(self.random.index(self.setup.nodes));
+        let mut line = Line::to(host, Actor::Client(self.number), world);
+        let may_flush = self.flushes < self.setup.flushes && self.setting.is_none();
+        let round = if may_flush && self.random.permille(self.setup.flushes_permille) {
+            self.flushes += 1;
+            world.tell(|| format!("the surveyor flushes node {}", host.0));
+            self.kept.clear();
+            let ownership = Ownership::of(hosts, host);
+            let all = workload.all_keys().chain(workload.all_timed_keys());
+            let before = all.map(|key| {
+                let epoch = ownership.since(&key);
+                (key, epoch)
+            });
+            line.say(0, b"FLUSHALL\r\n".to_vec());
+            let removal = |key| Operation {
+                client: self.number as u64,
+                op: Op::Del,
+                key,
+                arg: Datum::Null,
+                result: Datum::Null,
+                call_ns: world.now_us * 1000,
+                return_ns: None,
+                outcome: Outcome::Unknown,
+            };
+            let records = workload.all_keys().map(removal).collect();
+            Round::Flushing(Flush { call_us: world.now_us, before: before.collect(), records })
+        } else {
+            line.say(0, self.scan_request("0"));
+            Round::Scanning { scan: Scan::begin(hosts, host, &self.kept), found: BTreeSet::new() }
+        };
+        self.line = Some((line, round));
+    }
+
+    fn scan_request(&mut self, cursor: &str) -> Vec<u8> {
+        let count = self.random.magnitude(1, 500);
+        match self.random.below(3) {
+            0 => format!("SCAN {cursor} COUNT {count}\r\n"),
+            1 => format!("SCAN {cursor} MATCH s* COUNT {count}\r\n"),
+            _ => format!("SCAN {cursor} MATCH *[0-9] COUNT {count} TYPE string\r\n"),
+        }
+        .into_bytes()
+    }
+
+    /// Something arrived.
+    pub fn hear(
+        &mut self,
+        stream: StreamId,
+        signal: Signal,
+        hosts: &[Host],
+        world: &mut World,
+        history: &mut History,
+    ) -> Result<(), String> {
+        let is_line = self.line.as_ref().is_some_and(|(line, _)| line.stream == stream);
+        if !is_line {
+            self.wires.hear(stream, signal, world);
+            self.go_on(world);
+            return Ok(());
+        }
+        let Some((mut line, mut round)) = self.line.take() else { return Ok(()) };
+        let replies = match line.hear(signal)? {
+            Heard::Replies(replies) => replies,
+            Heard::Gone => {
+                world.close(stream, Side::Opener);
+                if let Round::Flushing(flush) = round {
+                    self.flushed(flush, None, line.host, hosts, history);
+                }
+                self.go_on(world);
+                return Ok(());
+            }
+        };
+        for reply in replies {
+            match round {
+                Round::Flushing(flush) if reply == Value::Simple("OK".to_owned()) => {
+                    self.flushed(flush, Some(world.now_us), line.host, hosts, history);
+                    world.close(stream, Side::Opener);
+                    self.go_on(world);
+                    return Ok(());
+                }
+                Round::Flushing(_) => return Err(format!("FLUSHALL was answered {reply:?}")),
+                Round::Scanning { ref scan, ref mut found } => {
+                    let Some((cursor, keys)) = scanned(&reply) else {
+                        return Err(format!("SCAN was answered {reply:?}"));
+                    };
+                    found.extend(keys);
+                    if cursor == "0" {
+                        scan.end(hosts, &self.kept, found).map_err(|violation| violation.to_string())?;
+                        self.judged += scan.expected() as u64;
+                        world.close(stream, Side::Opener);
+                        self.go_on(world);
+                        return Ok(());
+                    }
+                    let later_us = world.now_us + self.random.below(self.setup.think_us + 1);
+                    line.say(later_us, self.scan_request(&cursor));
+                }
+            }
+        }
+        self.line = Some((line, round));
+        self.go_on(world);
+        Ok(())
+    }
+
+    /// The records of a flush under way.
+    pub fn open_records(&self) -> &[Operation] {
+        match &self.line {
+            Some((_, Round::Flushing(flush))) => &flush.records,
+            _ => &[],
+        }
+    }
+
+    /// A flush was answered, or its connection is gone. What was the node's all the time is gone for certain, by the
+    /// judge of ends, which knows of that; the registers' judge is told that they may be gone.
+    fn flushed(
+        &mut self,
+        flush: Flush,
+        return_us: Option<u64>,
+        host: HostId,
+        hosts: &[Host],
+        history: &mut History,
+    ) {
+        if return_us.is_none() {
+            // It may yet happen.
+            self.unset.clear();
+            self.kept.clear();
+        }
+        history.registers.extend(flush.records);
+        let ownership = Ownership::of(hosts, host);
+        for (key, before) in flush.before {
+            let after = ownership.since(&key);
+            let is_certain = return_us.is_some() && before.is_some() && before == after;
+            if key.starts_with('t') {
+                let op = TimedOp::Clear { is_certain };
+                let record = TimedOperation::begun(self.number as u64, key, op, flush.call_us);
+                let outcome = if return_us.is_some() { Outcome::Ok } else { Outcome::Unknown };
+                history.timed.push(TimedOperation { return_us, outcome, ..record });
+            }
+        }
+    }
+
+    fn go_on(&mut self, world: &mut World) {
+        let mut timeout_us = self.wires.pump(world);
+        for (_, ended) in self.wires.take_ended() {
+            let set = self.setting.take();
+            let is_set = ended == Ended::Reply(Value::Simple("OK".to_owned()));
+            let is_kept = is_set && !std::mem::take(&mut self.is_in_doubt);
+            self.kept.extend(set.filter(|_| is_kept));
+            timeout_us = self.wires.pump(world);
+        }
+        let unsaid_us = self.line.as_mut().and_then(|(line, _)| line.pump(world));
+        let begins_us = (!self.is_stopped).then_some(self.next_us);
+        if let Some(at_us) = [timeout_us, unsaid_us, begins_us].into_iter().flatten().min() {
+            world.turn_at(Actor::Client(self.number), at_us);
+        }
+    }
+}
+
+/// The cursor and the keys of an answer to SCAN.
+fn scanned(reply: &Value) -> Option<(String, Vec<String>)> {
+    let text = |value: &Value| String::from_utf8(value.as_bytes()?.to_vec()).ok();
+    match reply {
+        Value::Array(parts) => match parts.as_slice() {
+            [cursor, Value::Array(keys)] => {
+                Some((text(cursor)?, keys.iter().map(text).collect::<Option<_>>()?))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}

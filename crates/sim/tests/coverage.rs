@@ -1,0 +1,59 @@
+//! What a fixed set of seeds meets, and that the judges see faults that are put back.
+
+use sidle_sim::{Bugs, Story, run};
+use std::collections::BTreeMap;
+
+const SEEDS: u64 = 60;
+
+/// What simulations are there to meet, and in how many of the seeds at least.
+const MET: &[(&str, u64)] = &[
+    ("answered", 60),
+    ("timed", 30),
+    ("noise", 30),
+    ("by hand", 25),
+    ("done", 45),
+    ("cancelled", 10),
+    ("parked", 40),
+    ("priority pulls", 35),
+    ("sampled pulls", 5),
+    ("double reads", 30),
+    ("reads of the target alone", 15),
+    ("source values", 20),
+    ("redirects", 40),
+    ("moved", 25),
+    ("asked", 10),
+    ("empty", 5),
+    ("timeouts", 15),
+    ("out of memory", 3),
+    ("stalls", 2),
+    ("sent away", 6),
+    ("scanned keys", 15),
+    ("flushes", 3),
+    ("held back", 3),
+];
+
+#[test]
+fn seeds_meet_what_they_are_there_for() {
+    let mut met = BTreeMap::<&str, u64>::new();
+    for seed in 1..=SEEDS {
+        let summary = run(seed, Bugs::default(), Story::silent())
+            .unwrap_or_else(|failure| panic!("seed {seed} at {} us: {}", failure.at_us, failure.violation));
+        for (what, times) in summary.met {
+            *met.entry(what).or_default() += u64::from(times > 0);
+        }
+    }
+    let rare: Vec<_> =
+        MET.iter().filter(|(what, least)| met.get(what).copied().unwrap_or(0) < *least).collect();
+    assert!(rare.is_empty(), "hardly anything was met: {rare:?} of {met:?}");
+}
+
+/// Faults show in the keys with a time to live, too: seeds in which their judge is the one that finds them.
+#[test]
+fn the_judge_of_ends_sees_missing_tombstones() {
+    let migration = sidle_migration::Bugs { no_tombstones: true, ..sidle_migration::Bugs::NONE };
+    let bugs = Bugs { migration, ..Bugs::default() };
+    let found = (1..=SEEDS).find(|&seed| {
+        run(seed, bugs, Story::silent()).is_err_and(|failure| failure.violation.check == "deadlines")
+    });
+    assert!(found.is_some(), "no seed shows it");
+}
