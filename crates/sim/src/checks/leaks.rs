@@ -82,8 +82,31 @@ fn left_in_network(hosts: &[Host], network: &Network) -> Result<(), Violation> {
 mod tests {
     use super::*;
     use crate::checks::tests::{remove, store};
+    use crate::plan::{Bugs, Plan};
+    use crate::random::Random;
+    use crate::story::Story;
+    use crate::world::{Actor, HostId, Thread, World};
+    use sidle_node::{ControlInput, ControlRequest};
     use sidle_store::Leave;
-    use sidle_types::Position;
+    use sidle_types::{MonotonicUs, Position};
+
+    #[test]
+    fn an_open_request_an_unsettled_table_and_a_connection_are_seen() {
+        let Plan { pace, network, hosts, .. } = Plan::draw(1, Bugs::default());
+        let mut world = World::new(Random::new(1), pace, Network::new(network), Story::silent());
+        let mut host = Host::start(HostId(0), hosts[0].clone(), &mut world);
+        let process = host.process.as_mut().expect("it was just started");
+        let left = left_in_tables(process).expect("it has not joined");
+        assert!(left.starts_with("worker 0 has Lost"), "{left}");
+        let request = ControlInput::Request { tag: 1, request: ControlRequest::Status };
+        process.control.control.handle(MonotonicUs(1 << 41), request);
+        let left = left_in_threads(process).expect("a request is open");
+        assert_eq!(left, "the control still has 1 open requests");
+        let hosts = [host];
+        assert_eq!(left_in_network(&hosts, &world.network), Ok(()));
+        world.open(Actor::Thread(HostId(0), Thread::Mover(0)), HostId(0), Port::Bus);
+        assert!(left_in_network(&hosts, &world.network).is_err());
+    }
 
     #[test]
     fn a_tombstone_and_a_foreign_value_are_seen() {

@@ -123,9 +123,10 @@ impl Checks {
         self.facts += 1;
         match fact {
             Fact::Frozen(_, id) => {
-                let export = process.control.control.exports().find(|view| view.id() == id);
-                let range = export.expect("what is frozen is exported").range();
-                self.frozen.freeze(host, id, store, range);
+                // A control that was held up may freeze and release in one go.
+                if let Some(export) = process.control.control.exports().find(|view| view.id() == id) {
+                    self.frozen.freeze(host, id, store, export.range());
+                }
             }
             Fact::Released(_, id) => {
                 self.frozen.release(host, id, store)?;
