@@ -178,9 +178,10 @@ impl Network {
         self.streams.get(&stream).map_or(0, |stream| stream.directions[to].under_way_bytes)
     }
 
-    /// Whether every connection stands, for the holders of both of its ends.
+    /// Whether every connection between nodes stands, for the holders of both of its ends. (Some clients never read, and
+    /// so never hear.)
     pub fn is_whole(&self) -> bool {
-        self.streams.values().all(|stream| {
+        self.streams.values().filter(|stream| stream.port == Port::Bus).all(|stream| {
             stream.holders.iter().all(Option::is_some) && stream.directions.iter().all(|to| !to.is_shut)
         })
     }

@@ -233,7 +233,7 @@ impl Simulation {
         self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
         self.until("every key is read back", READ_BACK_US, |simulation| simulation.reader.is_done())?;
         self.all_were_answered(read_from)?;
-        self.until("every end of a broken connection has heard of it", HEARING_US, |simulation| {
+        self.until("every node has heard of its broken connections", HEARING_US, |simulation| {
             simulation.world.network.is_whole()
         })?;
         let rest_until_us = self.world.now_us + REST_US;
