@@ -144,9 +144,14 @@ impl Process {
                 self.read_frames(index, id, now, world);
             }
             Signal::Closed => {
+                let never_stood = link.wanted.filter(|_| !link.is_open);
                 mover.links.remove(&id);
                 world.close(id, side);
-                mover.mover.closed(now.mono, Link(id.0));
+                match never_stood {
+                    // It broke while it was being opened.
+                    Some((migration, lane)) => mover.mover.connect_failed(now.mono, migration, lane),
+                    None => mover.mover.closed(now.mono, Link(id.0)),
+                }
             }
         }
         self.drain_mover(index, now, world);
