@@ -161,6 +161,11 @@ impl Checks {
             .try_for_each(|view| self.progress.look(host, view, self.frozen.copy(view.id()), store))
     }
 
+    /// The process on this machine is asked to flush what it owns.
+    pub fn flush(&mut self, host: HostId) {
+        self.progress.flush(host);
+    }
+
     /// The process on this machine has died, and what was in its memory.
     pub fn forget(&mut self, host: HostId) {
         self.frozen.forget(host);

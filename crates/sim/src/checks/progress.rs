@@ -10,7 +10,7 @@ use crate::world::HostId;
 use sidle_migration::ImportView;
 use sidle_store::{Entry, Store};
 use sidle_types::{HashedKey, MigrationId, Position, PositionRange};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How far one partition was when it was looked at last.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +25,8 @@ struct Seen {
 #[derive(Debug, Default)]
 pub(super) struct ProgressSeen {
     imports: BTreeMap<(HostId, MigrationId), Vec<Seen>>,
+    /// Machines that were asked to flush: from then on progress may pass what never arrives, and is absent for good.
+    flushed: BTreeSet<HostId>,
 }
 
 impl ProgressSeen {
@@ -53,7 +55,7 @@ impl ProgressSeen {
                 return accuse(format!("its progress went back from {:?} to {next:?}", seen.next));
             }
             seen.next = next;
-            if let Some(copy) = copy
+            if let Some(copy) = copy.filter(|_| !self.flushed.contains(&host))
                 && let Err(key) = pass(seen, *bounds, next, copy, store)
             {
                 return accuse(format!("its progress {next:?} has passed \"{key}\", which is not here"));
@@ -62,9 +64,15 @@ impl ProgressSeen {
         Ok(())
     }
 
+    /// The machine's process is asked to flush.
+    pub(super) fn flush(&mut self, host: HostId) {
+        self.flushed.insert(host);
+    }
+
     /// The machine's process has died.
     pub(super) fn forget(&mut self, host: HostId) {
         self.imports.retain(|(at, _), _| *at != host);
+        self.flushed.remove(&host);
     }
 }
 

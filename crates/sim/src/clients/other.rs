@@ -20,6 +20,7 @@ pub enum OtherSetup {
 }
 
 /// Such a client.
+#[allow(clippy::large_enum_variant)] // a simulation has a handful of them
 pub enum Other {
     /// One that knows only what redirects tell it.
     Hand(Hand),

@@ -162,6 +162,7 @@ impl Surveyor {
                 let epoch = ownership.since(&key);
                 (key, epoch)
             });
+            world.checks.flush(host);
             line.say(0, b"FLUSHALL\r\n".to_vec());
             let removal = |key| Operation {
                 client: self.number as u64,
