@@ -148,7 +148,8 @@ fn main() -> ExitCode {
         }
         totals.seeds += 1;
         let before = Instant::now();
-        match simulate(&arguments, seed) {
+        let history = arguments.history.as_deref().filter(|_| seed == first);
+        match simulate(&arguments, seed, history) {
             Ok(summary) => {
                 totals.add(&summary);
                 if arguments.verbose {
@@ -181,17 +182,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn simulate(arguments: &Arguments, seed: u64) -> Result<Summary, Failure> {
+fn simulate(arguments: &Arguments, seed: u64, history: Option<&Path>) -> Result<Summary, Failure> {
     let bugs = arguments.bug.unwrap_or_default();
     let story = match arguments.trace {
         true => Story::told_to(Box::new(|at_us, line| println!("{:>12.6}  {line}", at_us as f64 / 1e6))),
         false => Story::silent(),
     };
     let (result, simulation) = run_and_record(seed, bugs, story);
-    if let Some(path) = arguments.history.as_ref().filter(|_| seed == arguments.first_seed()) {
-        if let Err(error) = write_history(&simulation, path) {
-            println!("the history could not be written to {}: {error}", path.display());
-        }
+    if let Some(path) = history
+        && let Err(error) = write_history(&simulation, path)
+    {
+        println!("the history could not be written to {}: {error}", path.display());
     }
     let summary = result?;
     if arguments.twice {

@@ -81,8 +81,9 @@ fn left_in_network(hosts: &[Host], network: &Network) -> Result<(), Violation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bugs::Bugs;
     use crate::checks::tests::{remove, store};
-    use crate::plan::{Bugs, Plan};
+    use crate::plan::Plan;
     use crate::random::Random;
     use crate::story::Story;
     use crate::world::{Actor, HostId, Thread, World};
