@@ -141,12 +141,6 @@ fn the_judge_sees_a_source_that_lets_go_too_early() {
 }
 
 #[test]
-fn the_judge_sees_absent_answers_that_overwrite() {
-    let migration = Bugs { absent_answer_overwrites: true, ..Bugs::NONE };
-    assert!(is_seen(Faults { migration, ..Faults::default() }));
-}
-
-#[test]
 fn the_judge_sees_lost_writes_sent_again() {
     let client = sidle_client_core::Bugs { lost_write_sent_again: true, ..sidle_client_core::Bugs::NONE };
     assert!(is_seen(Faults { client, ..Faults::default() }));
