@@ -110,6 +110,7 @@ fn host(random: &mut Random, is_tight: bool, bugs: Bugs) -> HostSetup {
             wall_ahead_ms: random.below(2 * WALL_OFF_MS + 1) as i64 - WALL_OFF_MS as i64,
         },
         bugs,
+        echoes_permille: if random.one_in(2) { 0 } else { random.below(200) },
         // The server looks ten times a second.
         tick_us: random.magnitude(50_000, 2_000_000),
         is_busy: random.one_in(3),

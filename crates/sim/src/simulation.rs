@@ -1,6 +1,6 @@
 //! One simulation: everything that a plan names, from the beginning to the end.
 
-use crate::checks::{self, Answers, LOSSES, Losses, Violation};
+use crate::checks::{self, Answers, Checks, LOSSES, Losses, Violation};
 use crate::clients::{Operator, Other, Session, SessionSetup};
 use crate::host::Host;
 use crate::network::{Network, Place, Port, Side, StreamId};
@@ -91,7 +91,9 @@ impl Simulation {
     /// The simulation of a plan, before anything has happened. `seed`: draws what the plan leaves open.
     pub fn new(seed: u64, plan: Plan, story: Story) -> Simulation {
         let mut random = Random::new(seed);
+        let is_fair = plan.weather.rest_us == 0 && !plan.is_tight;
         let mut world = World::new(random.fork(), plan.pace, Network::new(plan.network), story);
+        world.checks = Checks::new(is_fair);
         let hosts = (plan.hosts.into_iter().enumerate())
             .map(|(number, setup)| Host::start(HostId(number), setup, &mut world))
             .collect();
@@ -241,7 +243,7 @@ impl Simulation {
             self.step()?;
         }
         let World { checks, network, .. } = &mut self.world;
-        checks.at_rest(&self.hosts, network, self.operator.started)?;
+        checks.at_rest(&self.hosts, network, (self.operator.started, self.operator.untold))?;
         self.summary.undecided = self.answers.finish(&self.history.registers)?;
         self.summary.undecided += checks::check_deadlines(&self.history.timed)?;
         Ok(())

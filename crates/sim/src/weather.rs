@@ -5,6 +5,7 @@ use crate::host::Host;
 use crate::network::Place;
 use crate::random::Random;
 use crate::world::{Actor, Fact, HostId, World};
+use sidle_cluster::timing::SUSPECTED_AFTER_US;
 
 /// How often it is looked whether the coordinator's process waits for its disk.
 const AMBUSH_LOOKS_US: u64 = 500;
@@ -196,7 +197,11 @@ impl Weather {
 
     fn strike(&mut self, hosts: &mut [Host], world: &mut World) -> Struck {
         let WeatherSetup { breaks, cuts, pauses, deaths, disks, lasts_us, .. } = self.setup;
-        let lasts_us = self.random.magnitude(1, lasts_us);
+        let lasts_us = match self.random.one_in(8) {
+            // Long enough for a node to be suspected.
+            true => self.random.between(SUSPECTED_AFTER_US, 4 * SUSPECTED_AFTER_US),
+            false => self.random.magnitude(1, lasts_us),
+        };
         let until_us = world.now_us + lasts_us;
         let mut drawn = self.random.below(breaks + cuts + pauses + deaths + disks);
         let mut is = |share: u64| {

@@ -54,11 +54,17 @@ impl Endings {
         agrees(process, seat)
     }
 
-    /// The operator was told that so many migrations had been started.
-    pub(super) fn operator_was_told(&self, started: u64) -> Result<(), Violation> {
+    /// The operator was told that so many migrations had been started, and was not told what became of so many requests
+    /// (M10: a request that is repeated is carried out once, and has one answer).
+    pub(super) fn operator_was_told(&self, started: u64, untold: u64) -> Result<(), Violation> {
         let written = self.records.len() as u64;
-        let what = || format!("the operator started {started} migrations, and {written} were written down");
-        if started <= written { Ok(()) } else { Err(Violation::new("endings", what())) }
+        let is_done = |record: &&MigrationRecord| record.state == MigrationState::Done;
+        let done = self.records.values().filter(is_done).count() as u64;
+        if started <= written && done <= started + untold {
+            return Ok(());
+        }
+        let told = format!("the operator was told of {started} migrations, and of {untold} requests nothing");
+        Err(Violation::new("endings", format!("{told}; {written} migrations were written down, {done} done")))
     }
 }
 

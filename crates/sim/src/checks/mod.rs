@@ -12,6 +12,7 @@ mod progress;
 mod queues;
 mod scans;
 mod single_owner;
+mod waits;
 
 pub use deadlines::check_deadlines;
 pub use losses::{LOSSES, Losses, keys_at_risk};
@@ -97,11 +98,25 @@ pub struct Checks {
     frozen: FrozenCopies,
     progress: ProgressSeen,
     facts: u64,
+    /// Whether nothing goes wrong in this simulation.
+    is_fair: bool,
     /// What was found in the middle of an event.
     found: Option<Violation>,
 }
 
 impl Checks {
+    /// The checkers of a simulation. `is_fair`: nothing goes wrong in it.
+    pub fn new(is_fair: bool) -> Checks {
+        Checks { is_fair, ..Checks::default() }
+    }
+
+    /// A command that was parked at this machine has been woken.
+    pub fn waited(&mut self, host: HostId, us: u64) {
+        if let Some(violation) = waits::check(host, us).err().filter(|_| self.is_fair) {
+            self.found.get_or_insert(violation);
+        }
+    }
+
     /// Something happened that checkers want to know of. `hosts`: everything as it is right after.
     pub fn observe(&mut self, hosts: &[Host], network: &Network, facts: &[Fact]) -> Result<(), Violation> {
         if let Some(found) = self.found.take() {
@@ -173,12 +188,21 @@ impl Checks {
     }
 
     /// Nothing goes wrong any more, every request and every migration is over, and there was time to clear away.
-    /// `started`: how many migrations the operator was told had been started.
-    pub fn at_rest(&mut self, hosts: &[Host], network: &Network, started: u64) -> Result<(), Violation> {
+    /// `started`: how many migrations the operator was told had been started; `untold`: how many of its requests ended
+    /// without an answer.
+    pub fn at_rest(
+        &mut self,
+        hosts: &[Host],
+        network: &Network,
+        (started, untold): (u64, u64),
+    ) -> Result<(), Violation> {
+        if let Some(found) = self.found.take() {
+            return Err(found);
+        }
         single_owner::check(hosts)?;
         queues::check(hosts, network)?;
         self.endings.at_rest(hosts)?;
-        self.endings.operator_was_told(started)?;
+        self.endings.operator_was_told(started, untold)?;
         leaks::check(hosts, network)?;
         accounting::check(hosts)
     }

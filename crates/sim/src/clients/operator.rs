@@ -39,6 +39,8 @@ pub struct Operator {
     pub started: u64,
     /// Requests that were refused.
     pub refused: u64,
+    /// Requests that ended without an answer.
+    pub untold: u64,
     last_started: i64,
 }
 
@@ -60,6 +62,7 @@ impl Operator {
             is_stopped: false,
             started: 0,
             refused: 0,
+            untold: 0,
             last_started: 0,
         }
     }
@@ -106,7 +109,8 @@ impl Operator {
                     self.started += 1;
                     self.last_started = id;
                 }
-                Ended::Reply(Value::Error(_)) | Ended::Failed(_) => self.refused += 1,
+                Ended::Reply(Value::Error(_)) => self.refused += 1,
+                Ended::Failed(_) => self.untold += 1,
                 Ended::Reply(_) => {}
             }
             timeout_us = self.wires.pump(world);

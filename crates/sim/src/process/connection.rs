@@ -2,14 +2,15 @@
 
 use sidle_node::{ControlReply, ControlRequest, NodeShared, Now, Session, Then, Ticket, Worker};
 use sidle_resp::{Args, Limits, Parsed, RequestParser};
+use sidle_types::MonotonicUs;
 
 /// What a connection waits for.
 #[derive(Debug)]
 pub(super) enum Waits {
     /// For input.
     No,
-    /// For a ticket of its worker.
-    Parked(Ticket),
+    /// For a ticket of its worker, since then.
+    Parked(Ticket, MonotonicUs),
     /// For the control thread.
     Control,
 }
@@ -80,7 +81,7 @@ impl Connection {
             Then::Read { .. } | Then::Again => Came::Served,
             Then::Close | Then::Shutdown => Came::Closes,
             Then::Parked(ticket) => {
-                self.waits = Waits::Parked(ticket);
+                self.waits = Waits::Parked(ticket, now.mono);
                 Came::Served
             }
             Then::Control(request) => {
@@ -90,13 +91,15 @@ impl Connection {
         }
     }
 
-    /// The ticket was returned; whether this connection waited for it.
-    pub(super) fn wake(&mut self, ticket: Ticket) -> bool {
-        let is_mine = matches!(self.waits, Waits::Parked(own) if own == ticket);
-        if is_mine {
-            self.waits = Waits::No;
+    /// The ticket was returned; if this connection waited for it, since when.
+    pub(super) fn wake(&mut self, ticket: Ticket) -> Option<MonotonicUs> {
+        match self.waits {
+            Waits::Parked(own, since) if own == ticket => {
+                self.waits = Waits::No;
+                Some(since)
+            }
+            _ => None,
         }
-        is_mine
     }
 
     /// The control thread answered.

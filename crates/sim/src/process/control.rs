@@ -6,7 +6,7 @@ use crate::bugs::Bugs;
 use crate::disk::Disk;
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
-use sidle_cluster::{ControlMessage, MetaError, NodeInfo, ToCoordinator};
+use sidle_cluster::{ControlMessage, MetaError, NodeInfo, ToCoordinator, ToNode};
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlRequest, MoverCommand, MoverIndex, MoverReport, NodeControl,
@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// How long it waits before it tries to reach the coordinator again, at least and at most.
 const RECONNECT_US: (u64, u64) = (50_000, 2_000_000);
+/// How long a message that comes twice takes to come again, at most.
+const ECHO_US: u64 = 3_000_000;
 /// The machine that the coordinator runs on.
 const COORDINATOR: HostId = HostId(0);
 
@@ -48,6 +50,8 @@ pub struct ControlThread {
     guests: BTreeMap<StreamId, FrameReader>,
     pub(super) calls: VecDeque<Call>,
     pub(super) reports: VecDeque<(MigrationId, MoverReport)>,
+    /// Messages of the coordinator that come a second time, and when (M10).
+    echoes: VecDeque<(u64, ToNode)>,
     replies: BTreeMap<u64, (StreamId, WorkerIndex)>,
     last_tag: u64,
 }
@@ -79,6 +83,7 @@ impl ControlThread {
             guests: BTreeMap::new(),
             calls: VecDeque::new(),
             reports: VecDeque::new(),
+            echoes: VecDeque::new(),
             replies: BTreeMap::new(),
             last_tag: 0,
         })
@@ -108,6 +113,11 @@ impl Process {
         }
         self.control_carries_out(now, world);
         self.reach_coordinator(world);
+        while let Some((_, message)) = self.control.echoes.pop_front_if(|(due_us, _)| *due_us <= world.now_us)
+        {
+            self.control.control.handle(now.mono, ControlInput::Message(message));
+            self.control_carries_out(now, world);
+        }
         if let Some((id, side, signal)) = self.mailbox(Thread::Control).pop_front() {
             self.control_hears(id, side, signal, now, world);
         } else if let Some((migration, report)) = self.control.reports.pop_front() {
@@ -192,6 +202,11 @@ impl Process {
         }
         for message in said {
             let ControlMessage::ToNode(message) = message else { panic!("the coordinator asks itself") };
+            if world.random.permille(self.setup.echoes_permille) {
+                let due_us = world.now_us + world.random.magnitude(1, ECHO_US);
+                self.control.echoes.push_back((due_us, message.clone()));
+                world.turn_at(Actor::Thread(self.host, Thread::Control), due_us);
+            }
             self.control.control.handle(now.mono, ControlInput::Message(message));
             self.control_carries_out(now, world);
         }

@@ -45,6 +45,8 @@ pub struct HostSetup {
     pub clock: Clock,
     /// Faults that are put back.
     pub bugs: Bugs,
+    /// So many of a thousand messages of the coordinator come twice.
+    pub echoes_permille: u64,
     /// How often its workers look for expired keys.
     pub tick_us: u64,
     /// Whether its workers are always late, so that bulk work is held back.

@@ -39,7 +39,7 @@ impl WorkerThread {
     }
 
     /// Turns the worker's loop once; returns whether its range table changed.
-    pub(super) fn look_around(&mut self, host: HostId, world: &mut World) -> bool {
+    pub(super) fn look_around(&mut self, host: HostId, now: Now, world: &mut World) -> bool {
         let changed = self.worker.turn();
         if changed {
             world.facts.push(Fact::TableTaken(host));
@@ -49,7 +49,10 @@ impl WorkerThread {
             }
         }
         while let Some(ticket) = self.worker.poll_woken() {
-            self.connections.values_mut().any(|connection| connection.wake(ticket));
+            let mut connections = self.connections.values_mut();
+            if let Some(since) = connections.find_map(|connection| connection.wake(ticket)) {
+                world.checks.waited(host, now.mono.since(since));
+            }
         }
         changed
     }
@@ -72,7 +75,7 @@ impl WorkerThread {
         while !ready.is_empty() {
             let (&id, connection) = ready.swap_remove(world.random.index(ready.len()));
             let came = connection.serve(&mut self.worker, now);
-            if matches!(connection.waits, Waits::Parked(_)) {
+            if matches!(connection.waits, Waits::Parked(..)) {
                 world.meet("parked", 1);
             }
             let call = match came {
@@ -94,7 +97,7 @@ impl WorkerThread {
 
     fn drop_connection(&mut self, id: StreamId) {
         if let Some(connection) = self.connections.remove(&id)
-            && let Waits::Parked(ticket) = connection.waits
+            && let Waits::Parked(ticket, _) = connection.waits
         {
             self.worker.forget(ticket);
         }
@@ -147,7 +150,7 @@ impl Process {
     pub(super) fn step_worker(&mut self, index: usize, now: Now, world: &mut World) -> bool {
         let host = self.host;
         let worker = &mut self.workers[index];
-        if worker.look_around(host, world) {
+        if worker.look_around(host, now, world) {
             world.wake(host, Thread::Control);
         }
         let (is_busy, call) = worker.serve_one(now, world);
@@ -159,7 +162,7 @@ impl Process {
             world.wake(host, Thread::Control);
         }
         // Running a command may have taken a new table, too.
-        if self.workers[index].look_around(host, world) {
+        if self.workers[index].look_around(host, now, world) {
             world.wake(host, Thread::Control);
         }
         is_busy
