@@ -254,6 +254,10 @@ impl World {
     /// The machine takes the connection; `holder` hears what arrives.
     pub fn accept(&mut self, id: StreamId, holder: Actor) {
         let Some(stream) = self.network.streams.get_mut(&id) else { return };
+        if stream.directions[Side::Acceptor as usize].is_shut {
+            // It broke before it stood.
+            return;
+        }
         stream.holders[Side::Acceptor as usize] = Some(holder);
         self.put(id, Side::Opener, Signal::Opened);
     }
