@@ -49,7 +49,7 @@ impl Plan {
             1..4 => 3,
             _ => 2,
         };
-        let is_tight = random.one_in(8);
+        let is_tight = random.one_in(6);
         let hosts = (0..nodes).map(|_| host(&mut random, is_tight, bugs)).collect();
         let pace = Pace {
             turn_us: random.magnitude(1, 20),
@@ -64,7 +64,7 @@ impl Plan {
         };
         let think_us = random.magnitude(500, 200_000);
         let clients = random.between(2, 10) as usize;
-        let sessions = (0..clients).map(|_| session(&mut random, nodes, think_us, bugs)).collect();
+        let sessions = (0..clients).map(|_| session(&mut random, nodes, think_us, &network, bugs)).collect();
         let slow_readers = match random.one_in(4) {
             true => vec![(random.index(clients), random.magnitude(500, 50_000))],
             false => Vec::new(),
@@ -74,7 +74,7 @@ impl Plan {
         let others = others(&mut random, nodes, think_us, &workload);
         let operator = OperatorSetup {
             rest_us: random.magnitude(safety_us / 100, safety_us / 3),
-            cancel_permille: random.below(150),
+            cancel_permille: if random.one_in(3) { random.below(500) } else { random.below(100) },
             nodes,
         };
         let weather = WeatherSetup::draw(&mut random, safety_us);
@@ -96,7 +96,7 @@ impl Plan {
 
 /// How much memory a node has where there is plenty, and where there is not: the least that a store works with, and a bit.
 const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);
-const TIGHT_BYTES: (u64, u64) = (1 << 20, 3 << 20);
+const TIGHT_BYTES: (u64, u64) = (1 << 20, 2 << 20);
 
 fn host(random: &mut Random, is_tight: bool, bugs: Bugs) -> HostSetup {
     // Some have room, so that others are short of it in the middle of a move.
@@ -149,12 +149,12 @@ fn others(random: &mut Random, nodes: usize, think_us: u64, workload: &Workload)
 
 fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
     let (large_permille, large_bytes) = match is_tight {
-        true => (random.between(100, 500), random.magnitude(4_000, 60_000)),
+        true => (random.between(400, 900), random.between(8_000, 30_000)),
         false if random.one_in(6) => (random.between(1, 20), 200_000),
         false => (0, 0),
     };
     Workload {
-        keys: random.magnitude(if is_tight { 100 } else { 1 }, 2_000),
+        keys: random.magnitude(if is_tight { 250 } else { 1 }, 2_000),
         timed_keys: random.magnitude(1, 100),
         noise_keys: random.magnitude(1, 500),
         timed_permille: if random.one_in(4) { 0 } else { random.below(400) },
@@ -169,13 +169,20 @@ fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
     }
 }
 
-fn session(random: &mut Random, nodes: usize, think_us: u64, bugs: Bugs) -> SessionSetup {
+/// Mostly long enough for a few trips; now and then too short for any.
+fn timeout_us(random: &mut Random, network: &Quality) -> u64 {
+    let trip_us = 2 * (network.latency_us + network.jitter_us);
+    let least_us = if random.one_in(8) { 20_000 } else { 20_000 + 50 * trip_us };
+    random.magnitude(least_us, 3_000_000)
+}
+
+fn session(random: &mut Random, nodes: usize, think_us: u64, network: &Quality, bugs: Bugs) -> SessionSetup {
     SessionSetup {
         awareness: if random.one_in(3) { Awareness::Plain } else { Awareness::Sidle },
         rows: random.between(1, 3) as usize,
         think_us,
         connections_per_node: random.between(1, 3) as usize,
-        timeout_us: random.magnitude(20_000, 3_000_000),
+        timeout_us: timeout_us(random, network),
         seed: HostId(random.index(nodes)),
         bugs: bugs.client,
     }

@@ -264,7 +264,7 @@ impl Simulation {
                 return Ok(());
             }
             self.world.tell(|| "every key is deleted to make room".to_owned());
-            self.reader.delete(self.workload.all_keys().collect());
+            self.reader.delete(self.workload.all_keys().chain(self.workload.all_noise_keys()).collect());
             self.world.turn_at(Actor::Client(self.sessions.len() + 1), 0);
             self.until("every key is deleted", READ_BACK_US, |simulation| simulation.reader.is_done())?;
             let rest_until_us = self.world.now_us + REST_US;

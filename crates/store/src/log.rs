@@ -216,6 +216,9 @@ pub struct LogHead {
     /// Where the next record goes, and where the segment ends.
     offset: u64,
     end: u64,
+    /// Where values have to end: at the segment's end, or nowhere while it is one that tombstones took from their
+    /// reserve. Values in it would leave none to the next deletion.
+    values_end: u64,
     /// Positions of the batch being replayed, kept for its memory.
     pub(crate) replay: Vec<crate::replay::Incoming>,
     _not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
@@ -228,6 +231,7 @@ impl LogHead {
             segment: 0,
             offset: 0,
             end: 0,
+            values_end: 0,
             replay: Vec::new(),
             _not_sync: std::marker::PhantomData,
         }
@@ -264,7 +268,8 @@ impl LogHead {
     #[inline]
     fn reserve(&mut self, bytes: usize, purpose: Purpose) -> Result<u64, OutOfMemory> {
         let bytes = bytes as u64;
-        if bytes > self.end - self.offset || bytes > self.log.largest_ordinary() {
+        let end = if purpose == Purpose::Value { self.values_end } else { self.end };
+        if self.offset + bytes > end || bytes > self.log.largest_ordinary() {
             return self.reserve_cold(bytes, purpose);
         }
         let offset = self.offset;
@@ -280,12 +285,22 @@ impl LogHead {
             let first = self.log.allocate_run(self.log.run_of(bytes))?;
             return Ok((first << self.log.segment_shift) + SEGMENT_START);
         }
+        let has_room = self.log.segments.available(Purpose::Value) > 0;
+        if purpose == Purpose::Value && has_room && self.offset + bytes <= self.end {
+            // There is room again: what the tombstones left is open to values, too.
+            self.values_end = self.end;
+            let offset = self.offset;
+            self.offset += bytes;
+            return Ok(offset);
+        }
         let number = self.log.allocate(purpose)?;
         self.close();
         self.segment = number;
         let start = number << self.log.segment_shift;
         self.offset = start + SEGMENT_START + bytes;
         self.end = start + segment_bytes;
+        let is_from_reserve = purpose == Purpose::Tombstone && !has_room;
+        self.values_end = if is_from_reserve { 0 } else { self.end };
         Ok(start + SEGMENT_START)
     }
 
@@ -300,7 +315,7 @@ impl LogHead {
             segment.close(self.offset - start);
             self.log.retire_if_dead(self.segment);
             participant.unpin();
-            (self.offset, self.end) = (0, 0);
+            (self.offset, self.end, self.values_end) = (0, 0, 0);
         }
     }
 

@@ -123,6 +123,29 @@ fn a_full_store_refuses_values_and_still_reads_deletes_and_recovers() {
     }
 }
 
+/// Deletions that alternate with writes: had values filled up the segments that tombstones opened from their reserve, then
+/// a node without room could not even delete, and would never have room again.
+#[test]
+fn values_leave_tombstones_their_reserve() {
+    let store = store(2 * MIB, 64 << 10);
+    let mut heads = [store.log_head(), store.log_head()];
+    let mut count = 0u64;
+    let fill = |head: &mut LogHead, count: &mut u64| {
+        for bytes in [10_000, 1] {
+            while put(&store, head, &format!("{count:016}"), &vec![1; bytes]).is_ok() {
+                *count += 1;
+            }
+        }
+    };
+    heads.iter_mut().for_each(|head| fill(head, &mut count));
+    for i in 0..40u64 {
+        let head = &mut heads[i as usize % 2];
+        let removed = remove(&store, head, &format!("{i:016}"), Leave::Tombstone);
+        assert_eq!(removed, Ok(true), "{i} of {count}");
+        fill(head, &mut count);
+    }
+}
+
 #[test]
 fn large_values_take_segments_of_their_own_and_give_them_back() {
     let store = store(64 * MIB, 256 << 10);

@@ -16,7 +16,7 @@ use sidle_types::{MonotonicUs, Position, PositionRange, Slot};
 pub struct OperatorSetup {
     /// How long it rests between two requests, at most.
     pub rest_us: u64,
-    /// So many of a thousand requests cancel a migration.
+    /// So many of a thousand migrations are cancelled as soon as they are started.
     pub cancel_permille: u64,
     /// How many nodes there are.
     pub nodes: usize,
@@ -42,7 +42,12 @@ pub struct Operator {
     /// Requests that ended without an answer.
     pub untold: u64,
     last_started: i64,
+    /// Whether it thinks better of what it has just started.
+    regrets: bool,
 }
+
+/// How long it takes to think better, at most: most migrations have not begun to run by then.
+const REGRET_US: u64 = 5_000;
 
 impl Operator {
     /// The operator, as the client with this number.
@@ -64,6 +69,7 @@ impl Operator {
             refused: 0,
             untold: 0,
             last_started: 0,
+            regrets: false,
         }
     }
 
@@ -108,6 +114,10 @@ impl Operator {
                 Ended::Reply(Value::Integer(id)) => {
                     self.started += 1;
                     self.last_started = id;
+                    self.regrets = self.random.permille(self.setup.cancel_permille);
+                    if self.regrets {
+                        self.next_us = world.now_us + self.random.below(REGRET_US);
+                    }
                 }
                 Ended::Reply(Value::Error(_)) => self.refused += 1,
                 Ended::Failed(_) => self.untold += 1,
@@ -122,7 +132,7 @@ impl Operator {
     }
 
     fn draw(&mut self, map: Option<&TabletMap>) -> String {
-        if self.random.permille(self.setup.cancel_permille) && self.last_started > 0 {
+        if std::mem::take(&mut self.regrets) {
             return format!("SIDLE.MIGRATE CANCEL {}", self.last_started);
         }
         let to = client_address(HostId(self.random.index(self.setup.nodes)));

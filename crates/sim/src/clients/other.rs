@@ -23,20 +23,20 @@ pub enum OtherSetup {
 #[allow(clippy::large_enum_variant)] // a simulation has a handful of them
 pub enum Other {
     /// One that knows only what redirects tell it.
-    Hand(Hand),
+    Hand(Box<Hand>),
     /// One that does not play by the rules.
-    Rude(Rude),
+    Rude(Box<Rude>),
     /// The one that walks over nodes.
-    Surveyor(Surveyor),
+    Surveyor(Box<Surveyor>),
 }
 
 impl Other {
     /// The client with this number.
     pub fn new(number: usize, setup: OtherSetup, random: Random, world: &mut World) -> Other {
         match setup {
-            OtherSetup::Hand(setup) => Other::Hand(Hand::new(number, setup, random)),
-            OtherSetup::Rude(setup) => Other::Rude(Rude::new(number, setup, random, world)),
-            OtherSetup::Surveyor(setup) => Other::Surveyor(Surveyor::new(number, setup, random)),
+            OtherSetup::Hand(setup) => Other::Hand(Box::new(Hand::new(number, setup, random))),
+            OtherSetup::Rude(setup) => Other::Rude(Box::new(Rude::new(number, setup, random, world))),
+            OtherSetup::Surveyor(setup) => Other::Surveyor(Box::new(Surveyor::new(number, setup, random))),
         }
     }
 

@@ -110,9 +110,17 @@ impl Workload {
         }
     }
 
-    /// A DEL of a register.
+    /// All keys that nobody judges.
+    pub fn all_noise_keys(&self) -> impl Iterator<Item = String> {
+        (0..self.noise_keys).flat_map(|number| [format!("n{number}n"), format!("n{TAG}{number}n")])
+    }
+
+    /// A DEL of a register, or of a key that nobody judges.
     pub fn delete(client: u64, key: String, now_us: u64) -> Asked {
-        registers::delete(client, key, now_us)
+        match key.starts_with('n') {
+            true => noise::delete(key),
+            false => registers::delete(client, key, now_us),
+        }
     }
 
     fn number(&self, random: &mut Random, keys: u64) -> u64 {

@@ -195,3 +195,9 @@ impl Workload {
         }
     }
 }
+
+/// A DEL that makes room.
+pub(super) fn delete(key: String) -> Asked {
+    let purpose = Purpose::Noise(Kind::Integer);
+    Asked { words: vec!["DEL".to_owned(), key], class: Write, order: Order::Key(1), purpose }
+}
