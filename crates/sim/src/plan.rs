@@ -50,7 +50,7 @@ impl Plan {
             _ => 2,
         };
         let is_tight = random.one_in(6);
-        let hosts = (0..nodes).map(|_| host(&mut random, is_tight, bugs)).collect();
+        let mut hosts: Vec<HostSetup> = (0..nodes).map(|_| host(&mut random, is_tight, bugs)).collect();
         let pace = Pace {
             turn_us: random.magnitude(1, 20),
             stall_us: random.magnitude(10, 20_000),
@@ -75,8 +75,14 @@ impl Plan {
         let operator = OperatorSetup {
             rest_us: random.magnitude(safety_us / 100, safety_us / 3),
             cancel_permille: if random.one_in(3) { random.below(500) } else { random.below(100) },
+            return_permille: if random.one_in(2) { 0 } else { random.below(600) },
             nodes,
         };
+        if workload.large_permille == 0 && !is_tight && random.one_in(3) {
+            // Moves that last: what happens in the middle of one happens often.
+            let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
+            hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
+        }
         let weather = WeatherSetup::draw(&mut random, safety_us);
         Plan {
             hosts,
@@ -94,6 +100,9 @@ impl Plan {
     }
 }
 
+/// What slow moves bring in a second at most.
+const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (50_000, 1_000_000);
+
 /// How much memory a node has where there is plenty, and where there is not: the least that a store works with, and a bit.
 const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);
 const TIGHT_BYTES: (u64, u64) = (1 << 20, 2 << 20);
@@ -110,6 +119,7 @@ fn host(random: &mut Random, is_tight: bool, bugs: Bugs) -> HostSetup {
             wall_ahead_ms: random.below(2 * WALL_OFF_MS + 1) as i64 - WALL_OFF_MS as i64,
         },
         bugs,
+        max_bytes_per_s: None,
         echoes_permille: if random.one_in(2) { 0 } else { random.below(200) },
         // The server looks ten times a second.
         tick_us: random.magnitude(50_000, 2_000_000),

@@ -2,7 +2,7 @@
 
 use super::wires::{Ended, Wires};
 use crate::network::{Signal, StreamId};
-use crate::process::client_address;
+use crate::process::{client_address, host_of};
 use crate::random::Random;
 use crate::workload::TAG;
 use crate::world::{Actor, HostId, World};
@@ -18,12 +18,18 @@ pub struct OperatorSetup {
     pub rest_us: u64,
     /// So many of a thousand migrations are cancelled as soon as they are started.
     pub cancel_permille: u64,
+    /// So many of a thousand moves are undone as soon as they can be.
+    pub return_permille: u64,
     /// How many nodes there are.
     pub nodes: usize,
 }
 
 /// How long it waits for an answer: longer than a preparation may take.
 const TIMEOUT_US: u64 = 45_000_000;
+
+/// How long it rests before it asks for what is to go back, at most, and how often it is refused before it gives that up.
+const RETURN_US: u64 = 50_000;
+const RETURN_TRIES: u32 = 12;
 
 /// The operator.
 pub struct Operator {
@@ -44,6 +50,10 @@ pub struct Operator {
     last_started: i64,
     /// Whether it thinks better of what it has just started.
     regrets: bool,
+    /// What the last request asked to move, and from where.
+    last_move: Option<(PositionRange, HostId)>,
+    /// What is to go back where it came from at once, and how often that is still tried.
+    back: Option<(PositionRange, HostId, u32)>,
 }
 
 /// How long it takes to think better, at most: most migrations have not begun to run by then.
@@ -70,6 +80,8 @@ impl Operator {
             untold: 0,
             last_started: 0,
             regrets: false,
+            last_move: None,
+            back: None,
         }
     }
 
@@ -115,11 +127,25 @@ impl Operator {
                     self.started += 1;
                     self.last_started = id;
                     self.regrets = self.random.permille(self.setup.cancel_permille);
+                    let returns = self.random.permille(self.setup.return_permille);
+                    let back = self.last_move.take().filter(|_| returns);
+                    self.back = back.map(|(range, from)| (range, from, RETURN_TRIES));
+                    if returns {
+                        self.next_us = world.now_us + self.random.magnitude(1, RETURN_US);
+                    }
                     if self.regrets {
                         self.next_us = world.now_us + self.random.below(REGRET_US);
                     }
                 }
-                Ended::Reply(Value::Error(_)) => self.refused += 1,
+                Ended::Reply(Value::Error(_)) => {
+                    self.refused += 1;
+                    // It may not be over yet.
+                    self.back =
+                        self.back.and_then(|(range, to, tries)| Some((range, to, tries.checked_sub(1)?)));
+                    if self.back.is_some() {
+                        self.next_us = world.now_us + self.random.magnitude(1, RETURN_US);
+                    }
+                }
                 Ended::Failed(_) => self.untold += 1,
                 Ended::Reply(_) => {}
             }
@@ -135,12 +161,22 @@ impl Operator {
         if std::mem::take(&mut self.regrets) {
             return format!("SIDLE.MIGRATE CANCEL {}", self.last_started);
         }
+        if let Some((range, to, _)) = self.back {
+            return format!(
+                "SIDLE.MIGRATE START POSITIONS {}-{} TO {to}",
+                range.first(),
+                range.last(),
+                to = client_address(to)
+            );
+        }
         let to = client_address(HostId(self.random.index(self.setup.nodes)));
         let range = match map {
             // Now and then something that no single node owns.
             Some(map) if !self.random.one_in(12) => self.owned_range(map),
             _ => PositionRange::ALL,
         };
+        let from = map.map(|map| host_of(map.owner_of(range.first())));
+        self.last_move = from.map(|from| (range, from));
         format!("SIDLE.MIGRATE START POSITIONS {}-{} TO {to}", range.first(), range.last())
     }
 

@@ -149,10 +149,14 @@ impl Surveyor {
     }
 
     fn begin(&mut self, workload: &Workload, hosts: &[Host], world: &mut World) {
-        let host = HostId(self.random.index(self.setup.nodes));
-        let mut line = Line::to(host, Actor::Client(self.number), world);
+        // One flush in two is for a node that takes something in.
+        let takes_in =
+            |host: &Host| host.process.as_ref().is_some_and(|process| process.imports().next().is_some());
         let may_flush = self.flushes < self.setup.flushes && self.setting.is_none();
-        let round = if may_flush && self.random.permille(self.setup.flushes_permille) {
+        let target = hosts.iter().position(takes_in).filter(|_| may_flush && self.random.one_in(2));
+        let host = HostId(target.unwrap_or_else(|| self.random.index(self.setup.nodes)));
+        let mut line = Line::to(host, Actor::Client(self.number), world);
+        let round = if may_flush && (target.is_some() || self.random.permille(self.setup.flushes_permille)) {
             self.flushes += 1;
             world.tell(|| format!("the surveyor flushes node {}", host.0));
             self.kept.clear();

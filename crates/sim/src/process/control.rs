@@ -1,8 +1,7 @@
 //! The control thread: the node's control, and the coordinator or the conversation with it.
 
 use super::seat::Seat;
-use super::{Process, node_id};
-use crate::bugs::Bugs;
+use super::{HostSetup, Process, node_id};
 use crate::disk::Disk;
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
@@ -61,11 +60,14 @@ impl ControlThread {
         now: MonotonicUs,
         info: NodeInfo,
         parts: &NodeParts,
-        bugs: Bugs,
+        setup: &HostSetup,
         disk: Option<Disk>,
     ) -> Result<ControlThread, MetaError> {
+        let bugs = setup.bugs;
         let seat = disk.as_ref().map(|disk| Seat::open(now, &info, disk, bugs.cluster)).transpose()?;
-        let tuning = Tuning { bugs: bugs.migration.into(), ..Tuning::default() };
+        let bugs_in_migrations = bugs.migration.into();
+        let tuning =
+            Tuning { max_bytes_per_s: setup.max_bytes_per_s, bugs: bugs_in_migrations, ..Tuning::default() };
         let mut control = NodeControl::new(now, info, None, parts.clone(), super::MOVERS, tuning);
         control.put_back(bugs.node, bugs.cluster);
         if seat.is_some() {

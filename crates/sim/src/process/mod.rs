@@ -18,6 +18,7 @@ use mover::MoverThread;
 pub(crate) use mover::OUTPUT_BYTES;
 pub use seat::Seat;
 use sidle_cluster::{HostPort, MetaError, NodeInfo, TabletMap};
+use sidle_migration::ImportView;
 use sidle_node::{
     Config, MoverIndex, NodeParts, NodeShared, Now, ProcessFacts, Published, RangeTable, WorkerIndex, connect,
 };
@@ -45,6 +46,8 @@ pub struct HostSetup {
     pub clock: Clock,
     /// Faults that are put back.
     pub bugs: Bugs,
+    /// The most bytes that bulk pulls may bring in a second.
+    pub max_bytes_per_s: Option<u64>,
     /// So many of a thousand messages of the coordinator come twice.
     pub echoes_permille: u64,
     /// How often its workers look for expired keys.
@@ -115,7 +118,7 @@ impl Process {
         let movers = (mover_ports.into_iter().enumerate())
             .map(|(index, ports)| MoverThread::new(&parts, MoverIndex(index as u16), ports))
             .collect();
-        let control = ControlThread::new(now.mono, info, &parts, setup.bugs, disk)?;
+        let control = ControlThread::new(now.mono, info, &parts, &setup, disk)?;
         let cleaner = CleanerThread::new(&parts);
         let mut process =
             Process { host, setup, parts, workers, movers, control, cleaner, mailboxes: BTreeMap::new() };
@@ -159,6 +162,11 @@ impl Process {
                 world.turn_at(crate::world::Actor::Thread(self.host, thread), world.now_us + rest_us);
             }
         }
+    }
+
+    /// What the node takes in at present.
+    pub fn imports(&self) -> impl Iterator<Item = &Arc<ImportView>> {
+        self.workers[0].worker.ranges().imports()
     }
 
     /// Both clocks of the machine.
