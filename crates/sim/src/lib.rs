@@ -22,14 +22,16 @@ pub mod random;
 mod sectors;
 pub mod simulation;
 pub mod story;
+pub mod summary;
 pub mod weather;
 pub mod workload;
 pub mod world;
 
 pub use bugs::Bugs;
 pub use plan::Plan;
-pub use simulation::{Failure, Simulation, Summary};
+pub use simulation::Simulation;
 pub use story::Story;
+pub use summary::{Failure, Summary};
 
 /// Runs the simulation of one seed. A machine's own assertion that fails is a failure like any other.
 pub fn run(seed: u64, bugs: Bugs, story: Story) -> Result<Summary, Failure> {

@@ -7,13 +7,12 @@ use crate::network::{Network, Place, Port, Side, StreamId};
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::story::Story;
+use crate::summary::{Failure, Summary};
 use crate::weather::{Struck, Weather};
 use crate::workload::{History, TimedOp, TimedOperation, Workload};
 use crate::world::{Actor, Event, HostId, Thread, World};
 use sidle_client_core::Awareness;
-use sidle_cluster::MigrationState;
 use sidle_history::{Outcome as Fate, Writer};
-use std::collections::BTreeMap;
 use std::io::Write;
 
 /// After the faults have stopped, every request and every migration must be over within this.
@@ -33,56 +32,22 @@ const READER_ROWS: usize = 16;
 /// So many events without an end at one instant are a machine that does not settle.
 const EVENTS_AT_ONE_INSTANT: u64 = 200_000;
 
-/// What a simulation found out about itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Two runs of a seed have the same.
-    pub digest: u64,
-    /// How many events there were.
-    pub events: u64,
-    /// How long it lasted, on its own clock.
-    pub simulated_us: u64,
-    /// Operations that clients recorded.
-    pub operations: u64,
-    /// Operations that were answered.
-    pub answered: u64,
-    /// Migrations that were started.
-    pub migrations: u64,
-    /// How often something went wrong.
-    pub troubles: u64,
-    /// Processes that died.
-    pub deaths: u64,
-    /// Keys whose histories were too hard to decide.
-    pub undecided: usize,
-    /// How often each thing was met that simulations are there to meet.
-    pub met: BTreeMap<&'static str, u64>,
-}
-
-/// A simulation that found a fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// When, on its own clock.
-    pub at_us: u64,
-    /// What was found.
-    pub violation: Violation,
-}
-
 /// One simulation.
 pub struct Simulation {
-    world: World,
-    hosts: Vec<Host>,
-    sessions: Vec<Session>,
+    pub(crate) world: World,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) sessions: Vec<Session>,
     operator: Operator,
     reader: Session,
-    others: Vec<Other>,
+    pub(crate) others: Vec<Other>,
     weather: Weather,
     workload: Workload,
     safety_us: u64,
     is_tight: bool,
     losses: Losses,
     answers: Answers,
-    history: History,
-    summary: Summary,
+    pub(crate) history: History,
+    pub(crate) summary: Summary,
     /// How many events there were at this instant.
     at_once: (u64, u64),
 }
@@ -160,47 +125,6 @@ impl Simulation {
             Ok(()) => Ok(self.summary.clone()),
             Err(violation) => Err(Failure { at_us: self.world.now_us, violation }),
         }
-    }
-
-    fn count_what_was_met(&mut self) {
-        let mut met = self.world.met.clone();
-        let mut meet = |what, times| *met.entry(what).or_insert(0) += times;
-        meet("timed", self.history.timed.iter().filter(|record| record.return_us.is_some()).count() as u64);
-        meet("noise", self.history.noise);
-        meet("out of memory", self.history.out_of_memory);
-        for counters in self.sessions.iter().map(Session::counters) {
-            meet("answered", counters.replies);
-            meet("timeouts", counters.timeouts);
-            meet("redirects", counters.redirects);
-            meet("double reads", counters.double_reads);
-            meet("reads of the target alone", counters.single_target_reads);
-            meet("source values", counters.source_values);
-        }
-        for other in &self.others {
-            match other {
-                Other::Hand(hand) => {
-                    meet("by hand", hand.answered);
-                    meet("moved", hand.redirects[0]);
-                    meet("asked", hand.redirects[1]);
-                    meet("empty", hand.empties);
-                }
-                Other::Rude(rude) => meet("sent away", rude.sent_away),
-                Other::Surveyor(surveyor) => {
-                    meet("scanned keys", surveyor.judged);
-                    meet("flushes", surveyor.flushes);
-                }
-            }
-        }
-        let possible = self.hosts[0].disk.as_ref().map(|disk| disk.possible()).unwrap_or_default();
-        for migration in possible.iter().take(1).flat_map(|data| data.all_migrations()) {
-            match migration.state {
-                MigrationState::Done => meet("done", 1),
-                MigrationState::Cancelled => meet("cancelled", 1),
-                MigrationState::Failed { .. } => meet("failed", 1),
-                _ => {}
-            }
-        }
-        self.summary.met = met;
     }
 
     /// The history in the format of history files: the registers, and the keys with a time to live.

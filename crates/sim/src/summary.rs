@@ -1,0 +1,85 @@
+//! What a simulation found out about itself, and how often it met what it is there to meet.
+
+use crate::checks::Violation;
+use crate::clients::{Other, Session};
+use crate::simulation::Simulation;
+use sidle_cluster::MigrationState;
+use std::collections::BTreeMap;
+
+/// What a simulation found out about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Two runs of a seed have the same.
+    pub digest: u64,
+    /// How many events there were.
+    pub events: u64,
+    /// How long it lasted, on its own clock.
+    pub simulated_us: u64,
+    /// Operations that clients recorded.
+    pub operations: u64,
+    /// Operations that were answered.
+    pub answered: u64,
+    /// Migrations that were started.
+    pub migrations: u64,
+    /// How often something went wrong.
+    pub troubles: u64,
+    /// Processes that died.
+    pub deaths: u64,
+    /// Keys whose histories were too hard to decide.
+    pub undecided: usize,
+    /// How often each thing was met that simulations are there to meet.
+    pub met: BTreeMap<&'static str, u64>,
+}
+
+/// A simulation that found a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// When, on its own clock.
+    pub at_us: u64,
+    /// What was found.
+    pub violation: Violation,
+}
+
+impl Simulation {
+    /// Counts what there is to count at the end.
+    pub(crate) fn count_what_was_met(&mut self) {
+        let mut met = self.world.met.clone();
+        let mut meet = |what, times| *met.entry(what).or_insert(0) += times;
+        meet("timed", self.history.timed.iter().filter(|record| record.return_us.is_some()).count() as u64);
+        meet("noise", self.history.noise);
+        meet("out of memory", self.history.out_of_memory);
+        for counters in self.sessions.iter().map(Session::counters) {
+            meet("answered", counters.replies);
+            meet("timeouts", counters.timeouts);
+            meet("redirects", counters.redirects);
+            meet("double reads", counters.double_reads);
+            meet("reads of the target alone", counters.single_target_reads);
+            meet("source values", counters.source_values);
+        }
+        for other in &self.others {
+            match other {
+                Other::Hand(hand) => {
+                    meet("by hand", hand.answered);
+                    meet("moved", hand.redirects[0]);
+                    meet("asked", hand.redirects[1]);
+                    meet("empty", hand.empties);
+                }
+                Other::Rude(rude) => meet("sent away", rude.sent_away),
+                Other::Surveyor(surveyor) => {
+                    meet("scanned keys", surveyor.judged);
+                    meet("flushes", surveyor.flushes);
+                }
+            }
+        }
+        let possible = self.hosts[0].disk.as_ref().map(|disk| disk.possible()).unwrap_or_default();
+        for migration in possible.iter().take(1).flat_map(|data| data.all_migrations()) {
+            match migration.state {
+                MigrationState::Done => meet("done", 1),
+                MigrationState::Cancelled => meet("cancelled", 1),
+                MigrationState::Failed { .. } => meet("failed", 1),
+                _ => {}
+            }
+        }
+        self.summary.met = met;
+    }
+}
