@@ -12,7 +12,7 @@ const MET: &[(&str, u64)] = &[
     ("noise", 30),
     ("by hand", 25),
     ("done", 50),
-    ("cancelled", 8),
+    ("cancelled", 4),
     ("failed", 2),
     ("parked", 40),
     ("priority pulls", 35),

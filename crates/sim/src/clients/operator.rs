@@ -16,7 +16,7 @@ use sidle_types::{MonotonicUs, Position, PositionRange, Slot};
 pub struct OperatorSetup {
     /// How long it rests between two requests, at most.
     pub rest_us: u64,
-    /// So many of a thousand migrations are cancelled as soon as they are started.
+    /// So many of a thousand migrations are cancelled as soon as they are started, and half as many later.
     pub cancel_permille: u64,
     /// So many of a thousand moves are undone as soon as they can be.
     pub return_permille: u64,
@@ -57,7 +57,7 @@ pub struct Operator {
 }
 
 /// How long it takes to think better, at most: most migrations have not begun to run by then.
-const REGRET_US: u64 = 5_000;
+const REGRET_US: u64 = 2_000;
 
 impl Operator {
     /// The operator, as the client with this number.
@@ -134,7 +134,7 @@ impl Operator {
                         self.next_us = world.now_us + self.random.magnitude(1, RETURN_US);
                     }
                     if self.regrets {
-                        self.next_us = world.now_us + self.random.below(REGRET_US);
+                        self.next_us = world.now_us + self.random.magnitude(1, REGRET_US) - 1;
                     }
                 }
                 Ended::Reply(Value::Error(_)) => {
@@ -158,7 +158,9 @@ impl Operator {
     }
 
     fn draw(&mut self, map: Option<&TabletMap>) -> String {
-        if std::mem::take(&mut self.regrets) {
+        let is_cancelled =
+            std::mem::take(&mut self.regrets) || self.random.permille(self.setup.cancel_permille / 2);
+        if is_cancelled && self.last_started > 0 {
             return format!("SIDLE.MIGRATE CANCEL {}", self.last_started);
         }
         if let Some((range, to, _)) = self.back {
