@@ -1,6 +1,7 @@
 //! What a fixed set of seeds meets, and that the judges see faults that are put back.
 
-use sidle_sim::{Bugs, Story, run};
+use sidle_sim::checks::check_deadlines;
+use sidle_sim::{Bugs, Story, run, run_and_record};
 use std::collections::BTreeMap;
 
 const SEEDS: u64 = 60;
@@ -48,13 +49,14 @@ fn seeds_meet_what_they_are_there_for() {
     assert!(rare.is_empty(), "hardly anything was met: {rare:?} of {met:?}");
 }
 
-/// Faults show in the keys with a time to live, too: seeds in which their judge is the one that finds them.
+/// Faults show in the keys with a time to live, too. The judge of registers, who is asked first, may have seen more.
 #[test]
 fn the_judge_of_ends_sees_missing_tombstones() {
     let migration = sidle_migration::Bugs { no_tombstones: true, ..sidle_migration::Bugs::NONE };
     let bugs = Bugs { migration, ..Bugs::default() };
-    let found = (1..=SEEDS).find(|&seed| {
-        run(seed, bugs, Story::silent()).is_err_and(|failure| failure.violation.check == "deadlines")
+    let found = (1..=SEEDS).filter(|&seed| {
+        let (_, simulation) = run_and_record(seed, bugs, Story::silent());
+        check_deadlines(&simulation.history().timed).is_err()
     });
-    assert!(found.is_some(), "no seed shows it");
+    assert!(found.take(2).count() == 2, "hardly any seed shows it");
 }

@@ -119,7 +119,10 @@ impl TimedOperation {
         // Neither keys nor requests hold anything that JSON writes otherwise.
         let quoted = |text: &str| format!("{text:?}");
         let mut words = words(op, key);
-        let arg = quoted(&words.split_off(2).join(" "));
+        let arg = match words.split_off(2).join(" ").as_str() {
+            "" => "null".to_owned(),
+            text => quoted(text),
+        };
         let (op, key) = (quoted(&words[0].to_lowercase()), quoted(key));
         let result = match &self.result {
             Datum::Null => "null".to_owned(),
