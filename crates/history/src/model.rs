@@ -62,8 +62,11 @@ pub(crate) struct Fragment {
     shifts: [u64; 2],
 }
 
+/// The product modulo [`PRIME`], a Mersenne prime: what lies above its bits counts once more below.
 fn multiply(a: u64, b: u64) -> u64 {
-    (u128::from(a) * u128::from(b) % u128::from(PRIME)) as u64
+    let product = u128::from(a) * u128::from(b);
+    let folded = (product as u64 & PRIME) + (product >> 61) as u64;
+    if folded >= PRIME { folded - PRIME } else { folded }
 }
 
 fn hash(bytes: &[u8], base: u64) -> u64 {
@@ -264,6 +267,15 @@ mod tests {
 
     fn state(text: &str) -> State {
         Fragment::new(text.as_bytes()).state()
+    }
+
+    #[test]
+    fn multiply_is_the_product_modulo_the_prime() {
+        let numbers = [0, 1, 2, 1 << 60, PRIME / 3, PRIME - 2, PRIME - 1];
+        for (a, b) in numbers.iter().flat_map(|&a| numbers.map(|b| (a, b))) {
+            let product = u128::from(a) * u128::from(b) % u128::from(PRIME);
+            assert_eq!(u128::from(multiply(a, b)), product, "{a} * {b}");
+        }
     }
 
     #[test]

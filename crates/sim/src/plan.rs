@@ -74,7 +74,7 @@ impl Plan {
         let others = others(&mut random, nodes, think_us, &workload);
         let operator = OperatorSetup {
             rest_us: random.magnitude(safety_us / 100, safety_us / 3),
-            cancel_permille: if random.one_in(3) { random.below(500) } else { random.below(100) },
+            cancel_permille: if random.one_in(2) { random.between(100, 700) } else { random.below(100) },
             return_permille: if random.one_in(2) { 0 } else { random.below(600) },
             nodes,
         };
@@ -101,7 +101,7 @@ impl Plan {
 }
 
 /// What slow moves bring in a second at most.
-const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (50_000, 1_000_000);
+const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (20_000, 500_000);
 
 /// How much memory a node has where there is plenty, and where there is not: the least that a store works with, and a bit.
 const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);

@@ -5,7 +5,7 @@ use crate::world::HostId;
 
 /// Far above what a pull takes over the slowest network that is drawn, and below what a bulk move of everything takes on a
 /// node that bounds it.
-const LONGEST_US: u64 = 3_000_000;
+const LONGEST_US: u64 = 1_500_000;
 
 /// A parked command of this node was woken after so long.
 pub(super) fn check(host: HostId, waited_us: u64) -> Result<(), Violation> {
