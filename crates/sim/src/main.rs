@@ -85,12 +85,17 @@ struct Totals {
     troubles: u64,
     deaths: u64,
     undecided: usize,
+    /// How long simulations of so many nodes took, and how long they lasted on their own clocks.
+    by_nodes: BTreeMap<usize, (Duration, u64)>,
     /// How often each thing was met, and in how many seeds.
     met: BTreeMap<&'static str, (u64, u64)>,
 }
 
 impl Totals {
-    fn add(&mut self, summary: &Summary) {
+    fn add(&mut self, summary: &Summary, took: Duration) {
+        let (all, simulated_us) = self.by_nodes.entry(summary.nodes).or_default();
+        *all += took;
+        *simulated_us += summary.simulated_us;
         self.simulated_us += summary.simulated_us;
         self.operations += summary.answered;
         self.migrations += summary.migrations;
@@ -105,6 +110,10 @@ impl Totals {
     }
 
     fn print(&self, took: Duration) {
+        for (nodes, (took, simulated_us)) in &self.by_nodes {
+            let speed = *simulated_us as f64 / 1e6 / took.as_secs_f64();
+            println!("{nodes} nodes: {speed:.0} simulated seconds a second");
+        }
         let seconds = took.as_secs_f64();
         println!(
             "{} seeds in {seconds:.1} s ({:.1} a second, {:.0} simulated seconds a second): {} operations answered, {} migrations \
@@ -155,7 +164,7 @@ fn main() -> ExitCode {
         let history = arguments.history.as_deref().filter(|_| seed == first);
         match simulate(&arguments, seed, history) {
             Ok(summary) => {
-                totals.add(&summary);
+                totals.add(&summary, before.elapsed());
                 if arguments.verbose {
                     println!("seed {seed}: {:.0} ms, {summary:?}", before.elapsed().as_secs_f64() * 1e3);
                 }

@@ -116,6 +116,7 @@ impl Simulation {
         let result = self.phases();
         self.summary.digest = self.world.story.digest();
         self.summary.simulated_us = self.world.now_us;
+        self.summary.nodes = self.hosts.len();
         self.summary.operations = self.history.operations();
         self.summary.answered = self.sessions.iter().map(|session| session.answered).sum();
         self.summary.migrations = self.operator.started;

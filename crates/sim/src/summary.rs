@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub struct Summary {
     /// Two runs of a seed have the same.
     pub digest: u64,
+    /// How many nodes the cluster had.
+    pub nodes: usize,
     /// How many events there were.
     pub events: u64,
     /// How long it lasted, on its own clock.
