@@ -62,15 +62,32 @@ pub(crate) struct Fragment {
     shifts: [u64; 2],
 }
 
-/// The product modulo [`PRIME`], a Mersenne prime: what lies above its bits counts once more below.
-fn multiply(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    let folded = (product as u64 & PRIME) + (product >> 61) as u64;
+/// A number below 2^124 modulo [`PRIME`], a Mersenne prime: what lies above its bits counts once more below.
+fn reduce(number: u128) -> u64 {
+    let folded = (number as u64 & PRIME) + (number >> 61) as u64;
+    let folded = (folded & PRIME) + (folded >> 61);
     if folded >= PRIME { folded - PRIME } else { folded }
 }
 
+fn multiply(a: u64, b: u64) -> u64 {
+    reduce(u128::from(a) * u128::from(b))
+}
+
+/// The polynomial of the bytes, each counted from 1, at `base`. Four bytes at a step, since each step waits for the last.
 fn hash(bytes: &[u8], base: u64) -> u64 {
-    bytes.iter().fold(0, |hash, &byte| (multiply(hash, base) + u64::from(byte) + 1) % PRIME)
+    let square = multiply(base, base);
+    let powers = [multiply(square, base), square, base, 1];
+    let step = multiply(square, square);
+    let value = |byte: u8, power: u64| (u128::from(byte) + 1) * u128::from(power);
+    let mut chunks = bytes.chunks_exact(4);
+    let whole = chunks.by_ref().fold(0, |hash, chunk| {
+        let four: u128 = chunk.iter().zip(powers).map(|(&byte, power)| value(byte, power)).sum();
+        reduce(u128::from(hash) * u128::from(step) + four)
+    });
+    chunks
+        .remainder()
+        .iter()
+        .fold(whole, |hash, &byte| reduce(u128::from(hash) * u128::from(base) + value(byte, 1)))
 }
 
 fn power(base: u64, mut exponent: u64) -> u64 {
@@ -267,6 +284,18 @@ mod tests {
 
     fn state(text: &str) -> State {
         Fragment::new(text.as_bytes()).state()
+    }
+
+    #[test]
+    fn hash_is_the_polynomial_of_the_bytes() {
+        let bytes: Vec<u8> = (0..=255).rev().collect();
+        for (length, base) in (0..bytes.len()).flat_map(|length| BASES.map(|base| (length, base))) {
+            let one_by_one = bytes[..length].iter().fold(0, |hash, &byte| {
+                (u128::from(hash) * u128::from(base) + u128::from(byte) + 1).rem_euclid(u128::from(PRIME))
+                    as u64
+            });
+            assert_eq!(hash(&bytes[..length], base), one_by_one, "{length} bytes");
+        }
     }
 
     #[test]
