@@ -1,10 +1,10 @@
 //! Several connections to each node: which of them a request takes, what is lost with one, and that all share what is known.
 
 use crate::config::Config;
-use crate::sample::{address, map, range, running};
+use crate::sample::{address, map, range, requests, running};
 use crate::{Awareness, Class, ConnectionId, Core, Destination, Event, Input, Outcome, Token};
 use sidle_cluster::TabletMap;
-use sidle_resp::{Args, Limits, Parsed, Reply, RequestParser};
+use sidle_resp::Reply;
 use sidle_types::{HashedKey, MonotonicUs};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -200,18 +200,6 @@ impl Pool {
         assert!(found.next().is_none(), "{request} was asked twice");
         index
     }
-}
-
-fn requests(bytes: &[u8]) -> Vec<String> {
-    let mut parser = RequestParser::new(Limits::default());
-    let (mut args, mut at, mut found) = (Args::new(), 0, Vec::new());
-    while let Ok(Parsed::Complete { consumed }) = parser.parse(&bytes[at..], &mut args) {
-        let words: Vec<_> = args.iter(&bytes[at..]).map(String::from_utf8_lossy).collect();
-        found.push(words.join(" "));
-        at += consumed;
-    }
-    assert_eq!(at, bytes.len(), "only whole requests are sent");
-    found
 }
 
 /// Node `owner` of two has everything and nothing moves.

@@ -4,6 +4,7 @@ use sidle_cluster::{
     HostPort, Incarnation, MigrationCounters, MigrationRecord, MigrationState, NodeInfo, RequestKey, Tablet,
     TabletMap,
 };
+use sidle_resp::{Args, Limits, Parsed, RequestParser};
 use sidle_types::{MapEpoch, MigrationId, NodeId, Position, PositionRange, TabletEpoch};
 
 pub(crate) fn node_id(number: u8) -> NodeId {
@@ -56,4 +57,17 @@ pub(crate) fn map(
         epoch: TabletEpoch(epoch),
     });
     TabletMap::new(MapEpoch(epoch), nodes.collect(), tablets.collect(), migrations).unwrap()
+}
+
+/// The requests in what a client sends, words joined by blanks.
+pub(crate) fn requests(bytes: &[u8]) -> Vec<String> {
+    let mut parser = RequestParser::new(Limits::default());
+    let (mut args, mut at, mut found) = (Args::new(), 0, Vec::new());
+    while let Ok(Parsed::Complete { consumed }) = parser.parse(&bytes[at..], &mut args) {
+        let words: Vec<_> = args.iter(&bytes[at..]).map(String::from_utf8_lossy).collect();
+        found.push(words.join(" "));
+        at += consumed;
+    }
+    assert_eq!(at, bytes.len(), "only whole requests are sent");
+    found
 }

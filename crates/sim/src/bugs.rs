@@ -66,7 +66,9 @@ mod tests {
     fn every_name_names_one_fault() {
         let names: BTreeSet<&str> = Bugs::names().map(|(name, _)| name).collect();
         assert_eq!(names.len(), Bugs::names().count(), "a name is given twice");
-        for name in names {
+        for (name, what) in Bugs::names() {
+            let is_kebab_case = |c: char| c.is_ascii_lowercase() || c == '-';
+            assert!(name.chars().all(is_kebab_case) && what.ends_with('.'), "{name}: {what}");
             assert_ne!(Bugs::with(name), Some(Bugs::default()), "{name}");
             assert!(Bugs::with(name).is_some(), "{name}");
         }

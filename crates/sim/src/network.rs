@@ -51,7 +51,7 @@ impl Place {
         match actor {
             Actor::Thread(host, _) => Place::Host(host),
             Actor::Client(number) => Place::Client(number),
-            Actor::Weather | Actor::Checks => panic!("{actor:?} is not on the network"),
+            Actor::Weather => panic!("{actor:?} is not on the network"),
         }
     }
 }

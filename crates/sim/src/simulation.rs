@@ -275,7 +275,6 @@ impl Simulation {
             Event::Turn(Actor::Thread(host, thread)) => self.thread_turn(host, thread),
             Event::Turn(Actor::Client(number)) => self.client_turn(number)?,
             Event::Turn(Actor::Weather) => self.weather_turn(),
-            Event::Turn(Actor::Checks) => {}
             Event::Knock(id) => self.knock(id),
             Event::Arrival(id, side) => {
                 while let Some((actor, signal)) = self.world.receive(id, side) {
@@ -305,7 +304,6 @@ impl Simulation {
             Event::Turn(Actor::Thread(host, Thread::Cleaner)) => 500 + host.0 as u64,
             Event::Turn(Actor::Client(number)) => 600 + number as u64,
             Event::Turn(Actor::Weather) => 700,
-            Event::Turn(Actor::Checks) => 701,
             Event::Knock(id) => 1_000 + (id.0 << 2),
             Event::Arrival(id, side) => 1_001 + (id.0 << 2) + side as u64,
         };
@@ -419,7 +417,7 @@ impl Simulation {
                 None if number == operators + 1 => reader.hear(id, signal, world, history),
                 None => others[number - operators - 2].hear(id, signal, hosts, world, history),
             },
-            Actor::Weather | Actor::Checks => Ok(()),
+            Actor::Weather => Ok(()),
         };
         result.map_err(|what| Violation::new("replies", what))
     }

@@ -33,8 +33,6 @@ pub enum Actor {
     Client(usize),
     /// Whoever lets things go wrong.
     Weather,
-    /// Whoever looks at everything from outside.
-    Checks,
 }
 
 /// What happens next.

@@ -277,6 +277,16 @@ impl TestCluster {
         &mut found.expect("no such connection").1
     }
 
+    /// Serves one connection now, and lets nothing else happen.
+    pub fn serve_alone(&mut self, key: ClientKey) {
+        let now = self.now();
+        for node in &mut self.nodes {
+            if let Some((worker, client)) = node.clients.get_mut(&key.0) {
+                client.serve(&mut node.workers[*worker], now);
+            }
+        }
+    }
+
     /// Sends a request, words separated by blanks, without waiting for the reply.
     pub fn send(&mut self, key: ClientKey, request: &str) {
         let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();

@@ -2,7 +2,7 @@
 
 use super::network::{Delivery, Network, Side};
 use super::solo::parts;
-use super::{ClientKey, TestClient, Waits};
+use super::{TestClient, Waits};
 use crate::control::{ControlEvent, ControlInput, NodeControl};
 use crate::mover::{Link, Mover, MoverEvent};
 use crate::now::Now;
@@ -10,7 +10,7 @@ use crate::queue::{MoverIndex, WorkerIndex, connect};
 use crate::worker::{NodeParts, Worker};
 use sidle_cluster::NodeInfo;
 use sidle_migration::Tuning;
-use sidle_types::{MonotonicUs, NodeId, WallMs};
+use sidle_types::NodeId;
 use std::collections::BTreeMap;
 
 /// How many movers a test node has.
@@ -70,13 +70,6 @@ impl TestNode {
         progress |= self.step_movers(me, now, ids, network);
         progress |= self.step_control(now, network);
         progress
-    }
-
-    /// Serves one connection, and lets nothing else happen.
-    pub fn serve(&mut self, key: ClientKey) {
-        let (worker, client) = self.clients.get_mut(&key.0).expect("no such connection");
-        let now = Now { mono: MonotonicUs(1), wall: WallMs(1_700_000_000_000) };
-        client.serve(&mut self.workers[*worker], now);
     }
 
     pub(super) fn step_workers(&mut self, now: Now) -> bool {

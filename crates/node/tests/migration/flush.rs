@@ -76,7 +76,7 @@ fn flushall_flushes_a_key_once_whatever_becomes_of_its_import() {
     let (late, other) = (scene.cluster.connect(1, 0), scene.cluster.connect(1, 1));
     scene.cluster.send(late, "FLUSHALL");
     // The worker asks the mover, and then gets no turn while the flush ends the migration.
-    scene.cluster.nodes[1].serve(late);
+    scene.cluster.serve_alone(late);
     scene.cluster.nodes[1].held_workers = vec![0];
     scene.cluster.settle();
     assert_eq!(scene.cluster.ask(other, "GET key"), Value::Null, "the mover has flushed it");

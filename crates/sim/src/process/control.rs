@@ -90,16 +90,12 @@ impl ControlThread {
             last_tag: 0,
         })
     }
-}
 
-impl ControlThread {
     /// Whether it waits for the disk to write something.
     pub fn is_writing(&self, world: &World) -> bool {
         world.now_us < self.stalled_until_us
     }
-}
 
-impl ControlThread {
     /// The connection to the coordinator, where that is elsewhere.
     pub fn conversation(&self) -> Option<StreamId> {
         self.conversation.as_ref().map(|(id, _)| *id)
