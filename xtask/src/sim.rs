@@ -35,8 +35,7 @@ pub(crate) fn steps(steps: &mut Steps) -> anyhow::Result<()> {
     steps.run("simulator: fixed seeds", simulator().args(seeds(FIXED_SEEDS)))?;
     steps.run("simulator: every known fault is found", simulator().arg("--hunt"))?;
     let minutes = FRESH_MINUTES.to_string();
-    steps
-        .run("simulator: fresh seeds", simulator().args(["--fresh", "--ample-memory", "--minutes", &minutes]))
+    steps.run("simulator: fresh seeds", simulator().args(["--fresh", "--minutes", &minutes]))
 }
 
 fn simulator() -> Command {

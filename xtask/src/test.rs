@@ -53,12 +53,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The store's module whose tests loom runs. A filter that fits no test passes without a word.
+const KERNEL_MODEL: &str = "kernel_model";
+
 /// Explores the interleavings of the store's lock-free kernel.
 fn model_check(steps: &mut Steps) -> anyhow::Result<()> {
     steps.run(
         "loom: read, publish, reclaim",
         cargo()
-            .args(["test", "--release", "--package", "sidle-store", "--lib", "loom"])
+            .args(["test", "--release", "--package", "sidle-store", "--lib", KERNEL_MODEL])
             .env("RUSTFLAGS", "--cfg loom")
             .env("CARGO_TARGET_DIR", target_folder().join("loom")),
     )
@@ -89,5 +92,19 @@ fn licences(steps: &mut Steps) -> anyhow::Result<()> {
     } else {
         steps.skip("licences, bans, sources", "it needs cargo-deny: cargo install cargo-deny");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_model_is_a_module_of_the_store_with_tests_for_loom() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/store/src");
+        let library = std::fs::read_to_string(format!("{folder}/lib.rs")).expect("the store's library");
+        assert!(library.contains(&format!("#[cfg(all(test, loom))]\nmod {KERNEL_MODEL};")));
+        let model = std::fs::read_to_string(format!("{folder}/{KERNEL_MODEL}.rs")).expect("the model's file");
+        assert!(model.contains("#[test]"));
     }
 }

@@ -14,7 +14,7 @@ use crate::quota::{CpuShares, Quotas};
 use crate::report::{CpuSeconds, Report};
 use crate::terminal::Terminal;
 use course::{Course, Moved};
-use sidle_types::{PositionRange, Slot};
+use sidle_types::{MigrationPolicy, PositionRange, Slot};
 use sidle_workload::{Distribution, KeyFormat, ValueFormat, Workload};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -50,6 +50,8 @@ pub struct DemoOptions {
     pub program: PathBuf,
     /// How to move.
     pub protocol: String,
+    /// How hard that may press on the nodes.
+    pub policy: MigrationPolicy,
     /// The mix of reads and writes.
     pub workload: Workload,
     /// How popular the records are.
@@ -72,6 +74,8 @@ pub struct DemoOptions {
     pub outstanding: u32,
     /// Whether each learns for itself what has moved, instead of all of a thread together.
     pub separate_clients: bool,
+    /// Whether they use what they know to have moved; otherwise every read of a moving key asks both nodes.
+    pub tracking: bool,
     /// Threads that drive them.
     pub threads: u32,
     /// Serving threads of each node.
@@ -190,6 +194,7 @@ fn plan(options: &DemoOptions, records: u64, nodes: &NodePair) -> Result<Plan, D
         clients: options.clients.max(1),
         outstanding: options.outstanding.max(1),
         separate_clients: options.separate_clients,
+        tracking: options.tracking,
         threads: options.threads.max(1),
         pacing: options.pacing,
         seed: options.seed,

@@ -41,9 +41,31 @@ pub fn own_cpu_seconds() -> Option<f64> {
 
 /// Bytes of memory that can be had without swapping; `None` when the machine does not say.
 pub fn available_memory_bytes() -> Option<u64> {
+    memory_line("MemAvailable:")
+}
+
+/// Bytes of memory that the machine has; `None` when it does not say.
+pub fn memory_bytes() -> Option<u64> {
+    memory_line("MemTotal:")
+}
+
+fn memory_line(name: &str) -> Option<u64> {
     let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    let line = info.lines().find(|line| line.starts_with(name))?;
     line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// What kind of processors these are, as the machine says.
+pub fn processor() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    line.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+/// The operating system and its version.
+pub fn system() -> String {
+    let uname = rustix::system::uname();
+    format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy())
 }
 
 #[cfg(test)]

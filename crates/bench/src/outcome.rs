@@ -29,6 +29,7 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
             client: plan.client.name().to_owned(),
             clients: plan.clients,
             separate_clients: plan.separate_clients,
+            tracking: plan.tracking,
             outstanding: plan.outstanding,
             threads: plan.threads,
             key_bytes: plan.keys.key_bytes() as u64,
@@ -37,6 +38,7 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
         migration: setting.migration,
         throughput,
         latency_us,
+        mean_latency_by_node_us: setting.migration.map(|migration| timeline.by_node(migration)),
         timeline: timeline.points(moves, true),
         ..Report::default()
     };
@@ -46,7 +48,7 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
         report.double_reads = Some(totals.double_reads);
         report.single_target_reads = Some(totals.single_target_reads);
         report.single_source_reads = Some(totals.single_source_reads);
-        report.client.sph_bytes_max = Some(totals.tracking_bytes_max);
+        report.client.sph_bytes_max = Some(totals.sph_bytes_max);
         if totals.lookups > 0 {
             report.client.mcr_sph_lookup_ns = Some(totals.lookups_ns as f64 / totals.lookups as f64);
         } else {

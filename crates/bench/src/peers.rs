@@ -170,6 +170,7 @@ fn peer<'a>(options: &PeerOptions, node: NodeProcess, stop: &'a AtomicBool) -> R
         clients: options.clients,
         outstanding: 1,
         separate_clients: true,
+        tracking: true,
         threads: 1,
         pacing: Pacing::Batches,
         seed: options.seed,

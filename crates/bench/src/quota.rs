@@ -8,8 +8,19 @@ use std::path::{Path, PathBuf};
 
 /// The period of a quota. At 10 ms the stalls dominated the 99th percentile.
 const PERIOD_US: u64 = 2_500;
-/// The kernel refuses smaller quotas.
+/// The kernel refuses smaller quotas, so that smaller shares of a processor take a longer period.
 const MIN_QUOTA_US: u64 = 1_000;
+/// The smallest share that can be given: a period of 10 ms.
+pub const LEAST_SHARE: f64 = 0.1;
+
+/// The quota and the period that hold a process to a share of one processor, in microseconds.
+fn quota_and_period_us(share: f64) -> (u64, u64) {
+    let quota_us = (share * PERIOD_US as f64).round() as u64;
+    if quota_us >= MIN_QUOTA_US {
+        return (quota_us, PERIOD_US);
+    }
+    (MIN_QUOTA_US, (MIN_QUOTA_US as f64 / share).round() as u64)
+}
 
 /// Shares of one processor by process: `source=0.4,target=0.4`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,9 +42,10 @@ impl std::str::FromStr for CpuShares {
                 return Err(format!("'{name}' is not one of {}", PROCESSES.join(", ")));
             }
             let share: f64 = share.parse().map_err(|_| format!("'{share}' is not a share, such as 0.4"))?;
-            if !(share * PERIOD_US as f64 >= MIN_QUOTA_US as f64 && share <= 1024.0) {
-                let least = MIN_QUOTA_US as f64 / PERIOD_US as f64;
-                return Err(format!("a share of {share} cannot be given: at least {least} of a processor"));
+            if !(LEAST_SHARE..=1024.0).contains(&share) {
+                return Err(format!(
+                    "a share of {share} cannot be given: at least {LEAST_SHARE} of a processor"
+                ));
             }
             shares.insert(name.to_owned(), share);
         }
@@ -102,7 +114,7 @@ impl Quotas {
 
     /// Holds a process, with all threads it has and will have, to a share of one processor.
     pub fn limit(&mut self, name: &str, pid: u32, share: f64) -> Result<(), String> {
-        let quota_us = (share * PERIOD_US as f64).round() as u64;
+        let (quota_us, period_us) = quota_and_period_us(share);
         let group = self.hierarchy.root().join(format!("sidle-{}-{name}", std::process::id()));
         let failed = |path: &Path, error| format!("{}: {error}", path.display());
         std::fs::create_dir(&group).map_err(|error| failed(&group, error))?;
@@ -113,13 +125,13 @@ impl Quotas {
         };
         match self.hierarchy {
             Hierarchy::V1(_) => {
-                write("cpu.cfs_period_us", PERIOD_US.to_string())?;
+                write("cpu.cfs_period_us", period_us.to_string())?;
                 write("cpu.cfs_quota_us", quota_us.to_string())?;
             }
             Hierarchy::V2(_) => {
                 let subtree = self.hierarchy.root().join("cgroup.subtree_control");
                 std::fs::write(&subtree, "+cpu").map_err(|error| failed(&subtree, error))?;
-                write("cpu.max", format!("{quota_us} {PERIOD_US}"))?;
+                write("cpu.max", format!("{quota_us} {period_us}"))?;
             }
         }
         write("cgroup.procs", pid.to_string())
@@ -154,10 +166,19 @@ mod tests {
             ("source", "'source' is not NAME=SHARE, such as source=0.4"),
             ("sauce=1", "'sauce' is not one of source, target, clients"),
             ("source=x", "'x' is not a share, such as 0.4"),
-            ("source=0.1", "a share of 0.1 cannot be given: at least 0.4 of a processor"),
-            ("source=NaN", "a share of NaN cannot be given: at least 0.4 of a processor"),
+            ("source=0.05", "a share of 0.05 cannot be given: at least 0.1 of a processor"),
+            ("source=NaN", "a share of NaN cannot be given: at least 0.1 of a processor"),
         ] {
             assert_eq!(bad.parse::<CpuShares>().unwrap_err(), message);
+        }
+    }
+
+    #[test]
+    fn small_shares_take_a_longer_period() {
+        for (share, expected) in
+            [(1.0, (2_500, 2_500)), (0.4, (1_000, 2_500)), (0.28, (1_000, 3_571)), (0.1, (1_000, 10_000))]
+        {
+            assert_eq!(quota_and_period_us(share), expected, "{share}");
         }
     }
 

@@ -43,6 +43,9 @@ pub struct Report {
     pub throughput: Throughput,
     /// How long operations took.
     pub latency_us: Latency,
+    /// Mean latencies by the node whose answer was taken, in the same parts; `null` when nothing moved.
+    #[serde(default)]
+    pub mean_latency_by_node_us: Option<NodeLatency>,
     /// Longest times without a success on moving keys.
     pub longest_gap_ms: Gap,
     /// The longest time without an acknowledged write on a moving key, over the whole load.
@@ -105,6 +108,10 @@ pub struct Load {
     /// this field; otherwise the clients of a thread share connections, one for each, and all that is learnt on them.
     #[serde(default = "yes")]
     pub separate_clients: bool,
+    /// Whether the clients ask the target alone for what they know to have moved; otherwise every read of a moving key asks both
+    /// nodes.
+    #[serde(default = "yes")]
+    pub tracking: bool,
     /// Operations that each client has under way at most.
     pub outstanding: u32,
     /// Threads that drive the clients.
@@ -179,6 +186,48 @@ pub struct Percentiles {
     pub max: f64,
 }
 
+/// Mean latencies of the three parts of a run, by the node whose answer was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeLatency {
+    /// Before the move.
+    pub before: NodeLatencies,
+    /// While data moved.
+    pub during: NodeLatencies,
+    /// After the move.
+    pub after: NodeLatencies,
+}
+
+/// Mean latencies by the node whose answer was taken. A read that asked both nodes counts where its value came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeLatencies {
+    /// The node that gave the records up.
+    pub source: MeanByKind,
+    /// The node that took them.
+    pub target: MeanByKind,
+}
+
+/// Mean latencies by kind of operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeanByKind {
+    /// Reads; `null` when there were none.
+    pub reads: Option<MeanLatency>,
+    /// Writes; `null` when there were none.
+    pub writes: Option<MeanLatency>,
+}
+
+/// A mean latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeanLatency {
+    /// Operations that it is the mean of.
+    pub operations: u64,
+    /// In microseconds, to within 1 %.
+    pub mean: f64,
+}
+
 /// Longest times without a success, as a prober on its own connections saw them; milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -239,6 +288,15 @@ pub struct TimelinePoint {
     pub moved_bytes: Option<u64>,
     /// Bytes beyond the necessary in it, between clients and nodes.
     pub extra_bytes: Option<u64>,
+    /// Bytes beyond the necessary in it, between the nodes.
+    #[serde(default)]
+    pub extra_server_bytes: Option<u64>,
+    /// The most bytes that one client held in it to know what has moved: MCR and SPH.
+    #[serde(default)]
+    pub tracking_bytes: Option<u64>,
+    /// Nanoseconds to decide which nodes to ask for a key; `null` when it was not timed in it.
+    #[serde(default)]
+    pub lookup_ns: Option<f64>,
 }
 
 impl Report {

@@ -1,5 +1,7 @@
 //! What the terminal shows while a run lasts. On standard error; nothing moves where that is no terminal.
 
+use std::io::IsTerminal;
+
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// The display of one run.
@@ -34,6 +36,21 @@ impl Terminal {
         bar.set_style(style.expect("the template is a constant").progress_chars("=> "));
         bar.set_message(what);
         bar
+    }
+
+    /// A bar for a number of runs; its message is what runs at present.
+    pub fn runs(&self, total: u64) -> ProgressBar {
+        let bar = self.bar(Some(total));
+        let style = ProgressStyle::with_template("{bar:20} {pos} of {len} runs, {wide_msg}");
+        bar.set_style(style.expect("the template is a constant").progress_chars("=> "));
+        bar
+    }
+
+    /// A line for where no bar can be seen.
+    pub fn note(&self, text: &str) {
+        if !std::io::stderr().is_terminal() {
+            self.say(text);
+        }
     }
 
     /// A line that changes, with a bar for the part of the run it is in.

@@ -1,75 +1,31 @@
 //! Windows of 100 ms: each load thread fills its own, the run adds them up.
 //!
-//! Latencies go into HDR histograms of two significant digits (1 %), one for reads and one for writes per window, so
-//! that the parts of a run (before, during and after a move) can be put together from windows once it is known when
+//! Each window has histograms of its own, for reads and for writes, by whose answer was taken, so that the parts of a run (before, during and after a move) can be put together from windows once it is known when
 //! the move took place.
 
-use crate::report::{ByKind, Interval, Latency, Percentiles, Throughput, TimelinePoint, WINDOW_MS};
-use hdrhistogram::Histogram;
+use crate::latencies::ByNode;
+use crate::report::{
+    ByKind, Interval, Latency, MeanByKind, NodeLatencies, NodeLatency, Throughput, TimelinePoint, WINDOW_MS,
+};
 
 /// The length of a window in nanoseconds.
 pub const WINDOW_NS: u64 = WINDOW_MS * 1_000_000;
-
-/// Longer latencies are counted as this long (two minutes); the maximum is kept exactly.
-const LONGEST_NS: u64 = 120_000_000_000;
-const SIGNIFICANT_DIGITS: u8 = 2;
-
-/// Latencies of one kind of operation in one window.
-#[derive(Clone, Debug)]
-pub struct Latencies {
-    histogram: Histogram<u32>,
-    max_ns: u64,
-}
-
-impl Default for Latencies {
-    fn default() -> Latencies {
-        // It grows with the longest latency that it has seen: an idle window costs next to nothing.
-        let histogram = Histogram::new(SIGNIFICANT_DIGITS).expect("two digits are within the bounds");
-        Latencies { histogram, max_ns: 0 }
-    }
-}
-
-impl Latencies {
-    /// Counts one operation.
-    #[inline]
-    pub fn record(&mut self, latency_ns: u64) {
-        self.histogram.record(latency_ns.clamp(1, LONGEST_NS)).expect("the histogram grows");
-        self.max_ns = self.max_ns.max(latency_ns);
-    }
-
-    /// How many operations were counted.
-    pub fn count(&self) -> u64 {
-        self.histogram.len()
-    }
-
-    fn add(&mut self, other: &Latencies) {
-        self.histogram.add(&other.histogram).expect("the histogram grows");
-        self.max_ns = self.max_ns.max(other.max_ns);
-    }
-
-    /// The percentiles in microseconds, or `None` when nothing was counted.
-    pub fn percentiles(&self) -> Option<Percentiles> {
-        (self.count() > 0).then(|| {
-            let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.max_ns) as f64 / 1000.0;
-            Percentiles { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: self.max_ns as f64 / 1000.0 }
-        })
-    }
-
-    fn reset(&mut self) {
-        self.histogram.reset();
-        self.max_ns = 0;
-    }
-}
 
 /// What happened in one window.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     /// Reads that succeeded.
-    pub reads: Latencies,
+    pub reads: ByNode,
     /// Writes that succeeded.
-    pub writes: Latencies,
+    pub writes: ByNode,
     /// Bytes between clients and nodes beyond one request and reply per operation.
     pub extra_bytes: u64,
+    /// The most bytes that one client held to know what has moved.
+    pub tracking_bytes: u64,
+    /// Nanoseconds that timed look-ups of where to read took.
+    pub lookups_ns: u64,
+    /// How many look-ups were timed.
+    pub lookups: u64,
 }
 
 impl Window {
@@ -78,16 +34,23 @@ impl Window {
         self.reads.count() + self.writes.count()
     }
 
+    fn is_empty(&self) -> bool {
+        self.operations() == 0 && self.extra_bytes == 0 && self.tracking_bytes == 0 && self.lookups == 0
+    }
+
     fn add(&mut self, other: &Window) {
         self.reads.add(&other.reads);
         self.writes.add(&other.writes);
         self.extra_bytes += other.extra_bytes;
+        self.tracking_bytes = self.tracking_bytes.max(other.tracking_bytes);
+        self.lookups_ns += other.lookups_ns;
+        self.lookups += other.lookups;
     }
 
     fn reset(&mut self) {
         self.reads.reset();
         self.writes.reset();
-        self.extra_bytes = 0;
+        (self.extra_bytes, self.tracking_bytes, self.lookups_ns, self.lookups) = (0, 0, 0, 0);
     }
 }
 
@@ -118,7 +81,7 @@ impl Recorder {
 
     /// Hands the unfinished window over.
     pub fn hand_over(&mut self) {
-        if self.window.operations() > 0 || self.window.extra_bytes > 0 {
+        if !self.window.is_empty() {
             // Nobody listens once the run was broken off; the figures are then not wanted.
             let _ = self.sink.send((self.number, self.window.clone()));
             self.window.reset();
@@ -131,6 +94,7 @@ impl Recorder {
 pub struct Timeline {
     windows: Vec<Window>,
     moved_bytes: Vec<u64>,
+    server_extra_bytes: Vec<u64>,
 }
 
 impl Timeline {
@@ -145,11 +109,12 @@ impl Timeline {
 
     /// Notes bytes that arrived at the target in a window.
     pub fn add_moved_bytes(&mut self, number: u64, bytes: u64) {
-        let index = number as usize;
-        if self.moved_bytes.len() <= index {
-            self.moved_bytes.resize(index + 1, 0);
-        }
-        self.moved_bytes[index] += bytes;
+        add_at(&mut self.moved_bytes, number, bytes);
+    }
+
+    /// Notes bytes between the nodes, beyond one copy of each record, in a window.
+    pub fn add_server_extra_bytes(&mut self, number: u64, bytes: u64) {
+        add_at(&mut self.server_extra_bytes, number, bytes);
     }
 
     /// How many windows there are.
@@ -180,8 +145,8 @@ impl Timeline {
     /// The points of the report. `moved` says whether moved bytes were measured.
     pub fn points(&self, moved: bool, extra: bool) -> Vec<TimelinePoint> {
         let point = |(index, window): (usize, &Window)| {
-            let mut both = window.reads.clone();
-            both.add(&window.writes);
+            let mut both = window.reads.both();
+            both.add(&window.writes.both());
             let percentiles = both.percentiles();
             TimelinePoint {
                 at_ms: index as u64 * WINDOW_MS,
@@ -191,6 +156,10 @@ impl Timeline {
                 p999: percentiles.map(|p| p.p999),
                 moved_bytes: moved.then(|| self.moved_bytes.get(index).copied().unwrap_or(0)),
                 extra_bytes: extra.then_some(window.extra_bytes),
+                extra_server_bytes: (moved && !self.server_extra_bytes.is_empty())
+                    .then(|| self.server_extra_bytes.get(index).copied().unwrap_or(0)),
+                tracking_bytes: moved.then_some(window.tracking_bytes),
+                lookup_ns: (window.lookups > 0).then(|| window.lookups_ns as f64 / window.lookups as f64),
             }
         };
         self.windows.iter().enumerate().map(point).collect()
@@ -199,13 +168,7 @@ impl Timeline {
     /// Throughput and latency of the three parts that a migration cuts the run into. Windows that the migration only
     /// touches count as during it.
     pub fn parts(&self, migration: Option<Interval>) -> (Throughput, Latency) {
-        let end = self.windows.len();
-        let (from, to) = migration.map_or((end, end), |migration| {
-            let from = (migration.from_ms / WINDOW_MS as f64) as usize;
-            let to = (migration.to_ms / WINDOW_MS as f64) as usize + 1;
-            (from.min(end), to.min(end))
-        });
-        let (before, during, after) = (&self.windows[..from], &self.windows[from..to], &self.windows[to..]);
+        let [before, during, after] = self.cut(migration);
         let throughput = Throughput {
             // The first window holds the start of all clients.
             before: median(if before.len() > 1 { &before[1..] } else { before }),
@@ -216,6 +179,23 @@ impl Timeline {
         let latency =
             Latency { before: latencies(before), during: latencies(during), after: latencies(after) };
         (throughput, latency)
+    }
+
+    /// Mean latencies of the same parts, by whose answer was taken.
+    pub fn by_node(&self, migration: Interval) -> NodeLatency {
+        let [before, during, after] = self.cut(Some(migration)).map(means_by_node);
+        NodeLatency { before, during, after }
+    }
+
+    /// Before, during and after.
+    fn cut(&self, migration: Option<Interval>) -> [&[Window]; 3] {
+        let end = self.windows.len();
+        let (from, to) = migration.map_or((end, end), |migration| {
+            let from = (migration.from_ms / WINDOW_MS as f64) as usize;
+            let to = (migration.to_ms / WINDOW_MS as f64) as usize + 1;
+            (from.min(end), to.min(end))
+        });
+        [&self.windows[..from], &self.windows[from..to], &self.windows[to..]]
     }
 }
 
@@ -234,23 +214,47 @@ fn mean(windows: &[Window]) -> Option<f64> {
     (!windows.is_empty()).then(|| per_second(sum) / windows.len() as f64)
 }
 
-fn latencies(windows: &[Window]) -> ByKind {
-    let (mut reads, mut writes) = (Latencies::default(), Latencies::default());
+fn add_at(bytes_of: &mut Vec<u64>, number: u64, bytes: u64) {
+    let index = number as usize;
+    if bytes_of.len() <= index {
+        bytes_of.resize(index + 1, 0);
+    }
+    bytes_of[index] += bytes;
+}
+
+fn sums(windows: &[Window]) -> (ByNode, ByNode) {
+    let (mut reads, mut writes) = (ByNode::default(), ByNode::default());
     for window in windows {
         reads.add(&window.reads);
         writes.add(&window.writes);
     }
-    ByKind { reads: reads.percentiles(), writes: writes.percentiles() }
+    (reads, writes)
+}
+
+fn latencies(windows: &[Window]) -> ByKind {
+    let (reads, writes) = sums(windows);
+    ByKind { reads: reads.both().percentiles(), writes: writes.both().percentiles() }
+}
+
+fn means_by_node(windows: &[Window]) -> NodeLatencies {
+    let (reads, writes) = sums(windows);
+    let ([source_reads, target_reads], [source_writes, target_writes]) = (reads.means(), writes.means());
+    NodeLatencies {
+        source: MeanByKind { reads: source_reads, writes: source_writes },
+        target: MeanByKind { reads: target_reads, writes: target_writes },
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::latencies::AnsweredBy;
+    use crate::report::MeanLatency;
 
     fn window(reads: u32, latency_ns: u64) -> Window {
         let mut window = Window::default();
         for _ in 0..reads {
-            window.reads.record(latency_ns);
+            window.reads.of(AnsweredBy::Source).record(latency_ns);
         }
         window
     }
@@ -281,23 +285,53 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_within_a_percent() {
-        let mut latencies = Latencies::default();
-        (1..=1000).for_each(|us| latencies.record(us * 1000));
-        let percentiles = latencies.percentiles().unwrap();
-        for (seen, exact) in [(percentiles.p50, 500.0), (percentiles.p99, 990.0), (percentiles.p999, 999.0)] {
-            assert!((seen - exact).abs() / exact < 0.01, "{seen} is not {exact}");
+    fn the_parts_tell_whose_answers_were_taken() {
+        let mut timeline = Timeline::default();
+        let answered = |kind: fn(&mut Window) -> &mut ByNode, node, latencies_us: &[u64]| {
+            let mut window = Window::default();
+            latencies_us.iter().for_each(|us| kind(&mut window).of(node).record(us * 1000));
+            window
+        };
+        timeline.add(0, &answered(|window| &mut window.reads, AnsweredBy::Source, &[20]));
+        timeline.add(1, &answered(|window| &mut window.reads, AnsweredBy::Source, &[10]));
+        timeline.add(1, &answered(|window| &mut window.reads, AnsweredBy::Target, &[2, 4]));
+        timeline.add(2, &answered(|window| &mut window.writes, AnsweredBy::Target, &[7]));
+        let by_node = timeline.by_node(Interval { from_ms: 100.0, to_ms: 150.0 });
+        let about = |mean: Option<MeanLatency>| mean.map(|mean| (mean.operations, mean.mean.round() as u64));
+        assert_eq!(about(by_node.before.source.reads), Some((1, 20)));
+        assert_eq!(about(by_node.before.target.reads), None);
+        assert_eq!(about(by_node.during.source.reads), Some((1, 10)));
+        assert_eq!(about(by_node.during.target.reads), Some((2, 3)));
+        assert_eq!(about(by_node.after.target.writes), Some((1, 7)));
+        let (_, latency) = timeline.parts(Some(Interval { from_ms: 100.0, to_ms: 150.0 }));
+        assert_eq!(latency.during.reads.unwrap().max, 10.0, "both nodes' together");
+    }
+
+    #[test]
+    fn a_point_has_what_the_clients_track_and_what_the_nodes_send_beyond() {
+        let mut timeline = Timeline::default();
+        for bytes in [500, 300] {
+            timeline
+                .add(1, &Window { tracking_bytes: bytes, lookups_ns: 90, lookups: 3, ..Window::default() });
         }
-        assert_eq!(percentiles.max, 1000.0);
+        timeline.add_server_extra_bytes(1, 70);
+        let points = timeline.points(true, true);
+        let seen = |index: usize| {
+            let point = points[index];
+            (point.tracking_bytes, point.lookup_ns, point.extra_server_bytes)
+        };
+        assert_eq!(seen(0), (Some(0), None, Some(0)));
+        assert_eq!(seen(1), (Some(500), Some(30.0), Some(70)));
+        assert_eq!(timeline.points(false, true)[1].extra_server_bytes, None, "nothing moved");
     }
 
     #[test]
     fn a_recorder_hands_windows_over_in_turn() {
         let (sink, windows) = std::sync::mpsc::channel();
         let mut recorder = Recorder::new(sink);
-        recorder.at(5).reads.record(10);
-        recorder.at(WINDOW_NS - 1).reads.record(10);
-        recorder.at(3 * WINDOW_NS).writes.record(10);
+        recorder.at(5).reads.of(AnsweredBy::Source).record(10);
+        recorder.at(WINDOW_NS - 1).reads.of(AnsweredBy::Target).record(10);
+        recorder.at(3 * WINDOW_NS).writes.of(AnsweredBy::Source).record(10);
         recorder.hand_over();
         let numbers: Vec<(u64, u64)> =
             windows.try_iter().map(|(number, window)| (number, window.operations())).collect();

@@ -42,6 +42,16 @@ pub fn count(number: u64) -> String {
         .join(",")
 }
 
+/// A length of time, roughly.
+pub fn duration(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).round() as u64;
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", (seconds + 30) / 60),
+        _ => format!("{} h {:02} min", (seconds + 30) / 3600, (seconds + 30) % 3600 / 60),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +65,6 @@ mod tests {
         assert_eq!(micros(1234.0), "1.23 ms");
         assert_eq!(micros(0.5), "0.50 us");
         assert_eq!(rate(41_234.4), "41,234/s");
+        assert_eq!([12.4, 130.0, 7_260.0].map(duration), ["12 s", "2 min", "2 h 01 min"]);
     }
 }

@@ -39,6 +39,7 @@ fn plan(node: &NodeProcess, pacing: Pacing) -> Plan {
         distribution: Distribution::Zipf(0.99),
         clients: 3,
         outstanding: 8,
+        tracking: true,
         separate_clients: pacing == Pacing::Batches,
         threads: 2,
         pacing,

@@ -144,17 +144,18 @@ impl Core {
                 tracking.seen_at_target(operation.position);
             }
         }
-        self.complete(place, reply, done);
+        self.complete(place, from, reply, done);
         true
     }
 
     #[inline]
-    fn complete(&mut self, place: Place, reply: Reply<'_>, done: &mut impl Completions) {
+    fn complete(&mut self, place: Place, from: NodeIndex, reply: Reply<'_>, done: &mut impl Completions) {
         self.counters.replies += 1;
         let operation = &mut self.operations[place];
         self.counters.extra_reply_bytes += u64::from(std::mem::take(&mut operation.source_reply_bytes));
         let token = operation.token;
         self.operations.release(place);
+        done.answered_by(token, usize::from(from));
         done.completed(token, Outcome::Reply(reply));
     }
 
@@ -186,8 +187,15 @@ impl Core {
                 self.again(now, place, false, done);
                 false
             }
+            ErrorMeaning::Retry(after_us) => {
+                // As often as it takes, until the operation's deadline: the node does what it can.
+                self.counters.retries += 1;
+                self.operations[place].may_have_run = false;
+                self.rest(now.plus_us(u64::from(after_us)), place);
+                false
+            }
             ErrorMeaning::SidleDone | ErrorMeaning::SidleNotFrozen | ErrorMeaning::Final => {
-                self.complete(place, Reply::Error(text), done);
+                self.complete(place, from, Reply::Error(text), done);
                 true
             }
         }
@@ -224,7 +232,7 @@ impl Core {
         }
         if verdict == Verdict::TakeSource && (takes_source_value_alone || self.pairs_up(place)) {
             self.counters.source_values += 1;
-            self.complete(place, reply, done);
+            self.complete(place, from, reply, done);
             return;
         }
         let operation = &mut self.operations[place];
@@ -232,6 +240,7 @@ impl Core {
         operation.source_reply_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         operation.source_value.clear();
         operation.source_is_null = matches!(reply, Reply::Null);
+        operation.source = from;
         operation.source_value.extend_from_slice(reply.as_bytes().unwrap_or_default());
         self.decide(now, place, verdict, done);
     }
@@ -253,9 +262,10 @@ impl Core {
                 self.counters.source_values += 1;
                 let operation = &mut self.operations[place];
                 operation.source_reply_bytes = 0;
+                let source = operation.source;
                 let value = std::mem::take(&mut operation.source_value);
                 let reply = if operation.source_is_null { Reply::Null } else { Reply::Bulk(&value) };
-                self.complete(place, reply, done);
+                self.complete(place, source, reply, done);
                 self.operations[place].source_value = value;
             }
             Verdict::AskSource => match self.source_of(place) {

@@ -31,6 +31,9 @@ pub struct Config {
     /// answered side by side; all share what the client knows of the cluster and of running migrations. Operations that are
     /// under way at the same time may then overtake each other, those on one key too.
     pub connections_per_node: usize,
+    /// Whether reads of a moving range ask the target alone where MCR or SPH say that it knows; otherwise every one of them asks
+    /// both nodes. For measuring what tracking is worth.
+    pub tracking: bool,
     /// Known faults that are put back; none but in tests.
     pub bugs: PutBack,
 }
@@ -54,6 +57,7 @@ impl Config {
             operation_timeout_us: Config::OPERATION_TIMEOUT_US,
             max_outstanding: Config::MAX_OUTSTANDING,
             connections_per_node: Config::CONNECTIONS_PER_NODE,
+            tracking: true,
             bugs: PutBack::default(),
         }
     }

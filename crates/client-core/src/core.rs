@@ -254,10 +254,11 @@ impl Core {
         let tracking = self.trackings.at(migration);
         let id = tracking.id;
         let from = self.routes.migration(migration);
-        operation.migration = Some(id);
+        // Where the source answers no reads, what is known to be at the target serves nothing.
+        operation.migration = from.source_answers.then_some(id);
         if operation.class != Class::Get || !from.source_answers {
             self.send(now, place, target, Role::Answer);
-        } else if tracking.is_at_target(operation.position) {
+        } else if self.config.tracking && tracking.is_at_target(operation.position) {
             operation.read = Some(DoubleRead::target_alone(id));
             self.counters.single_target_reads += 1;
             self.send(now, place, target, Role::Answer);
@@ -423,7 +424,12 @@ impl Core {
         self.trackings.sph_bytes()
     }
 
-    /// The addresses of the nodes, in the order of their numbers.
+    /// The bytes that MCR and SPH of all running migrations take at present. For measuring.
+    pub fn tracking_bytes(&self) -> usize {
+        self.trackings.mcr_bytes() + self.trackings.sph_bytes()
+    }
+
+    /// The addresses of the nodes, in the order of their numbers: the seeds come first.
     pub fn nodes(&self) -> impl Iterator<Item = &HostPort> {
         self.nodes.iter().map(|node| &node.address)
     }
@@ -437,7 +443,7 @@ impl Core {
     #[inline]
     pub fn is_single_read(&self, position: Position) -> bool {
         match self.routes.at(position).and_then(|route| route.migration()) {
-            Some(migration) => self.trackings.at(migration).is_at_target(position),
+            Some(migration) => self.config.tracking && self.trackings.at(migration).is_at_target(position),
             None => true,
         }
     }

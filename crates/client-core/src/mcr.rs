@@ -31,6 +31,11 @@ impl Mcr {
         Mcr { next: firsts.clone(), firsts, done: 0 }
     }
 
+    /// The bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(self.firsts.as_slice()) + size_of_val(self.next.as_slice()) + size_of_val(&self.done)
+    }
+
     /// Whether the position, which lies in the migration's range, has arrived.
     #[inline]
     pub(crate) fn has_arrived(&self, position: Position) -> bool {

@@ -49,7 +49,7 @@ pub(crate) struct Operation {
     /// On which connection the last request to the owner went, and when.
     pub(crate) connection: ConnectionIndex,
     pub(crate) sent_at: MonotonicUs,
-    /// The migration that the position was part of when the present attempt was made.
+    /// The migration that the position was part of when the present attempt was made, if its source answers reads.
     pub(crate) migration: Option<MigrationId>,
     /// The epoch of the map that the present attempt was made by.
     pub(crate) map_epoch: MapEpoch,
@@ -57,6 +57,8 @@ pub(crate) struct Operation {
     /// What the source of a double read answered before the target did.
     pub(crate) source_value: Vec<u8>,
     pub(crate) source_is_null: bool,
+    /// Which node that was.
+    pub(crate) source: NodeIndex,
     /// How long that reply was; 0 when there is none.
     pub(crate) source_reply_bytes: u32,
     /// The whole request.
@@ -85,6 +87,7 @@ impl Operation {
             read: None,
             source_value: Vec::new(),
             source_is_null: false,
+            source: 0,
             source_reply_bytes: 0,
             request: Vec::new(),
             key: 0..0,

@@ -66,6 +66,11 @@ pub enum Outcome<'r> {
 /// Who is told how operations end. Called from within the [`Core`](crate::Core), which cannot be called back meanwhile: to
 /// go on with a next operation, note the token and submit it when the call into the core has returned.
 pub trait Completions {
+    /// The reply that [`completed`](Self::completed) is given next for this token came from this node (a number in the order
+    /// of [`Core::nodes`](crate::Core::nodes)).
+    #[inline]
+    fn answered_by(&mut self, _token: Token, _node: usize) {}
+
     /// The operation with this token has ended.
     fn completed(&mut self, token: Token, outcome: Outcome<'_>);
 }

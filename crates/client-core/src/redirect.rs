@@ -13,6 +13,8 @@ pub(crate) enum ErrorMeaning {
     },
     /// The node cannot answer at present; the request had no effect.
     NotNow,
+    /// The key is on its way to the node: ask again after so many microseconds. The request had no effect.
+    Retry(u32),
     /// The source of a double read: the migration is over.
     SidleDone,
     /// The source of a double read: not frozen for that migration.
@@ -39,11 +41,19 @@ impl ErrorMeaning {
                 None => ErrorMeaning::Final,
             },
             Some(b"LOADING" | b"CLUSTERDOWN" | b"TRYAGAIN" | b"MASTERDOWN") => ErrorMeaning::NotNow,
+            Some(b"SIDLERETRY") => match words.next().and_then(parse_number) {
+                Some(after_us) => ErrorMeaning::Retry(after_us),
+                None => ErrorMeaning::NotNow,
+            },
             Some(b"SIDLEDONE") => ErrorMeaning::SidleDone,
             Some(b"SIDLENOTFROZEN") => ErrorMeaning::SidleNotFrozen,
             _ => ErrorMeaning::Final,
         }
     }
+}
+
+fn parse_number(word: &[u8]) -> Option<u32> {
+    std::str::from_utf8(word).ok()?.parse().ok()
 }
 
 fn parse_target(word: &[u8]) -> Option<RedirectTo> {
@@ -76,6 +86,8 @@ mod tests {
             ("MOVED 1", ErrorMeaning::Final),
             ("MOVED 1 nowhere", ErrorMeaning::Final),
             ("LOADING Redis is loading the dataset in memory", ErrorMeaning::NotNow),
+            ("SIDLERETRY 40 the key is on its way", ErrorMeaning::Retry(40)),
+            ("SIDLERETRY soon", ErrorMeaning::NotNow),
             ("SIDLEDONE migration 7 is over, ask the owner", ErrorMeaning::SidleDone),
             ("SIDLENOTFROZEN migration 7", ErrorMeaning::SidleNotFrozen),
             ("WRONGTYPE Operation against a key", ErrorMeaning::Final),

@@ -1,7 +1,7 @@
 //! The tablet map, made ready for one look-up per operation.
 
 use crate::node::NodeIndex;
-use sidle_cluster::{MigrationRecord, NodeInfo, TabletMap};
+use sidle_cluster::{NodeInfo, TabletMap};
 use sidle_types::Position;
 
 /// Where the operations on a position go.
@@ -63,7 +63,7 @@ impl Routes {
         let migrations = migrations
             .map(|record| MigrationRoute {
                 source: index(record.source),
-                source_answers: source_answers_reads(record),
+                source_answers: record.frozen_reads,
             })
             .collect();
         Routes { firsts, routes, migrations }
@@ -82,11 +82,6 @@ impl Routes {
     }
 }
 
-/// Of the migration protocols, Fulva and its variants have a source that answers reads of what it froze.
-fn source_answers_reads(record: &MigrationRecord) -> bool {
-    record.protocol.starts_with("fulva")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +91,7 @@ mod tests {
     fn every_position_goes_to_its_owner() {
         let mut other = running(2, range(300, u64::MAX), 2, 1, 5);
         other.protocol = "rocksteady".to_owned();
+        other.frozen_reads = false;
         let migrations = vec![running(1, range(100, 199), 1, 2, 5), other];
         let map = map(5, 2, &[(0, 1, 1), (100, 2, 5), (200, 1, 1), (250, 2, 1), (300, 1, 5)], migrations);
         let routes = Routes::new(&map, |node| u16::from(node.id.as_bytes()[0]));

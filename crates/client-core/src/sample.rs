@@ -5,7 +5,7 @@ use sidle_cluster::{
     TabletMap,
 };
 use sidle_resp::{Args, Limits, Parsed, RequestParser};
-use sidle_types::{MapEpoch, MigrationId, NodeId, Position, PositionRange, TabletEpoch};
+use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, TabletEpoch};
 
 pub(crate) fn node_id(number: u8) -> NodeId {
     NodeId::from_bytes([number; 20])
@@ -23,6 +23,8 @@ pub(crate) fn running(id: u64, range: PositionRange, source: u8, target: u8, epo
     MigrationRecord {
         id: MigrationId(id),
         protocol: "fulva".to_owned(),
+        frozen_reads: true,
+        policy: MigrationPolicy::default(),
         range,
         source: node_id(source),
         source_incarnation: Incarnation(1),

@@ -97,6 +97,11 @@ impl Trackings {
         self.migrations.iter().any(|tracking| tracking.id == id)
     }
 
+    /// The bytes that all MCRs take.
+    pub(crate) fn mcr_bytes(&self) -> usize {
+        self.migrations.iter().map(|tracking| tracking.mcr.bytes()).sum()
+    }
+
     /// The bytes that all SPH tables take.
     pub(crate) fn sph_bytes(&self) -> usize {
         self.migrations.iter().map(|tracking| tracking.sph.bytes()).sum()

@@ -12,6 +12,7 @@ mod message;
 mod metadata;
 mod migration_record;
 mod node_info;
+mod protocol;
 mod refusal;
 #[cfg(test)]
 mod sample;
@@ -29,10 +30,9 @@ pub use message::{
     PrepareRefusal, Progress, Reply, Request, Survey, ToCoordinator, ToNode,
 };
 pub use metadata::{CommitFailure, HISTORY, MemoryMetaStore, MetaError, MetaStore, Metadata};
-pub use migration_record::{
-    MAX_PARTITIONS, MigrationCounters, MigrationRecord, MigrationState, PARTITIONS, RequestKey,
-};
+pub use migration_record::{MAX_PARTITIONS, MigrationCounters, MigrationRecord, MigrationState, RequestKey};
 pub use node_info::{ClusterId, Incarnation, NodeInfo, ParseClusterIdError};
+pub use protocol::{ProtocolOutline, ReadProtocol};
 pub use refusal::Refusal;
 pub use slot_view::SlotRun;
 pub use status::{MigrationStatus, NodeState, NodeStatus, PartitionStatus, StatusReport};

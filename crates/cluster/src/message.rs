@@ -8,7 +8,7 @@ use crate::{
     ClusterId, HostPort, Incarnation, MigrationRecord, MigrationState, Refusal, StatusReport, TabletMap,
 };
 use serde::{Deserialize, Serialize};
-use sidle_types::{MapEpoch, MigrationId, NodeId, Position, PositionRange};
+use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange};
 use std::sync::Arc;
 
 /// A message on the control connection between a node and the coordinator.
@@ -91,7 +91,7 @@ pub enum NodeSays {
         /// Why not.
         why: PrepareRefusal,
     },
-    /// How far the target has come.
+    /// How far the target has come, with a migration that runs or a copy that is made before.
     Progress {
         /// The migration.
         migration: MigrationId,
@@ -180,7 +180,7 @@ pub enum PrepareRefusal {
     },
 }
 
-/// How far a running migration has come at the target.
+/// How far a migration, or the copy that is made before it runs, has come at the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Whether the source has frozen the range and the target serves it.
@@ -191,6 +191,10 @@ pub struct Progress {
     pub bytes_moved: u64,
     /// For each partition the first position that has not arrived, or `None` when all of it has.
     pub next: Vec<Option<Position>>,
+    /// Of a copy made before the freeze: ranges that had changed since they were copied, and were brought up to date.
+    pub changes: u64,
+    /// As many as were left when the source was last heard of.
+    pub changes_left: u64,
     /// Why nothing moves at present.
     pub stalled: Option<String>,
 }
@@ -252,6 +256,12 @@ pub enum CoordinatorSays {
         /// Where the source is reached.
         source_bus_addr: HostPort,
     },
+    /// To the source, of a migration that copies before the freeze: serve the range on, mark what changes in it, and let
+    /// the target copy. Repeated until the target is ready.
+    Track {
+        /// The migration, counted.
+        record: Box<MigrationRecord>,
+    },
     /// The migration is over; acted on once the map of `map_epoch` is published.
     Over {
         /// The migration.
@@ -282,8 +292,17 @@ pub enum Request {
         target: NodeName,
         /// By which protocol.
         protocol: String,
+        /// How hard it may press on the two nodes.
+        policy: MigrationPolicy,
     },
-    /// Give a migration up that does not run yet.
+    /// Change how hard a migration may press on its nodes.
+    SetPolicy {
+        /// The migration.
+        migration: MigrationId,
+        /// From now on.
+        policy: MigrationPolicy,
+    },
+    /// Give a migration up that does not run yet: it is queued or prepared, be it by a copy.
     Cancel {
         /// The migration.
         migration: MigrationId,
@@ -329,7 +348,7 @@ impl std::str::FromStr for NodeName {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// The migration is queued, runs, or is over already.
+    /// The migration is queued, copies what it will move, runs, or is over already.
     Started {
         /// Its number.
         migration: MigrationId,
@@ -338,6 +357,11 @@ pub enum Reply {
     },
     /// The migration is cancelled; nothing has changed.
     Cancelled {
+        /// Its number.
+        migration: MigrationId,
+    },
+    /// The migration has the policy asked for.
+    PolicySet {
         /// Its number.
         migration: MigrationId,
     },

@@ -2,13 +2,10 @@
 
 use crate::Incarnation;
 use serde::{Deserialize, Serialize};
-use sidle_types::{MapEpoch, MigrationId, NodeId, PositionRange, TabletEpoch};
+use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, TabletEpoch};
 
 /// How many partitions a migrating range is cut into at most.
 pub const MAX_PARTITIONS: usize = 64;
-
-/// How many partitions the coordinator asks the source for.
-pub const PARTITIONS: usize = 8;
 
 /// Where a migration stands. What reads and writes do in each state is said with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,8 +13,8 @@ pub const PARTITIONS: usize = 8;
 pub enum MigrationState {
     /// Waits for an earlier migration that shares a node with it. The source owns the range and serves everything.
     Queued,
-    /// The source counts and partitions the range, then the target makes room. The source owns the range and serves
-    /// everything.
+    /// The source counts and partitions the range, then the target makes room, and where the protocol says so takes a
+    /// copy. The source owns the range and serves everything.
     Preparing,
     /// The target owns the range. From the source's freeze on it serves reads and writes of the range; the source
     /// serves frozen values to those that the target sent there.
@@ -83,7 +80,7 @@ pub struct MigrationCounters {
     pub records_moved: u64,
     /// Bytes of the records that have arrived.
     pub bytes_moved: u64,
-    /// Microseconds that it ran, as far as the present coordinator process saw it run.
+    /// Microseconds that it ran, a copy made before included, as far as the present coordinator process saw it run.
     pub elapsed_us: u64,
 }
 
@@ -105,10 +102,14 @@ pub struct RequestKey {
 pub struct MigrationRecord {
     /// Its number, never given twice.
     pub id: MigrationId,
-    /// The protocol's name.
+    /// The protocol's name, with its options: `NAME[,OPTION=VALUE...]`.
     pub protocol: String,
+    /// Whether the source answers clients' reads of what it froze.
+    pub frozen_reads: bool,
     /// What moves.
     pub range: PositionRange,
+    /// How hard it may press on the two nodes.
+    pub policy: MigrationPolicy,
     /// The node that gives the range up.
     pub source: NodeId,
     /// The life of the source that holds the data.
@@ -117,7 +118,7 @@ pub struct MigrationRecord {
     pub target: NodeId,
     /// The life of the target that made room.
     pub target_incarnation: Incarnation,
-    /// The epoch at which the target owns the range; 0 until it runs.
+    /// The epoch at which the target owns the range once it runs; 0 until the source has counted.
     pub epoch: TabletEpoch,
     /// The epoch of the first map in which it runs; 0 until it runs.
     pub map_epoch: MapEpoch,
@@ -132,6 +133,11 @@ pub struct MigrationRecord {
 }
 
 impl MigrationRecord {
+    /// Whether it runs, or ran before it was over: the target owns the range, or did.
+    pub fn ran(&self) -> bool {
+        self.map_epoch > MapEpoch(0)
+    }
+
     /// Whether the node takes part in it.
     pub fn involves(&self, node: NodeId) -> bool {
         self.source == node || self.target == node

@@ -58,13 +58,11 @@ pub enum Refusal {
         /// Its state.
         state: String,
     },
-    /// Nobody has written such a protocol.
-    #[error("there is no migration protocol '{protocol}': the protocols are {}", .known.join(", "))]
-    UnknownProtocol {
-        /// What was asked for.
-        protocol: String,
-        /// What there is.
-        known: Vec<String>,
+    /// Nobody has written such a protocol, or it has no such option.
+    #[error("{why}")]
+    Protocol {
+        /// What is wrong, and what there is.
+        why: String,
     },
     /// Too many migrations are waiting.
     #[error("{limit} migrations are not over yet, no more are queued: wait for some of them")]

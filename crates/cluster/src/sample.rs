@@ -1,7 +1,7 @@
 //! Small values for tests.
 
 use crate::{Incarnation, MigrationCounters, MigrationRecord, MigrationState, NodeInfo, RequestKey};
-use sidle_types::{MapEpoch, MigrationId, NodeId, Position, PositionRange, TabletEpoch};
+use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, TabletEpoch};
 
 pub(crate) fn node_id(number: u8) -> NodeId {
     NodeId::from_bytes([number; 20])
@@ -24,6 +24,8 @@ pub(crate) fn running(id: u64, range: PositionRange, source: u8, target: u8, epo
     MigrationRecord {
         id: MigrationId(id),
         protocol: "fulva".to_owned(),
+        frozen_reads: true,
+        policy: MigrationPolicy::default(),
         range,
         source: node_id(source),
         source_incarnation: Incarnation(1),

@@ -2,7 +2,7 @@
 
 use crate::{ClusterId, HostPort, Incarnation, Tablet};
 use serde::{Deserialize, Serialize};
-use sidle_types::{MapEpoch, MigrationId, NodeId, Position, PositionRange, TabletEpoch};
+use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, TabletEpoch};
 
 /// The cluster at one moment, as the coordinator sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,6 +74,8 @@ pub struct MigrationStatus {
     pub id: MigrationId,
     /// The protocol's name.
     pub protocol: String,
+    /// How hard it may press on the two nodes.
+    pub policy: MigrationPolicy,
     /// What moves.
     pub range: PositionRange,
     /// What moves, in words: slots where it is whole slots.
@@ -90,7 +92,7 @@ pub struct MigrationStatus {
     pub why: Option<String>,
     /// Whether the source has frozen the range, so that the target serves it.
     pub activated: bool,
-    /// How much of the range has arrived, 0 to 1: the mean over the partitions, which hold about equally many records.
+    /// How much of the range has arrived or is copied, 0 to 1: the mean over the partitions, which hold about equally many records.
     pub fraction: f64,
     /// Records in the range when the source counted them.
     pub records: u64,
@@ -100,12 +102,14 @@ pub struct MigrationStatus {
     pub records_moved: u64,
     /// Bytes of those.
     pub bytes_moved: u64,
-    /// Microseconds that it has run, as far as the present coordinator process saw it run.
+    /// Microseconds that it has run, a copy made before included, as far as the present coordinator process saw it run.
     pub elapsed_us: u64,
-    /// Recent rate; 0 unless it runs.
+    /// Recent rate; 0 unless it runs or is copied before.
     pub bytes_per_second: u64,
     /// Microseconds to go at the recent rate; `null` when that cannot be told.
     pub remaining_us: Option<u64>,
+    /// Of a copy made before the freeze: changes at the source since, which had not arrived when it was last heard of.
+    pub changes_left: u64,
     /// Why nothing moves at present.
     pub stalled: Option<String>,
     /// How far each part of the range has come.

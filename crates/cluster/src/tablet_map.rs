@@ -13,7 +13,7 @@
 use crate::migration_record::tiles;
 use crate::{MigrationRecord, MigrationState, NodeInfo};
 use serde::{Deserialize, Serialize};
-use sidle_types::{MapEpoch, MigrationId, NodeId, Position, PositionRange, TabletEpoch};
+use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, TabletEpoch};
 
 /// A range of positions with one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -220,6 +220,13 @@ impl MapChange<'_> {
         self.map.tablets = tablets;
         let index = self.map.migrations.partition_point(|running| running.id < record.id);
         self.map.migrations.insert(index, record);
+    }
+
+    /// Changes how hard a running migration may press on its nodes.
+    pub(crate) fn set_policy(&mut self, id: MigrationId, policy: MigrationPolicy) {
+        if let Some(record) = self.map.migrations.iter_mut().find(|record| record.id == id) {
+            record.policy = policy;
+        }
     }
 
     /// Takes a migration off the list and joins neighbouring tablets of one owner where none of them migrates.

@@ -240,7 +240,8 @@ fn leave_out(mut calls: Vec<Call>) -> Vec<Call> {
 /// Which calls of a piece may be left out without making a good history bad.
 fn removable(calls: &[Call], piece: std::ops::Range<usize>) -> Vec<bool> {
     let senses_presence = |call: &Call| {
-        call.reply.is_some() && !matches!(call.action.op, Op::Get | Op::Set | Op::GetSet | Op::GetDel)
+        call.reply.is_some()
+            && !matches!(call.action.op, Op::Get | Op::Set | Op::GetSet | Op::GetDel | Op::Flush)
     };
     let presence_matters = calls.iter().any(senses_presence);
     let is_seen = |value: State| calls.iter().any(|call| call.observed_value() == Some(value));

@@ -63,31 +63,49 @@ pub(crate) struct Fragment {
 }
 
 /// A number below 2^124 modulo [`PRIME`], a Mersenne prime: what lies above its bits counts once more below.
-fn reduce(number: u128) -> u64 {
+const fn reduce(number: u128) -> u64 {
     let folded = (number as u64 & PRIME) + (number >> 61) as u64;
     let folded = (folded & PRIME) + (folded >> 61);
     if folded >= PRIME { folded - PRIME } else { folded }
 }
 
-fn multiply(a: u64, b: u64) -> u64 {
-    reduce(u128::from(a) * u128::from(b))
+const fn multiply(a: u64, b: u64) -> u64 {
+    reduce(a as u128 * b as u128)
 }
 
-/// The polynomial of the bytes, each counted from 1, at `base`. Four bytes at a step, since each step waits for the last.
-fn hash(bytes: &[u8], base: u64) -> u64 {
-    let square = multiply(base, base);
-    let powers = [multiply(square, base), square, base, 1];
-    let step = multiply(square, square);
+/// How many bytes a step of [`hash`] takes in: each step waits for the last.
+const STEP: usize = 8;
+
+/// The powers of a base below the one that a step multiplies by, highest first, and that one.
+const fn powers(base: u64) -> ([u64; STEP], u64) {
+    let mut powers = [1; STEP];
+    let mut place = STEP - 1;
+    while place > 0 {
+        powers[place - 1] = multiply(powers[place], base);
+        place -= 1;
+    }
+    (powers, multiply(powers[0], base))
+}
+
+const POWERS: [([u64; STEP], u64); 2] = [powers(BASES[0]), powers(BASES[1])];
+
+/// The polynomials of the bytes, each counted from 1, at both bases.
+fn hash(bytes: &[u8]) -> [u64; 2] {
     let value = |byte: u8, power: u64| (u128::from(byte) + 1) * u128::from(power);
-    let mut chunks = bytes.chunks_exact(4);
-    let whole = chunks.by_ref().fold(0, |hash, chunk| {
-        let four: u128 = chunk.iter().zip(powers).map(|(&byte, power)| value(byte, power)).sum();
-        reduce(u128::from(hash) * u128::from(step) + four)
-    });
-    chunks
-        .remainder()
-        .iter()
-        .fold(whole, |hash, &byte| reduce(u128::from(hash) * u128::from(base) + value(byte, 1)))
+    let (steps, rest) = bytes.as_chunks::<STEP>();
+    let mut hashes = [0; 2];
+    for step in steps {
+        for (hash, (powers, next)) in hashes.iter_mut().zip(&POWERS) {
+            let sum: u128 = step.iter().zip(powers).map(|(&byte, &power)| value(byte, power)).sum();
+            *hash = reduce(u128::from(*hash) * u128::from(*next) + sum);
+        }
+    }
+    for &byte in rest {
+        for (hash, base) in hashes.iter_mut().zip(BASES) {
+            *hash = reduce(u128::from(*hash) * u128::from(base) + value(byte, 1));
+        }
+    }
+    hashes
 }
 
 fn power(base: u64, mut exponent: u64) -> u64 {
@@ -104,7 +122,7 @@ fn power(base: u64, mut exponent: u64) -> u64 {
 
 impl Fragment {
     pub(crate) fn new(bytes: &[u8]) -> Fragment {
-        let hashes = BASES.map(|base| hash(bytes, base));
+        let hashes = hash(bytes);
         let text = if bytes.len() <= SHORT_BYTES {
             Text::short(bytes)
         } else {
@@ -161,7 +179,7 @@ impl Text {
         }
         let hashes = if self.is_short() {
             let bytes = self.short_bytes();
-            BASES.map(|base| hash(&bytes[..self.length as usize], base))
+            hash(&bytes[..self.length as usize])
         } else {
             [self.words[0], self.words[1]]
         };
@@ -194,7 +212,7 @@ impl Reply {
     /// The reply that a record of a successful operation claims.
     pub(crate) fn claimed(op: Op, result: &Datum) -> Reply {
         match (op, result) {
-            (Op::Set, _) => Reply::Done,
+            (Op::Set | Op::Flush, _) => Reply::Done,
             (Op::Get | Op::GetSet | Op::GetDel, Datum::Null) => Reply::Value(State::Absent),
             (Op::Get | Op::GetSet | Op::GetDel, value) => Reply::Value(Fragment::of_datum(value).state()),
             (_, Datum::Integer(number)) => Reply::Integer(*number),
@@ -221,7 +239,7 @@ impl Action {
     pub(crate) fn without_reply(mut self) -> Action {
         self.op = match self.op {
             Op::GetSet => Op::Set,
-            Op::GetDel => Op::Del,
+            Op::GetDel | Op::Flush => Op::Del,
             op => op,
         };
         self
@@ -253,6 +271,7 @@ impl Action {
             Op::GetSet => (Reply::Value(state), self.text.state()),
             Op::GetDel => (Reply::Value(state), State::Absent),
             Op::Del => (Reply::Integer(there), State::Absent),
+            Op::Flush => (Reply::Done, State::Absent),
             Op::Exists => (Reply::Integer(there), state),
             Op::StrLen => (Reply::Integer(state.length() as i64), state),
             Op::Append => {
@@ -289,12 +308,14 @@ mod tests {
     #[test]
     fn hash_is_the_polynomial_of_the_bytes() {
         let bytes: Vec<u8> = (0..=255).rev().collect();
-        for (length, base) in (0..bytes.len()).flat_map(|length| BASES.map(|base| (length, base))) {
-            let one_by_one = bytes[..length].iter().fold(0, |hash, &byte| {
-                (u128::from(hash) * u128::from(base) + u128::from(byte) + 1).rem_euclid(u128::from(PRIME))
-                    as u64
+        for length in 0..bytes.len() {
+            let one_by_one = BASES.map(|base| {
+                bytes[..length].iter().fold(0, |hash, &byte| {
+                    (u128::from(hash) * u128::from(base) + u128::from(byte) + 1).rem_euclid(u128::from(PRIME))
+                        as u64
+                })
             });
-            assert_eq!(hash(&bytes[..length], base), one_by_one, "{length} bytes");
+            assert_eq!(hash(&bytes[..length]), one_by_one, "{length} bytes");
         }
     }
 

@@ -18,6 +18,8 @@ pub enum Op {
     GetDel,
     /// Removes the key; answers 1 when there was one, otherwise 0.
     Del,
+    /// Removes the key with everything that a node owns; answers `"OK"`, whether there was one or not.
+    Flush,
     /// Adds to the integer (an absent key counts as 0); answers the sum.
     IncrBy,
     /// Appends to the value (an absent key counts as empty); answers the new length in bytes.
@@ -43,6 +45,7 @@ impl Op {
             Op::GetSet => "getset",
             Op::GetDel => "getdel",
             Op::Del => "del",
+            Op::Flush => "flush",
             Op::IncrBy => "incrby",
             Op::Append => "append",
             Op::StrLen => "strlen",
@@ -187,7 +190,9 @@ impl Operation {
                 (self.arg != Datum::Null, "a string or an integer")
             }
             Op::IncrBy => (matches!(self.arg, Datum::Integer(_)), "an integer"),
-            Op::Get | Op::GetDel | Op::Del | Op::StrLen | Op::Exists => (self.arg == Datum::Null, "none"),
+            Op::Get | Op::GetDel | Op::Del | Op::Flush | Op::StrLen | Op::Exists => {
+                (self.arg == Datum::Null, "none")
+            }
         };
         if fits {
             return Ok(());
@@ -198,7 +203,7 @@ impl Operation {
     fn validate_result(&self) -> Result<(), Invalid> {
         let (fits, answers) = match self.op {
             Op::Get | Op::GetSet | Op::GetDel => (true, ""),
-            Op::Set => (self.result == Datum::from("OK"), "\"OK\""),
+            Op::Set | Op::Flush => (self.result == Datum::from("OK"), "\"OK\""),
             Op::SetNx | Op::Del | Op::Exists => (matches!(self.result, Datum::Integer(0 | 1)), "0 or 1"),
             Op::IncrBy | Op::Append | Op::StrLen => (matches!(self.result, Datum::Integer(_)), "an integer"),
         };

@@ -70,7 +70,7 @@ impl Call {
             Op::Get | Op::StrLen | Op::Exists => true,
             Op::SetNx | Op::Del => self.reply == Some(Reply::Integer(0)),
             Op::GetDel => self.reply == Some(Reply::Value(State::Absent)),
-            Op::Set | Op::GetSet | Op::IncrBy | Op::Append => false,
+            Op::Set | Op::GetSet | Op::Flush | Op::IncrBy | Op::Append => false,
         }
     }
 }

@@ -19,6 +19,7 @@ fn apply(op: Op, arg: &Datum, state: &Option<String>) -> (Result<Datum, ()>, Opt
         Op::GetSet => (Ok(value), Some(text)),
         Op::GetDel => (Ok(value), None),
         Op::Del => (Ok(there.into()), None),
+        Op::Flush => (Ok("OK".into()), None),
         Op::Exists => (Ok(there.into()), state.clone()),
         Op::StrLen => (Ok((state.as_ref().map_or(0, String::len) as i64).into()), state.clone()),
         Op::Append => {
@@ -84,13 +85,14 @@ struct Draft {
     lie: u8,
 }
 
-const ALL_OPS: [Op; 10] = [
+const ALL_OPS: [Op; 11] = [
     Op::Get,
     Op::Set,
     Op::SetNx,
     Op::GetSet,
     Op::GetDel,
     Op::Del,
+    Op::Flush,
     Op::IncrBy,
     Op::Append,
     Op::StrLen,
@@ -232,9 +234,17 @@ proptest! {
     #[test]
     fn agrees_where_much_is_unknown(
         drafts in prop::collection::vec(
-            draft(&[Op::Get, Op::Set, Op::SetNx, Op::Del, Op::GetSet, Op::IncrBy, Op::Append]), 1..8)
+            draft(&[Op::Get, Op::Set, Op::SetNx, Op::Del, Op::Flush, Op::GetSet, Op::IncrBy, Op::Append]), 1..8)
     ) {
         let drafts = drafts.into_iter().map(|draft| Draft { fate: draft.fate % 5, ..draft }).collect();
+        agree(&history(drafts, true))?;
+    }
+
+    #[test]
+    fn agrees_where_much_is_flushed(
+        drafts in prop::collection::vec(
+            draft(&[Op::Get, Op::Set, Op::SetNx, Op::Exists, Op::IncrBy, Op::Flush, Op::Flush]), 1..8)
+    ) {
         agree(&history(drafts, true))?;
     }
 

@@ -146,6 +146,29 @@ fn an_unknown_write_cannot_take_effect_before_its_call() {
 }
 
 #[test]
+fn a_flush_removes_at_one_instant_of_its_own() {
+    let set = ok(1, Op::Set, "a", "OK", 0, 1);
+    let flush = ok(2, Op::Flush, (), "OK", 10, 20);
+    let read = |seen: &str, call| match seen {
+        "" => ok(3, Op::Get, (), (), call, call + 1),
+        seen => ok(3, Op::Get, (), seen, call, call + 1),
+    };
+    good(&[flush.clone(), read("", 30)]);
+    good(&[set.clone(), read("a", 12), flush.clone(), read("", 14), read("", 30)]);
+    bad(&[set.clone(), flush.clone(), read("a", 30)]);
+    bad(&[set.clone(), read("", 5), flush.clone()]);
+    bad(&[set.clone(), read("", 12), read("a", 14), flush.clone()]);
+    // Twice is once too often: set, gone, set, and gone again.
+    let again = ok(1, Op::Set, "b", "OK", 14, 15);
+    good(&[set.clone(), flush.clone(), read("", 12), again.clone(), read("b", 30)]);
+    bad(&[set.clone(), flush.clone(), read("", 12), again, read("", 30)]);
+    let lost = unknown(2, Op::Flush, (), 10);
+    good(&[set.clone(), lost.clone(), read("a", 30), read("", 40), read("", 50)]);
+    bad(&[set.clone(), lost.clone(), read("a", 30), read("", 40), read("a", 50)]);
+    bad(&[set, lost, read("", 5)]);
+}
+
+#[test]
 fn unknown_operations_may_have_to_be_chained() {
     good(&[
         ok(1, Op::Set, "a", "OK", 0, 1),

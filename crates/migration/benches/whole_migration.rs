@@ -13,7 +13,7 @@ use sidle_migration::{
     TargetInput, TargetMachine, Tuning,
 };
 use sidle_store::{Store, StoreConfig};
-use sidle_types::{HashedKey, MigrationId, MonotonicUs, NodeId, PositionRange, TabletEpoch};
+use sidle_types::{HashedKey, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch};
 use sidle_wire::{FrameReader, Lane};
 use std::time::{Duration, Instant};
 
@@ -71,13 +71,15 @@ fn main() {
         source: NodeId::from_bytes([1; 20]),
         target: NodeId::from_bytes([2; 20]),
         partitions: source_store.partition(PositionRange::ALL, FULVA.partitions),
-        protocol: &FULVA,
+        protocol: FULVA,
+        bytes: 0,
+        policy: MigrationPolicy::default(),
         tuning: Tuning::default(),
     };
     let (_, export) = ExportView::new(&spec);
     let (_, import) = ImportView::new(&spec);
-    let mut source = SourceMachine::new(spec.clone(), export);
-    let mut target = TargetMachine::new(spec, import, target_store.log_head());
+    let mut source = SourceMachine::new(MonotonicUs(0), spec.clone(), export);
+    let mut target = TargetMachine::new(MonotonicUs(0), spec, import, target_store.log_head());
 
     let (start, cpu_start) = (Instant::now(), cpu_time());
     let now = || MonotonicUs(start.elapsed().as_micros() as u64);

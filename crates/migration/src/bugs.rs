@@ -29,4 +29,12 @@ sidle_types::bugs! {
     flush_leaves_late_records: "flush-leaves-late-records",
     /// The source gives back all of its memory but the last partition's (leaks).
     release_leaves_records: "release-leaves-records",
+    /// The source forgets the changes of a round when it has sent them; when they are lost with their connection, the
+    /// target keeps what it had (breaks M10 and M11).
+    round_forgets_unacknowledged: "round-forgets-unacknowledged",
+    /// The target adds what a round brings to what it has, and what was deleted meanwhile stays (breaks M11).
+    round_keeps_what_is_gone: "round-keeps-what-is-gone",
+    /// The target takes a round for the last one because nothing was left, though it was packed before the freeze (breaks
+    /// M11).
+    last_round_before_freeze: "last-round-before-freeze",
 }

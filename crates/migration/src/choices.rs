@@ -1,28 +1,61 @@
-//! Protocols as sets of choices.
+//! The kinds of choices that make a protocol.
 //!
-//! All protocols share one skeleton: the views, the barrier, the two lanes, the source machine that answers pulls from
-//! frozen data, and the target machine that pulls, replays and wakes. What differs is written down here, and the
-//! skeleton reads the choices, never the name. A protocol that makes the same kinds of choices is one more constant
-//! and one more line in [`PROTOCOLS`]; one that needs a new kind (an owner other than the target, rounds of dirty
-//! records) adds the field here and the phase as a module beside `target` or `source`.
+//! All protocols share one skeleton: the views, the barrier, the two lanes, the source machine that answers pulls, and
+//! the target machine that pulls, replays and wakes. What differs is written down here, and the skeleton reads the
+//! choices, never the name. [`crate::protocols`] has the protocols themselves, a file each. One that needs a new kind of
+//! choice adds the field here and the phase as a module beside `target` or `source`.
 
 /// What a migration protocol decides.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolChoices {
     /// The name that requests and records use.
     pub name: &'static str,
+    /// When the records are copied.
+    pub copies: Copies,
+    /// From when on the target serves the range.
+    pub serves: Serves,
     /// What the source does with reads of the frozen range.
     pub source_reads: SourceReads,
-    /// What the target does with an opted-in client's read of a key that is not here yet.
-    pub missing_reads: MissingReads,
+    /// What the target does with a command that needs a key that is not here yet.
+    pub missing: OnMissing,
     /// Into how many partitions the range is cut, each with one pull in flight.
     pub partitions: usize,
-    /// How much the first pull of each partition asks for; later ones adapt.
-    pub first_pull_bytes: u32,
+    /// How much each bulk pull asks for.
+    pub pulls: PullBytes,
+    /// Whether bulk work makes room for clients' commands.
+    pub pace: Pace,
     /// Whether and how sampled misses are pulled out of turn.
     pub sampling: Option<Sampling>,
     /// How keys that a command waits for are pulled.
     pub priority: PriorityPulls,
+}
+
+/// When the records are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    /// When the source has frozen them.
+    AfterFreeze,
+    /// While the source serves them and marks what changes, then what changed, in rounds; the last round after the freeze
+    /// (M11). Until the freeze a cancel or a failure changes nothing.
+    BeforeFreeze(Rounds),
+}
+
+/// When the range is frozen, of a protocol that copies before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounds {
+    /// When no more changes than these are left.
+    pub few: u64,
+    /// After so many rounds at the latest: a range that changes faster than it is copied never has few left.
+    pub at_most: u32,
+}
+
+/// From when on the target serves the range. Until then requests that reach it are parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// From the activation on, while records arrive.
+    AtActivation,
+    /// When everything is here.
+    WhenAllIsHere,
 }
 
 /// What the source does with reads of the frozen range.
@@ -34,13 +67,47 @@ pub enum SourceReads {
     Redirects,
 }
 
-/// What the target does with an opted-in client's read of a key that is not here yet.
+/// What the target does with a command that needs a key that is not here yet. Clients that did not opt in always wait for
+/// a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MissingReads {
-    /// Says so at once; the client takes the source's frozen value (Fulva, III-B: "empty").
+pub enum OnMissing {
+    /// An opted-in client's read of one key is told so at once, and takes the source's frozen value (Fulva, III-B:
+    /// "empty"). Everything else waits.
     SaysNotHereYet,
-    /// Pulls the key, then answers.
-    WaitsForPull,
+    /// The command waits until the key is pulled.
+    Waits,
+    /// An opted-in client is told to come again after so long (Rocksteady, 2.3.3), while the key is pulled.
+    SaysRetry {
+        /// How long, in microseconds.
+        after_us: u32,
+    },
+}
+
+/// How much a bulk pull asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PullBytes {
+    /// Always so much.
+    Fixed(u32),
+    /// At first so much; then as much as comes in a bounded time.
+    Adaptive(u32),
+}
+
+impl PullBytes {
+    /// What the first pull of each partition asks for.
+    pub const fn first(self) -> u32 {
+        match self {
+            PullBytes::Fixed(bytes) | PullBytes::Adaptive(bytes) => bytes,
+        }
+    }
+}
+
+/// Whether bulk work makes room for clients' commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// It takes a share of the processor while workers are late (Rocksteady, 2.3.1).
+    YieldsToClients,
+    /// It takes what it can get: nobody is served in the range until it is done.
+    Full,
 }
 
 /// Pulling the records of sampled misses (Fulva, IV-B: SampPull). The paper draws 1 %, in migrations of half a minute at
@@ -59,52 +126,6 @@ pub struct Sampling {
 pub struct PriorityPulls {
     /// The most keys in one pull.
     pub batch: usize,
-    /// The most pulls in flight. Each key is in one of them at most.
+    /// The most pulls in flight; 0: commands wait for their key's turn in bulk. Each key is in one pull at most.
     pub in_flight: usize,
-}
-
-/// Fulva (IPDPS 2020), with sampling as its section IV-B has it and, for commands that need the old value and clients
-/// that did not opt in, Rocksteady's batched, de-duplicated priority pulls.
-pub const FULVA: ProtocolChoices = ProtocolChoices {
-    name: "fulva",
-    source_reads: SourceReads::AnswersFrozen,
-    missing_reads: MissingReads::SaysNotHereYet,
-    partitions: 8,
-    first_pull_bytes: 64 << 10,
-    sampling: Some(Sampling { one_in: 8, batch: 256 }),
-    priority: PriorityPulls { batch: 16, in_flight: 1 },
-};
-
-/// Every protocol there is.
-pub static PROTOCOLS: &[&ProtocolChoices] = &[&FULVA];
-
-/// The protocol of this name.
-pub fn protocol(name: &str) -> Option<&'static ProtocolChoices> {
-    PROTOCOLS.iter().copied().find(|protocol| protocol.name == name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use sidle_wire::limits::{PRIORITY_PULL_KEYS_MAX, SAMP_PULL_POSITIONS_MAX};
-
-    #[test]
-    fn protocol_finds_by_name() {
-        assert_eq!(protocol("fulva"), Some(&FULVA));
-        assert_eq!(protocol("Fulva"), None);
-    }
-
-    #[test]
-    fn every_protocol_keeps_the_wire_limits() {
-        for protocol in PROTOCOLS {
-            assert!((1..=crate::PARTITIONS_MAX).contains(&protocol.partitions));
-            assert!((1..=PRIORITY_PULL_KEYS_MAX).contains(&protocol.priority.batch));
-            assert!(protocol.priority.in_flight >= 1);
-            let pull = protocol.first_pull_bytes;
-            assert!((crate::tuning::PULL_BYTES_MIN..=crate::tuning::PULL_BYTES_MAX).contains(&pull));
-            if let Some(sampling) = protocol.sampling {
-                assert!((1..=SAMP_PULL_POSITIONS_MAX).contains(&sampling.batch) && sampling.one_in >= 1);
-            }
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! What goes into the machines and what comes out of them, apart from frames.
 
 use crate::{BarrierPassed, Load};
-use sidle_types::Position;
+use sidle_types::{MigrationPolicy, Position};
 use sidle_wire::{Lane, Message};
 
 /// A command on a worker that waits for a key, or for a flush.
@@ -28,11 +28,15 @@ pub enum TargetInput<'b> {
     SampledMiss(Position),
     /// A command waits for this key. Answered with exactly one [`TargetEvent::Wake`] or [`TargetEvent::Refuse`].
     PriorityPull(&'b [u8], Waiter),
+    /// A client was told to come again for this key, soon. May be dropped.
+    Wanted(&'b [u8]),
     /// FLUSHALL: what has not arrived is absent, for good. Answered with [`TargetEvent::Wake`]; after that nothing is
     /// replayed any more, and the command may discard what is here.
     Flush(Waiter),
     /// What the node and its workers have to bear; to be told every few milliseconds, and between pieces of work.
     Load(Load),
+    /// How hard the migration may press from now on.
+    Policy(MigrationPolicy),
     /// `Done` is committed, and every worker uses a range table in which this import is an ordinary tablet.
     Done(BarrierPassed),
 }
@@ -52,6 +56,8 @@ pub enum TargetEvent {
     Flushed(Waiter),
     /// Fail this command.
     Refuse(Waiter, WaiterRefusal),
+    /// Of a copy made before the freeze: so few changes are left that the range may be frozen.
+    CaughtUp,
     /// Out of memory: pulls pause and are tried again by themselves. The range is served all the same.
     Stalled,
     /// There is memory again.
@@ -69,6 +75,8 @@ pub enum TargetEvent {
 pub enum WaiterRefusal {
     /// The target has no memory for the record.
     OutOfMemory,
+    /// The target has no room for one more that waits.
+    TooManyWait,
 }
 
 /// Why a migration cannot go on.
@@ -82,6 +90,8 @@ pub enum Failure {
 /// What happens to a source machine.
 #[derive(Debug)]
 pub enum SourceInput<'b> {
+    /// Every worker uses a range table by which it marks what it changes in the range (M11).
+    Tracked(BarrierPassed),
     /// Every worker uses a range table in which the range is exported (M2).
     Frozen(BarrierPassed),
     /// The target opened this lane's connection; its `Hello` follows as a message.
@@ -94,6 +104,8 @@ pub enum SourceInput<'b> {
     Timeout,
     /// As [`TargetInput::Load`].
     Load(Load),
+    /// As [`TargetInput::Policy`].
+    Policy(MigrationPolicy),
     /// The coordinator committed `Done` (M8).
     DoneCommitted,
     /// Every worker uses a range table from after `Done` (M8): memory may be given back.

@@ -8,11 +8,15 @@
 //! published, so a look-up that was affected by it sees the phase. The barrier before release makes this certain for
 //! whole commands; the second look makes it local.
 //!
+//! A range that is copied before its freeze is tracked first: workers go on to serve it, and mark what they change
+//! (M11).
+//!
 //! Ownership: [`ExportView`] is shared with every worker; [`ExportWriter`], of which there is one, belongs to the source
 //! machine.
 
-use crate::MigrationSpec;
-use sidle_types::{MigrationId, NodeId, PositionRange, TabletEpoch};
+use crate::marks::Marks;
+use crate::{Copies, MigrationSpec, SourceReads};
+use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -21,6 +25,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub enum ExportPhase {
     /// Some worker may still serve the range under the old table.
     Pending,
+    /// Every worker serves the range and marks what it changes there (M11): it is copied.
+    Tracking,
     /// Nothing in the range changes any more (M2); reads of frozen data are answered.
     Frozen,
     /// The migration is over: ask the owner (M8).
@@ -34,6 +40,9 @@ pub struct ExportView {
     epoch: TabletEpoch,
     range: PositionRange,
     target: NodeId,
+    answers_reads: bool,
+    /// What has changed, of a range that is copied before its freeze.
+    marks: Option<Marks>,
     phase: AtomicU8,
 }
 
@@ -45,6 +54,8 @@ impl ExportView {
             epoch: spec.epoch,
             range: spec.range,
             target: spec.target,
+            answers_reads: spec.protocol.source_reads == SourceReads::AnswersFrozen,
+            marks: matches!(spec.protocol.copies, Copies::BeforeFreeze(_)).then(Marks::new),
             phase: AtomicU8::new(ExportPhase::Pending as u8),
         });
         (Arc::clone(&view), ExportWriter { view })
@@ -70,12 +81,42 @@ impl ExportView {
         self.target
     }
 
+    /// Whether clients that name the migration may read the frozen copy.
+    pub fn answers_reads(&self) -> bool {
+        self.answers_reads
+    }
+
+    /// Whether a worker that owns the range has to mark what it changes there.
+    pub fn is_tracked(&self) -> bool {
+        self.marks.is_some()
+    }
+
+    /// A worker has changed something at the position. To be called after the write, within the same command (M11).
+    pub fn mark(&self, position: Position) {
+        if let Some(marks) = self.marks.as_ref().filter(|_| self.range.contains(position)) {
+            marks.mark(position);
+        }
+    }
+
+    /// A worker may have changed everything in the range; as [`mark`](Self::mark).
+    pub fn mark_range(&self, range: PositionRange) {
+        if let (Some(marks), Some(inside)) = (&self.marks, self.range.intersection(range)) {
+            marks.mark_range(inside);
+        }
+    }
+
+    /// How many changes are marked and not taken.
+    pub fn marked(&self) -> u64 {
+        self.marks.as_ref().map_or(0, Marks::len)
+    }
+
     /// How far the export is.
     #[inline]
     pub fn phase(&self) -> ExportPhase {
         match self.phase.load(Ordering::Acquire) {
             0 => ExportPhase::Pending,
-            1 => ExportPhase::Frozen,
+            1 => ExportPhase::Tracking,
+            2 => ExportPhase::Frozen,
             _ => ExportPhase::Done,
         }
     }
@@ -93,9 +134,24 @@ impl ExportWriter {
         &self.view
     }
 
+    /// Every worker marks what it changes.
+    pub fn track(&mut self) {
+        assert!(self.view.is_tracked(), "M11: nothing is marked here");
+        assert_eq!(self.view.phase(), ExportPhase::Pending, "M11: tracking begins once, before the freeze");
+        self.view.phase.store(ExportPhase::Tracking as u8, Ordering::Release);
+    }
+
+    /// Takes the changes that are marked: in order, apart.
+    pub fn take_marks(&mut self) -> Vec<PositionRange> {
+        self.view.marks.as_ref().map_or_else(Vec::new, Marks::take)
+    }
+
     /// No worker serves the range any more.
     pub fn freeze(&mut self) {
-        assert_eq!(self.view.phase(), ExportPhase::Pending, "M2: an export is frozen once");
+        let phase = self.view.phase();
+        assert!(phase < ExportPhase::Frozen, "M2: an export is frozen once");
+        // What changed before tracking began is in no round.
+        assert_eq!(phase == ExportPhase::Tracking, self.view.is_tracked(), "M11: frozen, and never tracked");
         self.view.phase.store(ExportPhase::Frozen as u8, Ordering::Release);
     }
 
@@ -119,6 +175,32 @@ mod tests {
         assert_eq!(view.phase(), ExportPhase::Frozen);
         writer.finish();
         assert_eq!(view.phase(), ExportPhase::Done);
+    }
+
+    fn tracked() -> (Arc<ExportView>, ExportWriter) {
+        let mut spec = spec(range(10, 19), vec![range(10, 19)]);
+        spec.protocol = crate::SOURCE_DRIVEN;
+        ExportView::new(&spec)
+    }
+
+    #[test]
+    fn tracking_comes_before_the_freeze_and_marks_are_of_the_range() {
+        let (view, mut writer) = tracked();
+        writer.track();
+        assert_eq!(view.phase(), ExportPhase::Tracking);
+        view.mark(Position(9));
+        view.mark(Position(19));
+        view.mark_range(range(0, 11));
+        assert_eq!(view.marked(), 2);
+        writer.freeze();
+        assert_eq!(writer.take_marks(), [range(10, 11), range(19, 19)]);
+        assert_eq!(view.phase(), ExportPhase::Frozen);
+    }
+
+    #[test]
+    #[should_panic(expected = "M11: frozen, and never tracked")]
+    fn freeze_refuses_a_copy_that_was_never_tracked() {
+        tracked().1.freeze();
     }
 
     #[test]

@@ -17,20 +17,34 @@
 //! Ownership: [`ImportView`] is shared with every worker; [`ImportWriter`], of which there is one, belongs to the
 //! target machine.
 
-use crate::{MigrationSpec, PutBack};
+use crate::{Copies, MigrationSpec, OnMissing, PutBack};
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// How far an import is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
 pub enum ImportPhase {
     /// The source may still acknowledge: requests are parked (M3).
     Waiting,
+    /// The source owns the range and serves it; its records arrive ahead (M11). This node's workers have nothing to do
+    /// with the range before the commit, and park requests after it.
+    Copying,
+    /// The source is frozen and records are arriving. The protocol serves nobody before all are here: requests are
+    /// parked.
+    Filling,
     /// The target serves; records are arriving.
     Serving,
     /// Everything has arrived. Removals still leave tombstones: a late replay may be under way.
     Complete,
+}
+
+impl ImportPhase {
+    /// Whether records that arrive may enter the store.
+    pub const fn takes_records(self) -> bool {
+        matches!(self, ImportPhase::Copying | ImportPhase::Filling | ImportPhase::Serving)
+    }
 }
 
 /// What the target's workers see of a migration.
@@ -41,6 +55,8 @@ pub struct ImportView {
     range: PositionRange,
     source: NodeId,
     leaves_tombstones: bool,
+    copied_ahead: bool,
+    missing: OnMissing,
     sample_one_in: Option<u32>,
     partitions: Box<[PositionRange]>,
     progress: Box<[Progress]>,
@@ -64,16 +80,22 @@ impl ImportView {
             next: AtomicU64::new(partition.first().0),
             all: AtomicBool::new(false),
         };
+        let first = match spec.protocol.copies {
+            Copies::AfterFreeze => ImportPhase::Waiting,
+            Copies::BeforeFreeze(_) => ImportPhase::Copying,
+        };
         let view = Arc::new(ImportView {
             id: spec.id,
             epoch: spec.epoch,
             range: spec.range,
             source: spec.source,
             leaves_tombstones: !spec.tuning.bugs.no_tombstones,
+            copied_ahead: first == ImportPhase::Copying,
+            missing: spec.protocol.missing,
             sample_one_in: spec.protocol.sampling.map(|sampling| sampling.one_in),
             progress: spec.partitions.iter().map(progress).collect(),
             partitions: spec.partitions.clone().into(),
-            phase: AtomicU8::new(ImportPhase::Waiting as u8),
+            phase: AtomicU8::new(first as u8),
         });
         (Arc::clone(&view), ImportWriter { view, bugs: spec.tuning.bugs })
     }
@@ -108,7 +130,9 @@ impl ImportView {
     pub fn phase(&self) -> ImportPhase {
         match self.phase.load(Ordering::Acquire) {
             0 => ImportPhase::Waiting,
-            1 => ImportPhase::Serving,
+            1 => ImportPhase::Copying,
+            2 => ImportPhase::Filling,
+            3 => ImportPhase::Serving,
             _ => ImportPhase::Complete,
         }
     }
@@ -119,7 +143,8 @@ impl ImportView {
         self.phase() >= ImportPhase::Serving
     }
 
-    /// Whether everything that the source has at this position is here, so that what the store says next is final.
+    /// Whether everything that the source has at this position is here, so that what the store says next is final. Of a
+    /// copy made before the freeze that says nothing until the import is [activated](Self::activated).
     ///
     /// Call this *before* looking into the store: see the module's header. A position outside the range is a mistake
     /// of the caller.
@@ -141,6 +166,22 @@ impl ImportView {
             let next = Position(progress.next.load(Ordering::Acquire));
             (!progress.all.load(Ordering::Acquire)).then_some(next)
         })
+    }
+
+    /// Whether the source is known to acknowledge nothing in the range any more.
+    pub fn source_is_frozen(&self) -> bool {
+        self.phase() >= ImportPhase::Filling
+    }
+
+    /// Whether it was copied before the source froze it: until the last round is here, what is here may be stale.
+    pub fn is_copied_ahead(&self) -> bool {
+        self.copied_ahead
+    }
+
+    /// What to do with a command that needs a key that is not here yet.
+    #[inline]
+    pub fn missing(&self) -> OnMissing {
+        self.missing
     }
 
     /// Of the reads that are answered "not here yet", one in so many is to be drawn for a sampled pull.
@@ -172,13 +213,31 @@ impl ImportWriter {
 
     /// The source is frozen: the target serves from now on (M3).
     pub fn activate(&mut self) {
-        assert_eq!(self.view.phase(), ImportPhase::Waiting, "M3: an import is activated once");
+        assert!(self.view.phase() < ImportPhase::Serving, "M3: an import is activated once");
         self.view.phase.store(ImportPhase::Serving as u8, Ordering::Release);
+    }
+
+    /// The source is frozen: records arrive from now on, and nobody is served.
+    pub fn fill(&mut self) {
+        assert!(!self.view.source_is_frozen(), "M3: an import is activated once");
+        self.view.phase.store(ImportPhase::Filling as u8, Ordering::Release);
+    }
+
+    /// What has arrived was thrown away: everything arrives once more. Nobody has been served, so nobody was told.
+    pub fn begin_anew(&mut self) {
+        assert_eq!(self.view.phase(), ImportPhase::Filling, "M7: progress moves back only before it is told");
+        for (partition, progress) in self.view.partitions.iter().zip(&self.view.progress) {
+            progress.next.store(partition.first().0, Ordering::Release);
+            progress.all.store(false, Ordering::Release);
+        }
     }
 
     /// Everything before `next` in the partition is readable; `None`: all of it is (M7).
     pub fn advance(&mut self, partition: usize, next: Option<Position>) {
-        assert_eq!(self.view.phase(), ImportPhase::Serving, "M3, M7: progress is made while serving");
+        assert!(
+            self.view.phase().takes_records(),
+            "M3, M7: progress is made after activation, or ahead of the freeze, and before the end"
+        );
         let bounds = self.view.partitions[partition];
         let progress = &self.view.progress[partition];
         assert!(!progress.all.load(Ordering::Relaxed), "M7: partition {partition} is complete already");
@@ -200,7 +259,9 @@ impl ImportWriter {
 
     /// Everything has arrived, or what has not is absent for good (FLUSHALL). Nothing is replayed after this.
     pub fn complete(&mut self) {
-        assert_eq!(self.view.phase(), ImportPhase::Serving, "an import is completed once, after activation");
+        let phase = self.view.phase();
+        assert!(phase.takes_records(), "an import is completed once, after activation");
+        assert!(self.view.source_is_frozen(), "M3, M11: complete before the source is frozen");
         for progress in &self.view.progress {
             progress.all.store(true, Ordering::Release);
         }
@@ -244,6 +305,17 @@ mod tests {
         writer.complete();
         assert!(view.has_arrived(Position(10)) && view.has_arrived(Position(u64::MAX)));
         assert_eq!(progress(&view), [None; 3]);
+    }
+
+    #[test]
+    fn filling_serves_nobody() {
+        let (view, mut writer) = view();
+        writer.fill();
+        assert!(view.source_is_frozen() && !view.activated());
+        writer.advance(1, Some(Position(25)));
+        assert!(view.has_arrived(Position(24)) && !view.activated());
+        writer.complete();
+        assert!(view.activated());
     }
 
     #[test]

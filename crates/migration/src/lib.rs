@@ -15,11 +15,14 @@
 //! - M4 A client returns a source value only if the target said "not here yet" to the same attempt and the source
 //!   confirms that it is frozen for the same migration id.
 //! - M5 Replay never replaces an entry that the target has, live, expired or tombstone.
-//! - M6 A delete, expiry or eviction at the target leaves a tombstone until the migration ends.
+//! - M6 A delete, expiry or eviction at the target leaves a tombstone until the migration ends. (That the source has no
+//!   such key is a mark of absence, not a tombstone: the store may drop it, and the next who asks pulls again.)
 //! - M7 Progress P_i never passes a record that is not yet readable at the target, and never moves back.
 //! - M8 The source discards nothing before `Done` is committed; after that it never answers "absent".
 //! - M9 Everything a message refers to carries (migration id, epoch); a stale one is refused, not applied.
 //! - M10 Every message may be lost, duplicated, delayed or reordered by a reconnect: handling is idempotent.
+//! - M11 Of a copy made before the freeze: every change at the source since tracking began comes in a round, and the
+//!   target serves only when a round packed after the freeze left nothing to be sent.
 
 mod barrier;
 mod bugs;
@@ -27,10 +30,14 @@ mod choices;
 mod cpu_share;
 mod event;
 mod export_view;
+mod governor;
 mod import_view;
+mod marks;
 mod outbox;
+pub mod protocols;
 mod rate_limit;
 mod resend;
+mod slo;
 mod source;
 mod spec;
 mod target;
@@ -39,12 +46,15 @@ pub mod tuning;
 pub use barrier::{BarrierPassed, BarrierTicket, RangeBarrier};
 pub use bugs::{Bugs, PutBack};
 pub use choices::{
-    FULVA, MissingReads, PROTOCOLS, PriorityPulls, ProtocolChoices, Sampling, SourceReads, protocol,
+    Copies, OnMissing, Pace, PriorityPulls, ProtocolChoices, PullBytes, Rounds, Sampling, Serves, SourceReads,
 };
 pub use cpu_share::Load;
 pub use event::{Breach, Failure, SourceEvent, SourceInput, TargetEvent, TargetInput, Waiter, WaiterRefusal};
 pub use export_view::{ExportPhase, ExportView, ExportWriter};
 pub use import_view::{ImportPhase, ImportView, ImportWriter};
+pub use protocols::{
+    FULVA, PROTOCOLS, ProtocolError, ROCKSTEADY, SOURCE_DRIVEN, STOP_AND_COPY, ZEPHYR, protocol,
+};
 pub use source::{SourceCounters, SourceMachine};
 pub use spec::{MigrationSpec, PARTITIONS_MAX, SpecError};
 pub use target::{Replay, TargetCounters, TargetMachine};

@@ -1,6 +1,7 @@
 //! Short messages that wait for a lane: refusals and pongs. Bounded, and dropped beyond: what caused them comes again.
 
 use crate::tuning::NOTICES_QUEUED_MAX;
+use sidle_types::Fill;
 use sidle_wire::{Lane, Message, Refusal, RefusalCode, Scope};
 use std::collections::VecDeque;
 
@@ -30,6 +31,13 @@ impl Outbox {
         if queue.len() < NOTICES_QUEUED_MAX {
             queue.push_back(notice);
         }
+    }
+
+    /// How full the lanes' queues are.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = Fill> {
+        self.lanes
+            .iter()
+            .map(|lane| Fill::new("refusals and pongs for a lane", lane.len(), NOTICES_QUEUED_MAX))
     }
 
     /// The lane's connection is gone, and what was meant for it.

@@ -23,6 +23,12 @@ impl RateLimit {
         RateLimit { bytes_per_s: bytes_per_s.max(1), tokens: 0, filled_at: MonotonicUs(0) }
     }
 
+    /// From now on so many bytes a second.
+    pub(crate) fn change(&mut self, now: MonotonicUs, bytes_per_s: u64) {
+        self.fill(now);
+        self.bytes_per_s = bytes_per_s.max(1);
+    }
+
     /// When a pull may be sent: now, or later.
     pub(crate) fn ready_at(&mut self, now: MonotonicUs) -> MonotonicUs {
         self.fill(now);

@@ -1,7 +1,7 @@
 //! What one migration is: who gives which range to whom, cut into which partitions, by which protocol.
 
 use crate::{ProtocolChoices, Tuning};
-use sidle_types::{MigrationId, NodeId, PositionRange, TabletEpoch};
+use sidle_types::{MigrationId, MigrationPolicy, NodeId, PositionRange, TabletEpoch};
 use sidle_wire::Scope;
 
 /// The most partitions a range may be cut into: a partition's number travels as one byte, and a client keeps one
@@ -24,8 +24,12 @@ pub struct MigrationSpec {
     /// `range`, cut into 1..=[`PARTITIONS_MAX`] parts in order, each pulled on its own.
     pub partitions: Vec<PositionRange>,
     /// How it is done.
-    pub protocol: &'static ProtocolChoices,
-    /// How fast.
+    pub protocol: ProtocolChoices,
+    /// About how many bytes of records there are in the range.
+    pub bytes: u64,
+    /// How hard it may press on the two nodes; may be changed while it runs.
+    pub policy: MigrationPolicy,
+    /// What the nodes' operators have set.
     pub tuning: Tuning,
 }
 
@@ -94,7 +98,9 @@ pub(crate) mod tests {
             source: NodeId::from_bytes([1; 20]),
             target: NodeId::from_bytes([2; 20]),
             partitions,
-            protocol: &FULVA,
+            protocol: FULVA,
+            bytes: 0,
+            policy: MigrationPolicy::default(),
             tuning: Tuning::default(),
         }
     }

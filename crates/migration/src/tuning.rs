@@ -32,8 +32,13 @@ pub const PRIORITY_REPLY_BYTES: usize = 256 << 10;
 
 /// A priority pull takes no further key once its keys are this long together.
 pub const PRIORITY_REQUEST_BYTES: usize = 64 << 10;
+/// No key is pulled ahead for clients that will come again while so many are awaited. They come again anyway.
+pub const KEYS_WANTED_MAX: usize = 4096;
 /// How many unanswered priority pulls a source keeps; the oldest is dropped, and will be asked again.
 pub const PRIORITY_PULLS_QUEUED_MAX: usize = 16;
+/// How many commands may wait for keys of one import; further ones fail. Far more than wait at a time, but whoever waited
+/// and left counts until the source answers.
+pub const PRIORITY_WAITERS_MAX: usize = 1 << 17;
 /// How many refusals and pongs may wait for a lane; further ones are dropped, as their causes come again.
 pub const NOTICES_QUEUED_MAX: usize = 32;
 
@@ -59,6 +64,9 @@ pub const STALL_US: u64 = 10_000;
 /// The longest wait of a stalled target.
 pub const STALL_US_MAX: u64 = 1_000_000;
 
+/// How long a target that has few changes left waits before it asks for the next ones, until the source is frozen.
+pub const ROUND_REST_US: u64 = 10_000;
+
 /// How many records one slice of release or sweep handles.
 pub const RELEASE_SLICE_RECORDS: usize = 512;
 /// How long the mover does other things between two slices.
@@ -67,7 +75,7 @@ pub const RELEASE_PAUSE_US: u64 = 200;
 /// What an operator may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// The most bytes that bulk pulls may bring in a second, or `None` for as many as workers have room for.
+    /// The most bytes that bulk pulls may bring in a second, whatever a migration's policy, or `None` for no such limit.
     pub max_bytes_per_s: Option<u64>,
     /// Bulk work takes a share of the processor only while workers are later than this with their loops.
     pub worker_lag_limit_us: u64,

@@ -20,4 +20,16 @@ sidle_types::bugs! {
     new_table_wakes_nobody: "new-table-wakes-nobody",
     /// A range is taken although what an earlier owner left in it is still here (breaks C4 and M5).
     prepares_over_leavings: "prepares-over-leavings",
+    /// SCAN goes on behind a range whose keys have not all arrived, and leaves out those that come later (breaks its
+    /// guarantee).
+    scan_passes_what_has_not_arrived: "scan-passes-what-has-not-arrived",
+    /// FLUSHALL forgets that it has flushed an import, and flushes it again (breaks linearizability).
+    import_flushed_twice: "import-flushed-twice",
+    /// A worker marks what it is about to change, so that the mark may be taken before there is anything to be read
+    /// (breaks M11).
+    mark_before_write: "mark-before-write",
+    /// The mover hears that a range is tracked before every worker marks its changes (breaks C5 and M11).
+    tracking_without_barrier: "tracking-without-barrier",
+    /// FLUSHALL does not mark what it clears (breaks M11).
+    flush_marks_nothing: "flush-marks-nothing",
 }

@@ -4,6 +4,7 @@
 //! for whatever a migration still had to bring. A command therefore treats an absent key as absent and knows nothing
 //! of migrations, except that it removes a key with the [`Leave`] it was given.
 
+use crate::bugs::PutBack;
 use crate::commands::live;
 use crate::outcome::ControlRequest;
 use crate::range_table::RangeTable;
@@ -42,6 +43,8 @@ pub struct Call<'a> {
     pub shared: &'a NodeShared,
     /// Who owns what; for commands that look at the whole node or at the cluster.
     pub ranges: &'a RangeTable,
+    /// Faults that are put back.
+    pub bugs: PutBack,
 }
 
 /// How a command ended, when not in an error.

@@ -19,6 +19,7 @@ use crate::spec::Access;
 use crate::table::{CommandFlags, Found};
 use crate::told::tell_progress;
 use crate::worker::Worker;
+use sidle_migration::OnMissing;
 use sidle_resp::ReplyWriter;
 use sidle_types::{HashedKey, MigrationId, Position};
 use smallvec::SmallVec;
@@ -39,6 +40,8 @@ enum Attempt {
     Pull(SmallVec<[Missing; INLINE_KEYS]>),
     /// The client is to ask the source: the reply says so. One in so many of these is drawn for a sampled pull.
     NotHereYet { migration: MigrationId, position: Position, sample_one_in: Option<u32> },
+    /// The client is to come again after so many microseconds; meanwhile these keys are pulled.
+    Retry(u32, SmallVec<[Missing; INLINE_KEYS]>),
 }
 
 impl Worker {
@@ -100,6 +103,12 @@ impl Worker {
             self.write_error(session, ReplyError::OutOfMemory, out);
             return self.finish(session, start, out);
         }
+        if let Some(ticket) = woken {
+            let asked = std::mem::take(&mut session.route.asked);
+            if self.parking.take_answered(ticket) {
+                session.route.settled.extend(asked);
+            }
+        }
         if self.bugs.parked_command_runs_twice && woken.is_some() {
             self.attempt(now, session, found, keys, args, &mut Vec::new());
         }
@@ -132,8 +141,21 @@ impl Worker {
                 write!(out, "+EMPTY {migration}\r\n").expect("writing to memory cannot fail");
                 return self.finish(session, start, out);
             }
+            Attempt::Retry(after_us, missing) => {
+                for Missing { migration, key } in missing {
+                    let key = keys[key].bytes().into();
+                    self.send_if_room(migration, ToMover::Wanted { migration, key });
+                }
+                let text = format!("SIDLERETRY {after_us} the key is on its way");
+                self.write_error(session, ReplyError::owned(text), out);
+                return self.finish(session, start, out);
+            }
             Attempt::AwaitActivation(migration) => self.parking.park_for_activation(migration),
-            Attempt::Pull(missing) => self.pull(&missing, keys),
+            Attempt::Pull(missing) => {
+                let asked = missing.iter().map(|missing| (missing.migration, missing.key as u32));
+                session.route.asked = asked.collect();
+                self.pull(&missing, keys)
+            }
         };
         out.truncate(start);
         session.replies = replies;
@@ -154,11 +176,15 @@ impl Worker {
         out: &mut Vec<u8>,
     ) -> Attempt {
         let mut leaves = Leaves::new();
+        let mut marks = false;
         if self.ranges.owns_everything() || keys.is_empty() {
             leaves.resize(keys.len(), sidle_store::Leave::Nothing);
         } else {
             let needs_old = self.needs_old_values(found, args);
-            let judgement = judge(&self.ranges, &self.store, keys, needs_old, self.bugs, &mut leaves);
+            let settled = &session.route.settled;
+            let judgement =
+                judge(&self.ranges, &self.store, keys, needs_old, settled, self.bugs, &mut leaves);
+            marks = judgement.is_tracked && found.spec.access.is_write();
             let is_aware = session.is_aware();
             let mut tell = || {
                 if let Some(view) = judgement.import.filter(|_| is_aware) {
@@ -170,24 +196,35 @@ impl Worker {
                 Verdict::Redirect(redirect) => return Attempt::Refused(redirect_error(redirect)),
                 Verdict::CrossSlot => return Attempt::Refused(CROSSSLOT),
                 Verdict::AwaitActivation(migration) => return Attempt::AwaitActivation(migration),
-                Verdict::NotHereYet(missing) => match &missing[..] {
-                    [one] if is_aware && found.spec.name == "get" => {
-                        tell();
-                        return Attempt::NotHereYet {
-                            migration: one.migration,
-                            position: keys[0].position(),
-                            sample_one_in: judgement.import.and_then(|view| view.sample_one_in()),
-                        };
-                    }
-                    _ => return Attempt::Pull(missing),
-                },
+                Verdict::NotHereYet(missing) => {
+                    let choice = judgement.import.map_or(OnMissing::Waits, |view| view.missing());
+                    return match (choice, &missing[..]) {
+                        (OnMissing::SaysNotHereYet, [one]) if is_aware && found.spec.name == "get" => {
+                            tell();
+                            Attempt::NotHereYet {
+                                migration: one.migration,
+                                position: keys[0].position(),
+                                sample_one_in: judgement.import.and_then(|view| view.sample_one_in()),
+                            }
+                        }
+                        // What is pulled for a client that comes again may make way before it does, where memory is short.
+                        (OnMissing::SaysRetry { after_us }, _) if is_aware && !self.store.is_short() => {
+                            Attempt::Retry(after_us, missing)
+                        }
+                        _ => Attempt::Pull(missing),
+                    };
+                }
+            }
+            if marks && self.bugs.mark_before_write {
+                self.mark(keys);
+                marks = false;
             }
             #[cfg(any(test, feature = "testing"))]
             self.hooks.judged(&self.store);
         }
         self.stats.command(found.id).calls.add(1);
         let reply = ReplyWriter::new(out, session.version);
-        Attempt::Ran((found.spec.run)(&mut Call {
+        let result = (found.spec.run)(&mut Call {
             args,
             keys,
             leave: &leaves,
@@ -200,7 +237,22 @@ impl Worker {
             stats: &self.stats,
             shared: &self.shared,
             ranges: &self.ranges,
-        }))
+            bugs: self.bugs,
+        });
+        if marks {
+            self.mark(keys);
+        }
+        Attempt::Ran(result)
+    }
+
+    /// M11: what is copied at present has changed. After the write, and under the same range table.
+    #[cold]
+    fn mark(&self, keys: &[HashedKey<'_>]) {
+        for key in keys {
+            if let Some(view) = &self.ranges.entry_at(key.position()).tracked {
+                view.mark(key.position());
+            }
+        }
     }
 
     fn needs_old_values(&self, found: Found, args: &[&[u8]]) -> bool {
@@ -246,6 +298,7 @@ impl Worker {
     #[inline]
     fn finish(&mut self, session: &mut Session, start: usize, out: &mut Vec<u8>) -> Outcome {
         session.route.flush = None;
+        session.route.settled.clear();
         if !session.sends_reply() {
             out.truncate(start);
         }

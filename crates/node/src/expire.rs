@@ -2,7 +2,7 @@
 //!
 //! Readers take an expired value for absent at once; this only gives the memory back. In a frozen range nothing is
 //! removed (M2), and while a range is imported what is removed leaves a tombstone (M6), or the source's copy would come
-//! back from the dead.
+//! back from the dead. What is copied at present is marked (M11).
 
 use crate::now::Now;
 use crate::range_table::Role;
@@ -17,7 +17,8 @@ impl Worker {
         let random = self.random.next();
         let Worker { store, head, ranges, stats, bugs, .. } = self;
         store.sample_expired(random, budget, now.wall, &mut |record| {
-            let leave = match &ranges.entry_at(record.position()).role {
+            let entry = ranges.entry_at(record.position());
+            let leave = match &entry.role {
                 Role::Owned => Leave::Nothing,
                 Role::Exporting(_) if bugs.frozen_source_expires => Leave::Nothing,
                 Role::Importing(view) if view.activated() && bugs.expiry_leaves_no_tombstone => {
@@ -33,6 +34,9 @@ impl Worker {
             // Without memory for the tombstone the value stays, and stays absent to readers.
             if is_expired && slot.remove(head, key, leave).is_ok() {
                 stats.expired.add(1);
+                if let Some(view) = &entry.tracked {
+                    view.mark(key.position());
+                }
             }
         })
     }

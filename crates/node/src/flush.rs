@@ -5,6 +5,7 @@
 //! - Of an import, the mover that owns it first leaves a tombstone for every key that is here, and then sets the rest to
 //!   be discarded: from that instant on everything that has not arrived is absent, for good. It does both between two
 //!   replays, since a record that arrived in between would outlive the flush.
+//! - What is copied at present is cleared as well, and marked: the target clears it too (M11).
 //! - Frozen copies (exports) belong to another node, and are left alone: their owner is still being sent them.
 
 use crate::covered::Covered;
@@ -36,8 +37,10 @@ impl Worker {
         if let Some((ticket, asked)) = flush.asked.take() {
             let flushed = self.parking.take_flushed(ticket);
             // An import that was over before its mover was asked is the node's own, and is cleared as such.
-            for (_, range) in asked.into_iter().filter(|(migration, _)| flushed.contains(migration)) {
-                flush.done.add(range);
+            for (migration, range) in asked {
+                if flushed.contains(&migration) && !self.bugs.import_flushed_twice {
+                    flush.done.add(range);
+                }
             }
         }
         match self.flush_imports(&mut flush).or_else(|| self.clear_slice(&mut flush)) {
@@ -79,11 +82,17 @@ impl Worker {
     /// Clears some of what this node owns whole and has not cleared; returns the ticket to go on with.
     fn clear_slice(&mut self, flush: &mut Flush) -> Option<Ticket> {
         let owned = self.ranges.entries().iter().filter(|entry| matches!(entry.role, Role::Owned));
-        let gap = owned.into_iter().find_map(|entry| flush.done.first_gap(entry.range))?;
+        let (gap, tracked) =
+            owned.into_iter().find_map(|entry| Some((flush.done.first_gap(entry.range)?, &entry.tracked)))?;
         // One slice a turn, even when it came to the range's end with less.
         let next = self.store.discard(gap.first(), gap.last(), FLUSH_SLICE_RECORDS);
         let last = next.and_then(|next| next.previous()).unwrap_or(gap.last());
-        flush.done.add(PositionRange::new(gap.first(), last).expect("a slice makes progress"));
+        let cleared = PositionRange::new(gap.first(), last).expect("a slice makes progress");
+        if let Some(view) = tracked.as_ref().filter(|_| !self.bugs.flush_marks_nothing) {
+            // M11: after it was cleared, under the same range table.
+            view.mark_range(cleared);
+        }
+        flush.done.add(cleared);
         Some(self.parking.park_for_a_turn())
     }
 }

@@ -44,7 +44,7 @@ pub use bugs::{Bugs, PutBack};
 pub use call::{Call, Flow, ReplyError};
 pub use clients::{ClientRecord, Clients, Registration};
 pub use config::{Config, ConfigError};
-pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl};
+pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl, read_protocol};
 pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, PendingReplay};
 pub use now::Now;
 pub use outcome::{ControlReply, ControlRequest, Outcome};

@@ -2,7 +2,7 @@
 
 use crate::parking::Ticket;
 use sidle_cluster::NodeName;
-use sidle_types::{MigrationId, PositionRange};
+use sidle_types::{MigrationId, MigrationPolicy, PositionRange};
 
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +30,13 @@ pub enum ControlRequest {
         range: PositionRange,
         /// The node that takes it.
         target: NodeName,
-        /// The protocol's name.
+        /// The protocol's name, with its options.
         protocol: String,
+        /// How hard it may press on the two nodes.
+        policy: MigrationPolicy,
     },
+    /// SIDLE.MIGRATE SET.
+    SetPolicy(MigrationId, MigrationPolicy),
     /// SIDLE.MIGRATE CANCEL.
     CancelMigration(MigrationId),
     /// SIDLE.MIGRATE STATUS, of one migration or of all.

@@ -13,7 +13,7 @@
 //! Ownership: one lot for each worker, touched by that worker's thread only.
 
 use crate::queue::{MoverIndex, ToMover, ToWorker};
-use sidle_types::MigrationId;
+use sidle_types::{Fill, MigrationId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Names one parked command of one worker; never given twice by the same worker.
@@ -37,9 +37,12 @@ pub(crate) struct ParkingLot {
     woken: VecDeque<Ticket>,
     /// Those of the woken that are to fail for want of memory; each is taken when its command runs again.
     refused: BTreeSet<Ticket>,
+    /// Those of the woken whose every answer has come; each is taken when its command runs again.
+    answered: BTreeSet<Ticket>,
     /// Which imports were flushed for a ticket; taken when its command runs again.
     flushed: BTreeMap<Ticket, Vec<MigrationId>>,
-    /// Messages that found their queue full; sent again each turn. At most as many as there are parked keys.
+    /// Messages that found their queue full; sent again each turn. At most as many as there are answers to come: when
+    /// nobody waits for one any more it is not sent.
     unsent: VecDeque<(MoverIndex, ToMover)>,
 }
 
@@ -95,6 +98,9 @@ impl ParkingLot {
                     }
                 }
                 if waiting.on.iter().all(|&(_, answers)| answers == 0) {
+                    if waiting.ends_with_import {
+                        self.answered.insert(ticket);
+                    }
                     self.wake(ticket);
                 }
             }
@@ -121,12 +127,22 @@ impl ParkingLot {
     pub(crate) fn wake_everything(&mut self) {
         let ready = self.waiting.extract_if(.., |_, waiting| waiting.ends_with_import);
         self.woken.extend(ready.map(|(ticket, _)| ticket));
+        self.drop_what_nobody_waits_for();
     }
 
     fn wake(&mut self, ticket: Ticket) {
         if self.waiting.remove(&ticket).is_some() {
             self.woken.push_back(ticket);
+            self.drop_what_nobody_waits_for();
         }
+    }
+
+    fn drop_what_nobody_waits_for(&mut self) {
+        self.unsent.retain(|(_, message)| match message {
+            ToMover::Pull { ticket, .. } | ToMover::Flush { ticket, .. } => self.waiting.contains_key(ticket),
+            // Nobody waits for these: they are not kept.
+            _ => false,
+        });
     }
 
     /// The next command that may run again.
@@ -139,6 +155,11 @@ impl ParkingLot {
         self.refused.remove(&ticket)
     }
 
+    /// Whether the woken command has had every answer that it waited for; asked once.
+    pub(crate) fn take_answered(&mut self, ticket: Ticket) -> bool {
+        self.answered.remove(&ticket)
+    }
+
     /// The imports that were flushed for the woken command; asked once.
     pub(crate) fn take_flushed(&mut self, ticket: Ticket) -> Vec<MigrationId> {
         self.flushed.remove(&ticket).unwrap_or_default()
@@ -147,8 +168,10 @@ impl ParkingLot {
     /// Forgets a command whose connection is gone.
     pub(crate) fn forget(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
+        self.drop_what_nobody_waits_for();
         self.woken.retain(|&woken| woken != ticket);
         self.refused.remove(&ticket);
+        self.answered.remove(&ticket);
         self.flushed.remove(&ticket);
     }
 
@@ -167,12 +190,27 @@ impl ParkingLot {
         self.unsent.push_front((mover, message));
     }
 
+    /// How full the queues are. `connections`: how many the worker has.
+    pub(crate) fn queues(&self, connections: usize) -> [Fill; 6] {
+        let to_come =
+            self.waiting.values().flat_map(|waiting| &waiting.on).map(|&(_, answers)| answers as usize);
+        [
+            Fill::new("parked commands", self.waiting.len(), connections),
+            Fill::new("woken commands", self.woken.len(), connections),
+            Fill::new("refused commands", self.refused.len(), connections),
+            Fill::new("answered commands", self.answered.len(), connections),
+            Fill::new("commands whose flushes were answered", self.flushed.len(), connections),
+            Fill::new("messages to movers", self.unsent.len(), to_come.sum()),
+        ]
+    }
+
     /// What is kept, in words, each with how many of it there are.
     pub(crate) fn in_hand(&self) -> Vec<(&'static str, usize)> {
         [
             ("parked commands", self.waiting.len()),
             ("woken commands", self.woken.len()),
             ("refused commands", self.refused.len()),
+            ("answered commands", self.answered.len()),
             ("messages to movers", self.unsent.len()),
         ]
         .into_iter()
@@ -195,6 +233,27 @@ mod tests {
 
     fn drain(lot: &mut ParkingLot) -> Vec<Ticket> {
         std::iter::from_fn(|| lot.poll_woken()).collect()
+    }
+
+    #[test]
+    fn what_nobody_waits_for_any_more_is_not_sent() {
+        let mut lot = ParkingLot::default();
+        let ask = |lot: &mut ParkingLot| {
+            let ticket = lot.park_for_answers(vec![(M, 2)]);
+            for key in [b"a", b"b"] {
+                lot.keep(MoverIndex(0), ToMover::Pull { migration: M, key: key.as_slice().into(), ticket });
+            }
+            ticket
+        };
+        let is_within = |lot: &ParkingLot| lot.queues(2).iter().all(|fill| fill.count <= fill.most);
+        let (gone, stays) = (ask(&mut lot), ask(&mut lot));
+        lot.forget(gone);
+        assert!(is_within(&lot), "{:?}", lot.queues(2));
+        assert_eq!(lot.unsent.len(), 2);
+        assert!(matches!(lot.poll_unsent(), Some((_, ToMover::Pull { ticket, .. })) if ticket == stays));
+        // After a new range table it asks again.
+        lot.wake_everything();
+        assert_eq!((drain(&mut lot), lot.unsent.len()), (vec![stays], 0));
     }
 
     #[test]

@@ -42,6 +42,13 @@ pub enum ToMover {
         /// Where the key stands.
         position: Position,
     },
+    /// A client was told to come again for this key. May be lost.
+    Wanted {
+        /// The migration that brings it.
+        migration: MigrationId,
+        /// The key.
+        key: Box<[u8]>,
+    },
     /// A command waits for this key.
     Pull {
         /// The migration that brings it.

@@ -57,6 +57,8 @@ pub struct RangeEntry {
     pub role: Role,
     /// Their owner.
     pub owner: NodeId,
+    /// Where this node owns them and they are copied before they leave: what workers mark their changes in (M11).
+    pub tracked: Option<Arc<ExportView>>,
 }
 
 /// Where a request has to go instead.
@@ -100,7 +102,7 @@ impl RangeTable {
     pub fn before_joining(node: NodeInfo) -> RangeTable {
         let id = node.id;
         let map = Arc::new(TabletMap::founded_by(node));
-        let lost = RangeEntry { range: PositionRange::ALL, role: Role::Lost, owner: id };
+        let lost = RangeEntry { range: PositionRange::ALL, role: Role::Lost, owner: id, tracked: None };
         RangeTable { is_joined: false, ..RangeTable::from_entries(id, map, vec![lost]) }
     }
 
@@ -123,7 +125,11 @@ impl RangeTable {
             .into_iter()
             .map(|range| {
                 let owner = map.owner_of(range.first());
-                RangeEntry { range, role: role(node, owner, &map, range, imports, exports), owner }
+                let role = role(node, owner, &map, range, imports, exports);
+                let is_owned = matches!(role, Role::Owned);
+                let tracked =
+                    exports.iter().find(|view| is_owned && view.is_tracked() && view.range().covers(range));
+                RangeEntry { range, role, owner, tracked: tracked.cloned() }
             })
             .collect();
         RangeTable::from_entries(node, map, join_neighbours(entries))
@@ -137,7 +143,7 @@ impl RangeTable {
         RangeTable {
             node,
             firsts: entries.iter().map(|entry| entry.range.first().0).collect(),
-            owns_everything: matches!(&entries[..], [RangeEntry { role: Role::Owned, .. }]),
+            owns_everything: matches!(&entries[..], [RangeEntry { role: Role::Owned, tracked: None, .. }]),
             addresses: map.nodes().iter().map(|node| node.client_addr.to_string().into()).collect(),
             entries: entries.into(),
             is_joined: true,
@@ -173,7 +179,7 @@ impl RangeTable {
         &self.entries
     }
 
-    /// Whether this node owns every position and has all of its data.
+    /// Whether this node owns every position, has all of its data, and nothing is copied from it.
     #[inline]
     pub fn owns_everything(&self) -> bool {
         self.owns_everything
@@ -318,6 +324,7 @@ fn join_neighbours(entries: Vec<RangeEntry>) -> Vec<RangeEntry> {
 
 fn is_same(a: &RangeEntry, b: &RangeEntry) -> bool {
     a.owner == b.owner
+        && a.tracked.as_ref().map(Arc::as_ptr) == b.tracked.as_ref().map(Arc::as_ptr)
         && match (&a.role, &b.role) {
             (Role::Owned, Role::Owned) | (Role::Elsewhere, Role::Elsewhere) | (Role::Lost, Role::Lost) => {
                 true
@@ -357,7 +364,7 @@ mod tests {
     use crate::testing::node_info;
     use sidle_cluster::Tablet;
     use sidle_migration::{FULVA, MigrationSpec, Tuning};
-    use sidle_types::{MapEpoch, MigrationId, TabletEpoch};
+    use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, TabletEpoch};
 
     fn range(first: u64, last: u64) -> PositionRange {
         PositionRange::new(Position(first), Position(last)).expect("in order")
@@ -389,7 +396,9 @@ mod tests {
             source: id(source),
             target: id(target),
             partitions: vec![range],
-            protocol: &FULVA,
+            protocol: FULVA,
+            bytes: 0,
+            policy: MigrationPolicy::default(),
             tuning: Tuning::default(),
         }
     }
@@ -433,6 +442,20 @@ mod tests {
             (451, "Elsewhere"),
         ];
         assert_eq!(roles, expected.map(|(first, role)| (first, role.to_owned())));
+    }
+
+    #[test]
+    fn a_range_that_is_copied_is_owned_and_tracked() {
+        let mut ahead = spec(range(120, 150), 2, 1);
+        ahead.protocol = sidle_migration::SOURCE_DRIVEN;
+        let (view, _writer) = ExportView::new(&ahead);
+        let founded = Arc::new(TabletMap::founded_by(node_info(2)));
+        let whole = RangeTable::new(id(2), founded, &[], std::slice::from_ref(&view));
+        assert!(!whole.owns_everything() && whole.is_owned(Position(130)));
+        let table = RangeTable::new(id(2), map(), &[], &[view]);
+        let tracked = |first| table.entry_at(Position(first)).tracked.is_some();
+        assert_eq!([100, 120, 150, 151, 200].map(tracked), [false, true, true, false, false]);
+        assert!(table.entries().iter().all(|entry| !matches!(entry.role, Role::Exporting(_))));
     }
 
     #[test]

@@ -9,8 +9,11 @@
 //!   look-up comes later still. The other way round, a record that arrives between the two is missed: the store said
 //!   "no entry" too early, the progress says "arrived" too late, and together they say "absent" of a key that is there.
 //!   For that reason the decision hands no look-up on to the command, however tempting: the command looks again.
-//! - D3 (M6): entries never vanish from an importing range, so what was settled here stays settled while the command
-//!   runs.
+//! - D3 (M6): values and tombstones never vanish from an importing range, so what was settled here stays settled while
+//!   the command runs. A mark of absence may go; then the command finds nothing, which is what the mark said.
+//! - D5: a key that its import has answered for needs no second answer: the record or tombstone that came is here (D3), and
+//!   a mark of absence said what the frozen source will always say. Without this, commands whose marks make way for each
+//!   other at a full node would ask for ever.
 //! - D4: a command runs wholly between two loop boundaries of its worker, so the range table cannot change under it.
 //!
 //! Realises: Fulva's three answers (value, absent, not here yet), design "Serve".
@@ -18,6 +21,7 @@
 
 use crate::bugs::PutBack;
 use crate::range_table::{RangeTable, Redirect, Role};
+use crate::session::Asked;
 use sidle_migration::ImportView;
 use sidle_store::{Entry, Leave, Store};
 use sidle_types::{HashedKey, MigrationId, NodeId};
@@ -59,39 +63,50 @@ pub(crate) struct Judgement<'t> {
     pub(crate) verdict: Verdict<'t>,
     /// The import that the command touches, if any: its progress may be worth telling.
     pub(crate) import: Option<&'t Arc<ImportView>>,
+    /// Whether something that the command may change is copied at present, and has to be marked (M11).
+    pub(crate) is_tracked: bool,
 }
 
-/// Decides what is to be done with a command that has these keys. `needs_old`: it has to know their values.
+/// Decides what is to be done with a command that has these keys. `needs_old`: it has to know their values. `settled`: keys
+/// that their import has answered for (D5).
 pub(crate) fn judge<'t>(
     ranges: &'t RangeTable,
     store: &Store,
     keys: &[HashedKey<'_>],
     needs_old: bool,
+    settled: &Asked,
     bugs: PutBack,
     leaves: &mut Leaves,
 ) -> Judgement<'t> {
     let mut import = None;
+    let mut is_tracked = false;
     let mut inactive = None;
     let mut elsewhere: Option<(NodeId, Redirect<'t>)> = None;
     let mut missing = SmallVec::new();
     for (index, key) in keys.iter().enumerate() {
         let entry = ranges.entry_at(key.position());
         match &entry.role {
-            Role::Owned => leaves.push(Leave::Nothing),
+            Role::Owned => {
+                leaves.push(Leave::Nothing);
+                is_tracked |= entry.tracked.is_some();
+            }
             Role::Exporting(_) if bugs.source_serves_after_freeze => leaves.push(Leave::Nothing),
             Role::Importing(view) => {
                 leaves.push(if view.leaves_tombstones() { Leave::Tombstone } else { Leave::Nothing });
                 import = Some(view);
                 if !view.activated() && !bugs.target_serves_before_activate {
                     inactive = Some(view.id());
-                } else if needs_old && !is_settled(view, store, *key) {
+                } else if needs_old
+                    && !settled.contains(&(view.id(), index as u32))
+                    && !is_settled(view, store, *key)
+                {
                     missing.push(Missing { migration: view.id(), key: index });
                 }
             }
             Role::Exporting(_) | Role::Elsewhere | Role::Lost => match &elsewhere {
                 None => elsewhere = Some((entry.owner, ranges.redirect(key.position()))),
                 Some((owner, _)) if *owner == entry.owner => {}
-                Some(_) => return Judgement { verdict: Verdict::CrossSlot, import: None },
+                Some(_) => return Judgement { verdict: Verdict::CrossSlot, import: None, is_tracked: false },
             },
         }
     }
@@ -102,7 +117,7 @@ pub(crate) fn judge<'t>(
         (None, None) if missing.is_empty() => Verdict::Run,
         (None, None) => Verdict::NotHereYet(missing),
     };
-    Judgement { verdict, import }
+    Judgement { verdict, import, is_tracked }
 }
 
 /// Whether the store now says of the key what is true: it has an entry, or never will have one from the source.

@@ -3,9 +3,11 @@
 use crate::clients::Registration;
 use crate::flush::Flush;
 use crate::parking::Ticket;
+use crate::routing::INLINE_KEYS;
 use crate::told::Told;
 use sidle_resp::RespVersion;
-use sidle_types::MapEpoch;
+use sidle_types::{MapEpoch, MigrationId};
+use smallvec::SmallVec;
 
 /// One connection's state; lives and dies on one worker.
 pub struct Session {
@@ -27,6 +29,9 @@ pub struct Session {
     pub(crate) route: RouteState,
 }
 
+/// Keys of one request, by their index, each with the import that it was asked of.
+pub(crate) type Asked = SmallVec<[(MigrationId, u32); INLINE_KEYS]>;
+
 /// What the dispatcher remembers of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RouteState {
@@ -36,6 +41,11 @@ pub(crate) struct RouteState {
     pub(crate) told: Told,
     /// The ticket of the request that waits, or has been woken and not run since.
     pub(crate) ticket: Option<Ticket>,
+    /// Of the request that waits: which of its keys were asked of which import.
+    pub(crate) asked: Asked,
+    /// Of the request that is run again: which of its keys an import has answered for. What the store does not have of
+    /// these is absent, even if the mark that said so has made way since.
+    pub(crate) settled: Asked,
     /// How far a FLUSHALL has come that works in steps.
     pub(crate) flush: Option<Flush>,
 }
@@ -55,6 +65,12 @@ pub enum Replies {
 }
 
 impl Session {
+    /// The ticket of the request that waits, or has been woken and not run since. Whoever drops the session has the worker
+    /// forget it.
+    pub fn ticket(&self) -> Option<Ticket> {
+        self.route.ticket
+    }
+
     /// A fresh connection, speaking RESP2.
     pub fn new(client: Registration, authenticated: bool) -> Session {
         Session {

@@ -154,6 +154,13 @@ pub enum Access {
     ReadWrite,
 }
 
+impl Access {
+    /// Whether the command may change its keys.
+    pub const fn is_write(self) -> bool {
+        matches!(self, Access::BlindWrite(_) | Access::ReadWrite)
+    }
+}
+
 /// What `COMMAND DOCS` tells.
 #[derive(Clone, Copy, Debug)]
 pub struct Docs {

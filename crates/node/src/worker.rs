@@ -26,7 +26,7 @@ use crate::stats::WorkerStats;
 use crate::table::{CommandTable, commands};
 use sidle_resp::Args;
 use sidle_store::{LogHead, Store};
-use sidle_types::MigrationId;
+use sidle_types::{Fill, MigrationId};
 use std::sync::Arc;
 
 /// The most movers that a node may have: notifications are bits of one word.
@@ -142,6 +142,11 @@ impl Worker {
         self.parking.len()
     }
 
+    /// How full its queues are. `connections`: how many it has.
+    pub fn queues(&self, connections: usize) -> impl Iterator<Item = Fill> {
+        self.parking.queues(connections).into_iter()
+    }
+
     /// Puts known faults back.
     #[cfg(feature = "bug-switches")]
     pub fn put_back(&mut self, bugs: crate::Bugs) {
@@ -187,6 +192,13 @@ impl Worker {
         if let Err(message) = self.try_send(mover, message) {
             self.parking.keep(mover, message);
         }
+    }
+
+    /// Sends a message that may be lost.
+    pub(crate) fn send_if_room(&mut self, migration: MigrationId, message: ToMover) {
+        let mover = self.mover_of(migration);
+        // A full queue means that the mover has more than enough to do.
+        let _ = self.try_send(mover, message);
     }
 
     /// Leaves a message that may be lost and need not be heard at once: the mover is not woken for it.

@@ -163,6 +163,7 @@ fn plan(arguments: &BenchArguments) -> Result<Plan, String> {
         clients: load.clients,
         outstanding: load.outstanding,
         separate_clients: load.separate_clients,
+        tracking: true,
         threads: load.threads(),
         pacing: load.pacing(),
         seed: load.seed,

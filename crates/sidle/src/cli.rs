@@ -3,6 +3,8 @@
 use crate::bench::{self, BenchArguments};
 use crate::check_history::{self, CheckHistoryArguments};
 use crate::demo::{self, DemoArguments};
+use crate::lab::{self, LabArguments};
+use crate::policy_arguments::{PolicyArguments, protocol_help};
 use crate::range;
 use clap::{Args, Parser, Subcommand};
 use sidle_server::address::split_host_port;
@@ -15,10 +17,10 @@ Exit status:
   0    done
   1    refused: nothing has changed
   2    the command line is wrong
-  3    a migration failed after it had begun
+  3    a migration failed after it had begun, or runs of a lab did
   4    the node could not be reached, or the connection broke: what was asked may have happened
   5    a check found wrong answers: a history without an order, a wrong value, a lost write
-  130  interrupted with Ctrl-C; a migration goes on";
+  130  interrupted with Ctrl-C; a migration goes on, a lab when the same command is given again";
 
 /// A distributed in-memory key-value store that speaks the Redis protocol and moves live data
 #[derive(Debug, Parser)]
@@ -35,7 +37,7 @@ pub(crate) enum Command {
     Server(Box<ServerArguments>),
     /// Move a part of the data to another node, live, and watch it go
     #[command(after_help = MIGRATE_EXAMPLES)]
-    Migrate(MigrateArguments),
+    Migrate(Box<MigrateArguments>),
     /// Show the nodes, who owns what, and what is moving
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArguments),
@@ -45,6 +47,9 @@ pub(crate) enum Command {
     /// Make a load on servers that run already, check every answer, and measure
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<BenchArguments>),
+    /// Measure every migration protocol under many loads, and draw what the papers draw
+    #[command(after_help = lab::EXAMPLES)]
+    Lab(LabArguments),
     /// Judge whether a recorded run was linearizable
     #[command(after_help = check_history::EXAMPLES)]
     CheckHistory(CheckHistoryArguments),
@@ -140,18 +145,24 @@ Examples:
   sidle migrate --to 127.0.0.1:6380 --slots 0-8191
   sidle migrate --via 10.0.0.1:6379 --to 10.0.0.2:6379 --slots 42 --detach
   sidle migrate --to 127.0.0.1:6380 --positions 0x0010000000000000-0x0017ffffffffffff
+  sidle migrate --to 127.0.0.1:6380 --slots 0-8191 --slo-p99 800
+  sidle migrate set 3 --rate 50
   sidle migrate --cancel 3
 
 The node that owns the range gives it up. All of the range must have one owner. Ctrl-C stops the \
 display, not the migration; `sidle status` shows it. A migration can be cancelled until the target \
-takes over; after that, move back.
+takes over; after that, move back. How hard it may press on the two nodes can be changed while it \
+runs: `sidle migrate set`.
 
 Exit status: 0 done (or, detached, begun); 1 refused; 2 wrong command line; 3 failed in the middle; \
 4 node not reached; 130 interrupted, the migration goes on.";
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["slots", "positions", "cancel"]))]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct MigrateArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<MigrateCommand>,
     #[command(flatten)]
     pub(crate) via: Via,
     /// The node that takes the range: its client address or its id
@@ -166,15 +177,37 @@ pub(crate) struct MigrateArguments {
     /// Cancel this migration instead
     #[arg(long, value_name = "ID")]
     pub(crate) cancel: Option<u64>,
-    /// How to move it
-    #[arg(long, value_name = "NAME", default_value = "fulva", conflicts_with = "cancel")]
+    #[arg(long, help = protocol_help(), value_name = "NAME[,OPTION=VALUE..]", default_value = "fulva", conflicts_with = "cancel")]
     pub(crate) protocol: String,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
     /// Print the result as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     /// Begin it and leave
     #[arg(long, conflicts_with = "cancel")]
     pub(crate) detach: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MigrateCommand {
+    /// Change how hard a migration may press on its nodes
+    Set(SetArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("how").required(true).args(["rate", "deadline", "slo_p99", "adaptive"]))]
+pub(crate) struct SetArguments {
+    /// The migration
+    #[arg(value_name = "ID")]
+    pub(crate) id: u64,
+    #[command(flatten)]
+    pub(crate) via: Via,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArguments,
+    /// Move as fast as clients leave room for, as without a policy
+    #[arg(long)]
+    pub(crate) adaptive: bool,
 }
 
 impl MigrateArguments {

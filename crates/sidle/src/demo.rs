@@ -3,12 +3,14 @@
 use crate::exit::{Failure, Status};
 use crate::interrupt;
 use crate::load_arguments::{LoadArguments, write_report};
+use crate::policy_arguments::{policy_words, protocol_help};
 use clap::Args;
 use sidle_bench::demo::{DemoError, DemoOptions, run as demonstrate};
 use sidle_bench::quota::CpuShares;
 use sidle_bench::summary::summary;
 use sidle_bench::terminal::Terminal;
-use std::path::PathBuf;
+use sidle_types::MigrationPolicy;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -25,9 +27,11 @@ but the report.";
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
-    /// How to move
-    #[arg(long, value_name = "NAME", default_value = "fulva")]
+    #[arg(long, help = protocol_help(), value_name = "NAME[,OPTION=VALUE..]", default_value = "fulva")]
     protocol: String,
+    /// How hard the move may press on the nodes: 'adaptive', 'rate BYTES/S', 'deadline MS' or 'slo-p99 US'
+    #[arg(long, value_name = "WORDS", default_value = "adaptive", value_parser = policy_words)]
+    policy: MigrationPolicy,
     #[command(flatten)]
     load: LoadArguments,
     /// How many records; fewer if they do not fit into memory
@@ -45,10 +49,22 @@ pub(crate) struct DemoArguments {
     /// Write the report here
     #[arg(long, value_name = "FILE", default_value = "sidle-demo.json")]
     json: PathBuf,
-    /// Draw the report's page here
-    #[arg(long, value_name = "FILE", default_value = "sidle-demo.html")]
-    html: PathBuf,
+    /// Draw the report's page here [default: sidle-demo.html]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// An ablation: clients make no use of what they know to have moved; every read of a moving key asks both nodes
+    #[arg(long)]
+    without_tracking: bool,
+    /// Write the JSON report and nothing else: no display, no summary, and no page that was not asked for
+    #[arg(long)]
+    quiet: bool,
+    /// Stop as after Ctrl-C when the standard input ends, as it does with the program that started the demonstration
+    #[arg(long)]
+    stop_with_stdin: bool,
 }
+
+/// Where the page goes when nothing else is said.
+const PAGE: &str = "sidle-demo.html";
 
 /// Runs `sidle demo`.
 pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
@@ -56,6 +72,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let options = DemoOptions {
         program: std::env::current_exe().map_err(Failure::refused)?,
         protocol: arguments.protocol.clone(),
+        policy: arguments.policy,
         workload: load.workload(),
         distribution: load.distribution,
         records: arguments.records,
@@ -67,23 +84,33 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         clients: load.clients,
         outstanding: load.outstanding,
         separate_clients: load.separate_clients,
+        tracking: !arguments.without_tracking,
         threads: load.threads(),
         workers: arguments.workers.unwrap_or_else(|| (sidle_bench::machine::cores() / 2).max(1)),
         cpus: arguments.cpus.clone(),
         seed: load.seed,
     };
     let stop = interrupt::flag()?;
-    let report = demonstrate(&options, &Terminal::new(false), &stop).map_err(|error| match error {
-        DemoError::Interrupted => {
-            Failure::new(Status::Detached, "interrupted; the nodes are stopped and their files are gone")
-        }
-        DemoError::Migration(_) => Failure::new(Status::FailedInTheMiddle, error),
-        DemoError::Control(_) => Failure::new(Status::Unreachable, error),
-        DemoError::Options(_) | DemoError::Node(_) | DemoError::Io(_) => Failure::refused(error),
-    })?;
-    print!("{}", summary(&report));
-    write_report(&report, Some(&arguments.json), Some(&arguments.html)).map_err(Failure::refused)?;
-    println!("{:<18} {} and {}", "report", arguments.json.display(), arguments.html.display());
+    if arguments.stop_with_stdin {
+        interrupt::raise_when_stdin_ends(&stop);
+    }
+    let report =
+        demonstrate(&options, &Terminal::new(arguments.quiet), &stop).map_err(|error| match error {
+            DemoError::Interrupted => {
+                Failure::new(Status::Detached, "interrupted; the nodes are stopped and their files are gone")
+            }
+            DemoError::Migration(_) => Failure::new(Status::FailedInTheMiddle, error),
+            DemoError::Control(_) => Failure::new(Status::Unreachable, error),
+            DemoError::Options(_) | DemoError::Node(_) | DemoError::Io(_) => Failure::refused(error),
+        })?;
+    let default_page = (!arguments.quiet).then(|| Path::new(PAGE));
+    let html = arguments.html.as_deref().or(default_page);
+    write_report(&report, Some(&arguments.json), html).map_err(Failure::refused)?;
+    if !arguments.quiet {
+        print!("{}", summary(&report));
+        let page = html.map_or_else(String::new, |html| format!(" and {}", html.display()));
+        println!("{:<18} {}{page}", "report", arguments.json.display());
+    }
     crate::bench::verdict(&report)?;
     match report.unmeasured.get("lost_writes") {
         Some(why) => {

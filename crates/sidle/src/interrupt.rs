@@ -1,6 +1,7 @@
 //! Ctrl-C and SIGTERM as a flag, for commands that have something to put away before they end.
 
 use crate::exit::Failure;
+use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
@@ -28,4 +29,14 @@ pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
         });
     });
     Ok(raised)
+}
+
+/// Raises the flag when the standard input ends, as it does with the program that started this one, however that went.
+pub(crate) fn raise_when_stdin_ends(flag: &Arc<AtomicBool>) {
+    let flag = Arc::clone(flag);
+    std::thread::spawn(move || {
+        let mut ignored = [0; 256];
+        while !matches!(std::io::stdin().read(&mut ignored), Ok(0) | Err(_)) {}
+        flag.store(true, Ordering::Relaxed);
+    });
 }

@@ -9,9 +9,11 @@ mod cli;
 mod demo;
 mod exit;
 mod interrupt;
+mod lab;
 mod load_arguments;
 mod migrate;
 mod node_connection;
+mod policy_arguments;
 mod range;
 mod server;
 mod status;
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         cli::Command::Status(arguments) => status::run(&arguments),
         cli::Command::Demo(arguments) => demo::run(&arguments),
         cli::Command::Bench(arguments) => bench::run(&arguments),
+        cli::Command::Lab(arguments) => lab::run(&arguments),
         cli::Command::CheckHistory(arguments) => check_history::run(&arguments),
     };
     exit::report(outcome)

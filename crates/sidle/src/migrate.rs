@@ -1,6 +1,6 @@
 //! `sidle migrate`: begins a migration, shows it go, and says how it ended.
 
-use crate::cli::MigrateArguments;
+use crate::cli::{MigrateArguments, MigrateCommand, SetArguments};
 use crate::exit::{Failure, Status};
 use crate::node_connection::NodeConnection;
 use crate::range;
@@ -22,6 +22,9 @@ const BAR_STEPS: u64 = 10_000;
 /// Runs `sidle migrate`.
 pub(crate) fn run(arguments: &MigrateArguments) -> Result<(), Failure> {
     crate::runtime()?.block_on(async {
+        if let Some(MigrateCommand::Set(set)) = &arguments.command {
+            return set_policy(set).await;
+        }
         let mut node = NodeConnection::open(&arguments.via).await?;
         match arguments.cancel {
             Some(id) => cancel(&mut node, id, arguments.json).await,
@@ -37,6 +40,18 @@ async fn cancel(node: &mut NodeConnection, id: u64, json: bool) -> Result<(), Fa
     } else {
         println!("Migration {id} is cancelled; nothing has moved.");
     }
+    Ok(())
+}
+
+async fn set_policy(arguments: &SetArguments) -> Result<(), Failure> {
+    let policy = arguments.policy.policy().unwrap_or_default();
+    let mut node = NodeConnection::open(&arguments.via).await?;
+    let id = arguments.id.to_string();
+    let words = policy.words();
+    let mut request = vec!["SIDLE.MIGRATE", "SET", &id];
+    request.extend(words.iter().map(String::as_str));
+    node.request(&request).await?;
+    println!("Migration {id}: {policy}.");
     Ok(())
 }
 
@@ -72,7 +87,9 @@ async fn start(node: &mut NodeConnection, arguments: &MigrateArguments) -> Resul
     let range = arguments.range().expect("the command line was checked: a range or --cancel");
     let to = arguments.to.as_deref().expect("the command line was checked: --to comes with a range");
     let [unit, range] = range::words(range);
-    let words = ["SIDLE.MIGRATE", "START", &unit, &range, "TO", to, "PROTOCOL", &arguments.protocol];
+    let policy = arguments.policy.policy().unwrap_or_default().words();
+    let mut words = vec!["SIDLE.MIGRATE", "START", &unit, &range, "TO", to, "PROTOCOL", &arguments.protocol];
+    words.extend(policy.iter().map(String::as_str));
     let reply = node.request(&words).await?;
     migration_number(&reply)
         .ok_or_else(|| node.broken(format!("it answered {reply:?} to SIDLE.MIGRATE START")))
@@ -123,6 +140,11 @@ async fn follow(
 /// Whether a migration in this state is not going to change any more.
 pub(crate) fn is_over(state: &str) -> bool {
     matches!(state, "done" | "cancelled" | "failed")
+}
+
+/// Whether the range is copied before the migration runs.
+pub(crate) fn is_copied(migration: &MigrationStatus) -> bool {
+    migration.state == "preparing" && !migration.partitions.is_empty()
 }
 
 /// Says how the migration ended, and fails unless it is done.
@@ -188,8 +210,11 @@ fn progress_line(migration: &MigrationStatus) -> String {
     if let Some(why) = &migration.stalled {
         return format!("stalled: {why}");
     }
-    if migration.state != "running" {
+    if migration.state != "running" && !is_copied(migration) {
         return migration.state.clone();
+    }
+    if migration.fraction >= 1.0 && is_copied(migration) {
+        return format!("copied, {} changes since are left", count(migration.changes_left));
     }
     let left = migration.remaining_us.map_or(String::new(), |us| format!(", {} left", duration(us)));
     format!(

@@ -6,7 +6,7 @@ use crate::node_connection::NodeConnection;
 use crate::table::{Align, Table};
 use crate::units::{bytes, count, duration, percent};
 use sidle_cluster::{MigrationStatus, StatusReport, Tablet};
-use sidle_types::NodeId;
+use sidle_types::{MigrationPolicy, NodeId};
 use std::time::Duration;
 
 /// How often `--watch` asks.
@@ -109,6 +109,7 @@ fn migrations(report: &StatusReport) -> String {
         ("RANGE", Align::Left),
         ("FROM", Align::Left),
         ("TO", Align::Left),
+        ("HOW", Align::Left),
         ("STATE", Align::Left),
         ("DONE", Align::Right),
         ("MOVED", Align::Right),
@@ -124,12 +125,13 @@ fn migrations(report: &StatusReport) -> String {
             skipped += 1;
             continue;
         }
-        let runs = migration.state == "running";
+        let runs = migration.state == "running" || crate::migrate::is_copied(migration);
         table.row([
             migration.id.to_string(),
             migration.range_text.clone(),
             name(report, migration.source),
             name(report, migration.target),
+            manner(migration),
             migration.stalled.as_ref().map_or(migration.state.clone(), |why| format!("stalled: {why}")),
             percent(migration.fraction),
             bytes(migration.bytes_moved),
@@ -144,6 +146,14 @@ fn migrations(report: &StatusReport) -> String {
         }
     }
     text
+}
+
+/// The protocol, and how hard it may press where that was set.
+fn manner(migration: &MigrationStatus) -> String {
+    match migration.policy {
+        MigrationPolicy::Adaptive => migration.protocol.clone(),
+        policy => format!("{}, {policy}", migration.protocol),
+    }
 }
 
 /// A node by its client address, or by its id where it is no member any more.

@@ -349,3 +349,36 @@ fn target_killed_in_the_middle_ends_the_migration_and_the_cluster_goes_on() {
         assert_eq!(client.request_anywhere(&["GET", &key(n)]), bulk("new"));
     }
 }
+
+#[test]
+fn a_policy_slows_a_migration_down_until_it_is_changed() {
+    let cluster = TestCluster::start(2);
+    const KEYS: usize = 50_000;
+    fill(&mut cluster.client(0), KEYS);
+    let to = cluster.nodes[1].address();
+    let start = ["migrate", "--to", &to, "--slots", "0-16383", "--rate", "0.1", "--detach"];
+    let output = cluster.nodes[0].run(&start);
+    assert!(output.status.success(), "{output:?}");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let status = cluster.migration(1).expect("it is known");
+    assert_eq!(status["state"], "running", "5 MB at 0.1 MB/s take 50 s");
+    let shown = cluster.nodes[1].run(&["status"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("at most 0.1 MB/s"), "{shown:?}");
+    let set = |arguments: &[&str]| cluster.nodes[1].run(&[&["migrate", "set"], arguments].concat());
+    let output = set(&["1", "--deadline", "1"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Migration 1: within 1.0 s.\n");
+    let ended = cluster.wait_for_migration(1);
+    assert_eq!(ended["state"], "done");
+    assert!(ended["elapsed_us"].as_u64().is_some_and(|us| us < 20_000_000), "{ended}");
+    assert_eq!(check(&mut cluster.client(1), KEYS), KEYS);
+    for (arguments, code) in [
+        (&["1", "--adaptive"][..], 1),
+        (&["77", "--rate", "5"], 1),
+        (&["1"], 2),
+        (&["1", "--rate", "0"], 2),
+        (&["1", "--rate", "5", "--deadline", "5"], 2),
+    ] {
+        assert_eq!(set(arguments).status.code(), Some(code), "{arguments:?}");
+    }
+}

@@ -15,6 +15,7 @@ pub mod clock;
 pub mod disk;
 pub mod host;
 pub mod ledger;
+pub mod link;
 pub mod network;
 pub mod plan;
 pub mod process;

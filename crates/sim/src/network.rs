@@ -5,6 +5,7 @@
 //! them back, in one direction or both; a connection breaks and each end hears of it at a time of its own, so that what
 //! was sent over an old connection can arrive after what was sent over its successor, and be sent over both.
 
+use crate::link::{Links, LinksSetup};
 use crate::process::OUTPUT_BYTES;
 use crate::world::{Actor, Event, HostId, World};
 use sidle_migration::tuning::PRIORITY_REPLY_BYTES;
@@ -78,21 +79,6 @@ pub enum Signal {
     Closed,
 }
 
-/// How good the network is.
-#[derive(Clone, Copy, Debug)]
-pub struct Quality {
-    /// What every packet takes at least.
-    pub latency_us: u64,
-    /// What it may take beyond that.
-    pub jitter_us: u64,
-    /// How many bytes go through in a millisecond.
-    pub bytes_per_ms: u64,
-    /// How many packets of a thousand have to be sent again.
-    pub lost_permille: u64,
-}
-
-/// How long a lost packet takes at least to be sent again, and at most.
-const RETRANSMIT_US: (u64, u64) = (1_000, 200_000);
 /// After how long a connection that was not answered is asked for again; doubles each time, as TCP's does.
 const KNOCK_AGAIN_US: u64 = 1_000_000;
 /// How often it is asked for before it is given up.
@@ -132,7 +118,8 @@ struct Stream {
 
 /// All connections, and what is wrong with the links between places.
 pub struct Network {
-    quality: Quality,
+    /// The links between places.
+    pub links: Links,
     streams: BTreeMap<StreamId, Stream>,
     last_stream: u64,
     /// From the first place nothing reaches the second.
@@ -145,9 +132,9 @@ pub struct Network {
 
 impl Network {
     /// A network without connections.
-    pub fn new(quality: Quality) -> Network {
+    pub fn new(links: LinksSetup) -> Network {
         Network {
-            quality,
+            links: Links::new(links),
             streams: BTreeMap::new(),
             last_stream: 0,
             cuts: BTreeSet::new(),
@@ -229,7 +216,7 @@ impl World {
         self.network
             .streams
             .insert(id, Stream { port, knocks: 0, places, holders, directions: Default::default() });
-        let travel_us = self.travel_us(0);
+        let travel_us = self.travel_us(places[0], places[1], 0);
         self.schedule(self.now_us + travel_us, Event::Knock(id));
         id
     }
@@ -334,8 +321,10 @@ impl World {
         self.network.cuts.clear();
         for id in self.network.streams() {
             for side in [Side::Opener, Side::Acceptor] {
-                if !self.network.streams[&id].directions[side as usize].packets.is_empty() {
-                    let travel_us = self.travel_us(0);
+                let Stream { places, directions, .. } = &self.network.streams[&id];
+                let (from, to) = (places[side.other() as usize], places[side as usize]);
+                if !directions[side as usize].packets.is_empty() {
+                    let travel_us = self.travel_us(from, to, 0);
                     self.schedule(self.now_us + travel_us, Event::Arrival(id, side));
                 }
             }
@@ -379,17 +368,14 @@ impl World {
         Some((holder?, signal))
     }
 
-    fn travel_us(&mut self, bytes: usize) -> u64 {
-        let Quality { latency_us, jitter_us, bytes_per_ms, lost_permille } = self.network.quality;
-        let mut us = latency_us + self.random.between(0, jitter_us) + bytes as u64 * 1000 / bytes_per_ms;
-        if self.random.permille(lost_permille) {
-            us += self.random.magnitude(RETRANSMIT_US.0, RETRANSMIT_US.1);
-        }
-        us
+    fn travel_us(&mut self, from: Place, to: Place, bytes: usize) -> u64 {
+        self.network.links.send_us(from, to, bytes, self.now_us, &mut self.random)
     }
 
     fn put(&mut self, id: StreamId, to: Side, signal: Signal) {
-        let travel_us = self.travel_us(signal.bytes());
+        let Some(Stream { places, .. }) = self.network.streams.get(&id) else { return };
+        let (there, here) = (places[to as usize], places[to.other() as usize]);
+        let travel_us = self.travel_us(here, there, signal.bytes());
         self.put_after(id, to, travel_us, signal, false);
     }
 

@@ -2,10 +2,10 @@
 
 use crate::bugs::Bugs;
 use crate::clients::{
-    HandSetup, OperatorSetup, OtherSetup, RudeSetup, Rudeness, SessionSetup, SurveyorSetup,
+    CancellerSetup, HandSetup, OperatorSetup, OtherSetup, RudeSetup, Rudeness, SessionSetup, SurveyorSetup,
 };
 use crate::clock::{Clock, WALL_OFF_MS};
-use crate::network::Quality;
+use crate::link::{LinksSetup, Quality, SPREAD};
 use crate::process::HostSetup;
 use crate::random::Random;
 use crate::weather::WeatherSetup;
@@ -20,8 +20,8 @@ pub struct Plan {
     pub hosts: Vec<HostSetup>,
     /// How fast threads get their turns.
     pub pace: Pace,
-    /// How good the network is.
-    pub network: Quality,
+    /// How good the network's links are.
+    pub links: LinksSetup,
     /// The clients.
     pub sessions: Vec<SessionSetup>,
     /// Clients that speak the protocol by themselves.
@@ -44,6 +44,9 @@ impl Plan {
     /// What this seed draws.
     pub fn draw(seed: u64, bugs: Bugs) -> Plan {
         let mut random = Random::new(seed ^ 0x51d1_e5ee_d000_0000);
+        // What is drawn from a stream of its own leaves the rest of every seed's plan as it was without.
+        let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
+        let mut operators_random = Random::new(seed ^ 0x0be2_a705_0000_0000);
         let nodes = match random.below(8) {
             0 => random.between(4, 7) as usize,
             1..4 => 3,
@@ -56,28 +59,32 @@ impl Plan {
             stall_us: random.magnitude(10, 20_000),
             stalls_permille: random.below(30),
         };
-        let network = Quality {
+        let typical = Quality {
             latency_us: random.magnitude(5, 2_000),
             jitter_us: random.magnitude(1, 1_000),
             bytes_per_ms: random.magnitude(1_000, 1_000_000),
             lost_permille: if random.one_in(2) { 0 } else { random.below(20) },
         };
+        let slow_permille = if links_random.one_in(3) { links_random.between(20, 300) } else { 0 };
+        let links = LinksSetup { typical, slow_permille, seed: links_random.draw() };
         let think_us = random.magnitude(500, 200_000);
         let clients = random.between(2, 10) as usize;
-        let sessions = (0..clients).map(|_| session(&mut random, nodes, think_us, &network, bugs)).collect();
+        let sessions = (0..clients).map(|_| session(&mut random, nodes, think_us, &typical, bugs)).collect();
         let slow_readers = match random.one_in(4) {
             true => vec![(random.index(clients), random.magnitude(500, 50_000))],
             false => Vec::new(),
         };
         let safety_us = (think_us * random.between(100, 800)).max(300_000);
         let workload = workload(&mut random, safety_us, is_tight);
-        let others = others(&mut random, nodes, think_us, &workload);
+        let mut others = others(&mut random, nodes, think_us, &workload);
         let operator = OperatorSetup {
             rest_us: random.magnitude(safety_us / 100, safety_us / 3),
             cancel_permille: if random.one_in(2) { random.between(100, 700) } else { random.below(100) },
             return_permille: if random.one_in(2) { 0 } else { random.below(600) },
+            hurry_permille: if operators_random.one_in(2) { 0 } else { operators_random.below(600) },
             nodes,
         };
+        others.extend(canceller(&mut operators_random, nodes).map(OtherSetup::Canceller));
         if workload.large_permille == 0 && !is_tight && random.one_in(3) {
             // Moves that last: what happens in the middle of one happens often.
             let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
@@ -87,7 +94,7 @@ impl Plan {
         Plan {
             hosts,
             pace,
-            network,
+            links,
             sessions,
             others,
             slow_readers,
@@ -157,6 +164,12 @@ fn others(random: &mut Random, nodes: usize, think_us: u64, workload: &Workload)
     others
 }
 
+fn canceller(random: &mut Random, nodes: usize) -> Option<CancellerSetup> {
+    let host = HostId(if random.one_in(2) { 0 } else { random.index(nodes) });
+    let permille = random.between(100, 600);
+    random.one_in(2).then_some(CancellerSetup { permille, host })
+}
+
 fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
     let (large_permille, large_bytes) = match is_tight {
         true => (random.between(400, 900), random.between(8_000, 30_000)),
@@ -180,19 +193,19 @@ fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
 }
 
 /// Mostly long enough for a few trips; now and then too short for any.
-fn timeout_us(random: &mut Random, network: &Quality) -> u64 {
-    let trip_us = 2 * (network.latency_us + network.jitter_us);
-    let least_us = if random.one_in(8) { 20_000 } else { 20_000 + 50 * trip_us };
+fn timeout_us(random: &mut Random, typical: &Quality) -> u64 {
+    let trip_us = 2 * SPREAD * (typical.latency_us + typical.jitter_us);
+    let least_us = if random.one_in(8) { 20_000 } else { 20_000 + 15 * trip_us };
     random.magnitude(least_us, 3_000_000)
 }
 
-fn session(random: &mut Random, nodes: usize, think_us: u64, network: &Quality, bugs: Bugs) -> SessionSetup {
+fn session(random: &mut Random, nodes: usize, think_us: u64, typical: &Quality, bugs: Bugs) -> SessionSetup {
     SessionSetup {
         awareness: if random.one_in(3) { Awareness::Plain } else { Awareness::Sidle },
         rows: random.between(1, 3) as usize,
         think_us,
         connections_per_node: random.between(1, 3) as usize,
-        timeout_us: timeout_us(random, network),
+        timeout_us: timeout_us(random, typical),
         seed: HostId(random.index(nodes)),
         bugs: bugs.client,
     }

@@ -1,7 +1,7 @@
 //! One simulation: everything that a plan names, from the beginning to the end.
 
 use crate::checks::{self, Answers, Checks, LOSSES, Losses, Violation};
-use crate::clients::{Operator, Other, Session, SessionSetup};
+use crate::clients::{Manners, Operator, Other, Session, SessionSetup};
 use crate::host::Host;
 use crate::network::{Network, Place, Port, Side, StreamId};
 use crate::plan::Plan;
@@ -10,7 +10,7 @@ use crate::story::Story;
 use crate::summary::{Failure, Summary};
 use crate::weather::{Struck, Weather};
 use crate::workload::{History, TimedOp, TimedOperation, Workload};
-use crate::world::{Actor, Event, HostId, Thread, World};
+use crate::world::{Actor, Event, Fact, HostId, Thread, World};
 use sidle_client_core::Awareness;
 use sidle_history::{Outcome as Fate, Writer};
 use std::io::Write;
@@ -57,7 +57,7 @@ impl Simulation {
     pub fn new(seed: u64, plan: Plan, story: Story) -> Simulation {
         let mut random = Random::new(seed);
         let is_fair = plan.weather.rest_us == 0 && !plan.is_tight;
-        let mut world = World::new(random.fork(), plan.pace, Network::new(plan.network), story);
+        let mut world = World::new(random.fork(), plan.pace, Network::new(plan.links), story);
         world.checks = Checks::new(is_fair);
         let hosts = (plan.hosts.into_iter().enumerate())
             .map(|(number, setup)| Host::start(HostId(number), setup, &mut world))
@@ -68,7 +68,8 @@ impl Simulation {
         let sessions: Vec<Session> = (plan.sessions.into_iter().enumerate())
             .map(|(number, setup)| Session::new(number, setup, random.fork()))
             .collect();
-        let operator = Operator::new(sessions.len(), plan.operator, random.fork());
+        let operator =
+            Operator::new(sessions.len(), plan.operator, random.fork(), Manners::new(Random::new(!seed)));
         let reader = SessionSetup {
             awareness: Awareness::Sidle,
             rows: READER_ROWS,
@@ -169,6 +170,11 @@ impl Simulation {
         }
         let World { checks, network, .. } = &mut self.world;
         checks.at_rest(&self.hosts, network, (self.operator.started, self.operator.untold))?;
+        let cancellers = self.others.iter().filter_map(|other| match other {
+            Other::Canceller(canceller) => Some(&canceller.told),
+            _ => None,
+        });
+        cancellers.flatten().try_for_each(|told| checks.canceller_was_told(*told))?;
         self.summary.undecided = self.answers.finish(&self.history.registers)?;
         self.summary.undecided += checks::check_deadlines(&self.history.timed)?;
         Ok(())
@@ -291,6 +297,9 @@ impl Simulation {
         }
         let facts = std::mem::take(&mut self.world.facts);
         self.weather.follow(&facts, &mut self.world);
+        if facts.contains(&Fact::Committed) {
+            self.others.iter_mut().for_each(|other| other.look(&self.hosts, &mut self.world));
+        }
         let World { checks, network, .. } = &mut self.world;
         checks.observe(&self.hosts, network, &facts)
     }
@@ -364,7 +373,9 @@ impl Simulation {
         self.summary.deaths += 1;
         for other in &mut self.others {
             if let Other::Surveyor(surveyor) = other {
-                surveyor.lose(&checks::keys_at_risk(&self.hosts, host, surveyor.kept()));
+                let at_risk = checks::keys_at_risk(&self.hosts, host, surveyor.kept());
+                let in_doubt = checks::keys_in_doubt(&self.hosts, host, surveyor.unset());
+                surveyor.lose(&at_risk, &in_doubt);
             }
         }
         let now_us = self.world.now_us;

@@ -47,6 +47,7 @@ impl Simulation {
     pub(crate) fn count_what_was_met(&mut self) {
         let mut met = self.world.met.clone();
         let mut meet = |what, times| *met.entry(what).or_insert(0) += times;
+        meet("packets over slow links", self.world.network.links.over_slow);
         meet("timed", self.history.timed.iter().filter(|record| record.return_us.is_some()).count() as u64);
         meet("noise", self.history.noise);
         meet("out of memory", self.history.out_of_memory);
@@ -67,9 +68,11 @@ impl Simulation {
                     meet("empty", hand.empties);
                 }
                 Other::Rude(rude) => meet("sent away", rude.sent_away),
+                Other::Canceller(_) => {}
                 Other::Surveyor(surveyor) => {
                     meet("scanned keys", surveyor.judged);
                     meet("flushes", surveyor.flushes);
+                    surveyor.flushed_registers().into_iter().for_each(|(what, times)| meet(what, times));
                 }
             }
         }

@@ -35,7 +35,7 @@ pub struct WeatherSetup {
     pub disks: u64,
     /// How long a trouble lasts, at most.
     pub lasts_us: u64,
-    /// How often, of a thousand steps that a migration takes, trouble comes right after one.
+    /// How often, of a thousand steps that a migration takes and commands that wait, trouble comes right after one.
     pub follows_permille: u64,
 }
 
@@ -129,11 +129,13 @@ impl Weather {
         }
     }
 
-    /// A migration takes a step: now and then, trouble comes at that very moment rather than at any.
+    /// A migration takes a step, or a command waits for one: now and then, trouble comes at that very moment rather than at
+    /// any.
     pub fn follow(&mut self, facts: &[Fact], world: &mut World) {
         for _ in facts {
             if !self.is_over && self.random.permille(self.setup.follows_permille) {
-                self.next_us = world.now_us + self.random.magnitude(1, FOLLOWS_US);
+                // What was to come sooner still does.
+                self.next_us = self.next_us.min(world.now_us + self.random.magnitude(1, FOLLOWS_US));
                 world.turn_at(Actor::Weather, self.next_us);
             }
         }

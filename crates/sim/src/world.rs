@@ -72,6 +72,8 @@ pub enum Fact {
     Committed,
     /// A mover has replayed.
     Replayed(HostId),
+    /// A command waits: no checker looks, but trouble may come of it.
+    Parked(HostId),
 }
 
 impl Fact {
@@ -82,7 +84,8 @@ impl Fact {
             | Fact::Activated(host)
             | Fact::Frozen(host, _)
             | Fact::Released(host, _)
-            | Fact::Replayed(host) => host,
+            | Fact::Replayed(host)
+            | Fact::Parked(host) => host,
             // The coordinator's machine is the first.
             Fact::Committed => HostId(0),
         }

@@ -32,7 +32,16 @@ impl Store {
     pub fn check_accounting(&self) -> Result<(), String> {
         let mut by_segment: BTreeMap<u64, u64> = BTreeMap::new();
         let segment_bytes = self.log.segments.segment_bytes();
-        for slot in Slot::all().filter(|&slot| !self.index.slot(slot).is_untouched()) {
+        for slot in Slot::all() {
+            let table = self.index.slot(slot);
+            let (entries, is_marked) = (table.entries(), self.index.occupancy.has(slot));
+            if is_marked != (entries != 0) {
+                let mark = if is_marked { "occupied" } else { "empty" };
+                return Err(format!("slot {} has {entries} entries, but is marked {mark}", slot.number()));
+            }
+            if table.is_untouched() {
+                continue;
+            }
             let whole = PositionRange::of_slots(slot, slot).expect("one slot");
             let mut found = Found::default();
             self.each_word(whole, &mut |word, record| {
@@ -43,7 +52,6 @@ impl Store {
                 found.bytes += bytes;
                 *by_segment.entry(word.address().offset() / segment_bytes).or_default() += bytes;
             });
-            let table = self.index.slot(slot);
             let counted = Found {
                 values: table.live(),
                 tombstones: table.tombstones(),
@@ -164,6 +172,11 @@ mod tests {
         let (store, mut head) = store();
         put(&store, &mut head, b"large", &[1; 2000], None);
         assert_eq!(store.check_accounting(), Ok(()));
+        let slot = Slot::of_key(b"key 0");
+        store.index.occupancy.empty(slot);
+        let wrong = store.check_accounting().expect_err("a slot is said to be empty");
+        assert!(wrong.ends_with("is marked empty"), "{wrong}");
+        store.index.occupancy.fill(slot);
         store.log.segments.index_grew(64);
         let wrong = store.check_accounting().expect_err("the index is said to be larger");
         assert!(wrong.starts_with("the index takes"), "{wrong}");

@@ -10,6 +10,9 @@
 //!    released an epoch later. Who unlinked a record counts it dead before unpinning, so the counters of a released
 //!    segment are at rest.
 //! C3 The cleaner never waits for a lock while it holds one, except for the lock of the free segments.
+//! C4 Tombstones have a reserve (see [`SlotGuard::remove`](crate::SlotGuard::remove)), and while its last segment is in
+//!    use no dead byte is too few to be cleaned away: whatever was removed makes room for further removals.
+//! C5 A mark of absence is never copied: it goes with its segment.
 //!
 //! Realises: Kulkarni, chapter 2, and the RAMCloud papers cited there. Deviations: one level (memory only); survivors
 //! are not sorted by age, a survivor segment takes the age of the segment that it was opened for.
@@ -60,8 +63,8 @@ pub(crate) struct Cleaning {
     /// Chosen segments, best last.
     victims: Vec<u64>,
     current: Option<Victim>,
-    /// The clock when no segment was worth cleaning.
-    hopeless_at: Option<u64>,
+    /// The clock when no segment was worth cleaning, and how great the need was.
+    hopeless_at: Option<(u64, bool)>,
     /// Helpers turned away since.
     turned_away: u32,
 }
@@ -122,6 +125,9 @@ impl Store {
     /// Cleans until memory is no longer short. The caller neither holds a slot's lock nor is pinned.
     #[cold]
     pub(crate) fn relieve(&self) {
+        if self.log.segments.is_overdrawn() {
+            self.index.collect(&self.log.epochs, &self.log.segments);
+        }
         if !lock(&self.cleaning).is_hopeless(self) {
             self.help(HELP_STEPS);
         }
@@ -129,7 +135,8 @@ impl Store {
 
     fn help(&self, steps: usize) {
         debug_assert!(!self.log.epochs.participant().is_pinned(), "a pinned thread waits for itself");
-        // Freeing arrays is left to the background thread: a large one takes longer than a write may.
+        // Unless they are in the way, arrays are freed by the background thread: a large one takes longer than a write
+        // should.
         for _ in 0..steps {
             if !self.log.segments.is_short() {
                 return;
@@ -146,10 +153,19 @@ impl Store {
         }
     }
 
-    /// Closes the cleaner's head, so that every record lies in a closed segment.
+    /// Closes the heads that are no writer's, so that every record lies in a closed segment.
     #[cfg(feature = "testing")]
-    pub(crate) fn close_cleaner_head(&self) {
+    pub(crate) fn close_own_heads(&self) {
         lock(&self.cleaning).head = None;
+        self.leave_last_resort();
+    }
+
+    /// Leaves the tombstones that were written to the reserve to the cleaner.
+    fn leave_last_resort(&self) {
+        // Whoever holds it is writing a tombstone: then it is still needed (C3).
+        if let Ok(mut head) = self.last_resort.try_lock() {
+            *head = None;
+        }
     }
 
     fn clean(&self, cleaning: &mut Cleaning, budget_bytes: usize) -> CleanOutcome {
@@ -158,6 +174,7 @@ impl Store {
         if cleaning.current.is_none() {
             if self.log.segments.is_plenty() {
                 cleaning.put_back(self);
+                self.leave_last_resort();
                 return if freed { CleanOutcome::Progress } else { waiting() };
             }
             if cleaning.victims.is_empty() {
@@ -165,7 +182,7 @@ impl Store {
             }
             let Some(number) = cleaning.victims.pop() else {
                 self.log.segments.want(0);
-                cleaning.hopeless_at = Some(self.log.segments.clock());
+                cleaning.hopeless_at = Some(need(self));
                 return if freed { CleanOutcome::Progress } else { waiting() };
             };
             cleaning.current = Some(Victim { number, at: SEGMENT_START });
@@ -180,6 +197,7 @@ impl Store {
     fn choose_victims(&self) -> Vec<u64> {
         let segments = &self.log.segments;
         let clock = segments.clock();
+        let is_urgent = segments.is_urgent();
         let mut best: Vec<(f64, u64)> = Vec::with_capacity(VICTIMS_PER_CHOICE + 1);
         for number in 0..segments.ordinary() {
             let segment = segments.at(number);
@@ -187,10 +205,19 @@ impl Store {
                 continue;
             }
             let live = segment.live_bytes();
-            if live * 100 > segments.segment_bytes() * MOST_LIVE_PERCENT {
+            let kept = segment.kept_bytes();
+            // In need only what is dead counts (C4): what is left at the end of a segment would be left in another.
+            let (is_worth_it, whole) = match is_urgent {
+                true => (kept + SEGMENT_START < segment.used_bytes(), segment.used_bytes()),
+                false => {
+                    let whole = segments.segment_bytes();
+                    (kept * 100 <= whole * MOST_LIVE_PERCENT, whole)
+                }
+            };
+            if !is_worth_it {
                 continue;
             }
-            let live_share = live as f64 / segments.segment_bytes() as f64;
+            let live_share = kept as f64 / whole as f64;
             let age = clock.saturating_sub(segment.age()) + 1;
             let score = (1.0 - live_share) * age as f64 / (1.0 + live_share);
             let score = if live == 0 { f64::INFINITY } else { score };
@@ -254,7 +281,7 @@ impl Store {
     }
 
     /// Moves a record to the cleaner's head if it is still referred to (C1); whether it was. The caller counts the
-    /// old copy as dead.
+    /// old copy as dead. A mark of absence is dropped instead, and counted (C5).
     fn relocate(
         &self,
         guard: &Guard<'_>,
@@ -272,6 +299,11 @@ impl Store {
         }
         let lock = self.lock_slot_now(key.slot());
         let Some((place, word)) = table.find(key.hash().0, lock.pinned(), is_it) else { return Ok(false) };
+        if record.is_absence() {
+            lock.clear(place, word);
+            lock.drop_empty_table();
+            return Ok(false);
+        }
         let open = head.open_segment();
         let copy = head.append_copy(record.as_bytes(), Purpose::Survivor)?;
         if head.open_segment() != open
@@ -284,11 +316,16 @@ impl Store {
     }
 }
 
+/// What decides whether it is worth a look at all segments: how many have been opened, and whether everything counts.
+fn need(store: &Store) -> (u64, bool) {
+    (store.log.segments.clock(), store.log.segments.is_urgent())
+}
+
 impl Cleaning {
-    /// Whether helping is in vain: no segment was worth cleaning and none has been opened since. Records may have
-    /// been removed, so one helper in some looks again.
+    /// Whether helping is in vain: no segment was worth cleaning, none has been opened since, and the need is no greater.
+    /// Records may have been removed, so one helper in some looks again.
     fn is_hopeless(&mut self, store: &Store) -> bool {
-        if self.current.is_some() || self.hopeless_at != Some(store.log.segments.clock()) {
+        if self.current.is_some() || self.hopeless_at != Some(need(store)) {
             return false;
         }
         self.turned_away = (self.turned_away + 1) % HELPERS_TURNED_AWAY;

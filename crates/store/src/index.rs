@@ -3,13 +3,16 @@
 
 use crate::array::ArrayWord;
 use crate::epoch::{Epochs, Limbo};
+use crate::occupancy::{Occupancy, Occupied};
 use crate::segment::Segments;
 use crate::slot_table::{Arrays, SlotTable};
-use sidle_types::{SLOT_COUNT, Slot};
+use sidle_types::{PositionRange, SLOT_COUNT, Slot};
 
 /// The tables of all slots.
 pub(crate) struct Index {
     slots: Vec<SlotTable>,
+    /// Which of them have entries.
+    pub(crate) occupancy: Occupancy,
     limbo: Limbo<ArrayWord>,
 }
 
@@ -17,7 +20,7 @@ impl Index {
     pub(crate) fn new() -> Index {
         let mut slots = Vec::new();
         slots.resize_with(usize::from(SLOT_COUNT), SlotTable::default);
-        Index { slots, limbo: Limbo::new() }
+        Index { slots, occupancy: Occupancy::new(), limbo: Limbo::new() }
     }
 
     /// The table of a slot.
@@ -26,9 +29,15 @@ impl Index {
         &self.slots[slot.index()]
     }
 
-    /// All tables in the order of their slots.
-    pub(crate) fn slots(&self) -> &[SlotTable] {
-        &self.slots
+    /// The slots that have entries, in order.
+    pub(crate) fn occupied(&self) -> Occupied<'_> {
+        let (first, last) = PositionRange::ALL.slots();
+        self.occupancy.between(first, last)
+    }
+
+    /// The tables of all slots that have entries.
+    pub(crate) fn occupied_tables(&self) -> impl Iterator<Item = &SlotTable> {
+        self.occupied().map(|slot| self.slot(slot))
     }
 
     /// Frees the arrays that no reader sees any more.
@@ -76,5 +85,9 @@ impl Arrays for IndexMemory<'_> {
 
     fn grew(&self, bytes: usize) {
         self.segments.index_grew(bytes as i64);
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.segments.has_index_room(bytes as u64)
     }
 }

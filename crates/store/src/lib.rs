@@ -21,7 +21,7 @@
 //!
 //! | who | uses |
 //! |---|---|
-//! | worker | [`Store::pin`], [`Guard::get`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`Store::lock_slots`], [`SlotGuard::put`], [`SlotGuard::remove`], [`Store::visit`], [`Guard::random_record`], [`Store::sample_expired`] |
+//! | worker | [`Store::pin`], [`Guard::get`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`Store::lock_slots`], [`SlotGuard::put`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::sample_expired`] |
 //! | mover | [`Store::partition`], [`Store::scan`], [`Store::pack`], [`Store::pack_position`], [`RecordBatch::parse`], [`Store::replay`], [`Store::discard`], [`Store::sweep_tombstones`], [`Store::highest_version`], [`Store::raise_version_floor`] |
 //! | control thread | [`Store::cleaner`], [`Store::memory`] |
 //!
@@ -37,6 +37,7 @@
 //!   makes room (invariants L1 to L4, C1 to C3).
 //! - `bucket`, `array`, `slot_table`, `index`: a table per slot in the order of the hash (T1 to T4: why a reader
 //!   without a lock never misses a key).
+//! - `occupancy`: which slots have entries, so that walks and counts pass over the others.
 //! - `epoch`: when what has been unlinked may be reused (E1 to E3).
 //! - `store`, `writer`, `walk`, `scan`, `partition`, `replay`, `discard`: what others call.
 //!
@@ -59,6 +60,7 @@ mod index;
 mod kernel_model;
 mod log;
 mod memory;
+mod occupancy;
 mod partition;
 mod record;
 mod replay;

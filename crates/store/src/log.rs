@@ -94,16 +94,25 @@ impl Log {
         self.region.prefetch(address.offset());
     }
 
+    /// Counts a mark of absence that the caller is about to publish, so that the cleaner knows what it would gain.
+    pub(crate) fn note_absence(&self, address: Address, bytes: usize) {
+        self.segments.at(address.offset() >> self.segment_shift).add_absence(bytes as u64);
+    }
+
     /// Counts a record as dead that the caller has just unlinked from the index.
     #[inline]
-    pub(crate) fn bury(&self, address: Address, bytes: usize) {
+    pub(crate) fn bury(&self, address: Address, record: Record<'_>) {
+        let bytes = record.as_bytes().len() as u64;
         let number = address.offset() >> self.segment_shift;
         let segment = self.segments.at(number);
-        segment.add_dead(bytes as u64);
+        if record.is_absence() {
+            segment.remove_absence(bytes);
+        }
+        segment.add_dead(bytes);
         match segment.state() {
             State::Large => {
                 segment.set_state(State::Leaving);
-                self.limbo.retire(&self.epochs, number);
+                self.retire_emptied(number);
             }
             State::Closed => self.retire_if_dead(number),
             State::Free | State::Open | State::Leaving => {}
@@ -116,13 +125,14 @@ impl Log {
     fn retire_if_dead(&self, number: u64) {
         let segment = self.segments.at(number);
         if segment.live_bytes() == 0 && segment.try_leave() {
-            self.limbo.retire(&self.epochs, number);
+            self.retire_emptied(number);
         }
     }
 
     /// Takes a segment that nothing in the index refers into any more.
     pub(crate) fn retire_emptied(&self, number: u64) {
         debug_assert_eq!(self.segments.at(number).state(), State::Leaving);
+        self.segments.emptied(number);
         self.limbo.retire(&self.epochs, number);
     }
 
@@ -216,9 +226,6 @@ pub struct LogHead {
     /// Where the next record goes, and where the segment ends.
     offset: u64,
     end: u64,
-    /// Where values have to end: at the segment's end, or nowhere while it is one that tombstones took from their
-    /// reserve. Values in it would leave none to the next deletion.
-    values_end: u64,
     /// Positions of the batch being replayed, kept for its memory.
     pub(crate) replay: Vec<crate::replay::Incoming>,
     _not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
@@ -231,7 +238,6 @@ impl LogHead {
             segment: 0,
             offset: 0,
             end: 0,
-            values_end: 0,
             replay: Vec::new(),
             _not_sync: std::marker::PhantomData,
         }
@@ -245,9 +251,8 @@ impl LogHead {
 
     /// Appends a record; the caller publishes or buries it before the next one (L3).
     #[inline]
-    pub(crate) fn append(&mut self, draft: &Draft<'_>) -> Result<Address, OutOfMemory> {
+    pub(crate) fn append(&mut self, draft: &Draft<'_>, purpose: Purpose) -> Result<Address, OutOfMemory> {
         let shape = draft.shape();
-        let purpose = if shape.is_tombstone { Purpose::Tombstone } else { Purpose::Value };
         let total = shape.total_bytes();
         let offset = self.reserve(total, purpose)?;
         // SAFETY: `reserve` gives each byte to one record only, and nobody reads it before it is published (L2).
@@ -268,8 +273,7 @@ impl LogHead {
     #[inline]
     fn reserve(&mut self, bytes: usize, purpose: Purpose) -> Result<u64, OutOfMemory> {
         let bytes = bytes as u64;
-        let end = if purpose == Purpose::Value { self.values_end } else { self.end };
-        if self.offset + bytes > end || bytes > self.log.largest_ordinary() {
+        if self.offset + bytes > self.end || bytes > self.log.largest_ordinary() {
             return self.reserve_cold(bytes, purpose);
         }
         let offset = self.offset;
@@ -285,22 +289,12 @@ impl LogHead {
             let first = self.log.allocate_run(self.log.run_of(bytes))?;
             return Ok((first << self.log.segment_shift) + SEGMENT_START);
         }
-        let has_room = self.log.segments.available(Purpose::Value) > 0;
-        if purpose == Purpose::Value && has_room && self.offset + bytes <= self.end {
-            // There is room again: what the tombstones left is open to values, too.
-            self.values_end = self.end;
-            let offset = self.offset;
-            self.offset += bytes;
-            return Ok(offset);
-        }
         let number = self.log.allocate(purpose)?;
         self.close();
         self.segment = number;
         let start = number << self.log.segment_shift;
         self.offset = start + SEGMENT_START + bytes;
         self.end = start + segment_bytes;
-        let is_from_reserve = purpose == Purpose::Tombstone && !has_room;
-        self.values_end = if is_from_reserve { 0 } else { self.end };
         Ok(start + SEGMENT_START)
     }
 
@@ -315,7 +309,7 @@ impl LogHead {
             segment.close(self.offset - start);
             self.log.retire_if_dead(self.segment);
             participant.unpin();
-            (self.offset, self.end, self.values_end) = (0, 0, 0);
+            (self.offset, self.end) = (0, 0);
         }
     }
 

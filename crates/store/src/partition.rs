@@ -8,12 +8,12 @@ use sidle_types::{KeyHash, Position, PositionRange, Slot};
 impl Store {
     /// How many values a range has.
     pub fn len_in(&self, range: PositionRange) -> u64 {
-        self.slots_of(range).map(|slot| self.len_in_slot(slot, range)).sum()
+        self.occupied_in(range).map(|slot| self.len_in_slot(slot, range)).sum()
     }
 
     /// Bytes of log that the records in a range take; where the range cuts a slot, in proportion to its positions.
     pub fn bytes_in(&self, range: PositionRange) -> u64 {
-        self.slots_of(range)
+        self.occupied_in(range)
             .map(|slot| {
                 let bytes = self.index.slot(slot).bytes();
                 let whole = PositionRange::of_slots(slot, slot).expect("one slot");

@@ -11,6 +11,9 @@
 //! | 12..20 | version |
 //! | 20..28 | deadline in milliseconds since the Unix epoch, only if it has one |
 //! | .. | key, value, zeros up to a multiple of 8 |
+//!
+//! A tombstone of version 0 is a mark of absence: nothing was removed, another node said that there is nothing. The mark
+//! saves asking again, and whoever needs its memory may drop it.
 
 use crate::address::ALIGNMENT;
 use crate::config::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
@@ -90,6 +93,11 @@ pub(crate) struct Draft<'a> {
 }
 
 impl Draft<'_> {
+    /// Whether this is a mark of absence.
+    pub(crate) fn is_absence(&self) -> bool {
+        self.is_tombstone && self.version == Version(0)
+    }
+
     /// The shape of the record to be.
     ///
     /// # Panics
@@ -239,6 +247,12 @@ impl<'r> Record<'r> {
     #[inline]
     pub(crate) fn is_tombstone(&self) -> bool {
         self.shape.is_tombstone
+    }
+
+    /// Whether this is a mark of absence.
+    #[inline]
+    pub(crate) fn is_absence(&self) -> bool {
+        self.shape.is_tombstone && self.version() == Version(0)
     }
 }
 

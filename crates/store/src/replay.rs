@@ -106,6 +106,7 @@ impl Store {
                 replayed.present += 1;
                 continue;
             }
+            guard.admit(|| false)?;
             let address = head.append_copy(record.as_bytes(), Purpose::Value)?;
             let kind = EntryKind { is_tombstone: false, has_deadline: record.expires_at().is_some() };
             guard.table().raise_version(record.version().0);

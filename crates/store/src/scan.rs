@@ -138,7 +138,7 @@ impl Store {
         }
         // Slots are drawn by how many values with a deadline they have, the place in the slot is uniform.
         let mut rank = random % total;
-        let start = Slot::all().find(|&slot| {
+        let start = self.index.occupied().find(|&slot| {
             let expiring = self.expires_in_slot(slot);
             let found = rank < expiring;
             rank = rank.saturating_sub(expiring);
@@ -167,7 +167,9 @@ impl Store {
         let guard = self.pin();
         let pin = guard.pinned();
         let mut at = Some(from);
-        while let Some(from) = at.filter(|&at| at <= last && sample.sampled < budget) {
+        while let Some(from) = at.filter(|_| sample.sampled < budget).and_then(|at| self.skip_empty(at))
+            && from <= last
+        {
             let bucket = match self.expires_in_slot(from.slot()) {
                 0 => Err(Position::last_of(from.slot())),
                 _ => self.bucket_at(from, pin),
@@ -205,7 +207,7 @@ impl Guard<'_> {
         }
         let mut rank = random % total;
         let mut slot = None;
-        for candidate in Slot::all() {
+        for candidate in self.store.index.occupied() {
             let live = self.store.count_in_slot(candidate);
             if rank < live {
                 slot = Some(candidate);

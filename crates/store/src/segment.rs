@@ -10,7 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Segments that only the cleaner may take: it needs room to copy into before it can free.
 const CLEANER_RESERVE: u64 = 3;
-/// Further segments that tombstones, but not values, may take, so that deletes work when memory is full.
+/// Further segments that tombstones, but not values, may take, so that deletes work when memory is full. All writers
+/// share them, so they are enough however many writers there are.
 const TOMBSTONE_RESERVE: u64 = 2;
 /// The address space for large records, in multiples of the memory limit.
 const LARGE_AREA_FACTOR: u64 = 4;
@@ -18,9 +19,9 @@ const LARGE_AREA_FACTOR: u64 = 4;
 /// What memory is wanted for, which decides how deep into the reserves it may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A value.
+    /// A value, or any other record while there is room for values.
     Value,
-    /// A tombstone.
+    /// A tombstone, when there is no room for values any more.
     Tombstone,
     /// A record that the cleaner moves.
     Survivor,
@@ -61,6 +62,8 @@ pub(crate) struct Segment {
     used: AtomicU64,
     /// Bytes of records that nothing refers to any more.
     dead: AtomicU64,
+    /// Bytes of marks of absence that are referred to: live, but not worth keeping.
+    absences: AtomicU64,
     /// When its contents were written: how many segments had been opened before.
     age: AtomicU64,
 }
@@ -90,6 +93,21 @@ impl Segment {
     pub(crate) fn live_bytes(&self) -> u64 {
         let dead = self.dead.load(Ordering::Acquire);
         self.used_bytes().saturating_sub(dead)
+    }
+
+    /// Bytes that a cleaner would have to copy; as exact as [`live_bytes`](Self::live_bytes).
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.live_bytes().saturating_sub(self.absences.load(Ordering::Relaxed))
+    }
+
+    /// Counts a mark of absence that the caller is about to publish.
+    pub(crate) fn add_absence(&self, bytes: u64) {
+        self.absences.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A mark of absence has been unlinked; it is counted as dead besides.
+    pub(crate) fn remove_absence(&self, bytes: u64) {
+        self.absences.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Counts a record as dead. It has been unlinked before (the cleaner reads this count to learn that).
@@ -135,12 +153,14 @@ pub(crate) struct Segments {
     short: u64,
     /// The cleaner rests while more than this many segments are left.
     plenty: u64,
-    /// Segments that a large record has asked for in vain; 0 for none.
+    /// Segments that a large record, or a table that grows, has asked for in vain; 0 for none.
     wanted: AtomicU64,
     /// Bytes that the index takes from the budget.
     index_bytes: AtomicU64,
     /// Segments taken, including those in limbo. Written under the lock, read anywhere.
     taken: AtomicU64,
+    /// Of those, ordinary segments in limbo: they come back when their readers have gone.
+    in_limbo: AtomicU64,
     /// How many segments have been opened: the clock that ages are read from.
     opened: AtomicU64,
     free: Mutex<Free>,
@@ -176,6 +196,7 @@ impl Segments {
             wanted: AtomicU64::new(0),
             index_bytes: AtomicU64::new(0),
             taken: AtomicU64::new(0),
+            in_limbo: AtomicU64::new(0),
             opened: AtomicU64::new(0),
             free: Mutex::new(Free {
                 warm: Vec::new(),
@@ -219,15 +240,51 @@ impl Segments {
         self.index_bytes.load(Ordering::Relaxed)
     }
 
-    /// The index took or gave back memory. It is never refused: the log makes room.
+    /// The index took or gave back memory.
     pub(crate) fn index_grew(&self, bytes: i64) {
         self.index_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Whether the index may take so many bytes at once; if not, the cleaner should get that far.
+    pub(crate) fn has_index_room(&self, bytes: u64) -> bool {
+        let segments = bytes.div_ceil(self.segment_bytes);
+        let has_room = self.available(Purpose::Value) >= segments;
+        if has_room {
+            // What was wanted for this is wanted no more.
+            let _ = self.wanted.compare_exchange(segments, 0, Ordering::Relaxed, Ordering::Relaxed);
+        } else {
+            self.want(segments);
+        }
+        has_room
     }
 
     /// Segments that may still be taken for the purpose.
     pub(crate) fn available(&self, purpose: Purpose) -> u64 {
         let index = (self.index_bytes() + self.segment_bytes - 1) >> self.segment_bytes.trailing_zeros();
         self.limit.saturating_sub(self.taken.load(Ordering::Relaxed) + index + purpose.reserve())
+    }
+
+    /// Whether more is taken than values may take: by the small pieces of index that come with new keys, or by tombstones
+    /// that live on their reserve. Values may then replace others, but not add to the index. What is in limbo counts as
+    /// free: an allocation may have to wait for it, but nobody needs to go without.
+    #[inline]
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        let index = (self.index_bytes() + self.segment_bytes - 1) >> self.segment_bytes.trailing_zeros();
+        let taken = self.taken.load(Ordering::Relaxed) + index + Purpose::Value.reserve();
+        taken > self.limit && taken > self.limit + self.in_limbo.load(Ordering::Relaxed)
+    }
+
+    /// The segment goes to limbo.
+    pub(crate) fn emptied(&self, number: u64) {
+        if number < self.limit {
+            self.in_limbo.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the next tombstone that needs a segment would get none: then everything dead is worth cleaning.
+    #[inline]
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.available(Purpose::Tombstone) == 0
     }
 
     /// Whether so few segments are left that writers help the cleaner.
@@ -260,6 +317,7 @@ impl Segments {
         debug_assert_eq!(segment.state(), State::Free);
         segment.used.store(0, Ordering::Relaxed);
         segment.dead.store(0, Ordering::Relaxed);
+        segment.absences.store(0, Ordering::Relaxed);
         segment.set_age(self.opened.fetch_add(1, Ordering::Relaxed));
         segment.set_state(state);
     }
@@ -323,6 +381,7 @@ impl Segments {
         if number < self.limit {
             free.warm.push(number as u32);
             self.taken.fetch_sub(1, Ordering::Relaxed);
+            self.in_limbo.fetch_sub(1, Ordering::Relaxed);
             return;
         }
         let mut segments = free.taken_runs.remove(&number).expect("a run in use");
@@ -431,6 +490,7 @@ mod tests {
         let segments = segments();
         let taken: Vec<u64> = (0..50).map(|_| segments.allocate(Purpose::Value).unwrap()).collect();
         for number in taken {
+            segments.emptied(number);
             segments.release(number);
         }
         let mut chilled = 0;

@@ -4,7 +4,7 @@
 //!
 //! Growth: a table of 2^n buckets grows into a new array of 2^(n+1), bucket b into 2b and 2b + 1. Each write moves a
 //! few buckets; `split` counts the buckets moved. A bucket that has been moved is left as it was, for readers that
-//! are still in it, and goes with its array.
+//! are still in it, and goes with its array. Without room for the array the table stays as it is, with longer chains.
 //!
 //! Invariants:
 //! T1 Within an array an entry never moves from one place to another; it is stored, replaced in place, cleared.
@@ -91,6 +91,9 @@ pub(crate) trait Arrays {
     fn retire(&self, array: ArrayWord);
     /// The index takes this many bytes more.
     fn grew(&self, bytes: usize);
+    /// Whether there is room for this many bytes more. If not, a table that should grow does not yet: its chains get
+    /// longer, and it asks again at the next entry.
+    fn has_room(&self, bytes: usize) -> bool;
 }
 
 impl SlotTable {
@@ -230,13 +233,17 @@ impl SlotTable {
     }
 
     /// Makes a slot without a table one in which so many entries have room. What arrives in the order of the hash would
-    /// else fill the first buckets of each size that the table grows through, and their chains.
+    /// else fill the first buckets of each size that the table grows through, and their chains. Without memory for that
+    /// the slot is left as it is.
     pub(crate) fn reserve(&self, entries: usize, arrays: &impl Arrays) {
         if !ArrayWord::from_bits(self.table.load(Ordering::Relaxed)).is_none() {
             return;
         }
         let fits = |level: &u32| entries as u64 * 10 < ENTRIES_PER_TEN_BUCKETS << level;
-        self.start((0..MAX_LEVEL).find(fits).unwrap_or(MAX_LEVEL), arrays);
+        let level = (0..MAX_LEVEL).find(fits).unwrap_or(MAX_LEVEL);
+        if arrays.has_room(size_of::<Bucket>() << level) {
+            self.start(level, arrays);
+        }
     }
 
     /// Gives a slot without a table one of this level.
@@ -259,8 +266,12 @@ impl SlotTable {
             if self.entries() * 10 < ENTRIES_PER_TEN_BUCKETS << table.level() || table.level() >= MAX_LEVEL {
                 return;
             }
+            let bytes = 2 * buckets * size_of::<Bucket>();
+            if !arrays.has_room(bytes) {
+                return;
+            }
             next = ArrayWord::allocate(table.level() + 1);
-            arrays.grew(2 * buckets * size_of::<Bucket>());
+            arrays.grew(bytes);
             self.split.store(0, Ordering::Relaxed);
             self.next.store(next.bits(), Ordering::Release);
         }

@@ -7,6 +7,7 @@ use crate::config::{StoreConfig, StoreError};
 use crate::epoch::{Participant, Pinned};
 use crate::index::{Index, IndexMemory};
 use crate::log::{Log, LogHead};
+use crate::occupancy::Occupied;
 use crate::record::Record;
 use sidle_types::{HashedKey, KeyHash, PositionRange, Slot, Version};
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,9 @@ pub struct Store {
     pub(crate) log: Arc<Log>,
     pub(crate) index: Index,
     pub(crate) cleaning: Mutex<Cleaning>,
+    /// Where tombstones go when there is no room for values: one head for all writers, so that each of their segments
+    /// is filled before the next is taken. Locked last, and until the tombstone is published (L3).
+    pub(crate) last_resort: Mutex<Option<LogHead>>,
 }
 
 /// What a key has.
@@ -23,7 +27,8 @@ pub struct Store {
 pub enum Entry<'g> {
     /// Nothing.
     Absent,
-    /// A mark that the key was removed, with the version of the removal.
+    /// A mark that the key was removed, with the version of the removal; or, with version 0, that another node said that
+    /// there is no such key.
     Tombstone(Version),
     /// A value; it may be past its deadline.
     Value(Record<'g>),
@@ -56,7 +61,17 @@ impl Store {
     /// Reserves the memory and makes an empty store.
     pub fn new(config: StoreConfig) -> Result<Store, StoreError> {
         config.validate()?;
-        Ok(Store { log: Arc::new(Log::new(&config)?), index: Index::new(), cleaning: Mutex::default() })
+        Ok(Store {
+            log: Arc::new(Log::new(&config)?),
+            index: Index::new(),
+            cleaning: Mutex::default(),
+            last_resort: Mutex::default(),
+        })
+    }
+
+    /// Whether so little memory is left that writers clean before they write, and marks of absence make way.
+    pub fn is_short(&self) -> bool {
+        self.log.segments.is_short()
     }
 
     /// Pins the calling thread: what it finds stays readable until the guard is dropped. Hold it briefly, for a batch
@@ -75,12 +90,12 @@ impl Store {
 
     /// How many values there are. Values past their deadline count until they are removed.
     pub fn len(&self) -> u64 {
-        self.index.slots().iter().map(|slot| slot.live()).sum()
+        self.index.occupied_tables().map(|slot| slot.live()).sum()
     }
 
     /// Whether there is no value.
     pub fn is_empty(&self) -> bool {
-        self.index.slots().iter().all(|slot| slot.live() == 0)
+        self.index.occupied_tables().all(|slot| slot.live() == 0)
     }
 
     /// How many values a slot has.
@@ -95,12 +110,12 @@ impl Store {
 
     /// How many values have a deadline.
     pub fn expiring_len(&self) -> u64 {
-        self.index.slots().iter().map(|slot| slot.expiring()).sum()
+        self.index.occupied_tables().map(|slot| slot.expiring()).sum()
     }
 
     /// How many tombstones there are in the slots that the range touches.
     pub fn tombstones_in(&self, range: PositionRange) -> u64 {
-        self.slots_of(range).map(|slot| self.index.slot(slot).tombstones()).sum()
+        self.occupied_in(range).map(|slot| self.index.slot(slot).tombstones()).sum()
     }
 
     /// The highest version given or seen in the slots that the range touches.
@@ -125,7 +140,7 @@ impl Store {
         MemoryUse {
             limit: segments.ordinary() * segments.segment_bytes(),
             log_used: segments.taken_bytes(),
-            log_live: self.index.slots().iter().map(|slot| slot.bytes()).sum(),
+            log_live: self.index.occupied_tables().map(|slot| slot.bytes()).sum(),
             index: segments.index_bytes(),
         }
     }
@@ -134,6 +149,12 @@ impl Store {
     pub(crate) fn slots_of(&self, range: PositionRange) -> impl Iterator<Item = Slot> + use<> {
         let (first, last) = range.slots();
         (first.number()..=last.number()).map(|number| Slot::new(number).expect("between two slots"))
+    }
+
+    /// The slots that a range touches and that have entries.
+    pub(crate) fn occupied_in(&self, range: PositionRange) -> Occupied<'_> {
+        let (first, last) = range.slots();
+        self.index.occupancy.between(first, last)
     }
 
     pub(crate) fn index_memory(&self) -> IndexMemory<'_> {

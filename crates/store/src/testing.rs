@@ -188,9 +188,11 @@ impl Side {
         assert!(leave == Leave::Tombstone || removed.is_ok(), "leaving nothing needs no memory");
         if let Ok(had_value) = removed {
             let place = (hashed.position(), key.clone());
-            let had = self.model.remove(&place).is_some_and(|entry| entry.value.is_some());
-            assert_eq!(had_value, had);
-            if leave == Leave::Tombstone {
+            let had = self.model.get(&place).map(|entry| entry.value.is_some());
+            assert_eq!(had_value, had == Some(true));
+            if leave == Leave::Nothing {
+                self.model.remove(&place);
+            } else if had != Some(false) {
                 let Entry::Tombstone(version) = self.store.pin().get(hashed) else { panic!("no tombstone") };
                 assert!(version > self.versions.get(&key).copied().unwrap_or_default());
                 self.note(&key, None, version, None);
@@ -336,7 +338,7 @@ impl Side {
         let live: u64 = self.model.iter().map(|((_, key), entry)| entry.record_bytes(key)).sum();
         assert_eq!(self.store.memory().log_live, live);
         assert_eq!(self.store.bytes_in(PositionRange::ALL), live);
-        self.store.close_cleaner_head();
+        self.store.close_own_heads();
         assert_eq!(self.store.check_accounting(), Ok(()));
     }
 }

@@ -36,14 +36,8 @@ impl Store {
 
     /// The first slot from this position on that has any entry, as the position to go on from.
     pub(crate) fn skip_empty(&self, from: Position) -> Option<Position> {
-        if self.index.slot(from.slot()).entries() != 0 {
-            return Some(from);
-        }
-        let first = from.slot().number() + 1;
-        (first..sidle_types::SLOT_COUNT)
-            .filter_map(Slot::new)
-            .find(|&slot| self.index.slot(slot).entries() != 0)
-            .map(Position::first_of)
+        let slot = self.index.occupancy.between(from.slot(), Slot::LAST).next()?;
+        Some(if slot == from.slot() { from } else { Position::first_of(slot) })
     }
 }
 

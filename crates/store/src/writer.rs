@@ -5,10 +5,12 @@ use crate::bucket::{EntryKind, Word};
 use crate::config::OutOfMemory;
 use crate::epoch::Pinned;
 use crate::log::LogHead;
-use crate::record::Draft;
+use crate::record::{Draft, Record};
+use crate::segment::Purpose;
 use crate::slot_table::{Counted, Place, SlotTable};
 use crate::store::{Entry, Guard, Store};
 use sidle_types::{HashedKey, KeyHash, Slot, Version, WallMs};
+use std::sync::PoisonError;
 
 /// What a removal leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +135,12 @@ impl<'s> SlotGuard<'s> {
         Ok(version)
     }
 
-    /// Removes a key; whether it had a value. Leaving nothing takes no memory and cannot fail.
+    /// Removes a key; whether it had a value.
+    ///
+    /// Leaving nothing takes no memory and cannot fail; neither can removing what is removed already. A tombstone is
+    /// written wherever a value would be; where there is no room for values, to a reserve of two segments that the
+    /// cleaner restores from whatever is dead. It is refused only when that is used up: when neither these segments nor
+    /// the bytes freed since have room for it.
     pub fn remove(
         &mut self,
         head: &mut LogHead,
@@ -146,6 +153,8 @@ impl<'s> SlotGuard<'s> {
             None => false,
         };
         match leave {
+            // It hides already whatever a tombstone is to hide.
+            Leave::Tombstone if self.find(key).is_some_and(|(_, word)| word.kind().is_tombstone) => {}
             Leave::Tombstone => {
                 let version = self.next_version();
                 let draft =
@@ -164,6 +173,19 @@ impl<'s> SlotGuard<'s> {
         Ok(had_value)
     }
 
+    /// Notes that another node, asked for a key that has no entry here, said that it has none either. That reads as a
+    /// tombstone of version 0 until the cleaner drops it, which it does whenever it comes by: a mark that is gone costs
+    /// a question, and memory must not fill up with what was never there. A key that has an entry keeps it.
+    pub fn mark_absent(&mut self, head: &mut LogHead, key: HashedKey<'_>) -> Result<(), OutOfMemory> {
+        self.check(head, key);
+        if self.find(key).is_some() {
+            return Ok(());
+        }
+        let version = Version(0);
+        let draft = Draft { key: key.bytes(), value: &[], version, expires_at: None, is_tombstone: true };
+        self.write(head, key, &draft)
+    }
+
     fn next_version(&self) -> Version {
         Version(self.table().version() + 1)
     }
@@ -171,20 +193,57 @@ impl<'s> SlotGuard<'s> {
     /// Appends the record and makes it the key's entry.
     #[inline]
     fn write(&self, head: &mut LogHead, key: HashedKey<'_>, draft: &Draft<'_>) -> Result<(), OutOfMemory> {
-        let address = head.append(draft)?;
+        let is_removal = draft.is_tombstone && !draft.is_absence();
+        if !is_removal {
+            self.admit(|| self.find(key).is_some())?;
+        }
+        match head.append(draft, Purpose::Value) {
+            Ok(address) => self.publish(key, draft, address),
+            Err(OutOfMemory) if is_removal => return self.write_to_reserve(key, draft),
+            Err(OutOfMemory) => return Err(OutOfMemory),
+        }
+        Ok(())
+    }
+
+    /// Whether a record that is no removal may be written as far as the index goes: while it takes what is kept for
+    /// others, only keys that have an entry may be written.
+    #[inline]
+    pub(crate) fn admit(&self, has_entry: impl FnOnce() -> bool) -> Result<(), OutOfMemory> {
+        match self.guard.store.log.segments.is_overdrawn() && !has_entry() {
+            true => Err(OutOfMemory),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn write_to_reserve(&self, key: HashedKey<'_>, draft: &Draft<'_>) -> Result<(), OutOfMemory> {
+        let store = self.guard.store;
+        let mut head = store.last_resort.lock().unwrap_or_else(PoisonError::into_inner);
+        let head = head.get_or_insert_with(|| store.log_head());
+        let address = head.append(draft, Purpose::Tombstone)?;
+        self.publish(key, draft, address);
+        Ok(())
+    }
+
+    /// Makes a record that was just appended the key's entry.
+    #[inline]
+    fn publish(&self, key: HashedKey<'_>, draft: &Draft<'_>, address: Address) {
         let kind = EntryKind { is_tombstone: draft.is_tombstone, has_deadline: draft.expires_at.is_some() };
         let added = Counted { kind, bytes: draft.shape().total_bytes() };
         self.table().raise_version(draft.version.0);
+        if draft.is_absence() {
+            self.guard.store.log.note_absence(address, added.bytes);
+        }
         match self.find(key) {
             Some((place, old)) => {
-                let removed = self.counted(old);
+                let record = self.record(old);
+                let removed = counted(old, record);
                 place.bucket.store(place.index, Word::new(address, key.hash().0, place.level, kind));
                 self.table().count(Some(removed), Some(added));
-                self.guard.store.log.bury(old.address(), removed.bytes);
+                self.guard.store.log.bury(old.address(), record);
             }
             None => self.insert(key.hash().0, address, added),
         }
-        Ok(())
     }
 
     /// Makes room in the index for so many keys, if the slot has none yet.
@@ -203,19 +262,24 @@ impl<'s> SlotGuard<'s> {
             |word| store.hash_of(word, pin),
         );
         self.table().count(None, Some(added));
+        if self.table().entries() == 1 {
+            store.index.occupancy.fill(self.slot);
+        }
     }
 
-    fn counted(&self, word: Word<'_>) -> Counted {
-        let record = self.guard.store.log.record(word.address(), self.pinned());
-        Counted { kind: word.kind(), bytes: record.as_bytes().len() }
+    fn record(&self, word: Word<'_>) -> Record<'_> {
+        self.guard.store.log.record(word.address(), self.pinned())
     }
 
     /// Removes an entry.
     pub(crate) fn clear(&self, place: Place<'_>, word: Word<'_>) {
-        let removed = self.counted(word);
+        let record = self.record(word);
         place.bucket.clear(place.index);
-        self.table().count(Some(removed), None);
-        self.guard.store.log.bury(word.address(), removed.bytes);
+        self.table().count(Some(counted(word, record)), None);
+        if self.table().entries() == 0 {
+            self.guard.store.index.occupancy.empty(self.slot);
+        }
+        self.guard.store.log.bury(word.address(), record);
     }
 
     /// Gives back the table of a slot that has become empty; the smallest are kept for the next key.
@@ -225,6 +289,10 @@ impl<'s> SlotGuard<'s> {
             self.table().drop_table(&self.guard.store.index_memory());
         }
     }
+}
+
+fn counted(word: Word<'_>, record: Record<'_>) -> Counted {
+    Counted { kind: word.kind(), bytes: record.as_bytes().len() }
 }
 
 impl Drop for SlotGuard<'_> {

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests have clocks and may fail")]
 
 use sidle_store::{CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Store, StoreConfig};
-use sidle_types::{HashedKey, Position, Slot};
+use sidle_types::{HashedKey, Position, PositionRange, Slot, Version};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const MIB: u64 = 1 << 20;
@@ -123,8 +123,8 @@ fn a_full_store_refuses_values_and_still_reads_deletes_and_recovers() {
     }
 }
 
-/// Deletions that alternate with writes: had values filled up the segments that tombstones opened from their reserve, then
-/// a node without room could not even delete, and would never have room again.
+/// Deletions that alternate with writes: had values, or the index that grows with them, filled up what is kept for
+/// tombstones, then a node without room could not even delete, and would never have room again.
 #[test]
 fn values_leave_tombstones_their_reserve() {
     let store = store(2 * MIB, 64 << 10);
@@ -138,11 +138,114 @@ fn values_leave_tombstones_their_reserve() {
         }
     };
     heads.iter_mut().for_each(|head| fill(head, &mut count));
-    for i in 0..40u64 {
+    for i in 0..100u64 {
         let head = &mut heads[i as usize % 2];
         let removed = remove(&store, head, &format!("{i:016}"), Leave::Tombstone);
         assert_eq!(removed, Ok(true), "{i} of {count}");
         fill(head, &mut count);
+    }
+}
+
+/// One segment for each writer would be more than the whole reserve.
+#[test]
+fn many_writers_share_the_reserve_of_tombstones() {
+    let store = store(4 * MIB, 64 << 10);
+    let mut heads: Vec<LogHead> = (0..16).map(|_| store.log_head()).collect();
+    let mut count = 0u64;
+    for head in &mut heads {
+        while put(&store, head, &format!("{count:016}"), &[1; 100]).is_ok() {
+            count += 1;
+        }
+    }
+    for i in 0..count {
+        let head = &mut heads[(i % 16) as usize];
+        assert_eq!(remove(&store, head, &format!("{i:016}"), Leave::Tombstone), Ok(true), "{i} of {count}");
+    }
+    assert_eq!(store.len(), 0);
+}
+
+/// What dies is spread so thin that no segment would be worth cleaning for the sake of values.
+#[test]
+fn a_full_store_deletes_in_any_order() {
+    let store = store(32 * MIB, 64 << 10);
+    let mut head = store.log_head();
+    let mut count = 0u64;
+    while put(&store, &mut head, &format!("{count:016}"), &[1; 100]).is_ok() {
+        count += 1;
+    }
+    // 7919 is a prime: every key comes once, and neighbours lie far apart.
+    for i in 0..count {
+        let key = i * 7919 % count;
+        let removed = remove(&store, &mut head, &format!("{key:016}"), Leave::Tombstone);
+        assert_eq!(removed, Ok(true), "{i} of {count}");
+    }
+    assert_eq!(store.tombstones_in(PositionRange::ALL), count);
+}
+
+#[test]
+fn removing_what_is_removed_takes_no_memory() {
+    let store = store(4 * MIB, 64 << 10);
+    let mut head = store.log_head();
+    put(&store, &mut head, "key", b"value").unwrap();
+    assert_eq!(remove(&store, &mut head, "key", Leave::Tombstone), Ok(true));
+    let before = store.memory();
+    for _ in 0..200_000 {
+        assert_eq!(remove(&store, &mut head, "key", Leave::Tombstone), Ok(false));
+    }
+    assert_eq!(store.memory(), before);
+}
+
+/// Questions about keys that never were must not fill a node: marks of absence make way for values.
+#[test]
+fn marks_of_absence_make_way_for_values() {
+    let store = store(8 * MIB, 64 << 10);
+    let mut head = store.log_head();
+    let mut marks = 0u64;
+    let mut mark = |head: &mut LogHead| {
+        let name = format!("nobody {marks:057}");
+        let key = HashedKey::new(name.as_bytes());
+        marks += 1;
+        store.lock_slot(key.slot()).mark_absent(head, key).map(|()| name)
+    };
+    for i in 0..20_000u64 {
+        put(&store, &mut head, &format!("{i:016}"), &[1; 100]).unwrap();
+        for _ in 0..8 {
+            let name = mark(&mut head).unwrap();
+            assert!(matches!(store.pin().get(HashedKey::new(name.as_bytes())), Entry::Tombstone(Version(0))));
+        }
+    }
+    assert_eq!(store.len(), 20_000);
+    assert_eq!(store.check_accounting(), Ok(()));
+    // A mark says nothing of a key that has an entry, and a value takes a mark's place.
+    let key = HashedKey::new(b"0000000000000000");
+    store.lock_slot(key.slot()).mark_absent(&mut head, key).unwrap();
+    assert!(has(&store, "0000000000000000"));
+    let name = mark(&mut head).unwrap();
+    put(&store, &mut head, &name, b"value").unwrap();
+    assert!(has(&store, &name));
+    assert_eq!(store.check_accounting(), Ok(()));
+}
+
+/// Marks are a convenience: they take nothing from the reserve that deletions need.
+#[test]
+fn marks_of_absence_leave_tombstones_their_reserve() {
+    let store = store(4 * MIB, 64 << 10);
+    let mut head = store.log_head();
+    let mut count = 0u64;
+    while put(&store, &mut head, &format!("{count:016}"), &[1; 100]).is_ok() {
+        count += 1;
+    }
+    for i in 0..100_000u64 {
+        let name = format!("nobody {i}");
+        let key = HashedKey::new(name.as_bytes());
+        let _ = store.lock_slot(key.slot()).mark_absent(&mut head, key);
+    }
+    for i in 0..count {
+        assert_eq!(
+            remove(&store, &mut head, &format!("{i:016}"), Leave::Tombstone),
+            Ok(true),
+            "{i} of {count}"
+        );
     }
 }
 

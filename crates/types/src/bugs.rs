@@ -61,3 +61,26 @@ macro_rules! bugs {
         }
     };
 }
+
+/// The two tests of a crate's stories: every fault of `$bugs` has one, in their order, and it fails with its fault and holds
+/// without. `$stories` are pairs of a fault's name and a scenario that takes the faults to put back.
+#[macro_export]
+macro_rules! story_tests {
+    ($bugs:ty, $stories:expr) => {
+        #[test]
+        fn every_fault_has_its_story() {
+            let told: Vec<&str> = $stories.iter().map(|&(name, _)| name).collect();
+            assert_eq!(told, <$bugs>::NAMES.iter().map(|&(name, _)| name).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn every_story_sees_its_fault_and_ends_well_without() {
+            for (name, story) in $stories {
+                story(<$bugs>::NONE);
+                let bugs = <$bugs>::with(name).expect("a fault's name");
+                let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| story(bugs)));
+                assert!(ended.is_err(), "{name}");
+            }
+        }
+    };
+}

@@ -5,14 +5,18 @@
 //! part of it, down to a single hot key.
 
 mod bugs;
+mod fill;
 mod id;
 mod key;
+mod policy;
 mod position;
 mod slot;
 mod time;
 
+pub use fill::Fill;
 pub use id::{MapEpoch, MigrationId, NodeId, ParseNodeIdError, TabletEpoch, Version};
 pub use key::HashedKey;
+pub use policy::{MigrationPolicy, ParsePolicyError};
 pub use position::{KeyHash, ParsePositionError, Position, PositionRange};
 pub use slot::{SLOT_COUNT, Slot, hash_tag};
 pub use time::{MonotonicUs, WallMs};

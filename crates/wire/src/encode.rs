@@ -2,15 +2,16 @@
 
 use crate::Message;
 use crate::layout::{
-    ActivateLayout, HelloLayout, PingLayout, PriorityPullLayout, PriorityPullReplyLayout, PullLayout,
-    PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
+    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ChangedRangeLayout, HelloLayout, PingLayout,
+    PriorityPullLayout, PriorityPullReplyLayout, PullLayout, PullReplyLayout, RefuseLayout, SampPullLayout,
+    ScopeLayout,
 };
-use crate::limits::{PRIORITY_PULL_KEYS_MAX, REFUSAL_TEXT_BYTES_MAX};
+use crate::limits::{CHANGED_RANGES_MAX, PRIORITY_PULL_KEYS_MAX, REFUSAL_TEXT_BYTES_MAX};
 use crate::{
-    AbsentKeys, Activate, FrameStart, Hello, Keys, Kind, Positions, PriorityPull, Pull, Refusal, RefusalCode,
-    SampPull, Scope, WireError, begin_frame, end_frame,
+    AbsentKeys, Activate, ChangedPull, FrameStart, Hello, Keys, Kind, Positions, PriorityPull, Pull, Refusal,
+    RefusalCode, SampPull, Scope, WireError, begin_frame, end_frame,
 };
-use sidle_types::Position;
+use sidle_types::{Position, PositionRange};
 use zerocopy::{Immutable, IntoBytes};
 
 impl From<Scope> for ScopeLayout {
@@ -207,6 +208,50 @@ impl PriorityPullReplyStart {
         fixed.answered = (answered as u32).into();
         fixed.absent = absent.bits().into();
         finish(out, start, &fixed)
+    }
+}
+
+impl ChangedPull {
+    /// Appends the message as a frame.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let fixed = ChangedPullLayout {
+            scope: self.scope.into(),
+            sequence: self.sequence.into(),
+            max_bytes: self.max_bytes.into(),
+            zero: [0; 4],
+        };
+        write_fixed(out, Kind::ChangedPull, &fixed);
+    }
+
+    /// Appends the reply to this pull as a frame: `ranges` (at most [`CHANGED_RANGES_MAX`], in order, apart) and what
+    /// stands in them, packed beforehand.
+    pub fn write_reply(
+        &self,
+        round: u32,
+        remaining: u64,
+        is_frozen: bool,
+        ranges: &[PositionRange],
+        batch: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), WireError> {
+        assert!(ranges.len() <= CHANGED_RANGES_MAX, "a reply of {} ranges", ranges.len());
+        let start = begin_frame(out, Kind::ChangedPullReply);
+        let fixed = ChangedPullReplyLayout {
+            scope: self.scope.into(),
+            sequence: self.sequence.into(),
+            remaining: remaining.into(),
+            round: round.into(),
+            count: (ranges.len() as u32).into(),
+            is_frozen: is_frozen.into(),
+            zero: [0; 7],
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        for range in ranges {
+            let (first, last) = (range.first().0.into(), range.last().0.into());
+            out.extend_from_slice(ChangedRangeLayout { first, last }.as_bytes());
+        }
+        out.extend_from_slice(batch);
+        end_frame(out, start)
     }
 }
 

@@ -46,11 +46,13 @@ pub enum Kind {
     Control = 12,
     Ping = 13,
     Pong = 14,
+    ChangedPull = 15,
+    ChangedPullReply = 16,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 16] = [
         Kind::Hello,
         Kind::HelloAck,
         Kind::Refuse,
@@ -65,6 +67,8 @@ impl Kind {
         Kind::Control,
         Kind::Ping,
         Kind::Pong,
+        Kind::ChangedPull,
+        Kind::ChangedPullReply,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {
@@ -88,15 +92,19 @@ impl Kind {
             Kind::Control => "Control",
             Kind::Ping => "Ping",
             Kind::Pong => "Pong",
+            Kind::ChangedPull => "ChangedPull",
+            Kind::ChangedPullReply => "ChangedPullReply",
         }
     }
 
     /// The largest body of this kind: only frames with keys or records in them may be large.
     pub const fn body_limit(self) -> usize {
         match self {
-            Kind::PullReply | Kind::SampPullReply | Kind::PriorityPull | Kind::PriorityPullReply => {
-                BODY_BYTES_MAX
-            }
+            Kind::PullReply
+            | Kind::SampPullReply
+            | Kind::PriorityPull
+            | Kind::PriorityPullReply
+            | Kind::ChangedPullReply => BODY_BYTES_MAX,
             _ => REQUEST_BODY_BYTES_MAX,
         }
     }

@@ -30,5 +30,11 @@ layouts! {
     PriorityPullLayout { scope: ScopeLayout, sequence: U64, count: U32, zero: [u8; 4] }
     /// Followed by the records. Bit `i` of `absent`: the request's key `i` does not exist.
     PriorityPullReplyLayout { scope: ScopeLayout, sequence: U64, answered: U32, absent: U32 }
+    ChangedPullLayout { scope: ScopeLayout, sequence: U64, max_bytes: U32, zero: [u8; 4] }
+    /// Followed by the ranges, each a `ChangedRangeLayout`, and the records.
+    ChangedPullReplyLayout {
+        scope: ScopeLayout, sequence: U64, remaining: U64, round: U32, count: U32, is_frozen: u8, zero: [u8; 7],
+    }
+    ChangedRangeLayout { first: U64, last: U64 }
     PingLayout { nonce: U64 }
 }

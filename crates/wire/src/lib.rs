@@ -23,9 +23,9 @@ mod reader;
 pub use encode::{PriorityPullReplyStart, PullReplyStart, SampPullReplyStart};
 pub use error::WireError;
 pub use frame::{Frame, FrameStart, HEADER_BYTES, Kind, VERSION, begin_frame, end_frame};
-pub use lists::{AbsentKeys, Keys, Positions};
+pub use lists::{AbsentKeys, ChangedRanges, Keys, Positions};
 pub use message::{
-    Activate, Hello, Lane, Message, PriorityPull, PriorityPullReply, Pull, PullReply, Refusal, RefusalCode,
-    SampPull, SampPullReply, Scope,
+    Activate, ChangedPull, ChangedPullReply, Hello, Lane, Message, PriorityPull, PriorityPullReply, Pull,
+    PullReply, Refusal, RefusalCode, SampPull, SampPullReply, Scope,
 };
 pub use reader::FrameReader;

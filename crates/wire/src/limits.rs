@@ -18,6 +18,9 @@ pub const PRIORITY_PULL_KEYS_MAX: usize = 16;
 /// How many positions one sampled pull may ask for.
 pub const SAMP_PULL_POSITIONS_MAX: usize = 1024;
 
+/// How many ranges one reply to a pull of changes may name.
+pub const CHANGED_RANGES_MAX: usize = 1024;
+
 /// The longest explanation in a refusal.
 pub const REFUSAL_TEXT_BYTES_MAX: usize = 1024;
 

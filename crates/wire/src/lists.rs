@@ -1,8 +1,9 @@
 //! Lists inside bodies: checked once when the body is parsed, then read where they were received.
 
 use crate::WireError;
-use crate::limits::{PRIORITY_PULL_KEYS_MAX, SAMP_PULL_POSITIONS_MAX};
-use sidle_types::Position;
+use crate::layout::ChangedRangeLayout;
+use crate::limits::{CHANGED_RANGES_MAX, PRIORITY_PULL_KEYS_MAX, SAMP_PULL_POSITIONS_MAX};
+use sidle_types::{Position, PositionRange};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -35,6 +36,48 @@ impl<'b> Positions<'b> {
     /// The positions in the order they were asked for.
     pub fn iter(self) -> impl ExactSizeIterator<Item = Position> + 'b {
         self.0.iter().map(|position| Position(position.get()))
+    }
+}
+
+/// The ranges of a reply to a pull of changes: in order, apart from each other.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangedRanges<'b>(&'b [ChangedRangeLayout]);
+
+impl<'b> ChangedRanges<'b> {
+    /// Takes `count` ranges from the front of `bytes`; what follows them comes with them.
+    pub(crate) fn parse(count: u32, bytes: &'b [u8]) -> Result<(ChangedRanges<'b>, &'b [u8]), WireError> {
+        let malformed = |reason| WireError::Malformed { kind: "ChangedPullReply", reason };
+        let count = count as usize;
+        if count > CHANGED_RANGES_MAX {
+            return Err(malformed("too many ranges"));
+        }
+        let (list, rest) = <[ChangedRangeLayout]>::ref_from_prefix_with_elems(bytes, count)
+            .map_err(|_| malformed("a range is cut short"))?;
+        if !list.iter().all(|range| range.first.get() <= range.last.get()) {
+            return Err(malformed("a range ends before it starts"));
+        }
+        if !list.is_sorted_by(|before, after| before.last.get() < after.first.get()) {
+            return Err(malformed("the ranges are out of order, or overlap"));
+        }
+        Ok((ChangedRanges(list), rest))
+    }
+
+    /// How many ranges there are.
+    pub fn len(self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The ranges, in order.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = PositionRange> + 'b {
+        self.0.iter().map(|range| {
+            PositionRange::new(Position(range.first.get()), Position(range.last.get()))
+                .expect("checked when it was parsed")
+        })
     }
 }
 

@@ -1,11 +1,11 @@
 //! Messages: what a checked frame says.
 
 use crate::layout::{
-    ActivateLayout, HelloLayout, PingLayout, PriorityPullLayout, PriorityPullReplyLayout, PullLayout,
-    PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
+    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, HelloLayout, PingLayout, PriorityPullLayout,
+    PriorityPullReplyLayout, PullLayout, PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
 };
 use crate::limits::REFUSAL_TEXT_BYTES_MAX;
-use crate::{AbsentKeys, Frame, Keys, Kind, Positions, WireError};
+use crate::{AbsentKeys, ChangedRanges, Frame, Keys, Kind, Positions, WireError};
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
@@ -178,6 +178,37 @@ pub struct PriorityPullReply<'b> {
     pub batch: &'b [u8],
 }
 
+/// Target to source: send what has changed since it was copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangedPull {
+    /// The migration.
+    pub scope: Scope,
+    /// Counts these pulls, from 1. One more than the last acknowledges what that one brought.
+    pub sequence: u64,
+    /// Stop at the first position boundary after this many bytes.
+    pub max_bytes: u32,
+}
+
+/// What stands in some of the ranges that have changed: everything in them, so that what the target holds there and
+/// does not find here is gone.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangedPullReply<'b> {
+    /// The migration.
+    pub scope: Scope,
+    /// The pull's sequence number.
+    pub sequence: u64,
+    /// Which round of changes this is of, from 1.
+    pub round: u32,
+    /// How many changes are still to be sent, as far as the source knows.
+    pub remaining: u64,
+    /// Whether the source's freeze had taken hold when this was packed: nothing changes any more.
+    pub is_frozen: bool,
+    /// The ranges.
+    pub ranges: ChangedRanges<'b>,
+    /// All records in them, laid out as in the log, in the order of the ranges.
+    pub batch: &'b [u8],
+}
+
 /// What a frame says.
 #[derive(Clone, Copy, Debug)]
 pub enum Message<'b> {
@@ -203,6 +234,10 @@ pub enum Message<'b> {
     PriorityPull(PriorityPull<'b>),
     /// See [`PriorityPullReply`].
     PriorityPullReply(PriorityPullReply<'b>),
+    /// See [`ChangedPull`].
+    ChangedPull(ChangedPull),
+    /// See [`ChangedPullReply`].
+    ChangedPullReply(ChangedPullReply<'b>),
     /// A message of the cluster, in JSON; opaque here.
     Control(&'b [u8]),
     /// Is the peer there?
@@ -243,6 +278,12 @@ impl<'b> Message<'b> {
             }
             Kind::PriorityPull => Message::PriorityPull(body.priority_pull()?),
             Kind::PriorityPullReply => Message::PriorityPullReply(body.priority_pull_reply()?),
+            Kind::ChangedPull => {
+                let fixed = body.whole::<ChangedPullLayout>()?;
+                let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
+                Message::ChangedPull(ChangedPull { scope, sequence, max_bytes: fixed.max_bytes.get() })
+            }
+            Kind::ChangedPullReply => Message::ChangedPullReply(body.changed_pull_reply()?),
             Kind::Control => Message::Control(frame.body),
             Kind::Ping => Message::Ping(body.whole::<PingLayout>()?.nonce.get()),
             Kind::Pong => Message::Pong(body.whole::<PingLayout>()?.nonce.get()),
@@ -262,7 +303,9 @@ impl<'b> Message<'b> {
             | Message::SampPull(SampPull { scope, .. })
             | Message::SampPullReply(SampPullReply { scope, .. })
             | Message::PriorityPull(PriorityPull { scope, .. })
-            | Message::PriorityPullReply(PriorityPullReply { scope, .. }) => Some(scope),
+            | Message::PriorityPullReply(PriorityPullReply { scope, .. })
+            | Message::ChangedPull(ChangedPull { scope, .. })
+            | Message::ChangedPullReply(ChangedPullReply { scope, .. }) => Some(scope),
             Message::Control(_) | Message::Ping(_) | Message::Pong(_) => None,
         }
     }
@@ -354,5 +397,24 @@ impl<'b> Body<'b> {
         let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
         let absent = AbsentKeys::from_bits(fixed.absent.get());
         Ok(PriorityPullReply { scope, sequence, answered, absent, batch })
+    }
+
+    fn changed_pull_reply(&self) -> Result<ChangedPullReply<'b>, WireError> {
+        let (fixed, rest) = self.split::<ChangedPullReplyLayout>()?;
+        let (ranges, batch) = ChangedRanges::parse(fixed.count.get(), rest)?;
+        let is_frozen = match fixed.is_frozen {
+            0 => false,
+            1 => true,
+            _ => return Err(self.malformed("neither frozen nor not")),
+        };
+        Ok(ChangedPullReply {
+            scope: fixed.scope.into(),
+            sequence: fixed.sequence.get(),
+            round: fixed.round.get(),
+            remaining: fixed.remaining.get(),
+            is_frozen,
+            ranges,
+            batch,
+        })
     }
 }

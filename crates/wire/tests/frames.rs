@@ -5,9 +5,9 @@
 use proptest::prelude::*;
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
 use sidle_wire::{
-    AbsentKeys, Activate, Frame, FrameReader, HEADER_BYTES, Hello, Kind, Lane, Message, PriorityPull,
-    PriorityPullReplyStart, Pull, PullReplyStart, Refusal, RefusalCode, SampPull, SampPullReplyStart, Scope,
-    VERSION, WireError, begin_frame, end_frame, limits,
+    AbsentKeys, Activate, ChangedPull, Frame, FrameReader, HEADER_BYTES, Hello, Kind, Lane, Message,
+    PriorityPull, PriorityPullReplyStart, Pull, PullReplyStart, Refusal, RefusalCode, SampPull,
+    SampPullReplyStart, Scope, VERSION, WireError, begin_frame, end_frame, limits,
 };
 
 const SCOPE: Scope = Scope { migration: MigrationId(7), epoch: TabletEpoch(3) };
@@ -20,12 +20,39 @@ enum Owned {
     Refuse(RefusalCode, String),
     Activate(u64),
     Activated,
-    Pull { partition: u8, sequence: u64, range: PositionRange, max_bytes: u32 },
-    PullReply { partition: u8, sequence: u64, range: PositionRange, more: bool, batch: Vec<u8> },
+    Pull {
+        partition: u8,
+        sequence: u64,
+        range: PositionRange,
+        max_bytes: u32,
+    },
+    PullReply {
+        partition: u8,
+        sequence: u64,
+        range: PositionRange,
+        more: bool,
+        batch: Vec<u8>,
+    },
     SampPull(u64, Vec<u64>),
     SampPullReply(u64, Vec<u8>),
     PriorityPull(u64, Vec<Vec<u8>>),
-    PriorityPullReply { sequence: u64, answered: usize, absent: Vec<usize>, batch: Vec<u8> },
+    PriorityPullReply {
+        sequence: u64,
+        answered: usize,
+        absent: Vec<usize>,
+        batch: Vec<u8>,
+    },
+    ChangedPull {
+        sequence: u64,
+        max_bytes: u32,
+    },
+    ChangedPullReply {
+        round: u32,
+        remaining: u64,
+        is_frozen: bool,
+        ranges: Vec<PositionRange>,
+        batch: Vec<u8>,
+    },
     Control(Vec<u8>),
     Ping(u64),
     Pong(u64),
@@ -71,6 +98,13 @@ impl Owned {
                 absent.iter().for_each(|&index| set.insert(index));
                 start.finish(*answered, set, out).unwrap();
             }
+            Owned::ChangedPull { sequence, max_bytes } => {
+                ChangedPull { scope, sequence: *sequence, max_bytes: *max_bytes }.write(out);
+            }
+            Owned::ChangedPullReply { round, remaining, is_frozen, ranges, batch } => {
+                let pull = ChangedPull { scope, sequence: 1, max_bytes: 1 };
+                pull.write_reply(*round, *remaining, *is_frozen, ranges, batch, out).unwrap();
+            }
             Owned::Control(json) => Message::write_control(json, out).unwrap(),
             Owned::Ping(nonce) => Message::write_ping(*nonce, out),
             Owned::Pong(nonce) => Message::write_pong(*nonce, out),
@@ -106,6 +140,16 @@ impl Owned {
                 sequence: reply.sequence,
                 answered: reply.answered,
                 absent: (0..64).filter(|&index| reply.absent.contains(index)).collect(),
+                batch: reply.batch.to_vec(),
+            },
+            Message::ChangedPull(ChangedPull { sequence, max_bytes, .. }) => {
+                Owned::ChangedPull { sequence, max_bytes }
+            }
+            Message::ChangedPullReply(reply) => Owned::ChangedPullReply {
+                round: reply.round,
+                remaining: reply.remaining,
+                is_frozen: reply.is_frozen,
+                ranges: reply.ranges.iter().collect(),
                 batch: reply.batch.to_vec(),
             },
             Message::Control(json) => Owned::Control(json.to_vec()),
@@ -155,6 +199,19 @@ fn priority_reply() -> impl Strategy<Value = Owned> {
     )
 }
 
+fn changed_reply() -> impl Strategy<Value = Owned> {
+    let ends = prop::collection::btree_set(any::<u64>(), 0..=20);
+    (any::<u32>(), any::<u64>(), any::<bool>(), ends, bytes(300)).prop_map(
+        |(round, remaining, is_frozen, ends, batch)| {
+            let ends: Vec<u64> = ends.into_iter().collect();
+            let range =
+                |ends: &[u64]| PositionRange::new(Position(ends[0]), Position(ends[ends.len() - 1])).unwrap();
+            let ranges = ends.chunks(2).map(range).collect();
+            Owned::ChangedPullReply { round, remaining, is_frozen, ranges, batch }
+        },
+    )
+}
+
 fn message() -> impl Strategy<Value = Owned> {
     let keys = prop::collection::vec(bytes(40), 0..=limits::PRIORITY_PULL_KEYS_MAX);
     prop_oneof![
@@ -173,6 +230,9 @@ fn message() -> impl Strategy<Value = Owned> {
         (any::<u64>(), bytes(300)).prop_map(|(sequence, batch)| Owned::SampPullReply(sequence, batch)),
         (any::<u64>(), keys).prop_map(|(sequence, keys)| Owned::PriorityPull(sequence, keys)),
         priority_reply(),
+        (any::<u64>(), any::<u32>())
+            .prop_map(|(sequence, max_bytes)| Owned::ChangedPull { sequence, max_bytes }),
+        changed_reply(),
         bytes(300).prop_map(Owned::Control),
         any::<u64>().prop_map(Owned::Ping),
         any::<u64>().prop_map(Owned::Pong),
@@ -310,6 +370,22 @@ fn next_frame_names_the_reason() {
     assert!(matches!(damaged(3, 255), Some(WireError::Oversized { .. })));
     assert!(matches!(damaged(6, 1), Some(WireError::Malformed { .. })));
     assert!(matches!(damaged(HEADER_BYTES, 77), Some(WireError::BadChecksum { .. })));
+}
+
+/// What a target would discard twice, or in the wrong order, is no reply.
+#[test]
+fn changed_ranges_are_in_order_and_apart() {
+    let range = |first, last| PositionRange::new(Position(first), Position(last)).unwrap();
+    let parsed = |ranges: &[PositionRange]| {
+        let mut out = Vec::new();
+        let pull = ChangedPull { scope: SCOPE, sequence: 1, max_bytes: 1 };
+        pull.write_reply(1, 0, false, ranges, &[], &mut out).unwrap();
+        Frame { kind: Kind::ChangedPullReply, body: &out[HEADER_BYTES..] }.message().is_ok()
+    };
+    assert!(parsed(&[]) && parsed(&[range(1, 1), range(2, 9), range(11, u64::MAX)]));
+    assert!(!parsed(&[range(2, 9), range(9, 10)]));
+    assert!(!parsed(&[range(3, 3), range(3, 3)]));
+    assert!(!parsed(&[range(5, 5), range(1, 1)]));
 }
 
 #[test]

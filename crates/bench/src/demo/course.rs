@@ -33,6 +33,9 @@ pub(crate) struct NodeCounters {
     pub(crate) extra_bytes: Option<u64>,
 }
 
+/// How often the nodes are asked for their counters while something moves.
+const COUNTERS_NS: u64 = WINDOW_NS;
+
 enum Stage {
     Before,
     Moving { id: u64, since_ns: u64 },
@@ -51,6 +54,8 @@ pub(crate) struct Course<'a> {
     stage: Stage,
     moved: Moved,
     cpu_before: CpuSeconds,
+    counters: Counters,
+    next_counters_ns: u64,
 }
 
 impl<'a> Course<'a> {
@@ -65,6 +70,7 @@ impl<'a> Course<'a> {
         let line = terminal.live();
         line.set_prefix("before");
         let cpu_before = cpu(nodes);
+        let counters = Counters::new(nodes);
         Course {
             world,
             options,
@@ -76,6 +82,8 @@ impl<'a> Course<'a> {
             stage: Stage::Before,
             moved: Moved::default(),
             cpu_before,
+            counters,
+            next_counters_ns: 0,
         }
     }
 
@@ -92,7 +100,7 @@ impl<'a> Course<'a> {
             target: used(now.target, self.cpu_before.target),
             clients: used(now.clients, self.cpu_before.clients),
         };
-        self.moved.counters = counters(self.nodes, self.moved.bytes);
+        self.moved.counters = self.counters.ask(self.moved.bytes);
         Ok(self.moved)
     }
 
@@ -133,8 +141,11 @@ impl<'a> Course<'a> {
         self.gaps.watch();
         self.world.moving_writes.watch();
         let target = self.nodes.target.address();
-        let words =
-            ["SIDLE.MIGRATE", "START", "SLOTS", "0-8191", "TO", &target, "PROTOCOL", &self.options.protocol];
+        let protocol = &self.options.protocol;
+        let policy = self.options.policy.words();
+        let mut words =
+            vec!["SIDLE.MIGRATE", "START", "SLOTS", "0-8191", "TO", &target, "PROTOCOL", protocol];
+        words.extend(policy.iter().map(String::as_str));
         let reply = self.control.call(&words)?;
         let id = match &reply {
             sidle_resp::Value::Integer(id) => u64::try_from(*id).ok(),
@@ -159,6 +170,11 @@ impl<'a> Course<'a> {
         timeline.add_moved_bytes(tick.elapsed_ns / WINDOW_NS, fresh);
         self.moved.bytes = migration.bytes_moved;
         self.moved.records = migration.records_moved;
+        let is_over = migration.state == "done";
+        if tick.elapsed_ns >= self.next_counters_ns || is_over {
+            self.next_counters_ns = tick.elapsed_ns + COUNTERS_NS;
+            self.count_extra_bytes(tick.elapsed_ns / WINDOW_NS, timeline);
+        }
         self.show(
             tick,
             "moving",
@@ -174,6 +190,17 @@ impl<'a> Course<'a> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Notes what went between the nodes beyond the necessary since this was last asked.
+    fn count_extra_bytes(&mut self, window: u64, timeline: &mut Timeline) {
+        let counted = self.moved.counters.extra_bytes.unwrap_or(0);
+        let counters = self.counters.ask(self.moved.bytes);
+        if let Some(bytes) = counters.extra_bytes {
+            // What counts as needed is an estimate while records arrive, and can take a little back.
+            timeline.add_server_extra_bytes(window, bytes.saturating_sub(counted));
+            self.moved.counters = NodeCounters { extra_bytes: Some(bytes.max(counted)), ..counters };
+        }
     }
 
     fn status(&mut self, id: u64) -> Result<Option<MigrationStatus>, ControlError> {
@@ -216,22 +243,34 @@ fn cpu(nodes: &NodePair) -> CpuSeconds {
 
 /// The fields of `INFO migration`, where a node has such a section. Records that arrived where the target had an entry
 /// (written there, or pulled before) count as sent for nothing.
-fn counters(nodes: &NodePair, arrived_bytes: u64) -> NodeCounters {
-    let ask = |address: &str| Control::connect(address, None)?.info("migration");
-    let (source, target) = (ask(&nodes.source.address()), ask(&nodes.target.address()));
-    let field = |node: &Result<std::collections::BTreeMap<String, String>, ControlError>, name: &str| {
-        node.as_ref().ok()?.get(name)?.parse::<u64>().ok()
-    };
-    let extra = || {
-        let sent = field(&source, "migration_bytes_sent")? + field(&target, "migration_bytes_sent")?;
-        let new = field(&target, "migration_records_moved")? as f64;
-        let present = field(&target, "migration_records_present")? as f64;
-        let needed = arrived_bytes as f64 * new / (new + present).max(1.0);
-        Some(sent.saturating_sub(needed as u64))
-    };
-    NodeCounters {
-        priority_pulls: field(&target, "migration_priority_pulls"),
-        samp_pulls: field(&target, "migration_samp_pulls"),
-        extra_bytes: extra(),
+struct Counters {
+    source: Option<Control>,
+    target: Option<Control>,
+}
+
+impl Counters {
+    fn new(nodes: &NodePair) -> Counters {
+        let connect = |address: &str| Control::connect(address, None).ok();
+        Counters { source: connect(&nodes.source.address()), target: connect(&nodes.target.address()) }
+    }
+
+    fn ask(&mut self, arrived_bytes: u64) -> NodeCounters {
+        let ask = |node: &mut Option<Control>| node.as_mut()?.info("migration").ok();
+        let (source, target) = (ask(&mut self.source), ask(&mut self.target));
+        let field = |node: &Option<std::collections::BTreeMap<String, String>>, name: &str| {
+            node.as_ref()?.get(name)?.parse::<u64>().ok()
+        };
+        let extra = || {
+            let sent = field(&source, "migration_bytes_sent")? + field(&target, "migration_bytes_sent")?;
+            let new = field(&target, "migration_records_moved")? as f64;
+            let present = field(&target, "migration_records_present")? as f64;
+            let needed = arrived_bytes as f64 * new / (new + present).max(1.0);
+            Some(sent.saturating_sub(needed as u64))
+        };
+        NodeCounters {
+            priority_pulls: field(&target, "migration_priority_pulls"),
+            samp_pulls: field(&target, "migration_samp_pulls"),
+            extra_bytes: extra(),
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Where a thread's operations come back: each answer is judged, timed, counted and recorded.
 
 use crate::gap::GapMeter;
+use crate::latencies::AnsweredBy;
 use crate::load::plan::World;
 use crate::load::recording::{Called, Ended, Recording};
-use crate::timeline::Recorder;
+use crate::timeline::{Recorder, Window};
 use sidle_client_core::{Completions, Effect, Outcome, Reason, Token};
 use sidle_resp::Reply;
 use sidle_types::Position;
@@ -47,8 +48,8 @@ pub struct Totals {
     pub single_source_reads: u64,
     /// Bytes of requests and replies beyond one of each per operation.
     pub extra_bytes: u64,
-    /// The most bytes that one client held to know what has moved.
-    pub tracking_bytes_max: u64,
+    /// The most bytes that one client's SPH held.
+    pub sph_bytes_max: u64,
     /// Nanoseconds that timed look-ups of where to read took.
     pub lookups_ns: u64,
     /// How many look-ups were timed.
@@ -77,7 +78,7 @@ impl Totals {
         self.single_target_reads += other.single_target_reads;
         self.single_source_reads += other.single_source_reads;
         self.extra_bytes += other.extra_bytes;
-        self.tracking_bytes_max = self.tracking_bytes_max.max(other.tracking_bytes_max);
+        self.sph_bytes_max = self.sph_bytes_max.max(other.sph_bytes_max);
         self.lookups_ns += other.lookups_ns;
         self.lookups += other.lookups;
         self.troubles.extend(other.troubles.iter().cloned());
@@ -110,6 +111,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) totals: Totals,
     /// The instant of the answers being handled.
     pub(crate) now_ns: u64,
+    /// Whose answer is being handled.
+    answered_by: AnsweredBy,
     flights: Vec<Flight>,
     /// Places without an operation, by client.
     free: Vec<Vec<u32>>,
@@ -136,6 +139,7 @@ impl<'a> Desk<'a> {
             recording: world.history.as_ref().map(Recording::new),
             totals: Totals::default(),
             now_ns: 0,
+            answered_by: AnsweredBy::Source,
             flights: vec![vacant; (clients * outstanding) as usize],
             free: (0..clients)
                 .map(|client| (client * outstanding..(client + 1) * outstanding).rev().collect())
@@ -203,7 +207,7 @@ impl<'a> Desk<'a> {
             Meter::Load { recorder, start_ns } => {
                 let window = recorder.at(self.now_ns.saturating_sub(*start_ns));
                 let latencies = if is_write { &mut window.writes } else { &mut window.reads };
-                latencies.record(self.now_ns.saturating_sub(flight.due_ns));
+                latencies.of(self.answered_by).record(self.now_ns.saturating_sub(flight.due_ns));
             }
             Meter::Probe { reads, writes } => {
                 (if is_write { writes } else { reads }).success(self.now_ns);
@@ -309,13 +313,47 @@ impl<'a> Desk<'a> {
     /// Counts bytes beyond the necessary.
     pub(crate) fn extra_bytes(&mut self, bytes: u64) {
         self.totals.extra_bytes += bytes;
-        if let Meter::Load { recorder, start_ns } = &mut self.meter {
-            recorder.at(self.now_ns.saturating_sub(*start_ns)).extra_bytes += bytes;
+        if let Some(window) = self.window() {
+            window.extra_bytes += bytes;
+        }
+    }
+
+    /// Notes how many bytes a client's SPH takes, and MCR and SPH together.
+    pub(crate) fn tracks(&mut self, sph_bytes: u64, bytes: u64) {
+        self.totals.sph_bytes_max = self.totals.sph_bytes_max.max(sph_bytes);
+        if bytes > 0
+            && let Some(window) = self.window()
+        {
+            window.tracking_bytes = window.tracking_bytes.max(bytes);
+        }
+    }
+
+    /// Counts timed look-ups of where to read.
+    pub(crate) fn looked_up(&mut self, lookups: u64, took_ns: u64) {
+        self.totals.lookups_ns += took_ns;
+        self.totals.lookups += lookups;
+        if let Some(window) = self.window() {
+            window.lookups_ns += took_ns;
+            window.lookups += lookups;
+        }
+    }
+
+    /// The window of the present instant, if this is the load that is measured.
+    fn window(&mut self) -> Option<&mut Window> {
+        match &mut self.meter {
+            Meter::Load { recorder, start_ns } => Some(recorder.at(self.now_ns.saturating_sub(*start_ns))),
+            Meter::Probe { .. } | Meter::Nobody => None,
         }
     }
 }
 
 impl Completions for Desk<'_> {
+    #[inline]
+    fn answered_by(&mut self, _token: Token, node: usize) {
+        // The seeds have the first numbers, and the first seed is where the records come from.
+        self.answered_by = if node == 0 { AnsweredBy::Source } else { AnsweredBy::Target };
+    }
+
     fn completed(&mut self, token: Token, outcome: Outcome<'_>) {
         let place = token as usize;
         let flight = self.flights[place];

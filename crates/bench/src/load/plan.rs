@@ -43,7 +43,7 @@ impl ClientKind {
 /// The load to make.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Nodes to ask first.
+    /// Nodes to ask first; where something moves, the node that it moves from is the first of them.
     pub seeds: Vec<HostPort>,
     /// The cluster's password.
     pub password: Option<String>,
@@ -66,6 +66,8 @@ pub struct Plan {
     /// Whether each client has connections of its own and learns for itself what has moved. Otherwise the clients of a
     /// thread belong to one application: they share connections, one for each, and all that is learnt on them.
     pub separate_clients: bool,
+    /// Whether clients use what they know to have moved; otherwise every read of a moving key asks both nodes.
+    pub tracking: bool,
     /// Threads that drive the clients.
     pub threads: u32,
     /// When the next operation is sent.

@@ -193,7 +193,7 @@ fn watch(
             operations: world.ended.load(Ordering::Relaxed) - ended_before,
             recent_rate: recent
                 .map(|window| window.operations() as f64 * 1e9 / crate::timeline::WINDOW_NS as f64),
-            recent_reads: recent.and_then(|window| window.reads.percentiles()),
+            recent_reads: recent.and_then(|window| window.reads.both().percentiles()),
         };
         if tick(now, &mut timeline).is_break() || world.is_stopping() {
             return timeline;

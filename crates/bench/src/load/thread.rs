@@ -390,8 +390,7 @@ impl<'a> Thread<'a> {
                 self.desk.extra_bytes(bytes);
             }
             application.counted = counters;
-            let tracking = application.core.sph_bytes() as u64;
-            self.desk.totals.tracking_bytes_max = self.desk.totals.tracking_bytes_max.max(tracking);
+            self.desk.tracks(application.core.sph_bytes() as u64, application.core.tracking_bytes() as u64);
         }
     }
 
@@ -400,8 +399,8 @@ impl<'a> Thread<'a> {
         let before_ns = self.world.now_ns();
         let single = self.positions.iter().filter(|&&position| core.is_single_read(position)).count();
         std::hint::black_box(single);
-        self.desk.totals.lookups_ns += self.world.now_ns() - before_ns;
-        self.desk.totals.lookups += self.positions.len() as u64;
+        let took_ns = self.world.now_ns() - before_ns;
+        self.desk.looked_up(self.positions.len() as u64, took_ns);
     }
 }
 
@@ -430,6 +429,7 @@ fn config(plan: &Plan, clients: u32, outstanding: u32) -> Config {
         ClientKind::Plain => Awareness::Plain,
     };
     config.credentials = plan.password.clone().map(|password| ("default".to_owned(), password));
+    config.tracking = plan.tracking;
     config.operation_timeout_us = OPERATION_TIMEOUT_US;
     config
 }

@@ -5,7 +5,9 @@ use sidle_cluster::{
     HostPort, Incarnation, MigrationCounters, MigrationRecord, MigrationState, NodeInfo, RequestKey, Tablet,
     TabletMap,
 };
-use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange, TabletEpoch};
+use sidle_types::{
+    MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, TabletEpoch,
+};
 
 pub(crate) const NOW: MonotonicUs = MonotonicUs(1_000_000);
 
@@ -32,6 +34,8 @@ pub(crate) fn map(is_moving: bool) -> TabletMap {
     let record = MigrationRecord {
         id: MigrationId(1),
         protocol: "fulva".to_owned(),
+        frozen_reads: true,
+        policy: MigrationPolicy::default(),
         range: PositionRange::ALL,
         source: id(1),
         source_incarnation: Incarnation(1),

@@ -8,7 +8,7 @@ use sidle_cluster::{
     TabletMap,
 };
 use sidle_resp::{Args, Limits, Parsed, ReplyWriter, RequestParser, RespVersion};
-use sidle_types::{MapEpoch, MigrationId, NodeId, Position, PositionRange, TabletEpoch};
+use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, TabletEpoch};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -185,6 +185,8 @@ pub(crate) fn moving(epoch: u64, servers: [&Server; 2]) -> TabletMap {
     let record = MigrationRecord {
         id: MigrationId(7),
         protocol: "fulva".to_owned(),
+        frozen_reads: true,
+        policy: MigrationPolicy::default(),
         range: PositionRange::ALL,
         source: id(0),
         source_incarnation: Incarnation(1),

@@ -12,8 +12,10 @@ pub(super) enum Held {
     Counting(PositionRange),
     /// As the source: what was counted.
     Counted(PositionRange, Survey),
-    /// As the target: the driver makes room.
-    Preparing,
+    /// As the source: the range is copied while it is served.
+    Tracking(PositionRange),
+    /// As the target: the driver makes room, and where the protocol says so takes a copy, which has come this far.
+    Preparing(Option<Import>),
     /// As the target: there is room, or there is none and nothing is kept.
     Prepared(Result<(), PrepareRefusal>),
     /// As the source: the range is given away.
@@ -22,7 +24,7 @@ pub(super) enum Held {
     Importing(Import),
 }
 
-/// An import's reports to the coordinator.
+/// The reports of an import, or of a copy made before it, to the coordinator.
 #[derive(Debug)]
 pub(super) struct Import {
     progress: Progress,
@@ -30,6 +32,12 @@ pub(super) struct Import {
     dirty: bool,
     told_at: MonotonicUs,
     ended: Option<ImportEnd>,
+}
+
+impl Import {
+    fn new(now: MonotonicUs) -> Import {
+        Import { progress: Progress::default(), dirty: false, told_at: now, ended: None }
+    }
 }
 
 #[derive(Debug)]
@@ -48,7 +56,7 @@ pub(super) struct End {
 impl Held {
     /// When the coordinator is to be told of it next.
     pub(super) fn report_due(&self) -> Option<MonotonicUs> {
-        let Held::Importing(import) = self else { return None };
+        let (Held::Importing(import) | Held::Preparing(Some(import))) = self else { return None };
         Some(import.told_at.plus_us(match import {
             Import { ended: Some(_), .. } => RETRY_US,
             Import { dirty: true, .. } => PROGRESS_INTERVAL_US,
@@ -88,6 +96,33 @@ impl NodeAgent {
         }
     }
 
+    pub(super) fn asked_to_track(&mut self, record: MigrationRecord) {
+        let migration = record.id;
+        let is_mine = record.source == self.me.id && record.source_incarnation == self.me.incarnation;
+        if !is_mine || self.ended.contains(&migration) {
+            return;
+        }
+        match self.held.get(&migration) {
+            None | Some(Held::Counting(_) | Held::Counted(..)) => {
+                self.hear_policy(&record);
+                self.held.insert(migration, Held::Tracking(record.range));
+                self.event(AgentEvent::Track { record });
+            }
+            Some(Held::Tracking(_)) => self.hear_policy(&record),
+            Some(_) => {}
+        }
+    }
+
+    /// A question that is asked again, or a newer map, may name another policy than the one that the driver knows. Once the
+    /// migration runs only maps count: a late question (M10) may name one that is past.
+    fn hear_policy(&mut self, record: &MigrationRecord) {
+        let (migration, policy) = (record.id, record.policy);
+        let known = self.policies.insert(migration, policy);
+        if known.is_some_and(|known| known != policy) {
+            self.event(AgentEvent::Policy { migration, policy });
+        }
+    }
+
     pub(super) fn asked_to_prepare(&mut self, record: MigrationRecord, source_bus_addr: HostPort) {
         let migration = record.id;
         let is_mine = record.target == self.me.id && record.target_incarnation == self.me.incarnation;
@@ -96,9 +131,11 @@ impl NodeAgent {
         }
         match self.held.get(&migration) {
             None => {
-                self.held.insert(migration, Held::Preparing);
+                self.hear_policy(&record);
+                self.held.insert(migration, Held::Preparing(None));
                 self.event(AgentEvent::Prepare { record, source_bus_addr });
             }
+            Some(Held::Preparing(_)) => self.hear_policy(&record),
             Some(Held::Prepared(result)) => {
                 let answer = prepare_answer(migration, result);
                 self.send(answer);
@@ -108,7 +145,7 @@ impl NodeAgent {
     }
 
     pub(super) fn prepared(&mut self, migration: MigrationId, result: Result<(), PrepareRefusal>) {
-        if let Some(held @ Held::Preparing) = self.held.get_mut(&migration) {
+        if let Some(held @ Held::Preparing(_)) = self.held.get_mut(&migration) {
             let answer = prepare_answer(migration, &result);
             *held = Held::Prepared(result);
             self.send(answer);
@@ -118,6 +155,10 @@ impl NodeAgent {
     /// Announces an export or import when a map shows it for the first time (invariant 2).
     pub(super) fn meet_running(&mut self, now: MonotonicUs, record: &MigrationRecord) {
         let me = (self.me.id, self.me.incarnation);
+        let lives = [(record.source, record.source_incarnation), (record.target, record.target_incarnation)];
+        if lives.contains(&me) {
+            self.hear_policy(record);
+        }
         let held = self.held.get(&record.id);
         let exports = matches!(held, Some(Held::Exporting(_)));
         let imports = matches!(held, Some(Held::Importing(_)));
@@ -126,16 +167,24 @@ impl NodeAgent {
             self.event(AgentEvent::StartExport { record: record.clone() });
         }
         if (record.target, record.target_incarnation) == me && !imports {
-            let import = Import { progress: Progress::default(), dirty: false, told_at: now, ended: None };
+            let import = Import::new(now);
             self.held.insert(record.id, Held::Importing(import));
             self.event(AgentEvent::StartImport { record: record.clone() });
         }
     }
 
     pub(super) fn progress(&mut self, now: MonotonicUs, migration: MigrationId, progress: Progress) {
-        if let Some(Held::Importing(import)) = self.held.get_mut(&migration) {
-            // The first word, that the target serves, goes out at once.
-            let at_once = progress.activated && !import.progress.activated;
+        let held = self.held.get_mut(&migration);
+        let is_copying = matches!(held, Some(Held::Preparing(_)));
+        let is_first = matches!(held, Some(Held::Preparing(None)));
+        let import = match held {
+            Some(Held::Importing(import)) => Some(import),
+            Some(Held::Preparing(copy)) => Some(copy.get_or_insert_with(|| Import::new(now))),
+            _ => None,
+        };
+        if let Some(import) = import {
+            // The first word, that the target serves, or copies, goes out at once.
+            let at_once = is_first || !is_copying && progress.activated && !import.progress.activated;
             import.dirty |= import.progress != progress;
             import.progress = progress;
             if at_once {
@@ -174,7 +223,7 @@ impl NodeAgent {
     }
 
     fn tell(&mut self, now: MonotonicUs, migration: MigrationId) {
-        if let Some(Held::Importing(import)) = self.held.get_mut(&migration) {
+        if let Some(Held::Importing(import) | Held::Preparing(Some(import))) = self.held.get_mut(&migration) {
             import.dirty = false;
             import.told_at = now;
             let progress = import.progress.clone();
@@ -205,6 +254,10 @@ impl NodeAgent {
         let ready = self.ends.extract_if(.., |_, end| end.map_epoch <= present);
         for (migration, End { record, .. }) in ready.collect::<Vec<_>>() {
             let Some(held) = self.held.remove(&migration) else { continue };
+            self.policies.remove(&migration);
+            if matches!(held, Held::Tracking(_)) {
+                self.event(AgentEvent::StopTracking { migration });
+            }
             self.ended.push_back(migration);
             if self.ended.len() > HISTORY {
                 self.ended.pop_front();
@@ -226,12 +279,14 @@ impl NodeAgent {
         match held {
             Held::Exporting(range) => Some(AgentEvent::ReleaseExport { migration, range }),
             // No map showed it running, but the node may have been cut off while it ran.
-            Held::Counting(range) | Held::Counted(range, _) => {
-                let gave_away = record.is_some_and(|record| record.epoch.0 > 0);
+            Held::Counting(range) | Held::Counted(range, _) | Held::Tracking(range) => {
+                let gave_away = record.is_some_and(|record| record.ran());
                 gave_away.then_some(AgentEvent::ReleaseExport { migration, range })
             }
             Held::Prepared(Err(_)) => None,
-            Held::Preparing | Held::Prepared(Ok(())) => Some(AgentEvent::AbandonPrepared { migration, why }),
+            Held::Preparing(_) | Held::Prepared(Ok(())) => {
+                Some(AgentEvent::AbandonPrepared { migration, why })
+            }
             Held::Importing(Import { ended, .. }) => {
                 let done = record.is_some_and(|record| record.state == MigrationState::Done);
                 let has_everything = matches!(ended, Some(ImportEnd::Finished));

@@ -23,14 +23,16 @@
 mod migrations;
 mod requests;
 
-use crate::timing::{HEARTBEAT_INTERVAL_US, JOIN_REFUSED_RETRY_US, JOIN_RETRY_US, MAX_EVENTS, MAX_TRANSMIT};
+use crate::timing::{
+    HEARTBEAT_INTERVAL_US, JOIN_REFUSED_RETRY_US, JOIN_RETRY_US, MAX_EVENTS, MAX_OPEN_REQUESTS, MAX_TRANSMIT,
+};
 use crate::{
     ClusterId, CoordinatorSays, Heartbeat, HostPort, MigrationRecord, NodeInfo, NodeLoad, NodeSays,
     PrepareRefusal, Progress, PutBack, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
 };
 use migrations::{End, Held};
 use requests::OpenRequest;
-use sidle_types::{MapEpoch, MigrationId, MonotonicUs, PositionRange};
+use sidle_types::{Fill, MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, PositionRange};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -77,7 +79,7 @@ pub enum AgentInput {
         /// Why not.
         why: PrepareRefusal,
     },
-    /// How far an import has come. May be said as often as the driver likes.
+    /// How far an import has come, or a copy made before it, while it is prepared. May be said as often as the driver likes.
     Progress {
         /// The migration.
         migration: MigrationId,
@@ -124,7 +126,7 @@ pub enum AgentEvent {
         partitions: usize,
     },
     /// As the target: make room and connect to the source, then answer with [`AgentInput::Prepared`] or
-    /// [`AgentInput::PrepareRefused`].
+    /// [`AgentInput::PrepareRefused`]. Where the protocol copies before the freeze, the copy comes before that answer.
     ///
     /// Answer `Prepared` only when the store holds nothing in the range: whatever an earlier
     /// [`AgentEvent::ReleaseExport`] of it still has to discard would be taken for newer than what arrives (M5).
@@ -134,7 +136,25 @@ pub enum AgentEvent {
         /// Where the source is reached.
         source_bus_addr: HostPort,
     },
-    /// As the target: forget what was made ready; it is not needed.
+    /// As the source: serve the range on, mark what changes in it, and let the target copy it. Ended by
+    /// [`AgentEvent::StopTracking`], or by [`AgentEvent::StartExport`] if the range is given away.
+    Track {
+        /// The migration, with its partitions.
+        record: MigrationRecord,
+    },
+    /// As the source: the range is copied no more; what was kept for that goes.
+    StopTracking {
+        /// The migration.
+        migration: MigrationId,
+    },
+    /// A migration that this node takes part in is to press so hard from now on.
+    Policy {
+        /// The migration.
+        migration: MigrationId,
+        /// From now on.
+        policy: MigrationPolicy,
+    },
+    /// As the target: forget what was made ready, a copy included; it is not needed.
     AbandonPrepared {
         /// The migration.
         migration: MigrationId,
@@ -207,6 +227,8 @@ pub struct NodeAgent {
     next_beat: MonotonicUs,
     heard_at: Option<MonotonicUs>,
     held: BTreeMap<MigrationId, Held>,
+    /// How hard each of those may press, as was heard last.
+    policies: BTreeMap<MigrationId, MigrationPolicy>,
     /// Ends that wait for a map without the migration.
     ends: BTreeMap<MigrationId, End>,
     /// The last migrations that ended here, so that a late message does not begin them again.
@@ -231,6 +253,7 @@ impl NodeAgent {
             next_beat: now,
             heard_at: None,
             held: BTreeMap::new(),
+            policies: BTreeMap::new(),
             ends: BTreeMap::new(),
             ended: VecDeque::new(),
             requests: BTreeMap::new(),
@@ -323,6 +346,16 @@ impl NodeAgent {
         .filter(|(_, count)| *count > 0)
     }
 
+    /// How full its queues are.
+    pub fn queues(&self) -> [Fill; 4] {
+        [
+            Fill::new("requests of a node to the coordinator", self.requests.len(), MAX_OPEN_REQUESTS),
+            Fill::new("messages of a node to the coordinator", self.transmit.len(), MAX_TRANSMIT),
+            Fill::new("events of a node's agent", self.events.len(), MAX_EVENTS),
+            Fill::new("remembered ends of a node's migrations", self.ended.len(), crate::HISTORY),
+        ]
+    }
+
     /// When the coordinator was heard of last.
     pub const fn last_heard(&self) -> Option<MonotonicUs> {
         self.heard_at
@@ -363,6 +396,7 @@ impl NodeAgent {
             CoordinatorSays::Prepare { record, source_bus_addr } => {
                 self.asked_to_prepare(*record, source_bus_addr);
             }
+            CoordinatorSays::Track { record } => self.asked_to_track(*record),
             CoordinatorSays::Over { migration, record, map_epoch } => {
                 self.over(migration, record.map(|record| *record), map_epoch);
             }

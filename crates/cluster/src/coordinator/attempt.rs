@@ -23,8 +23,8 @@ pub(super) struct Attempt {
     pub(super) finished: bool,
     /// Why source or target cannot go on.
     pub(super) broken: Option<String>,
-    /// Since when it runs, as far as this coordinator knows.
-    pub(super) running_since: MonotonicUs,
+    /// Since when records move, as far as this coordinator knows: since it runs, or is copied before.
+    pub(super) moves_since: Option<MonotonicUs>,
     rate: Rate,
 }
 
@@ -49,7 +49,7 @@ impl Attempt {
             progress: Progress { records_moved, bytes_moved, next, ..Progress::default() },
             finished: false,
             broken: None,
-            running_since: now,
+            moves_since: record.ran().then_some(now),
             rate: Rate { window_since: now, bytes_at_start: bytes_moved, bytes_per_second: 0 },
         }
     }
@@ -63,9 +63,34 @@ impl Attempt {
         Some(ask.map_or(self.deadline, |ask| ask.min(self.deadline)))
     }
 
+    /// Goes on after the migration's next step with what is known of its progress, if it was copied before.
+    pub(super) fn go_on(&mut self, before: Attempt) {
+        if before.moves_since.is_some() {
+            (self.moves_since, self.progress, self.rate) = (before.moves_since, before.progress, before.rate);
+        }
+    }
+
+    /// Takes in progress of a copy that is made before the migration runs; a copy that gets on is not given up.
+    pub(super) fn copied(&mut self, now: MonotonicUs, told: Progress) {
+        let is_first = self.moves_since.is_none();
+        self.moves_since.get_or_insert(now);
+        let marks = |progress: &Progress| {
+            let Progress { records_moved, bytes_moved, changes, next, .. } = progress;
+            (*records_moved, *bytes_moved, *changes, next.clone())
+        };
+        let before = marks(&self.progress);
+        self.advance(now, told);
+        if is_first || marks(&self.progress) != before {
+            self.deadline = now.plus_us(PREPARE_DEADLINE_US);
+        }
+    }
+
     /// Takes in progress, which may come late: nothing moves back (M7).
     pub(super) fn advance(&mut self, now: MonotonicUs, told: Progress) {
         let known = &mut self.progress;
+        if told.changes >= known.changes {
+            (known.changes, known.changes_left) = (told.changes, told.changes_left);
+        }
         known.activated |= told.activated;
         known.records_moved = known.records_moved.max(told.records_moved);
         known.bytes_moved = known.bytes_moved.max(told.bytes_moved);
@@ -97,11 +122,10 @@ impl Attempt {
 
     /// The record's counters, brought up to date.
     pub(super) fn counters(&self, now: MonotonicUs, record: &MigrationRecord) -> MigrationCounters {
-        let ran = record.epoch.0 > 0;
         MigrationCounters {
             records_moved: self.progress.records_moved,
             bytes_moved: self.progress.bytes_moved,
-            elapsed_us: if ran { now.since(self.running_since) } else { 0 },
+            elapsed_us: self.moves_since.map_or(0, |since| now.since(since)),
             ..record.counters
         }
     }

@@ -15,7 +15,8 @@
 //!
 //! # Realises
 //! Migration steps 1, 2 and 9 and cancellation. A migration is `Queued` (if an earlier one shares a node with it), then
-//! `Preparing` (survey of the source; the result is committed; preparation of the target), then `Running` (ownership
+//! `Preparing` (survey of the source; the result is committed; preparation of the target, by a copy where the protocol
+//! says so), then `Running` (ownership
 //! has gone to the target), then `Done`; `Cancelled` only from the first two, `Failed` from any of the three.
 //!
 //! When a node restarts while a migration of its own runs, no answer can be both complete and right, so the coordinator
@@ -38,14 +39,16 @@ mod report;
 mod requests;
 mod steps;
 
-use crate::timing::{HEARTBEAT_INTERVAL_US, MAX_EVENTS, MAX_TRANSMIT, STANDSTILL_US};
+use crate::timing::{
+    HEARTBEAT_INTERVAL_US, MAX_EVENTS, MAX_TRANSMIT, MAX_UNFINISHED, REQUEST_WINDOW, STANDSTILL_US,
+};
 use crate::{
     ClusterId, CoordinatorSays, Incarnation, MetaError, MetaStore, Metadata, MigrationState, NodeInfo,
-    PutBack, TabletMap, ToCoordinator, ToNode, timing,
+    PutBack, ReadProtocol, TabletMap, ToCoordinator, ToNode, timing,
 };
 use attempt::Attempt;
 use members::Member;
-use sidle_types::{MigrationId, MonotonicUs, NodeId};
+use sidle_types::{Fill, MigrationId, MonotonicUs, NodeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -117,7 +120,7 @@ pub struct Coordinator<M> {
     bugs: PutBack,
     /// As last committed, except that numbers of migrations whose commit failed stay used.
     data: Metadata,
-    protocols: Vec<String>,
+    read_protocol: ReadProtocol,
     opened_at: MonotonicUs,
     /// Nobody's silence counts before: the coordinator stood still itself, and could not hear.
     listens_from: MonotonicUs,
@@ -130,13 +133,13 @@ pub struct Coordinator<M> {
 }
 
 impl<M: MetaStore> Coordinator<M> {
-    /// Opens the coordinator on what the store holds, or founds a cluster in an empty one. `protocols` are the names
-    /// that a migration may ask for.
+    /// Opens the coordinator on what the store holds, or founds a cluster in an empty one. `read_protocol`
+    /// knows the protocols that a migration may ask for.
     pub fn open(
         now: MonotonicUs,
         mut meta: M,
         founding: Founding,
-        protocols: &[&str],
+        read_protocol: ReadProtocol,
     ) -> Result<Coordinator<M>, MetaError> {
         let data = match meta.load()? {
             Some(data) => data,
@@ -153,7 +156,7 @@ impl<M: MetaStore> Coordinator<M> {
             meta,
             bugs: PutBack::default(),
             data,
-            protocols: protocols.iter().map(|&name| name.to_owned()).collect(),
+            read_protocol,
             opened_at: now,
             listens_from: now,
             members,
@@ -256,6 +259,20 @@ impl<M: MetaStore> Coordinator<M> {
                 Err(error)
             }
         }
+    }
+
+    /// How full its queues are.
+    pub fn queues(&self) -> impl Iterator<Item = Fill> {
+        let own = [
+            Fill::new("migrations under way or queued", self.data.unfinished().count(), MAX_UNFINISHED),
+            Fill::new("attempts at migrations", self.attempts.len(), MAX_UNFINISHED),
+            Fill::new("messages of the coordinator", self.transmit.len(), MAX_TRANSMIT),
+            Fill::new("events of the coordinator", self.events.len(), MAX_EVENTS),
+        ];
+        let answers = |member: &Member| {
+            Fill::new("answers kept for a node", member.refusals.len(), REQUEST_WINDOW as usize)
+        };
+        own.into_iter().chain(self.members.values().map(answers))
     }
 
     fn send(&mut self, to: NodeId, body: CoordinatorSays) {

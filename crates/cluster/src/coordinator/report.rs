@@ -4,7 +4,7 @@ use super::Coordinator;
 use crate::{
     MetaStore, MigrationRecord, MigrationState, MigrationStatus, NodeStatus, PartitionStatus, StatusReport,
 };
-use sidle_types::{MapEpoch, MonotonicUs, NodeId};
+use sidle_types::{MapEpoch, MonotonicUs, NodeId, TabletEpoch};
 
 impl<M: MetaStore> Coordinator<M> {
     /// The cluster as the coordinator sees it.
@@ -43,7 +43,8 @@ impl<M: MetaStore> Coordinator<M> {
 
     fn migration_status(&self, now: MonotonicUs, record: &MigrationRecord) -> MigrationStatus {
         let attempt = self.attempts.get(&record.id);
-        let running = attempt.filter(|_| record.state == MigrationState::Running);
+        // It runs, or is copied before.
+        let running = attempt.filter(|attempt| attempt.moves_since.is_some());
         let counters = running.map_or(record.counters, |attempt| attempt.counters(now, record));
         let partitions = running.map_or_else(Vec::new, |attempt| attempt.partitions(record));
         let fraction = fraction_of(record, &partitions);
@@ -54,11 +55,12 @@ impl<M: MetaStore> Coordinator<M> {
         MigrationStatus {
             id: record.id,
             protocol: record.protocol.clone(),
+            policy: record.policy,
             range: record.range,
             range_text: record.range.to_string(),
             source: record.source,
             target: record.target,
-            epoch: record.epoch,
+            epoch: if record.ran() { record.epoch } else { TabletEpoch(0) },
             state: record.state.name().to_owned(),
             why: record.state.why().map(str::to_owned),
             activated: match &record.state {
@@ -73,6 +75,7 @@ impl<M: MetaStore> Coordinator<M> {
             elapsed_us: counters.elapsed_us,
             bytes_per_second,
             remaining_us,
+            changes_left: running.map_or(0, |attempt| attempt.progress.changes_left),
             stalled: running.and_then(|attempt| attempt.progress.stalled.clone()),
             partitions,
         }

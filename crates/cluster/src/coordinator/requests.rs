@@ -8,7 +8,14 @@ use crate::{
     CoordinatorSays, Incarnation, MetaStore, MigrationCounters, MigrationRecord, MigrationState, NodeName,
     NodeState, Refusal, Reply, Request, RequestKey,
 };
-use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, PositionRange, TabletEpoch};
+use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch};
+use std::sync::Arc;
+
+/// How a range is to be moved.
+struct Manner {
+    protocol: String,
+    policy: MigrationPolicy,
+}
 
 impl<M: MetaStore> Coordinator<M> {
     /// Does or repeats what a request asks for and answers it, now or once its migration has been prepared.
@@ -30,9 +37,10 @@ impl<M: MetaStore> Coordinator<M> {
         let reply = match request {
             Request::Status => Some(Reply::Status(Box::new(self.report(now)))),
             Request::Cancel { migration } => Some(self.cancel(now, migration)),
-            Request::StartMigration { range, target, protocol } => {
+            Request::SetPolicy { migration, policy } => Some(self.set_policy(now, migration, policy)),
+            Request::StartMigration { range, target, protocol, policy } => {
                 let key = RequestKey { node: from, incarnation, number };
-                self.start(now, key, range, &target, protocol)
+                self.start(now, key, range, &target, Manner { protocol, policy })
             }
         };
         if let Some(reply) = reply {
@@ -46,17 +54,17 @@ impl<M: MetaStore> Coordinator<M> {
         key: RequestKey,
         range: PositionRange,
         target: &NodeName,
-        protocol: String,
+        manner: Manner,
     ) -> Option<Reply> {
         let earlier = self.data.all_migrations().find(|record| record.requested_by == key);
         if let Some(record) = earlier.filter(|_| !self.bugs.request_executed_twice) {
-            return start_reply(record);
+            return start_reply(record, self.attempts.get(&record.id));
         }
         let member = self.members.get(&key.node)?;
         if let Some(refused) = member.refusals.get(&key.number) {
             return Some(refused.clone());
         }
-        match self.start_new(now, key, range, target, protocol) {
+        match self.start_new(now, key, range, target, manner) {
             Ok(reply) => reply,
             Err(refusal) => {
                 let reply = Reply::Refused(refusal);
@@ -76,15 +84,19 @@ impl<M: MetaStore> Coordinator<M> {
         key: RequestKey,
         range: PositionRange,
         target: &NodeName,
-        protocol: String,
+        manner: Manner,
     ) -> Result<Option<Reply>, Refusal> {
-        let (source, target) = self.check_start(now, range, target, &protocol)?;
+        let Manner { protocol, policy } = manner;
+        let outline = (self.read_protocol)(&protocol).map_err(|why| Refusal::Protocol { why })?;
+        let (source, target) = self.check_start(now, range, target)?;
         let mut next = self.data.clone();
         let id = next.next_migration;
         next.next_migration = MigrationId(id.0 + 1);
         let mut record = MigrationRecord {
             id,
             protocol,
+            frozen_reads: outline.frozen_reads,
+            policy,
             range,
             source,
             source_incarnation: life_of(&self.data, source),
@@ -104,7 +116,7 @@ impl<M: MetaStore> Coordinator<M> {
         self.commit(now, next).map_err(|error| Refusal::NotCommitted { error: error.to_string() })?;
         self.attempts.insert(id, Attempt::new(now, &record));
         self.event(CoordinatorEvent::Migration { migration: id, state: record.state.clone() });
-        Ok(start_reply(&record))
+        Ok(start_reply(&record, None))
     }
 
     /// Who gives the range and who takes it, or why it cannot be.
@@ -113,12 +125,7 @@ impl<M: MetaStore> Coordinator<M> {
         now: MonotonicUs,
         range: PositionRange,
         target: &NodeName,
-        protocol: &str,
     ) -> Result<(NodeId, NodeId), Refusal> {
-        if !self.protocols.iter().any(|known| known == protocol) {
-            let known = self.protocols.clone();
-            return Err(Refusal::UnknownProtocol { protocol: protocol.to_owned(), known });
-        }
         let target = self.node_called(now, target)?;
         if let Some(other) = self.data.unfinished().find(|record| record.range.overlaps(range)) {
             let state = other.state.name().to_owned();
@@ -191,24 +198,49 @@ impl<M: MetaStore> Coordinator<M> {
         Reply::Refused(refused)
     }
 
+    /// Changes how hard a migration may press on its nodes. Those of a running one hear of it with the next map.
+    fn set_policy(&mut self, now: MonotonicUs, migration: MigrationId, policy: MigrationPolicy) -> Reply {
+        let refused = match self.data.migration(migration) {
+            None => Refusal::UnknownMigration { migration },
+            Some(record) if record.state.is_over() => {
+                Refusal::IsOver { migration, state: record.state.to_string() }
+            }
+            // A repeated request, too.
+            Some(record) if record.policy == policy => return Reply::PolicySet { migration },
+            Some(_) => {
+                let mut next = self.data.clone();
+                match next.waiting.iter_mut().find(|record| record.id == migration) {
+                    Some(record) => record.policy = policy,
+                    None => next.map = Arc::new(next.map.changed(|map| map.set_policy(migration, policy))),
+                }
+                match self.commit(now, next) {
+                    Ok(()) => return Reply::PolicySet { migration },
+                    Err(error) => Refusal::NotCommitted { error: error.to_string() },
+                }
+            }
+        };
+        Reply::Refused(refused)
+    }
+
     /// Answers the request that started the migration, if there is an answer by now.
     pub(super) fn answer_start(&mut self, id: MigrationId) {
         let Some(record) = self.data.migration(id) else { return };
         let RequestKey { node, incarnation, number } = record.requested_by;
         let asker_lives = life_of(&self.data, node) == incarnation;
-        if let Some(reply) = start_reply(record).filter(|_| asker_lives) {
+        if let Some(reply) = start_reply(record, self.attempts.get(&id)).filter(|_| asker_lives) {
             self.send(node, CoordinatorSays::Reply { number, reply });
         }
     }
 }
 
-/// What to answer to the request that started the migration; nothing yet while it is being prepared.
-fn start_reply(record: &MigrationRecord) -> Option<Reply> {
+/// What to answer to the request that started the migration; nothing yet while it is being prepared, unless by a copy,
+/// which may take its time.
+fn start_reply(record: &MigrationRecord, attempt: Option<&Attempt>) -> Option<Reply> {
     let migration = record.id;
-    let ran = record.epoch.0 > 0;
+    let is_copied = attempt.is_some_and(|attempt| attempt.moves_since.is_some());
     Some(match &record.state {
-        MigrationState::Preparing => return None,
-        MigrationState::Failed { why } if !ran => {
+        MigrationState::Preparing if !is_copied => return None,
+        MigrationState::Failed { why } if !record.ran() => {
             Reply::Refused(Refusal::NotPrepared { migration, why: why.clone() })
         }
         MigrationState::Cancelled => Reply::Refused(Refusal::CancelledMeanwhile { migration }),

@@ -4,8 +4,7 @@ use super::members::{life_of, shown};
 use super::{Attempt, Coordinator, CoordinatorEvent};
 use crate::timing::{PREPARE_DEADLINE_US, RETRY_US};
 use crate::{
-    CoordinatorSays, MetaError, MetaStore, MigrationRecord, MigrationState, NodeSays, PARTITIONS,
-    PrepareRefusal, Survey,
+    CoordinatorSays, MetaError, MetaStore, MigrationRecord, MigrationState, NodeSays, PrepareRefusal, Survey,
 };
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, TabletEpoch};
 use std::sync::Arc;
@@ -36,6 +35,7 @@ impl<M: MetaStore> Coordinator<M> {
             NodeSays::Join { .. } | NodeSays::Heartbeat(_) | NodeSays::Request { .. } => return,
         };
         let Some(record) = self.data.unfinished().find(|record| record.id == migration) else { return };
+        let copies_before = self.copies_before_freeze(record);
         let Some(attempt) = self.attempts.get_mut(&migration) else { return };
         let preparing = record.state == MigrationState::Preparing;
         let running = record.state == MigrationState::Running;
@@ -61,6 +61,11 @@ impl<M: MetaStore> Coordinator<M> {
                 attempt.prepared.get_or_insert(Err(why));
             }
             NodeSays::Progress { progress, .. } if running && is_target => attempt.advance(now, progress),
+            NodeSays::Progress { progress, .. } if preparing && is_target && counted && copies_before => {
+                attempt.copied(now, progress);
+                // From here on whoever asked for it can watch it.
+                self.answer_start(migration);
+            }
             NodeSays::Finished { progress, .. } if running && is_target => {
                 attempt.advance(now, progress);
                 attempt.finished = true;
@@ -112,7 +117,7 @@ impl<M: MetaStore> Coordinator<M> {
         let is_taken_for_dead = self.bugs.silence_counts_as_death && is_silent;
         if life_of(&self.data, *source) != record.source_incarnation || is_taken_for_dead {
             let source = shown(&self.data, *source);
-            let why = format!("the source {source} restarted: {}", loss_of_the_rest(record, attempt));
+            let why = format!("the source {source} restarted: {}", self.loss_of_the_rest(record, attempt));
             return Some(Step::End(MigrationState::Failed { why }));
         }
         let why = if life_of(&self.data, *target) != record.target_incarnation {
@@ -123,7 +128,7 @@ impl<M: MetaStore> Coordinator<M> {
                 record.counters.records
             )
         } else {
-            format!("{}: {}", attempt.broken.as_ref()?, loss_of_the_rest(record, attempt))
+            format!("{}: {}", attempt.broken.as_ref()?, self.loss_of_the_rest(record, attempt))
         };
         if !self.source_has_frozen(record, attempt) && !self.bugs.restarted_target_serves_at_once {
             return None;
@@ -166,6 +171,15 @@ impl<M: MetaStore> Coordinator<M> {
             (Some(Ok(())), _) => Some(Step::Run),
             (Some(Err(why)), _) => fail(self.refusal_text(record, why)),
             (None, Some(survey)) if record.partitions.is_empty() => Some(Step::Counted(survey.clone())),
+            _ if now >= attempt.deadline && attempt.moves_since.is_some() => {
+                let target = shown(&self.data, record.target);
+                let seconds = PREPARE_DEADLINE_US / 1_000_000;
+                let stalled = attempt.progress.stalled.as_ref();
+                let stalled = stalled.map_or(String::new(), |stalled| format!(" ({stalled})"));
+                fail(format!(
+                    "the copy at the target {target} has not got on for {seconds} s{stalled}; nothing has changed"
+                ))
+            }
             _ if now >= attempt.deadline => {
                 let (role, node) = asked(record);
                 let node = shown(&self.data, node);
@@ -192,7 +206,9 @@ impl<M: MetaStore> Coordinator<M> {
         let mut next = self.data.clone();
         if let Step::End(state) = step {
             let attempt = self.attempts.get(&id);
-            let counters = self.data.migration(id).and_then(|record| Some(attempt?.counters(now, record)));
+            // Of a copy that came to nothing, nothing has moved.
+            let record = self.data.migration(id).filter(|record| record.ran());
+            let counters = record.and_then(|record| Some(attempt?.counters(now, record)));
             next.end(id, state, counters);
         } else {
             let index = next.waiting.iter().position(|record| record.id == id);
@@ -208,11 +224,12 @@ impl<M: MetaStore> Coordinator<M> {
                     record.counters.records = survey.records;
                     record.counters.bytes = survey.bytes;
                     record.partitions = survey.partitions;
+                    // Nothing that is not over overlaps: until it runs, no epoch in the range changes.
+                    let epochs = next.map.tablets_in(record.range).iter().map(|tablet| tablet.epoch.0);
+                    record.epoch = TabletEpoch(epochs.max().unwrap_or(0) + 1);
                 }
                 Step::Run => {
                     record.state = MigrationState::Running;
-                    let epochs = next.map.tablets_in(record.range).iter().map(|tablet| tablet.epoch.0);
-                    record.epoch = TabletEpoch(epochs.max().unwrap_or(0) + 1);
                     record.map_epoch = MapEpoch(next.map.epoch().0 + 1);
                 }
                 Step::End(_) => unreachable!("handled above"),
@@ -226,10 +243,12 @@ impl<M: MetaStore> Coordinator<M> {
         self.commit(now, next)?;
         if let Some(record) = self.data.unfinished().find(|record| record.id == id) {
             // What was heard belongs to the state before; what comes next is asked for anew.
-            let deadline = self.attempts.get(&id).map(|attempt| attempt.deadline);
             let mut attempt = Attempt::new(now, record);
-            if !record.partitions.is_empty() {
-                attempt.deadline = deadline.unwrap_or(attempt.deadline);
+            if let Some(before) = self.attempts.remove(&id) {
+                if !record.partitions.is_empty() {
+                    attempt.deadline = before.deadline;
+                }
+                attempt.go_on(before);
             }
             self.attempts.insert(id, attempt);
         }
@@ -262,13 +281,19 @@ impl<M: MetaStore> Coordinator<M> {
             }
             attempt.asked_at = Some(now);
             if record.partitions.is_empty() {
+                // Read before the migration was written down; a coordinator of another version may know it no more.
+                let Ok(outline) = (self.read_protocol)(&record.protocol) else { continue };
                 let question = CoordinatorSays::Survey {
                     migration: record.id,
                     range: record.range,
-                    partitions: PARTITIONS,
+                    partitions: outline.partitions,
                 };
                 questions.push((record.source, question));
             } else if let Some(source) = self.data.map.node(record.source) {
+                if (self.read_protocol)(&record.protocol).is_ok_and(|outline| outline.copies_before_freeze) {
+                    let question = CoordinatorSays::Track { record: Box::new(record.clone()) };
+                    questions.push((record.source, question));
+                }
                 let source_bus_addr = source.bus_addr.clone();
                 let question = CoordinatorSays::Prepare { record: Box::new(record.clone()), source_bus_addr };
                 questions.push((record.target, question));
@@ -277,6 +302,27 @@ impl<M: MetaStore> Coordinator<M> {
         for (node, question) in questions {
             self.send(node, question);
         }
+    }
+
+    /// Whether the migration's protocol copies the range before it changes its owner.
+    fn copies_before_freeze(&self, record: &MigrationRecord) -> bool {
+        (self.read_protocol)(&record.protocol).is_ok_and(|outline| outline.copies_before_freeze)
+    }
+
+    /// What is lost when a running migration brings no more over.
+    fn loss_of_the_rest(&self, record: &MigrationRecord, attempt: &Attempt) -> String {
+        let (all, range) = (record.counters.records, record.range);
+        if self.copies_before_freeze(record) {
+            return format!(
+                "lost what the range held, about {all} records, unless the target serves it already: without the last \
+                 changes its copy may be stale; the target owns {range}"
+            );
+        }
+        format!(
+            "lost about {} of {all} records, which had not arrived; the target owns {range} with what had arrived and what \
+             was written since",
+            all.saturating_sub(attempt.progress.records_moved)
+        )
     }
 
     /// What a target's refusal means.
@@ -295,17 +341,6 @@ impl<M: MetaStore> Coordinator<M> {
             }
         }
     }
-}
-
-/// What is lost when a running migration brings no more over.
-fn loss_of_the_rest(record: &MigrationRecord, attempt: &Attempt) -> String {
-    let all = record.counters.records;
-    format!(
-        "lost about {} of {all} records, which had not arrived; the target owns {} with what had arrived and what was \
-         written since",
-        all.saturating_sub(attempt.progress.records_moved),
-        record.range
-    )
 }
 
 /// Whose answer a preparation waits for.

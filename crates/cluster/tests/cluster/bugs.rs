@@ -2,7 +2,6 @@
 
 use crate::world::{Links, World, assert_defined, chunks, state_named};
 use sidle_cluster::{Bugs, CommitFailure};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const RANGE: (u64, u64) = (4, 9);
 
@@ -96,17 +95,4 @@ fn maps_come_late(bugs: Bugs) {
     }
 }
 
-#[test]
-fn every_fault_has_its_story() {
-    let told: Vec<&str> = STORIES.iter().map(|&(name, _)| name).collect();
-    assert_eq!(told, Bugs::NAMES.iter().map(|&(name, _)| name).collect::<Vec<_>>());
-}
-
-#[test]
-fn every_story_sees_its_fault_and_ends_well_without() {
-    for (name, story) in STORIES {
-        story(Bugs::NONE);
-        let bugs = Bugs::with(name).unwrap();
-        assert!(catch_unwind(AssertUnwindSafe(|| story(bugs))).is_err(), "{name}");
-    }
-}
+sidle_types::story_tests!(Bugs, STORIES);

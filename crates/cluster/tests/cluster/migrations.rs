@@ -2,7 +2,7 @@
 
 use crate::world::{Links, World, assert_defined, chunks, node_id, state_named};
 use sidle_cluster::{MigrationState, Refusal, Reply, Request};
-use sidle_types::MigrationId;
+use sidle_types::{MigrationId, MigrationPolicy};
 
 #[test]
 fn a_migration_runs_to_its_end() {
@@ -221,4 +221,44 @@ fn cancel(migration: u64) -> Request {
 
 fn started(migration: u64, state: MigrationState) -> Reply {
     Reply::Started { migration: MigrationId(migration), state }
+}
+
+#[test]
+fn a_policy_can_be_changed_until_the_migration_is_over() {
+    let slow = MigrationPolicy::Rate { bytes_per_s: 1_000 };
+    let fast = MigrationPolicy::Deadline { ms: 10 };
+    let set = |id, policy| Request::SetPolicy { migration: MigrationId(id), policy };
+    let done = |id| Reply::PolicySet { migration: MigrationId(id) };
+    let mut changed = 0;
+    for seed in 0..30 {
+        let mut world = World::new(seed, 3);
+        world.links = Links::BAD;
+        world.request(1, World::start(chunks(4, 7), 2));
+        world.request(1, World::start(chunks(8, 9), 2));
+        assert!(world.run_until(5_000_000, |world| world.runs(1)), "seed {seed}");
+        // One runs, the other waits for it; or neither does, where a message took long.
+        let replies = [set(1, slow), set(1, slow), set(2, fast)].map(|request| world.ask(3, request));
+        world.kill_coordinator();
+        if replies != [done(1), done(1), done(2)] {
+            continue;
+        }
+        changed += 1;
+        world.start_coordinator();
+        let [first, second] = [1, 2].map(|id| world.migration(id).unwrap().policy);
+        assert_eq!((first, second), (slow, fast), "seed {seed}: it is written down");
+        let knows = |world: &mut World, node| {
+            let map = world.node(node).map().cloned().unwrap();
+            map.migration(MigrationId(1)).is_none_or(|record| record.policy == slow)
+        };
+        world.run_for(3_000_000);
+        assert!([1, 2].into_iter().all(|node| knows(&mut world, node)), "seed {seed}: its nodes hear of it");
+        world.settle();
+        for (id, refusal) in [
+            (1, Refusal::IsOver { migration: MigrationId(1), state: "done".to_owned() }),
+            (77, Refusal::UnknownMigration { migration: MigrationId(77) }),
+        ] {
+            assert_eq!(world.ask(1, set(id, fast)), Reply::Refused(refusal), "seed {seed}");
+        }
+    }
+    assert!(changed >= 10, "in only {changed} of 30 seeds both could be asked in time");
 }

@@ -5,10 +5,15 @@ use sidle_cluster::{
     ClusterId, CommitFailure, CoordinatorEvent, CoordinatorInput, CoordinatorSays, Incarnation, NodeName,
     NodeSays, PrepareRefusal, Refusal, Reply, Request, ToCoordinator,
 };
-use sidle_types::{MigrationId, PositionRange};
+use sidle_types::{MigrationId, MigrationPolicy, PositionRange};
 
 fn start(range: PositionRange, target: &str) -> Request {
-    Request::StartMigration { range, target: target.parse().unwrap(), protocol: "fulva".to_owned() }
+    Request::StartMigration {
+        range,
+        target: target.parse().unwrap(),
+        protocol: "fulva".to_owned(),
+        policy: MigrationPolicy::default(),
+    }
 }
 
 fn refusal(reply: Reply) -> Refusal {
@@ -71,6 +76,7 @@ fn start_refusals_say_what_is_wrong_and_change_nothing() {
         range: chunks(0, 0),
         target: NodeName::Id(node_id(2)),
         protocol: "teleport".into(),
+        policy: MigrationPolicy::default(),
     };
     let refused = refusal(world.ask(1, unknown));
     assert_eq!(refused.to_string(), "there is no migration protocol 'teleport': the protocols are fulva");

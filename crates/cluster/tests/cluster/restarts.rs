@@ -7,16 +7,16 @@ use sidle_cluster::{CommitFailure, NodeState};
 const RANGE: (u64, u64) = (4, 9);
 
 /// Starts a migration of [`RANGE`] from node 1 to node 2, asked for through node 3.
-fn started(seed: u64, links: Links) -> World {
+fn started(protocol: &str, seed: u64, links: Links) -> World {
     let mut world = World::new(seed, 3);
     world.links = links;
-    world.request(3, World::start(chunks(RANGE.0, RANGE.1), 2));
+    world.request(3, World::start_by(protocol, chunks(RANGE.0, RANGE.1), 2));
     world
 }
 
 /// How many steps such a migration takes, from the request to the end, and a few more.
-fn steps_of(seed: u64, links: Links) -> u64 {
-    let mut world = started(seed, links);
+fn steps_of(protocol: &str, seed: u64, links: Links) -> u64 {
+    let mut world = started(protocol, seed, links);
     let before = world.steps;
     world.run_until(60_000_000, |world| world.steps > before + 10 && world.is_settled());
     world.steps - before + 10
@@ -30,11 +30,22 @@ fn at_every_step(
     fault: impl Fn(&mut World),
     repair: impl Fn(&mut World),
 ) -> Vec<String> {
+    at_every_step_by("fulva", seed, links, fault, repair)
+}
+
+/// The same by any protocol.
+pub(crate) fn at_every_step_by(
+    protocol: &str,
+    seed: u64,
+    links: Links,
+    fault: impl Fn(&mut World),
+    repair: impl Fn(&mut World),
+) -> Vec<String> {
     let mut ends = Vec::new();
-    let steps = steps_of(seed, links);
+    let steps = steps_of(protocol, seed, links);
     assert!(steps > 20, "a migration takes more than {steps} steps");
     for step in 0..steps {
-        let mut world = started(seed, links);
+        let mut world = started(protocol, seed, links);
         let at = world.steps + step;
         world.run_until(60_000_000, |world| world.steps >= at);
         fault(&mut world);
@@ -54,7 +65,7 @@ fn at_every_step(
     ends
 }
 
-fn count(ends: &[String], state: &str) -> usize {
+pub(crate) fn count(ends: &[String], state: &str) -> usize {
     ends.iter().filter(|end| *end == state).count()
 }
 

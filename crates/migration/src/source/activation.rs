@@ -72,6 +72,9 @@ impl SourceMachine {
         let highest_version = store.highest_version(self.spec.range);
         let frozen = Frozen { publication: passed.epoch(), highest_version, at: now };
         self.writer.freeze();
+        if self.copies_ahead() {
+            self.governor.hurry();
+        }
         self.activation = Activation::Announcing { frozen, resend: Resend::new(PRIORITY_RESEND_US) };
     }
 

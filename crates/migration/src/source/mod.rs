@@ -8,9 +8,12 @@
 //! there, so a lane that is full costs nothing. When the instant of [`SourceMachine::poll_timeout`] comes, hand in
 //! [`SourceInput::Timeout`]. [`SourceInput::Frozen`] and [`SourceInput::Done`] take the proof of the barrier.
 //!
-//! Invariants: M2 (nothing is packed before the freeze, and the highest version seen then is still the highest at the
+//! A range that is copied before its freeze is answered for as soon as every worker marks what it changes
+//! ([`SourceInput::Tracked`]); what is marked goes out in rounds (changes).
+//!
+//! Invariants: M2 (nothing else is packed before the freeze, and the highest version seen then is still the highest at the
 //! end), M8 (release only after `Done` is committed and every worker knows), M9 (`message`), M10: requests are
-//! answered as often as they come; of several pulls of one partition only the newest is kept.
+//! answered as often as they come; of several pulls of one partition only the newest is kept. M11 (changes).
 //!
 //! Realises: Fulva IV-A and IV-B (source side), Rocksteady 2.3.1.1 (a source without migration state). Deviations: the
 //! freeze is a barrier over workers; activation tells the target the highest version; what is over is "done", never
@@ -19,18 +22,21 @@
 //! Ownership: one mover thread. Workers see only [`ExportView`](crate::ExportView).
 
 mod activation;
+mod changes;
 mod release;
 mod serve;
 
-use crate::cpu_share::{CpuShare, Load};
+use crate::cpu_share::Load;
+use crate::governor::Governor;
 use crate::outbox::Outbox;
 use crate::tuning::{SOURCE_PERMILLE_FIRST, SOURCE_PERMILLE_MOST, SOURCE_PERMILLE_PER_S};
-use crate::{Breach, ExportPhase, ExportView, ExportWriter, MigrationSpec, SourceEvent, SourceInput};
+use crate::{Breach, Copies, ExportPhase, ExportView, ExportWriter, MigrationSpec, SourceEvent, SourceInput};
 use activation::Activation;
+use changes::Changes;
 use release::Release;
 use serve::Requests;
 use sidle_store::Store;
-use sidle_types::MonotonicUs;
+use sidle_types::{Fill, MonotonicUs};
 use sidle_wire::{Lane, Message, RefusalCode, Scope};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -58,7 +64,8 @@ pub struct SourceMachine {
     owes_ack: [bool; Lane::ALL.len()],
     activation: Activation,
     requests: Requests,
-    share: CpuShare,
+    changes: Changes,
+    governor: Governor,
     release: Release,
     outbox: Outbox,
     events: VecDeque<SourceEvent>,
@@ -67,7 +74,7 @@ pub struct SourceMachine {
 
 impl SourceMachine {
     /// The machine of an export that has not been frozen.
-    pub fn new(spec: MigrationSpec, writer: ExportWriter) -> SourceMachine {
+    pub fn new(now: MonotonicUs, spec: MigrationSpec, writer: ExportWriter) -> SourceMachine {
         spec.check().expect("specs are checked where they enter the node");
         assert_eq!(writer.view().id(), spec.id, "M9: the view belongs to another migration");
         SourceMachine {
@@ -76,7 +83,8 @@ impl SourceMachine {
             owes_ack: [false; Lane::ALL.len()],
             activation: Activation::NotFrozen,
             requests: Requests::default(),
-            share: CpuShare::new(spec.tuning.worker_lag_limit_us),
+            changes: Changes::default(),
+            governor: Governor::new(now, &spec),
             release: Release::NotDone,
             outbox: Outbox::default(),
             events: VecDeque::new(),
@@ -101,13 +109,20 @@ impl SourceMachine {
         self.counters
     }
 
+    /// How full its queues are.
+    pub fn queues(&self) -> impl Iterator<Item = Fill> {
+        self.requests.queues(self.spec.partitions.len()).into_iter().chain(self.outbox.queues())
+    }
+
     /// Takes in what happened.
     pub fn handle(&mut self, now: MonotonicUs, store: &Store, input: SourceInput<'_>) {
         match input {
+            SourceInput::Tracked(passed) => self.track(passed),
             SourceInput::Frozen(passed) => self.freeze(now, store, passed),
             SourceInput::Connected(lane) | SourceInput::Disconnected(lane) => self.forget(lane),
             SourceInput::Message(lane, message) => self.message(lane, message),
             SourceInput::Load(load) => self.bear(now, load),
+            SourceInput::Policy(policy) => self.governor.follow(now, policy),
             SourceInput::Timeout => {
                 self.activation.timeout(now);
                 self.requests.timeout(now);
@@ -122,7 +137,7 @@ impl SourceMachine {
     fn bear(&mut self, now: MonotonicUs, load: Load) {
         let frozen_us = self.activation.frozen().map_or(0, |frozen| now.since(frozen.at));
         let grown = SOURCE_PERMILLE_PER_S.saturating_mul(frozen_us) / 1_000_000;
-        self.share.measured(now, load, (SOURCE_PERMILLE_FIRST + grown).min(SOURCE_PERMILLE_MOST));
+        self.governor.measured(now, load, (SOURCE_PERMILLE_FIRST + grown).min(SOURCE_PERMILLE_MOST));
     }
 
     /// The lane's connection is new, or gone: what was asked over it will be asked again.
@@ -131,6 +146,7 @@ impl SourceMachine {
         self.owes_ack[lane.index()] = false;
         self.outbox.clear(lane);
         self.requests.forget(lane);
+        self.changes.forget(lane);
     }
 
     fn message(&mut self, lane: Lane, message: Message<'_>) {
@@ -155,6 +171,7 @@ impl SourceMachine {
             Message::Pull(pull) => self.take_pull(lane, pull),
             Message::SampPull(pull) => self.take_samp_pull(lane, pull),
             Message::PriorityPull(pull) => self.take_priority_pull(lane, pull),
+            Message::ChangedPull(pull) => self.take_changed_pull(lane, pull),
             Message::Ping(nonce) => self.outbox.pong(lane, nonce),
             Message::Pong(_) | Message::Refuse(_) => {}
             Message::Hello(_) => unreachable!("taken above"),
@@ -163,6 +180,7 @@ impl SourceMachine {
             Message::PullReply(_) => self.breach(lane, Breach::WrongDirection("PullReply")),
             Message::SampPullReply(_) => self.breach(lane, Breach::WrongDirection("SampPullReply")),
             Message::PriorityPullReply(_) => self.breach(lane, Breach::WrongDirection("PriorityPullReply")),
+            Message::ChangedPullReply(_) => self.breach(lane, Breach::WrongDirection("ChangedPullReply")),
             Message::Control(_) => self.breach(lane, Breach::WrongDirection("Control")),
         }
     }
@@ -171,16 +189,23 @@ impl SourceMachine {
         self.events.push_back(SourceEvent::Close(lane, breach));
     }
 
-    /// Why a pull cannot be answered now, if so (M2, M8).
-    fn not_frozen(&self) -> Option<(RefusalCode, String)> {
+    /// Why a pull of this lane cannot be answered now, if so (M2, M8, M11). While the range is copied ahead, nobody waits
+    /// for a key of it.
+    fn not_ready(&self, lane: Lane) -> Option<(RefusalCode, String)> {
         let id = self.scope.migration;
         match self.writer.view().phase() {
             ExportPhase::Frozen => None,
-            ExportPhase::Pending => {
+            ExportPhase::Tracking if lane == Lane::Bulk => None,
+            ExportPhase::Pending | ExportPhase::Tracking => {
                 Some((RefusalCode::NotFrozen, format!("the range of migration {id} is not frozen yet")))
             }
             ExportPhase::Done => Some((RefusalCode::Done, format!("migration {id} is over"))),
         }
+    }
+
+    /// Whether the range is copied before its freeze.
+    fn copies_ahead(&self) -> bool {
+        matches!(self.spec.protocol.copies, Copies::BeforeFreeze(_))
     }
 
     /// Appends one frame for this lane to `out`; whether there was one. Call it while the lane's output is short.
@@ -196,7 +221,7 @@ impl SourceMachine {
             return false;
         }
         match lane {
-            Lane::Bulk => self.answer_pull(now, store, out),
+            Lane::Bulk => self.answer_pull(now, store, out) || self.answer_changed_pull(now, store, out),
             Lane::Priority => {
                 self.transmit_activate(now, out)
                     || self.answer_priority_pull(store, out)

@@ -7,7 +7,7 @@ use super::SourceMachine;
 use crate::tuning::{PRIORITY_PULLS_QUEUED_MAX, PRIORITY_REPLY_BYTES, PULL_BYTES_MAX, SAMP_REPLY_BYTES};
 use crate::{Breach, ExportPhase};
 use sidle_store::Store;
-use sidle_types::{HashedKey, MonotonicUs, Position};
+use sidle_types::{Fill, HashedKey, MonotonicUs, Position};
 use sidle_wire::{
     AbsentKeys, Lane, PriorityPull, PriorityPullReplyStart, Pull, PullReplyStart, RefusalCode, SampPull,
     SampPullReplyStart, WireError,
@@ -34,7 +34,7 @@ pub(super) struct Requests {
     samp_pull: Option<Positions>,
     priority_pulls: VecDeque<Keys>,
     /// Pulls are not answered before this, to spare the workers.
-    paced_until: Option<MonotonicUs>,
+    pub(super) paced_until: Option<MonotonicUs>,
 }
 
 impl Requests {
@@ -43,7 +43,16 @@ impl Requests {
     }
 
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
-        self.paced_until.filter(|_| !self.pulls.is_empty())
+        self.paced_until
+    }
+
+    /// How full the queues are. `partitions`: how many the range has.
+    pub(super) fn queues(&self, partitions: usize) -> [Fill; 2] {
+        let priority = self.priority_pulls.len();
+        [
+            Fill::new("pulls to be answered", self.pulls.len(), partitions),
+            Fill::new("priority pulls to be answered", priority, PRIORITY_PULLS_QUEUED_MAX),
+        ]
     }
 
     pub(super) fn forget(&mut self, lane: Lane) {
@@ -59,8 +68,8 @@ impl Requests {
 
 impl SourceMachine {
     /// Whether a request for something in or out of the range can be answered; refuses it otherwise.
-    fn accepts(&mut self, lane: Lane, is_in_range: bool) -> bool {
-        let refusal = self.not_frozen().or_else(|| {
+    pub(super) fn accepts(&mut self, lane: Lane, is_in_range: bool) -> bool {
+        let refusal = self.not_ready(lane).or_else(|| {
             let text = || format!("migration {} moves {}", self.scope.migration, self.spec.range);
             (!is_in_range).then(|| (RefusalCode::OutOfRange, text()))
         });
@@ -70,7 +79,10 @@ impl SourceMachine {
                 false
             }
             None => {
-                self.target_activated();
+                // A target that copies ahead pulls before it has heard `Activate`.
+                if !self.copies_ahead() {
+                    self.target_activated();
+                }
                 true
             }
         }
@@ -119,23 +131,29 @@ impl SourceMachine {
         queue.push_back(Keys { sequence: pull.sequence, keys: pull.keys.iter().map(Box::from).collect() });
     }
 
-    fn assert_frozen(&self) {
+    pub(super) fn assert_answerable(&self) {
         let phase = self.writer.view().phase();
-        assert_eq!(
-            phase,
-            ExportPhase::Frozen,
-            "M2, M8: records leave only a range that is frozen and not over"
+        assert!(
+            matches!(phase, ExportPhase::Tracking | ExportPhase::Frozen),
+            "M2, M8, M11: records leave only a range that is frozen or tracked, and not over"
         );
     }
 
-    pub(super) fn answer_pull(&mut self, now: MonotonicUs, store: &Store, out: &mut Vec<u8>) -> bool {
-        let ready_at = self.share.ready_at(now);
+    /// Whether bulk work has to wait for the workers; notes until when.
+    pub(super) fn is_paced(&mut self, now: MonotonicUs) -> bool {
+        let ready_at = self.governor.may_answer_at(now);
         if ready_at > now {
             self.requests.paced_until = Some(ready_at);
+        }
+        ready_at > now
+    }
+
+    pub(super) fn answer_pull(&mut self, now: MonotonicUs, store: &Store, out: &mut Vec<u8>) -> bool {
+        if self.requests.pulls.is_empty() || self.is_paced(now) {
             return false;
         }
         let Some(pull) = self.requests.pulls.pop_front() else { return false };
-        self.assert_frozen();
+        self.assert_answerable();
         let start = PullReplyStart::begin(&pull, out);
         let before = out.len();
         let max_bytes = pull.max_bytes.min(PULL_BYTES_MAX) as usize;
@@ -162,7 +180,7 @@ impl SourceMachine {
 
     pub(super) fn answer_samp_pull(&mut self, store: &Store, out: &mut Vec<u8>) -> bool {
         let Some(Positions { sequence, positions }) = self.requests.samp_pull.take() else { return false };
-        self.assert_frozen();
+        self.assert_answerable();
         let start = SampPullReplyStart::begin(self.scope, sequence, out);
         let before = out.len();
         let mut records = 0;
@@ -185,7 +203,7 @@ impl SourceMachine {
 
     pub(super) fn answer_priority_pull(&mut self, store: &Store, out: &mut Vec<u8>) -> bool {
         let Some(Keys { sequence, keys }) = self.requests.priority_pulls.pop_front() else { return false };
-        self.assert_frozen();
+        self.assert_answerable();
         let start = PriorityPullReplyStart::begin(self.scope, sequence, out);
         let before = out.len();
         let mut absent = AbsentKeys::default();
@@ -207,7 +225,13 @@ impl SourceMachine {
     }
 
     /// What stands at one position does not fit into a frame: the target hears it, and the migration stops there.
-    fn unsendable(&mut self, lane: Lane, from: Position, error: WireError, out: &mut Vec<u8>) -> bool {
+    pub(super) fn unsendable(
+        &mut self,
+        lane: Lane,
+        from: Position,
+        error: WireError,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let text = format!("the records from {from} on do not fit into a frame: {error}");
         self.outbox.refuse(lane, self.scope, RefusalCode::TooLarge, text.clone());
         self.events.push_back(crate::SourceEvent::Close(lane, Breach::Unsendable(text)));

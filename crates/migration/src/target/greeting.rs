@@ -115,7 +115,12 @@ impl TargetMachine {
         }
         greeting.state = State::Up;
         match lane {
-            Lane::Bulk => self.pulls.reconnected(),
+            Lane::Bulk => {
+                self.pulls.reconnected();
+                if let Some(changes) = &mut self.changes {
+                    changes.reconnected();
+                }
+            }
             Lane::Priority => {
                 self.samples.reconnected();
                 self.priority.reconnected();

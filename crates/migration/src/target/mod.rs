@@ -2,7 +2,8 @@
 //!
 //! Purpose: from activation on this node owns the range and serves it, while the machine brings in what the source
 //! still has. It is split by phase: greeting (connections), activation, pull (bulk), replay, samp_pull, priority_pull,
-//! release (completion and sweep).
+//! changes (rounds of a copy made
+//! before the freeze), release (completion and sweep).
 //!
 //! Call order. After construction and after every call of [`TargetMachine::handle`]: take events until
 //! [`TargetMachine::poll_event`] has none, and for each lane whose output is short call
@@ -10,7 +11,7 @@
 //! that the next pull is on its way, then give it to [`TargetMachine::replay`], then take events again. When the instant
 //! of [`TargetMachine::poll_timeout`] comes, hand in [`TargetInput::Timeout`].
 //!
-//! Invariants: M3 (activation), M5 and M7 (replay), M6 and M8 (release), M9 (`message`), M10: every request carries
+//! Invariants: M3 (activation), M5 and M7 (replay), M6 and M8 (release), M11 (changes), M9 (`message`), M10: every request carries
 //! a sequence number that its reply repeats; a reply to anything but the request in flight is ignored; what is not
 //! answered is sent again, and replaying twice changes nothing.
 //!
@@ -22,6 +23,7 @@
 //! Ownership: one mover thread. Workers see only [`ImportView`](crate::ImportView).
 
 mod activation;
+mod changes;
 mod greeting;
 mod priority_pull;
 mod pull;
@@ -31,13 +33,14 @@ mod samp_pull;
 
 pub use replay::Replay;
 
-use crate::cpu_share::CpuShare;
+use crate::governor::Governor;
 use crate::outbox::Outbox;
-use crate::rate_limit::RateLimit;
 use crate::tuning::TARGET_PERMILLE;
 use crate::{
-    Breach, Failure, ImportPhase, ImportView, ImportWriter, MigrationSpec, TargetEvent, TargetInput, Waiter,
+    Breach, Copies, Failure, ImportPhase, ImportView, ImportWriter, MigrationSpec, TargetEvent, TargetInput,
+    Waiter,
 };
+use changes::Changes;
 use greeting::Greeting;
 use priority_pull::PriorityQueue;
 use pull::Pulls;
@@ -45,7 +48,7 @@ use release::Sweep;
 use replay::Stall;
 use samp_pull::Samples;
 use sidle_store::{LogHead, Store};
-use sidle_types::MonotonicUs;
+use sidle_types::{Fill, MonotonicUs};
 use sidle_wire::{Lane, Message, Refusal, RefusalCode, Scope};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -65,6 +68,10 @@ pub struct TargetCounters {
     pub samp_pulls: u64,
     /// Priority pulls sent, resent ones included.
     pub priority_pulls: u64,
+    /// Ranges and positions that had changed at the source and were brought up to date here.
+    pub changes: u64,
+    /// Of those, as many as were left at the source when it was last heard of.
+    pub changes_left: u64,
 }
 
 /// The target of a migration: see the module's header.
@@ -79,10 +86,11 @@ pub struct TargetMachine {
     /// `Activate` was heard, and its answer is not sent.
     owes_activated: bool,
     pulls: Pulls,
+    /// Of a copy made before the freeze.
+    changes: Option<Changes>,
     samples: Samples,
     priority: PriorityQueue,
-    share: CpuShare,
-    limit: Option<RateLimit>,
+    governor: Governor,
     stall: Option<Stall>,
     /// Flushes that came before activation.
     flushes: Vec<Waiter>,
@@ -98,17 +106,20 @@ impl TargetMachine {
     ///
     /// `head` must be of the store that every later call gets. The range must be empty here; what an earlier owner
     /// left (tombstones) must have been discarded.
-    pub fn new(spec: MigrationSpec, writer: ImportWriter, head: LogHead) -> TargetMachine {
+    pub fn new(now: MonotonicUs, spec: MigrationSpec, writer: ImportWriter, head: LogHead) -> TargetMachine {
         assert_eq!(writer.view().id(), spec.id, "M9: the view belongs to another migration");
         TargetMachine {
             scope: spec.scope(),
             greetings: Lane::ALL.map(|_| Greeting::default()),
             owes_activated: false,
             pulls: Pulls::new(&spec),
+            changes: match spec.protocol.copies {
+                Copies::AfterFreeze => None,
+                Copies::BeforeFreeze(rounds) => Some(Changes::new(rounds)),
+            },
             samples: Samples::new(spec.protocol.sampling),
             priority: PriorityQueue::new(spec.protocol.priority),
-            share: CpuShare::new(spec.tuning.worker_lag_limit_us),
-            limit: spec.tuning.max_bytes_per_s.map(RateLimit::new),
+            governor: Governor::new(now, &spec),
             stall: None,
             flushes: Vec::new(),
             sweep: Sweep::NotYet,
@@ -147,6 +158,12 @@ impl TargetMachine {
         Lane::ALL.into_iter().all(|lane| self.is_up(lane))
     }
 
+    /// How full its queues are.
+    pub fn queues(&self) -> impl Iterator<Item = Fill> {
+        let queues = self.samples.queues().into_iter().chain(self.priority.queues());
+        queues.chain(self.outbox.queues())
+    }
+
     /// Takes in what happened. A [`Replay`] that is returned must be given to [`TargetMachine::replay`] before the next
     /// input, after the machine's output has been taken.
     pub fn handle<'b>(
@@ -165,8 +182,10 @@ impl TargetMachine {
             TargetInput::Timeout => self.timeout(now, store),
             TargetInput::SampledMiss(position) => self.samples.offer(position, self.writer.view()),
             TargetInput::PriorityPull(key, waiter) => self.pull_at_once(store, key, waiter),
+            TargetInput::Wanted(key) => self.pull_soon(store, key),
             TargetInput::Flush(waiter) => self.flush(waiter),
-            TargetInput::Load(load) => self.share.measured(now, load, TARGET_PERMILLE),
+            TargetInput::Load(load) => self.governor.measured(now, load, TARGET_PERMILLE),
+            TargetInput::Policy(policy) => self.governor.follow(now, policy),
             TargetInput::Done(passed) => self.begin_sweep(now, passed),
         }
         None
@@ -188,6 +207,7 @@ impl TargetMachine {
             Message::Refuse(refusal) => self.refused(now, lane, refusal),
             Message::Activate(activate) => self.activate(store, activate.highest_version),
             Message::PullReply(reply) => return self.pulled(now, lane, &reply),
+            Message::ChangedPullReply(reply) => self.changed(now, store, lane, &reply),
             Message::SampPullReply(reply) => self.samp_pulled(store, lane, &reply),
             Message::PriorityPullReply(reply) => self.priority_pulled(store, lane, &reply),
             Message::Ping(nonce) => self.outbox.pong(lane, nonce),
@@ -197,6 +217,7 @@ impl TargetMachine {
             Message::Pull(_) => self.breach(lane, Breach::WrongDirection("Pull")),
             Message::SampPull(_) => self.breach(lane, Breach::WrongDirection("SampPull")),
             Message::PriorityPull(_) => self.breach(lane, Breach::WrongDirection("PriorityPull")),
+            Message::ChangedPull(_) => self.breach(lane, Breach::WrongDirection("ChangedPull")),
             Message::Control(_) => self.breach(lane, Breach::WrongDirection("Control")),
         }
         None
@@ -245,6 +266,9 @@ impl TargetMachine {
             }
         }
         self.pulls.timeout(now);
+        if let Some(changes) = &mut self.changes {
+            changes.timeout(now);
+        }
         self.samples.timeout(now);
         self.priority.timeout(now);
         if let Some(stall) = &mut self.stall {
@@ -265,7 +289,7 @@ impl TargetMachine {
             return true;
         }
         match lane {
-            Lane::Bulk => self.transmit_pull(now, out),
+            Lane::Bulk => self.transmit_pull(now, out) || self.transmit_changed_pull(now, out),
             Lane::Priority => {
                 self.transmit_activated(out)
                     || self.transmit_priority_pull(now, store, out)
@@ -282,6 +306,7 @@ impl TargetMachine {
         [
             greetings,
             self.pulls.deadline(),
+            self.changes.as_ref().and_then(Changes::deadline),
             self.samples.deadline(),
             self.priority.deadline(),
             stall,

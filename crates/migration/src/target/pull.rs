@@ -8,7 +8,7 @@
 use super::{Replay, TargetMachine};
 use crate::resend::Resend;
 use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN, PULL_TARGET_US, RESEND_US};
-use crate::{Breach, ImportPhase, MigrationSpec};
+use crate::{Breach, MigrationSpec, PullBytes};
 use sidle_store::RecordBatch;
 use sidle_types::{MonotonicUs, Position, PositionRange};
 use sidle_wire::{Lane, Pull, PullReply};
@@ -66,7 +66,7 @@ impl Pulls {
             sequence: 0,
             in_flight: None,
             replaying: false,
-            pull_bytes: spec.protocol.first_pull_bytes,
+            pull_bytes: spec.protocol.pulls.first(),
         };
         Pulls {
             partitions: spec.partitions.iter().map(partition).collect(),
@@ -96,6 +96,13 @@ impl Pulls {
             (partition.cursor, partition.in_flight) = (None, None);
         }
         self.paced_until = None;
+    }
+
+    /// Pulls everything again, from the start.
+    pub(super) fn begin_anew(&mut self) {
+        for index in 0..self.partitions.len() {
+            self.rewind(index, self.partitions[index].bounds.first());
+        }
     }
 
     /// Pulls the partition again from `from` on. A pull in flight is forgotten, and its reply will be late (M10).
@@ -132,8 +139,35 @@ impl Pulls {
 }
 
 impl TargetMachine {
+    /// About how many bytes have not arrived: partitions hold about equally many records, and positions are hashes, so
+    /// the share of positions is that of the bytes.
+    fn left_bytes(&self) -> u64 {
+        let view = self.writer.view();
+        let bytes_each = u128::from(self.spec.bytes) / view.partitions().len() as u128;
+        let left = view.partitions().iter().zip(view.progress()).map(|(partition, next)| {
+            let (first, last) = (u128::from(partition.first().0), u128::from(partition.last().0));
+            let left = next.map_or(0, |next| last + 1 - u128::from(next.0));
+            (bytes_each * left / (last + 1 - first)) as u64
+        });
+        left.sum()
+    }
+
+    /// Whether everything has been copied, apart from what changed since.
+    pub(super) fn is_all_pulled(&self) -> bool {
+        self.writer.view().progress().all(|next| next.is_none())
+    }
+
+    /// Whether bulk work has to wait, as the migration's policy says; notes until when.
+    pub(super) fn is_paced(&mut self, now: MonotonicUs) -> bool {
+        let ready_at = self.governor.may_pull_at(now, self.left_bytes());
+        if ready_at > now {
+            self.pulls.paced_until = Some(ready_at);
+        }
+        ready_at > now
+    }
+
     pub(super) fn transmit_pull(&mut self, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
-        if self.writer.view().phase() != ImportPhase::Serving {
+        if !self.writer.view().phase().takes_records() {
             return false;
         }
         // Out of memory: wait, then ask for one reply at a time until one fits.
@@ -141,10 +175,7 @@ impl TargetMachine {
             Some(stall) if stall.deadline().is_some_and(|deadline| deadline > now) => return false,
             stall => stall.is_some(),
         };
-        let in_rate_at = self.limit.as_mut().map_or(now, |limit| limit.ready_at(now));
-        let ready_at = self.share.ready_at(now).max(in_rate_at);
-        if ready_at > now {
-            self.pulls.paced_until = Some(ready_at);
+        if self.is_paced(now) {
             return false;
         }
         let Some(index) = self.pulls.next_to_send(alone) else { return false };
@@ -160,9 +191,7 @@ impl TargetMachine {
         let range = PositionRange::new(pull.from, partition.bounds.last()).expect("cursors stay in bounds");
         let (sequence, max_bytes) = (partition.sequence, pull.asked_bytes);
         Pull { scope: self.scope, partition: index as u8, sequence, range, max_bytes }.write(out);
-        if let Some(limit) = &mut self.limit {
-            limit.spend(now, u64::from(max_bytes));
-        }
+        self.governor.asked(now, u64::from(max_bytes));
         self.counters.pulls += 1;
         true
     }
@@ -193,15 +222,15 @@ impl TargetMachine {
         // The source answers one pull after the other: a reply took from the one before it.
         let took_us = now.since(pull.sent_at.max(self.pulls.replied_at));
         self.pulls.replied_at = now;
-        partition.adapt(took_us, asked_bytes, reply.batch.len());
+        if matches!(self.spec.protocol.pulls, PullBytes::Adaptive(_)) {
+            partition.adapt(took_us, asked_bytes, reply.batch.len());
+        }
         partition.in_flight = None;
         partition.sequence += 1;
         partition.cursor = reply.next;
         partition.replaying = true;
         let last = reply.next.map_or(partition.bounds.last(), |next| next.previous().expect("after `from`"));
-        if let Some(limit) = &mut self.limit {
-            limit.arrived(u64::from(asked_bytes), reply.batch.len() as u64);
-        }
+        self.governor.arrived(u64::from(asked_bytes), reply.batch.len() as u64);
         self.greetings[lane.index()].proved();
         if self.spec.tuning.bugs.progress_before_replay {
             self.writer.advance(index, reply.next);

@@ -29,15 +29,22 @@ impl Sweep {
 
 impl TargetMachine {
     pub(super) fn finish_if_all_here(&mut self) {
-        if self.writer.view().progress().all(|next| next.is_none()) {
+        let lacks_changes = self.changes.as_ref().is_some_and(|changes| !changes.all_here());
+        let view = self.writer.view();
+        if !lacks_changes && view.source_is_frozen() && self.is_all_pulled() {
             self.complete();
         }
     }
 
     /// Nothing will be replayed any more.
     fn complete(&mut self) {
+        let was_serving = self.writer.view().activated();
         self.writer.complete();
+        if !was_serving {
+            self.events.push_back(TargetEvent::Activated);
+        }
         self.pulls.stop();
+        self.changes = None;
         self.samples.stop();
         self.stall = None;
         self.wake_all_waiting();
@@ -47,13 +54,13 @@ impl TargetMachine {
     /// FLUSHALL: what has not arrived is absent for good. Replay belongs to this thread, so none is under way.
     pub(super) fn flush(&mut self, waiter: Waiter) {
         let phase = self.writer.view().phase();
-        if phase == ImportPhase::Waiting {
+        if !self.writer.view().source_is_frozen() {
             // M3: the flush itself may not be acknowledged before activation.
             return self.flushes.push(waiter);
         }
         // First the flush: who waits for a key that will not come reads it as absent, as after the flush.
         self.events.push_back(TargetEvent::Flushed(waiter));
-        if phase == ImportPhase::Serving && !self.spec.tuning.bugs.flush_leaves_late_records {
+        if phase.takes_records() && !self.spec.tuning.bugs.flush_leaves_late_records {
             self.complete();
         }
     }

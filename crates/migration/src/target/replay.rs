@@ -5,7 +5,7 @@
 //! index, from exactly where it stood, never over a batch that failed. Replaying a batch again changes nothing (M10).
 //!
 //! Out of memory: the partition rewinds to where the batch began, pulls pause, and are tried again one at a time with a
-//! growing wait. The range is served meanwhile, and what fits of priority pulls goes on.
+//! growing wait. The range is served meanwhile, whatever the protocol, and what fits of priority pulls goes on.
 //!
 //! Realises: Rocksteady 2.3.1.3 (side logs); Fulva IV-B ("completed" only after replay).
 
@@ -50,7 +50,7 @@ impl TargetMachine {
     /// Makes the records of a pull readable here, then moves the progress over them.
     pub fn replay(&mut self, now: MonotonicUs, store: &Store, replay: Replay<'_>) {
         let Replay { partition, covers, next, batch, bytes } = replay;
-        if self.writer.view().phase() != ImportPhase::Serving {
+        if !self.writer.view().phase().takes_records() {
             // A flush came between: what has not arrived is absent for good.
             self.pulls.replayed(partition);
             return;
@@ -69,14 +69,12 @@ impl TargetMachine {
                     store.sweep_tombstones(partition.first(), partition.last(), usize::MAX);
                 }
                 self.wake_covered(covers);
-                if self.stall.take().is_some() {
-                    self.events.push_back(TargetEvent::Resumed);
-                }
+                self.resume();
                 self.finish_if_all_here();
             }
             Err(ReplayError::OutOfMemory(_)) => {
                 self.pulls.rewind(partition, covers.first());
-                self.stall(now);
+                self.stall(now, store);
             }
             Err(error @ ReplayError::OutsideRange(_)) => {
                 self.pulls.rewind(partition, covers.first());
@@ -93,25 +91,50 @@ impl TargetMachine {
         within: PositionRange,
         bytes: usize,
     ) -> Result<Replayed, ReplayError> {
-        assert_eq!(self.writer.view().phase(), ImportPhase::Serving, "M3, M8: replay only while serving");
-        let replayed = if self.spec.tuning.bugs.replay_overwrites {
-            overwrite(store, &mut self.head, batch)?
-        } else {
-            store.replay(&mut self.head, batch, within)?
-        };
+        let replayed = self.put_in(store, batch, within)?;
         self.counters.records_moved += u64::from(replayed.inserted);
         self.counters.records_present += u64::from(replayed.present);
         self.counters.bytes_moved += bytes as u64;
         Ok(replayed)
     }
 
-    fn stall(&mut self, now: MonotonicUs) {
+    /// As [`insert`](Self::insert), uncounted.
+    pub(super) fn put_in(
+        &mut self,
+        store: &Store,
+        batch: &RecordBatch<'_>,
+        within: PositionRange,
+    ) -> Result<Replayed, ReplayError> {
+        assert!(
+            self.writer.view().phase().takes_records(),
+            "M3, M8: replay only between activation, or ahead of it, and end"
+        );
+        if self.spec.tuning.bugs.replay_overwrites {
+            return Ok(overwrite(store, &mut self.head, batch)?);
+        }
+        store.replay(&mut self.head, batch, within)
+    }
+
+    /// There was memory for what arrived.
+    pub(super) fn resume(&mut self) {
+        if self.stall.take().is_some() {
+            self.events.push_back(TargetEvent::Resumed);
+        }
+    }
+
+    pub(super) fn stall(&mut self, now: MonotonicUs, store: &Store) {
         let wait_us = match &self.stall {
             Some(stall) => (stall.wait_us * 2).min(STALL_US_MAX),
             None => STALL_US,
         };
         if self.stall.is_none() {
             self.events.push_back(TargetEvent::Stalled);
+        }
+        if self.writer.view().phase() == ImportPhase::Filling {
+            // It may take for ever, and whoever would make room by deleting keys of the range would wait for the room.
+            self.throw_copy_away(store);
+            self.writer.activate();
+            self.events.push_back(TargetEvent::Activated);
         }
         self.stall = Some(Stall { retry_at: Some(now.plus_us(wait_us)), wait_us });
     }

@@ -12,7 +12,7 @@ use crate::resend::Resend;
 use crate::tuning::{PRIORITY_RESEND_US, SAMP_PULL_INTERVAL_US, SAMPLED_WAITING_MAX};
 use crate::{Breach, ImportPhase, ImportView, Sampling};
 use sidle_store::{RecordBatch, ReplayError, Store};
-use sidle_types::{MonotonicUs, Position};
+use sidle_types::{Fill, MonotonicUs, Position};
 use sidle_wire::{Lane, SampPull, SampPullReply};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -51,6 +51,16 @@ impl Samples {
         if is_wanted && self.known.insert(position) {
             self.waiting.push_back(position);
         }
+    }
+
+    /// How full the queues are.
+    pub(super) fn queues(&self) -> [Fill; 2] {
+        let in_flight = self.sampling.map_or(0, |sampling| sampling.batch);
+        let known = SAMPLED_WAITING_MAX + in_flight;
+        [
+            Fill::new("sampled positions", self.waiting.len(), SAMPLED_WAITING_MAX),
+            Fill::new("sampled positions that wait or are under way", self.known.len(), known),
+        ]
     }
 
     pub(super) fn timeout(&mut self, now: MonotonicUs) {

@@ -5,7 +5,7 @@ use crate::model::Op;
 use crate::net::{Arrival, End};
 use crate::random;
 use crate::world::{Pair, Setup, key};
-use sidle_migration::{Bugs, ExportPhase, TargetEvent, TargetInput, Tuning};
+use sidle_migration::{Bugs, ExportPhase, FULVA, SOURCE_DRIVEN, TargetEvent, TargetInput, Tuning};
 use sidle_types::HashedKey;
 use sidle_wire::Lane;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +29,9 @@ const STORIES: &[Story] = &[
     ("tombstones-freed-early", delete_then_late_sampled_reply),
     ("flush-leaves-late-records", flush_then_late_replay),
     ("release-leaves-records", many_pulls),
+    ("round-forgets-unacknowledged", round_lost),
+    ("round-keeps-what-is-gone", delete_after_the_copy),
+    ("last-round-before-freeze", write_behind_the_last_round),
 ];
 
 /// What random runs do not come to: their partitions fit into one pull each, and their sampled replies come in time.
@@ -152,25 +155,49 @@ fn flush_then_late_replay(bugs: Bugs) {
     ends_well(pair);
 }
 
-#[test]
-fn every_fault_has_its_story() {
-    let told: Vec<&str> = STORIES.iter().map(|&(name, _)| name).collect();
-    assert_eq!(told, Bugs::NAMES.iter().map(|&(name, _)| name).collect::<Vec<_>>());
+/// Everything is copied, and the range is not frozen.
+fn copied(bugs: Bugs) -> Pair {
+    let mut setup = Setup { protocol: SOURCE_DRIVEN, ..Setup::default() };
+    setup.tuning.bugs = bugs.into();
+    let mut pair = Pair::with_records(setup, 1_000, 100);
+    pair.prepare();
+    pair.run_until("caught up", |pair| pair.is_caught_up());
+    pair
 }
 
-#[test]
-fn every_story_sees_its_fault_and_ends_well_without() {
-    for (name, story) in STORIES {
-        story(Bugs::NONE);
-        assert!(is_seen(|| story(bugs_named(name))), "{name}");
-    }
+fn round_lost(bugs: Bugs) {
+    let mut pair = copied(bugs);
+    let sent = |pair: &Pair| pair.source_machine.as_ref().unwrap().counters().records_sent;
+    let before = sent(&pair);
+    pair.ask_at(End::Source, Op::Set(key(1), b"newer".to_vec(), None));
+    pair.run_until("a round is answered", |pair| sent(pair) > before);
+    pair.net.cut(pair.now.0, Lane::Bulk, &mut pair.rng);
+    pair.commit();
+    ends_well(pair);
 }
+
+fn delete_after_the_copy(bugs: Bugs) {
+    let mut pair = copied(bugs);
+    pair.ask_at(End::Source, Op::Del(key(1)));
+    pair.commit();
+    ends_well(pair);
+}
+
+fn write_behind_the_last_round(bugs: Bugs) {
+    let mut pair = copied(bugs);
+    pair.ask_at(End::Source, Op::Set(key(1), b"newer".to_vec(), None));
+    pair.commit();
+    ends_well(pair);
+}
+
+sidle_types::story_tests!(Bugs, STORIES);
 
 #[test]
 fn random_runs_see_the_faults_and_nothing_else() {
     let is_seen_at_random = |bugs: Bugs| {
         let tuning = Tuning { bugs: bugs.into(), ..Tuning::default() };
-        (0..SEEDS).any(|seed| is_seen(|| random::run(seed, tuning)))
+        let is_seen_by = |protocol| (0..SEEDS).any(|seed| is_seen(|| random::run(seed, tuning, protocol)));
+        is_seen_by(FULVA) || is_seen_by(SOURCE_DRIVEN)
     };
     assert!(!is_seen_at_random(Bugs::NONE));
     for (name, _) in Bugs::NAMES.iter().filter(|(name, _)| !NOT_MET_AT_RANDOM.contains(name)) {

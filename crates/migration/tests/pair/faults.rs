@@ -126,6 +126,13 @@ fn half() -> PositionRange {
     PositionRange::of_slots(Slot::new(0).unwrap(), Slot::new(8191).unwrap()).unwrap()
 }
 
+/// Removes one of the keys that [`fill`] took the target's room with.
+fn drop_ballast(pair: &mut Pair, name: &[u8]) {
+    let key = HashedKey::new(name);
+    let mut slot = pair.target.store.lock_slot(key.slot());
+    slot.remove(&mut pair.target.head, key, sidle_store::Leave::Nothing).unwrap();
+}
+
 /// Fills the target, outside the migrating range, until this much of its memory is left.
 fn fill(pair: &mut Pair, key_bytes: &str, left: u64) -> Vec<Vec<u8>> {
     let mut ballast = Vec::new();
@@ -194,13 +201,51 @@ fn target_out_of_memory_in_the_middle() {
     let resumed_early = resumed(&pair);
     assert!(!resumed_early && !pair.target_events.contains(&TargetEvent::Finished));
     // Room again.
-    for name in ballast {
-        let key = HashedKey::new(&name);
-        let mut slot = pair.target.store.lock_slot(key.slot());
-        slot.remove(&mut pair.target.head, key, sidle_store::Leave::Nothing).unwrap();
-    }
+    ballast.iter().for_each(|name| drop_ballast(&mut pair, name));
     pair.run_to_end();
     assert!(resumed(&pair));
+    pair.check_end();
+}
+
+/// Questions about keys that exist nowhere must not take the room that a stalled migration waits for.
+#[test]
+fn absent_keys_do_not_keep_a_migration_stalled() {
+    let setup = Setup { range: half(), source_bytes: 16 << 20, target_bytes: 4 << 20, ..Setup::default() };
+    let mut pair = Pair::with_records(setup, 2_000, 300);
+    let ballast = fill(&mut pair, "ballast:", 0);
+    pair.start();
+    pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
+    let absent = |n: usize| format!("nobody:{n:01000}").into_bytes();
+    let mut nobody = (0..).map(absent).filter(|name| half().contains(HashedKey::new(name).position()));
+    for name in ballast {
+        drop_ballast(&mut pair, &name);
+        for name in nobody.by_ref().take(16) {
+            pair.ask_at(End::Target, Op::Get(name));
+        }
+        pair.run_until("answered", |pair| pair.parked() == 0);
+    }
+    pair.run_to_end();
+    pair.check_end();
+}
+
+/// Whoever would make room may wait for a key, by a protocol that pulls none ahead, too.
+#[test]
+fn keys_are_pulled_for_commands_while_bulk_stalls() {
+    let mut protocol = sidle_migration::FULVA;
+    protocol.priority.in_flight = 0;
+    let (source_bytes, target_bytes) = (16 << 20, 4 << 20);
+    let setup = Setup { range: half(), source_bytes, target_bytes, protocol, ..Setup::default() };
+    let mut pair = Pair::with_records(setup, 2_000, 300);
+    let ballast = fill(&mut pair, "ballast:", 0);
+    pair.start();
+    pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
+    let mut moving = (0..2_000).map(key).filter(|name| half().contains(HashedKey::new(name).position()));
+    let missing = moving.find(|name| !pair.is_settled(HashedKey::new(name))).expect("it has not all come");
+    pair.ask_at(End::Target, Op::Del(missing));
+    pair.run_us(100_000);
+    assert_eq!(pair.parked(), 0, "nothing comes in bulk, and nothing else");
+    ballast.iter().for_each(|name| drop_ballast(&mut pair, name));
+    pair.run_to_end();
     pair.check_end();
 }
 
@@ -239,11 +284,7 @@ fn out_of_memory_under_every_fault() {
             pair.ask(Op::Append(key(n), b"!".to_vec()));
             pair.run_us(10_000);
         }
-        for name in ballast {
-            let key = HashedKey::new(&name);
-            let mut slot = pair.target.store.lock_slot(key.slot());
-            slot.remove(&mut pair.target.head, key, sidle_store::Leave::Nothing).unwrap();
-        }
+        ballast.iter().for_each(|name| drop_ballast(&mut pair, name));
         pair.run_to_end();
         pair.check_end();
         pair.check_no_breach();

@@ -8,6 +8,7 @@ mod basics;
 #[cfg(feature = "bug-switches")]
 mod bugs;
 mod checks;
+mod copies;
 mod faults;
 mod model;
 mod net;

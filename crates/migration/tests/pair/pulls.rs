@@ -3,7 +3,8 @@
 use crate::model::Op;
 use crate::net::{End, Faults};
 use crate::world::{Outcome, Pair, Setup, key};
-use sidle_migration::{Load, SourceInput, TargetCounters, TargetInput};
+use sidle_migration::tuning::PRIORITY_WAITERS_MAX;
+use sidle_migration::{Load, SourceInput, TargetCounters, TargetEvent, TargetInput, Waiter, WaiterRefusal};
 use sidle_types::{HashedKey, Position};
 use sidle_wire::Lane;
 
@@ -28,6 +29,26 @@ fn many_commands_that_wait_for_one_key_pull_it_once() {
     assert_eq!(counters(&pair).priority_pulls, 1);
     assert_eq!(pair.source_machine.as_ref().unwrap().counters().records_sent_early, 1);
     assert_eq!(pair.woken.len(), 50);
+}
+
+/// Whoever waited and left still counts, and while the source does not answer others may come for ever.
+#[test]
+fn more_commands_than_may_wait_are_refused() {
+    let mut pair = serving(Setup::slow(), 1_000);
+    let most = PRIORITY_WAITERS_MAX as u64;
+    for ticket in 0..most + 2 {
+        let key = key(ticket % 1_000);
+        pair.target_input(TargetInput::PriorityPull(&key, Waiter { worker: 0, ticket }));
+    }
+    let machine = pair.target_machine.as_mut().unwrap();
+    assert!(
+        machine.queues().all(|fill| fill.count <= fill.most),
+        "{:?}",
+        machine.queues().collect::<Vec<_>>()
+    );
+    let events: Vec<TargetEvent> = std::iter::from_fn(|| machine.poll_event()).collect();
+    let refused = |ticket| TargetEvent::Refuse(Waiter { worker: 0, ticket }, WaiterRefusal::TooManyWait);
+    assert_eq!(events, [refused(most), refused(most + 1)]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::model::{Bytes, Op};
 use crate::net::{End, Faults};
 use crate::rng::Rng;
 use crate::world::{Outcome, Pair, Setup, key};
-use sidle_migration::{ExportPhase, Tuning};
+use sidle_migration::{ExportPhase, FULVA, ProtocolChoices, SOURCE_DRIVEN, Tuning};
 use sidle_types::{HashedKey, Position, PositionRange, Slot, WallMs};
 
 /// An opted-in client's read: both halves under way, in whichever order they run.
@@ -91,8 +91,40 @@ fn advance(pair: &mut Pair, read: &mut DoubleRead) -> bool {
     true
 }
 
+/// What the source's clients do until the range may be frozen, and for a little longer.
+fn write_while_it_is_copied(pair: &mut Pair, rng: &mut Rng) {
+    let writes = rng.between(0, 300);
+    let flush_at = rng.chance(200).then(|| rng.below(writes + 1));
+    let mut longer = rng.below(30);
+    for n in 0.. {
+        let is_done = n >= writes && pair.is_caught_up();
+        longer -= u64::from(is_done && longer > 0);
+        if is_done && longer == 0 {
+            return;
+        }
+        if flush_at == Some(n) {
+            pair.ask_at(End::Source, Op::Flush);
+        }
+        if n < writes || is_done {
+            let op = draw_op(pair);
+            let outcome = pair.ask_at(End::Source, op);
+            assert!(
+                matches!(outcome, Outcome::Answered(_)),
+                "the source serves, and nobody sees a copy: {outcome:?}"
+            );
+        }
+        if rng.chance(50) {
+            pair.wall.0 += rng.below(5);
+            pair.expire(End::Source, &key(rng.below(KEYS)));
+        }
+        (0..rng.below(4)).for_each(|_| {
+            pair.step();
+        });
+    }
+}
+
 /// One random migration.
-pub(crate) fn run(seed: u64, tuning: Tuning) {
+pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
     let mut rng = Rng::new(seed);
     let range = draw_range(&mut rng);
     let mut tuning = tuning;
@@ -100,8 +132,15 @@ pub(crate) fn run(seed: u64, tuning: Tuning) {
         tuning.max_bytes_per_s = Some(rng.between(200_000, 20_000_000));
     }
     let faults = draw_faults(&mut rng);
-    let setup =
-        Setup { seed: rng.next(), range, faults, tuning, source_bytes: 8 << 20, target_bytes: 8 << 20 };
+    let setup = Setup {
+        seed: rng.next(),
+        range,
+        faults,
+        tuning,
+        protocol,
+        source_bytes: 8 << 20,
+        target_bytes: 8 << 20,
+    };
     let mut pair = Pair::new(setup);
     pair.sampled_percent = [0, 1, 30][rng.below(3) as usize];
     for _ in 0..rng.below(KEYS * 2) {
@@ -111,6 +150,9 @@ pub(crate) fn run(seed: u64, tuning: Tuning) {
     pair.prepare();
     if rng.chance(500) {
         pair.run_us(rng.below(20_000));
+    }
+    if pair.copies_ahead() {
+        write_while_it_is_copied(&mut pair, &mut rng);
     }
     pair.commit();
     let ops = rng.between(50, 2_000);
@@ -150,6 +192,13 @@ pub(crate) fn run(seed: u64, tuning: Tuning) {
 #[test]
 fn seeded_migrations_end_as_the_model_does() {
     for seed in 0..300 {
-        run(seed, Tuning::default());
+        run(seed, Tuning::default(), FULVA);
+    }
+}
+
+#[test]
+fn seeded_migrations_that_copy_ahead_end_as_the_model_does() {
+    for seed in 0..300 {
+        run(seed, Tuning::default(), SOURCE_DRIVEN);
     }
 }

@@ -49,6 +49,16 @@ impl Pair {
         match role {
             Role::Elsewhere | Role::Exporting => Outcome::Redirected,
             Role::Owned => self.execute(end, &op, Leave::Nothing),
+            Role::Tracked => {
+                let outcome = self.execute(end, &op, Leave::Nothing);
+                // M11: after the write, within the same command.
+                let view = self.export.as_ref().expect("it is tracked for a migration");
+                match op.key() {
+                    Some(key) => view.mark(HashedKey::new(key).position()),
+                    None => view.mark_range(self.spec.range),
+                }
+                outcome
+            }
             Role::Importing => {
                 assert_eq!(end, End::Target);
                 self.at_importing(worker, op)
@@ -84,7 +94,7 @@ impl Pair {
             End::Target => &mut self.target,
         };
         let leave = match node.roles[0] {
-            Role::Owned => Leave::Nothing,
+            Role::Owned | Role::Tracked => Leave::Nothing,
             Role::Importing => Leave::Tombstone,
             Role::Elsewhere | Role::Exporting => return,
         };
@@ -92,6 +102,12 @@ impl Pair {
         let mut slot = node.store.lock_slot(key.slot());
         if slot.get(key).value().is_some_and(|record| record.is_expired(self.wall)) {
             slot.remove(&mut node.head, key, leave).unwrap();
+        }
+        drop(slot);
+        if node.roles[0] == Role::Tracked
+            && let Some(view) = &self.export
+        {
+            view.mark(key.position());
         }
     }
 

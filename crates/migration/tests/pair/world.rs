@@ -7,11 +7,11 @@ use crate::model::{Answer, Bytes, Model, Op};
 use crate::net::{Arrival, End, Faults, Net};
 use crate::rng::Rng;
 use sidle_migration::{
-    BarrierTicket, ExportView, FULVA, ImportView, MigrationSpec, RangeBarrier, SourceEvent, SourceInput,
-    SourceMachine, TargetEvent, TargetInput, TargetMachine, Tuning, Waiter,
+    BarrierTicket, Copies, ExportView, FULVA, ImportView, MigrationSpec, ProtocolChoices, RangeBarrier,
+    SourceEvent, SourceInput, SourceMachine, TargetEvent, TargetInput, TargetMachine, Tuning, Waiter,
 };
 use sidle_store::{Leave, LogHead, Store, StoreConfig};
-use sidle_types::{MigrationId, MonotonicUs, NodeId, PositionRange, TabletEpoch, WallMs};
+use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch, WallMs};
 use sidle_wire::{Frame, FrameReader, Lane, Message, Refusal, RefusalCode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ const TURN_US: u64 = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Owned,
+    /// Owned, and what changes is marked.
+    Tracked,
     Elsewhere,
     Importing,
     Exporting,
@@ -129,6 +131,7 @@ pub(crate) struct Setup {
     pub(crate) source_bytes: u64,
     pub(crate) target_bytes: u64,
     pub(crate) tuning: Tuning,
+    pub(crate) protocol: ProtocolChoices,
 }
 
 impl Default for Setup {
@@ -140,6 +143,7 @@ impl Default for Setup {
             source_bytes: 16 << 20,
             target_bytes: 16 << 20,
             tuning: Tuning::default(),
+            protocol: FULVA,
         }
     }
 }
@@ -174,7 +178,9 @@ impl Pair {
             source: NodeId::from_bytes([1; 20]),
             target: NodeId::from_bytes([2; 20]),
             partitions: vec![setup.range],
-            protocol: &FULVA,
+            protocol: setup.protocol,
+            bytes: 0,
+            policy: MigrationPolicy::default(),
             tuning: setup.tuning,
         };
         Pair {
@@ -223,8 +229,11 @@ impl Pair {
     pub(crate) fn prepare_with_given_partitions(&mut self) {
         let (view, writer) = ImportView::new(&self.spec);
         self.import = Some(view);
-        let machine = TargetMachine::new(self.spec.clone(), writer, self.target.store.log_head());
+        let machine = TargetMachine::new(self.now, self.spec.clone(), writer, self.target.store.log_head());
         self.target_machine = Some(machine);
+        if self.copies_ahead() {
+            self.begin_export(Role::Tracked);
+        }
         self.pump();
     }
 
@@ -232,10 +241,22 @@ impl Pair {
     pub(crate) fn commit(&mut self) {
         let now = self.now.0;
         self.target.publish(now, Role::Importing, &mut self.rng);
+        if self.copies_ahead() {
+            self.source.publish(now, Role::Exporting, &mut self.rng);
+        } else {
+            self.begin_export(Role::Exporting);
+        }
+    }
+
+    pub(crate) fn copies_ahead(&self) -> bool {
+        matches!(self.spec.protocol.copies, Copies::BeforeFreeze(_))
+    }
+
+    fn begin_export(&mut self, role: Role) {
         let (view, writer) = ExportView::new(&self.spec);
         self.export = Some(view);
-        self.source_machine = Some(SourceMachine::new(self.spec.clone(), writer));
-        self.source.publish(now, Role::Exporting, &mut self.rng);
+        self.source_machine = Some(SourceMachine::new(self.now, self.spec.clone(), writer));
+        self.source.publish(self.now.0, role, &mut self.rng);
         // What of a connection the source's driver accepted before it had a machine.
         for lane in self.net.open_lanes() {
             let machine = self.source_machine.as_mut().unwrap();
@@ -243,8 +264,15 @@ impl Pair {
         }
     }
 
+    pub(crate) fn is_caught_up(&self) -> bool {
+        self.target_events.contains(&TargetEvent::CaughtUp)
+    }
+
     pub(crate) fn start(&mut self) {
         self.prepare();
+        if self.copies_ahead() {
+            self.run_until("caught up", |pair| pair.is_caught_up());
+        }
         self.commit();
     }
 
@@ -262,6 +290,7 @@ impl Pair {
             self.source.ticket = None;
             let machine = self.source_machine.as_mut().unwrap();
             let input = match self.source.published {
+                Role::Tracked => SourceInput::Tracked(proof),
                 Role::Exporting => SourceInput::Frozen(proof),
                 _ => SourceInput::Done(proof),
             };

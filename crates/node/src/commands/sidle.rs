@@ -9,15 +9,12 @@ use crate::outcome::ControlRequest;
 use crate::range_table::Role;
 use crate::reply_error::ReplyError;
 use crate::spec::{CommandFlags, CommandSpec};
-use sidle_migration::ExportPhase;
+use sidle_migration::{ExportPhase, PROTOCOLS};
 use sidle_store::Entry;
-use sidle_types::{HashedKey, MigrationId, PositionRange, Slot};
+use sidle_types::{HashedKey, MigrationId, MigrationPolicy, PositionRange, Slot};
 
 const ADMIN: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::STALE);
 const READS: CommandFlags = CommandFlags::READONLY.with(CommandFlags::FAST);
-
-/// The protocol of a migration that names none.
-const DEFAULT_PROTOCOL: &str = "fulva";
 
 /// The commands of this family.
 pub(super) const COMMANDS: &[CommandSpec] = &[
@@ -60,6 +57,12 @@ const MIGRATE: &[CommandSpec] = &[
         "O(1)",
         "Gives up a migration that does not run yet.",
     ),
+    CommandSpec::new("sidle.migrate|set", -4, ADMIN, set_policy).docs(
+        "sidle",
+        "0.1.0",
+        "O(1)",
+        "Changes how hard a migration may press on its nodes.",
+    ),
     CommandSpec::new("sidle.migrate|status", -2, ADMIN, migration_status).docs(
         "sidle",
         "0.1.0",
@@ -87,7 +90,10 @@ fn frozen(call: &mut Call<'_>) -> CommandResult {
         Role::Exporting(view) if view.id() == migration => view,
         _ => return Err(no_copy(call, migration)),
     };
-    if view.phase() == ExportPhase::Pending {
+    if !view.answers_reads() {
+        return Err(ReplyError::text("ERR the source of this migration answers no reads, ask the owner"));
+    }
+    if view.phase() < ExportPhase::Frozen {
         return Err(not_frozen(migration));
     }
     let guard = call.store.pin();
@@ -146,9 +152,25 @@ fn migration_status(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Control(ControlRequest::MigrationStatus(migration)))
 }
 
-/// `SIDLE.MIGRATE START SLOTS <a>[-<b>] TO <node> [PROTOCOL <name>]`, or `POSITIONS <first>-<last>`.
+/// `SIDLE.MIGRATE SET <migration> ADAPTIVE | RATE <bytes a second> | DEADLINE <milliseconds> | SLO-P99 <microseconds>`.
+fn set_policy(call: &mut Call<'_>) -> CommandResult {
+    let migration = migration_argument(call.args[2])?;
+    let words: Vec<&str> = call.args[3..].iter().map(|word| text(word)).collect::<Result<_, _>>()?;
+    Ok(Flow::Control(ControlRequest::SetPolicy(migration, policy(&words)?)))
+}
+
+fn policy(words: &[&str]) -> Result<MigrationPolicy, ReplyError> {
+    MigrationPolicy::of_words(words).map_err(|error| ReplyError::owned(format!("ERR {error}")))
+}
+
+fn text(argument: &[u8]) -> Result<&str, ReplyError> {
+    std::str::from_utf8(argument).map_err(|_| ReplyError::Syntax)
+}
+
+/// `SIDLE.MIGRATE START SLOTS <a>[-<b>] TO <node> [PROTOCOL <name>[,<option>=<value>...]] [<policy>]`, or `POSITIONS
+/// <first>-<last>`; the policy as for SET.
 fn start(call: &mut Call<'_>) -> CommandResult {
-    let text = |index: usize| std::str::from_utf8(call.args[index]).map_err(|_| ReplyError::Syntax);
+    let text = |index: usize| text(call.args[index]);
     let span = text(3)?;
     let range = match call.args[2].to_ascii_lowercase().as_slice() {
         b"slots" => slots_argument(span),
@@ -162,13 +184,14 @@ fn start(call: &mut Call<'_>) -> CommandResult {
         return Err(ReplyError::Syntax);
     }
     let target = text(5)?.parse().map_err(|error| ReplyError::owned(format!("ERR {error}")))?;
-    let protocol = match call.args[6..] {
-        [] => DEFAULT_PROTOCOL,
-        [word, _] if word.eq_ignore_ascii_case(b"protocol") => text(7)?,
-        _ => return Err(ReplyError::Syntax),
+    let (protocol, rest) = match call.args[6..] {
+        [word, _, ..] if word.eq_ignore_ascii_case(b"protocol") => (text(7)?, 8),
+        _ => (PROTOCOLS[0].name, 6),
     };
     let protocol = protocol.to_ascii_lowercase();
-    Ok(Flow::Control(ControlRequest::StartMigration { range, target, protocol }))
+    let words: Vec<&str> = (rest..call.args.len()).map(text).collect::<Result<_, _>>()?;
+    let policy = if words.is_empty() { MigrationPolicy::default() } else { policy(&words)? };
+    Ok(Flow::Control(ControlRequest::StartMigration { range, target, protocol, policy }))
 }
 
 fn slots_argument(text: &str) -> Option<PositionRange> {

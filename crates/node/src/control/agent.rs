@@ -2,6 +2,7 @@
 
 use super::table::Then;
 use super::{ControlEvent, NodeControl};
+use crate::mover::MoverCommand;
 use sidle_cluster::{AgentEvent, AgentInput, NodeLoad, Survey};
 use sidle_migration::MigrationSpec;
 use sidle_types::MonotonicUs;
@@ -24,8 +25,13 @@ impl NodeControl {
                 }
                 AgentEvent::Prepare { record, .. } => self.prepare(now, record),
                 AgentEvent::AbandonPrepared { migration, why } => self.abandon(migration, why),
+                AgentEvent::Track { record } => self.start_tracking(record),
+                AgentEvent::Policy { migration, policy } => {
+                    self.command(MoverCommand::Policy(migration, policy));
+                }
+                AgentEvent::StopTracking { migration } => self.stop_tracking(migration),
                 AgentEvent::StartExport { record } => self.start_export(record),
-                AgentEvent::StartImport { record } => self.start_import(record),
+                AgentEvent::StartImport { record } => self.start_import(now, record),
                 AgentEvent::Publish { map } => {
                     let epoch = map.epoch();
                     self.map = Some(map);
@@ -60,8 +66,7 @@ impl NodeControl {
 
     /// What the machines of a migration are made from, or why it cannot be.
     pub(super) fn spec(&self, record: &sidle_cluster::MigrationRecord) -> Result<MigrationSpec, String> {
-        let protocol = sidle_migration::protocol(&record.protocol)
-            .ok_or_else(|| format!("this node does not know the protocol '{}'", record.protocol))?;
+        let protocol = sidle_migration::protocol(&record.protocol).map_err(|error| error.to_string())?;
         let spec = MigrationSpec {
             id: record.id,
             epoch: record.epoch,
@@ -70,6 +75,8 @@ impl NodeControl {
             target: record.target,
             partitions: record.partitions.clone(),
             protocol,
+            bytes: record.counters.bytes,
+            policy: record.policy,
             tuning: self.tuning,
         };
         spec.check().map_err(|error| error.to_string())?;

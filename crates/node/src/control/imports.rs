@@ -1,11 +1,12 @@
-//! This node as the target: room is made, the source connected, the range taken, and in the end swept.
+//! This node as the target: room is made, the source connected, where the protocol says so the range copied, then taken,
+//! and in the end swept.
 
 use super::table::Then;
 use super::{ControlEvent, NodeControl};
 use crate::mover::{MoverCommand, MoverReport};
 use sidle_cluster::{AgentInput, MigrationRecord, PrepareRefusal, Progress};
-use sidle_migration::{ImportView, TargetCounters};
-use sidle_types::{MigrationId, MonotonicUs};
+use sidle_migration::{Copies, ImportView, MigrationSpec, TargetCounters};
+use sidle_types::{MigrationId, MonotonicUs, PositionRange};
 use std::sync::Arc;
 
 /// Of the free memory, how much an import may plan to fill: the rest is for writes meanwhile, and for the cleaner.
@@ -16,6 +17,8 @@ const FILL_PERCENT: u64 = 90;
 pub(super) struct Preparation {
     record: MigrationRecord,
     stage: Stage,
+    /// Where the protocol copies before the freeze, what arrives already.
+    copy: Option<Import>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,8 @@ enum Stage {
     Clearing,
     /// The mover connects to the source.
     Connecting,
+    /// The range is copied ahead.
+    Copying,
     /// The coordinator was told that it may begin.
     Ready,
 }
@@ -34,15 +39,35 @@ pub(super) struct Import {
     pub(super) view: Arc<ImportView>,
     counters: TargetCounters,
     stalled: bool,
+    /// What the mover said last, if it came before the commit was heard of.
+    ended: Option<Ended>,
+}
+
+#[derive(Debug)]
+enum Ended {
+    Finished,
+    Failed(String),
 }
 
 impl Import {
+    fn new(view: Arc<ImportView>) -> Import {
+        Import { view, counters: TargetCounters::default(), stalled: false, ended: None }
+    }
+
+    /// Whether this is a copy without the last round: what was deleted or overwritten at the source may still be in it,
+    /// and a stale value is worse than none. To be asked when nothing more is replayed.
+    fn is_stale_copy(&self) -> bool {
+        self.view.is_copied_ahead() && !self.view.activated()
+    }
+
     fn progress(&self) -> Progress {
         Progress {
-            activated: self.view.activated(),
+            activated: self.view.source_is_frozen(),
             records_moved: self.counters.records_moved,
             bytes_moved: self.counters.bytes_moved,
             next: self.view.progress().collect(),
+            changes: self.counters.changes,
+            changes_left: self.counters.changes_left,
             stalled: self.stalled.then(|| "the target is out of memory".to_owned()),
         }
     }
@@ -62,7 +87,7 @@ impl NodeControl {
         if needed_bytes > free_bytes {
             return self.refuse(now, id, PrepareRefusal::NoMemory { needed_bytes, free_bytes });
         }
-        self.preparations.insert(id, Preparation { record, stage: Stage::Clearing });
+        self.preparations.insert(id, Preparation { record, stage: Stage::Clearing, copy: None });
         self.prepare_waiting(now);
     }
 
@@ -80,6 +105,7 @@ impl NodeControl {
             let range = self.preparations[&id].record.range;
             // An earlier migration of the range whose end this node has not heard of yet counts too.
             let in_hand = self.imports.values().any(|import| import.view.range().overlaps(range))
+                || self.copies_in(id, range)
                 || self.exports.values().any(|view| view.range().overlaps(range))
                 || self.clearing.values().any(|clearing| clearing.overlaps(range))
                 || self.jobs.overlaps(range)
@@ -101,20 +127,37 @@ impl NodeControl {
         }
     }
 
+    /// Whether another migration, whose end this node has not heard of yet, has copied something of the range.
+    fn copies_in(&self, but: MigrationId, range: PositionRange) -> bool {
+        let mut others = self.preparations.iter().filter(|(id, _)| **id != but);
+        others.any(|(_, other)| other.copy.is_some() && other.record.range.overlaps(range))
+    }
+
+    /// Forgets what was made ready; whether there was anything.
+    fn drop_preparation(&mut self, id: MigrationId) -> bool {
+        let Some(preparation) = self.preparations.remove(&id) else { return false };
+        if preparation.stage != Stage::Clearing {
+            self.command(MoverCommand::DropImport(id));
+        }
+        if preparation.copy.is_some() {
+            // Its memory goes back as soon as nothing more is replayed.
+            self.clearing.insert(id, preparation.record.range);
+        }
+        true
+    }
+
     /// The migration will not begin.
     pub(super) fn abandon(&mut self, id: MigrationId, why: String) {
-        if let Some(preparation) = self.preparations.remove(&id) {
-            if preparation.stage != Stage::Clearing {
-                self.command(MoverCommand::DropImport(id));
-            }
+        if self.drop_preparation(id) {
             self.event(ControlEvent::Note(format!("migration {id} does not begin: {why}")));
         }
     }
 
     /// The next map gives the range to this node.
-    pub(super) fn start_import(&mut self, record: MigrationRecord) {
+    pub(super) fn start_import(&mut self, now: MonotonicUs, record: MigrationRecord) {
         let id = record.id;
         let spec = match (self.preparations.remove(&id), self.spec(&record)) {
+            (Some(Preparation { copy: Some(copy), .. }), _) => return self.go_on_with_copy(now, id, copy),
             (Some(_), Ok(spec)) => spec,
             // The coordinator begins nothing that this life of the node has not prepared. Without an import the range
             // is lost (R3), and nothing is acknowledged in it.
@@ -127,9 +170,72 @@ impl NodeControl {
                 return self.event(ControlEvent::Note(format!("migration {id} cannot begin: {why}")));
             }
         };
+        let import = self.import_of(spec);
+        self.imports.insert(id, import);
+    }
+
+    /// Has the mover take part as the target.
+    fn import_of(&mut self, spec: MigrationSpec) -> Import {
         let (view, writer) = ImportView::new(&spec);
-        self.imports.insert(id, Import { view, counters: TargetCounters::default(), stalled: false });
-        self.command(MoverCommand::StartImport(spec, writer));
+        self.command(MoverCommand::StartImport(Box::new(spec), writer));
+        Import::new(view)
+    }
+
+    /// The range that was copied ahead is this node's: as soon as the last round is here it is served.
+    fn go_on_with_copy(&mut self, now: MonotonicUs, id: MigrationId, mut copy: Import) {
+        let ended = copy.ended.take();
+        self.imports.insert(id, copy);
+        self.tell_progress(now, id);
+        match ended {
+            Some(Ended::Finished) => self.tell_finished(now, id),
+            Some(Ended::Failed(why)) => self.agent.handle(now, AgentInput::Broken { migration: id, why }),
+            None => {}
+        }
+    }
+
+    fn tell_finished(&mut self, now: MonotonicUs, id: MigrationId) {
+        if let Some(import) = self.imports.get(&id) {
+            let progress = import.progress();
+            self.agent.handle(now, AgentInput::Finished { migration: id, progress });
+        }
+    }
+
+    /// Both connections to the source are open.
+    fn connected(&mut self, now: MonotonicUs, id: MigrationId) {
+        let Some(preparation) = self.preparations.get(&id).filter(|p| p.stage == Stage::Connecting) else {
+            return;
+        };
+        let spec = self.spec(&preparation.record);
+        let ahead = spec.ok().filter(|spec| matches!(spec.protocol.copies, Copies::BeforeFreeze(_)));
+        let copy = ahead.map(|spec| self.import_of(spec));
+        let preparation = self.preparations.get_mut(&id).expect("just seen");
+        preparation.copy = copy;
+        if preparation.copy.is_some() {
+            preparation.stage = Stage::Copying;
+            self.tell_progress(now, id);
+        } else {
+            preparation.stage = Stage::Ready;
+            self.agent.handle(now, AgentInput::Prepared { migration: id });
+        }
+    }
+
+    /// What arrives for the migration, before the commit or after.
+    fn arriving(&mut self, id: MigrationId) -> Option<&mut Import> {
+        let copy = self.preparations.get_mut(&id).and_then(|preparation| preparation.copy.as_mut());
+        self.imports.get_mut(&id).or(copy)
+    }
+
+    /// The mover cannot go on.
+    fn failed(&mut self, now: MonotonicUs, id: MigrationId, why: String) {
+        match self.preparations.get_mut(&id) {
+            Some(preparation) if preparation.stage != Stage::Ready => {
+                self.drop_preparation(id);
+                self.refuse(now, id, PrepareRefusal::Other { why });
+            }
+            // The commit may be on its way.
+            Some(Preparation { copy: Some(copy), .. }) => copy.ended = Some(Ended::Failed(why)),
+            _ => self.agent.handle(now, AgentInput::Broken { migration: id, why }),
+        }
     }
 
     /// What has not arrived is given up. First nothing more may be replayed; then the range is an ordinary one.
@@ -143,7 +249,8 @@ impl NodeControl {
     /// A mover reported something.
     pub(super) fn mover_reported(&mut self, now: MonotonicUs, id: MigrationId, report: MoverReport) {
         match report {
-            MoverReport::Connected => {
+            MoverReport::Connected => self.connected(now, id),
+            MoverReport::CaughtUp => {
                 if let Some(preparation) = self.preparations.get_mut(&id) {
                     preparation.stage = Stage::Ready;
                     self.agent.handle(now, AgentInput::Prepared { migration: id });
@@ -152,39 +259,41 @@ impl NodeControl {
             MoverReport::Unreachable => {
                 // After the coordinator was told that it may begin, the mover goes on trying.
                 if self.preparations.get(&id).is_some_and(|p| p.stage == Stage::Connecting) {
-                    self.preparations.remove(&id);
-                    self.command(MoverCommand::DropImport(id));
+                    self.drop_preparation(id);
                     let error = "the connection could not be opened".to_owned();
                     self.refuse(now, id, PrepareRefusal::SourceUnreachable { error });
                 }
             }
             MoverReport::Activated => self.tell_progress(now, id),
             MoverReport::Moved(counters) => {
-                if let Some(import) = self.imports.get_mut(&id) {
-                    self.parts.shared.gauges.migration.add(import.counters, counters);
-                    import.counters = counters;
-                    self.tell_progress(now, id);
-                }
+                self.count(id, counters);
+                self.tell_progress(now, id);
             }
             MoverReport::Stalled | MoverReport::Resumed => {
-                if let Some(import) = self.imports.get_mut(&id) {
+                if let Some(import) = self.arriving(id) {
                     import.stalled = report == MoverReport::Stalled;
                     self.tell_progress(now, id);
                 }
             }
             MoverReport::Finished(counters) => {
-                if let Some(import) = self.imports.get_mut(&id) {
-                    self.parts.shared.gauges.migration.add(import.counters, counters);
-                    import.counters = counters;
+                self.count(id, counters);
+                if let Some(import) = self.arriving(id) {
                     import.stalled = false;
-                    let progress = import.progress();
-                    self.agent.handle(now, AgentInput::Finished { migration: id, progress });
+                    import.ended = Some(Ended::Finished);
                 }
+                self.tell_finished(now, id);
             }
-            MoverReport::Failed(why) => self.agent.handle(now, AgentInput::Broken { migration: id, why }),
+            MoverReport::Failed(why) => self.failed(now, id, why),
             MoverReport::ImportDropped => {
-                if let Some(import) = self.imports.remove(&id) {
+                if self.imports.get(&id).is_some_and(Import::is_stale_copy) {
+                    // Nobody is served in the range before it is clear.
+                    let range = self.imports[&id].view.range();
+                    self.jobs.clear_unserved(id, range);
+                } else if let Some(import) = self.imports.remove(&id) {
                     self.publish(vec![Then::Sweep(import.view.range())]);
+                } else if let Some(range) = self.clearing.remove(&id) {
+                    // No table ever had it: nobody knows of the copy.
+                    self.publish(vec![Then::Discard(range)]);
                 }
             }
             MoverReport::ImportEnded | MoverReport::ExportEnded => {
@@ -193,8 +302,22 @@ impl NodeControl {
         }
     }
 
+    fn count(&mut self, id: MigrationId, counters: TargetCounters) {
+        if let Some(import) = self.arriving(id) {
+            let before = std::mem::replace(&mut import.counters, counters);
+            self.parts.shared.gauges.migration.add(before, counters);
+        }
+    }
+
+    /// What a stale copy left is gone: the range is an ordinary one, and empty.
+    pub(super) fn cleared_unserved(&mut self, id: MigrationId) {
+        if self.imports.remove(&id).is_some() {
+            self.publish(Vec::new());
+        }
+    }
+
     fn tell_progress(&mut self, now: MonotonicUs, id: MigrationId) {
-        if let Some(import) = self.imports.get(&id) {
+        if let Some(import) = self.arriving(id) {
             let progress = import.progress();
             self.agent.handle(now, AgentInput::Progress { migration: id, progress });
         }

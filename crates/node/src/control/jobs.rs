@@ -2,7 +2,7 @@
 
 use super::NodeControl;
 use sidle_migration::BarrierPassed;
-use sidle_types::{MonotonicUs, Position, PositionRange};
+use sidle_types::{MigrationId, MonotonicUs, Position, PositionRange};
 use std::collections::VecDeque;
 
 /// How many records one slice handles.
@@ -21,6 +21,8 @@ struct Job {
     what: What,
     range: PositionRange,
     next: Position,
+    /// The import that is over when the range is clear.
+    of: Option<MigrationId>,
 }
 
 /// Ranges to be cleared, one after the other.
@@ -33,16 +35,22 @@ pub(super) struct Jobs {
 impl Jobs {
     /// Clears a range that no worker serves or reads any more: that is what the proof says.
     pub(super) fn discard(&mut self, range: PositionRange, _proof: BarrierPassed) {
-        self.push(What::Everything, range);
+        self.push(What::Everything, range, None);
     }
 
     /// Clears the tombstones of a range in which no worker leaves any: that is what the proof says.
     pub(super) fn sweep(&mut self, range: PositionRange, _proof: BarrierPassed) {
-        self.push(What::Tombstones, range);
+        self.push(What::Tombstones, range, None);
     }
 
-    fn push(&mut self, what: What, range: PositionRange) {
-        self.queue.push_back(Job { what, range, next: range.first() });
+    /// Clears the range of an import that was given up before it was activated: no worker has served anything in it
+    /// (M3), and none does before it is clear.
+    pub(super) fn clear_unserved(&mut self, id: MigrationId, range: PositionRange) {
+        self.push(What::Everything, range, Some(id));
+    }
+
+    fn push(&mut self, what: What, range: PositionRange, of: Option<MigrationId>) {
+        self.queue.push_back(Job { what, range, next: range.first(), of });
     }
 
     /// Whether something in the range is still to be cleared.
@@ -77,7 +85,8 @@ impl NodeControl {
         match next {
             Some(next) => job.next = next,
             None => {
-                self.jobs.queue.pop_front();
+                let of = self.jobs.queue.pop_front().and_then(|job| job.of);
+                of.into_iter().for_each(|id| self.cleared_unserved(id));
             }
         }
     }

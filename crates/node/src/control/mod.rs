@@ -15,6 +15,8 @@
 //! - C3 (M6): an import's tombstones go only with the proof that every worker has passed a table without the import.
 //! - C4 (M5): an import is prepared only when the store holds nothing in its range, neither values nor tombstones: an
 //!   earlier owner's leavings would be taken for newer than what arrives.
+//! - C5 (M11): a mover hears that a range is tracked only with the proof that every worker has passed the table by which
+//!   it marks what it changes there.
 //!
 //! Realises: design "Ownership changes use one barrier", and "Fulva, step by step", steps 1 to 3 and 9.
 //! Ownership: the control thread.
@@ -23,8 +25,11 @@ mod agent;
 mod exports;
 mod imports;
 mod jobs;
+mod protocol;
 mod requests;
 mod table;
+
+pub use protocol::read_protocol;
 
 use crate::bugs::PutBack;
 use crate::mover::{MoverCommand, MoverReport};
@@ -101,9 +106,10 @@ pub struct NodeControl {
     preparations: BTreeMap<MigrationId, Preparation>,
     /// As the target, from commit on.
     imports: BTreeMap<MigrationId, Import>,
-    /// As the source, from commit on.
+    /// As the source, from commit on, or from when the range is copied before.
     exports: BTreeMap<MigrationId, Arc<ExportView>>,
-    /// Migrations that are over and whose leavings a mover clears: exports their records, imports their tombstones.
+    /// Migrations that are over and whose leavings a mover clears: exports their records, imports their tombstones,
+    /// copies that came to nothing everything.
     clearing: BTreeMap<MigrationId, PositionRange>,
     /// Exports that have to be frozen with the next table.
     to_freeze: Vec<MigrationId>,
@@ -209,7 +215,7 @@ impl NodeControl {
         self.imports.values().map(|import| &import.view)
     }
 
-    /// The exports that this node takes part in, from commit until their memory goes back.
+    /// The exports that this node takes part in, from commit, or the copy before it, until their memory goes back.
     pub fn exports(&self) -> impl Iterator<Item = &Arc<ExportView>> {
         self.exports.values()
     }

@@ -19,8 +19,11 @@ pub(super) enum OpenRequest {
 impl NodeControl {
     pub(super) fn request(&mut self, now: MonotonicUs, tag: u64, request: ControlRequest) {
         let (open, request) = match request {
-            ControlRequest::StartMigration { range, target, protocol } => {
-                (OpenRequest::Plain, Request::StartMigration { range, target, protocol })
+            ControlRequest::StartMigration { range, target, protocol, policy } => {
+                (OpenRequest::Plain, Request::StartMigration { range, target, protocol, policy })
+            }
+            ControlRequest::SetPolicy(migration, policy) => {
+                (OpenRequest::Plain, Request::SetPolicy { migration, policy })
             }
             ControlRequest::CancelMigration(migration) => (OpenRequest::Plain, Request::Cancel { migration }),
             ControlRequest::MigrationStatus(migration) => {
@@ -43,7 +46,7 @@ fn word(open: OpenRequest, reply: Reply) -> ControlReply {
         (_, Reply::Started { migration, .. }) => ControlReply::Integer(
             i64::try_from(migration.0).expect("the coordinator counts migrations from 1"),
         ),
-        (_, Reply::Cancelled { .. }) => ControlReply::Ok,
+        (_, Reply::Cancelled { .. } | Reply::PolicySet { .. }) => ControlReply::Ok,
         (_, Reply::Refused(refusal)) => ControlReply::Error(format!("ERR {refusal}")),
         (OpenRequest::Migrations(Some(id)), Reply::Status(report)) => {
             match report.migrations.iter().find(|migration| migration.id == id) {

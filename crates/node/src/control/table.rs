@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub(super) enum Then {
     /// The agent hears that every worker uses the map of this epoch.
     TellAgent(MapEpoch),
+    /// Every worker marks what it changes in the export, which is still served (C5).
+    Track(MigrationId),
     /// The export is frozen (C1).
     Freeze(MigrationId),
     /// The export's memory goes back (C2).
@@ -46,6 +48,8 @@ impl NodeControl {
         let ticket = self.parts.published.publish(Arc::new(table));
         #[cfg(feature = "bug-switches")]
         let given = self.freeze_at_once(given, &ticket);
+        #[cfg(feature = "bug-switches")]
+        self.track_at_once(&mut then, &ticket);
         then.extend(given.into_iter().map(Then::Freeze));
         self.event(ControlEvent::NotifyWorkers);
         // Tables are passed in order, so that one that nothing waits for need not be remembered.
@@ -66,6 +70,17 @@ impl NodeControl {
         Vec::new()
     }
 
+    /// The named fault `tracking_without_barrier`: what is to be done behind the barrier is done now.
+    #[cfg(feature = "bug-switches")]
+    fn track_at_once(&mut self, then: &mut Vec<Then>, ticket: &BarrierTicket) {
+        let is_early = |step: &mut Then| self.bugs.tracking_without_barrier && matches!(step, Then::Track(_));
+        for step in then.extract_if(.., is_early).collect::<Vec<_>>() {
+            if let Then::Track(id) = step {
+                self.command(MoverCommand::Tracked(id, ticket.unproved()));
+            }
+        }
+    }
+
     /// Publishes a table by which this node serves nothing.
     pub(super) fn serve_nothing(&mut self) {
         self.map = None;
@@ -79,7 +94,9 @@ impl NodeControl {
         let clears = |step: &Then| match step {
             Then::Discard(cleared) | Then::Sweep(cleared) => cleared.overlaps(range),
             // Their ranges are kept until the mover is done.
-            Then::TellAgent(_) | Then::Freeze(_) | Then::Release(_) | Then::Finish(_) => false,
+            Then::TellAgent(_) | Then::Track(_) | Then::Freeze(_) | Then::Release(_) | Then::Finish(_) => {
+                false
+            }
         };
         self.awaited.iter().any(|awaited| awaited.then.iter().any(clears))
     }
@@ -96,6 +113,7 @@ impl NodeControl {
                 let proof = ticket.passed().expect("a barrier stays passed");
                 match step {
                     Then::TellAgent(epoch) => self.agent.handle(now, AgentInput::Published { epoch }),
+                    Then::Track(id) => self.command(MoverCommand::Tracked(id, proof)),
                     Then::Freeze(id) => self.command(MoverCommand::Frozen(id, proof)),
                     Then::Release(id) => self.command(MoverCommand::ReleaseExport(id, proof)),
                     Then::Finish(id) => self.command(MoverCommand::FinishImport(id, proof)),

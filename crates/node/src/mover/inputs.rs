@@ -31,17 +31,23 @@ impl Mover {
             }
             MoverCommand::StartImport(spec, writer) => {
                 self.expected.remove(&id);
-                let machine = TargetMachine::new(spec, writer, self.store.log_head());
+                let machine = TargetMachine::new(now, *spec, writer, self.store.log_head());
                 let import = Import { machine, told: TargetCounters::default(), told_at: now };
                 assert!(self.imports.insert(id, import).is_none(), "import {id} is started twice");
                 self.drain_target(now, id);
             }
             MoverCommand::StartExport(spec, writer) => {
-                let machine = SourceMachine::new(spec, writer);
+                let machine = SourceMachine::new(now, *spec, writer);
                 assert!(self.exports.insert(id, machine).is_none(), "export {id} is started twice");
                 self.drain_source(now, id);
                 self.hear_early_greetings(now, id);
             }
+            MoverCommand::Policy(_, policy) => {
+                self.target(now, id, TargetInput::Policy(policy));
+                self.source(now, id, SourceInput::Policy(policy));
+            }
+            MoverCommand::Tracked(_, proof) => self.source(now, id, SourceInput::Tracked(proof)),
+            MoverCommand::DropExport(_) => self.forget_export(id),
             MoverCommand::Frozen(_, proof) => self.source(now, id, SourceInput::Frozen(proof)),
             MoverCommand::ReleaseExport(_, proof) => {
                 self.source(now, id, SourceInput::DoneCommitted);
@@ -89,12 +95,14 @@ impl Mover {
             ToMover::Sampled { migration, position } => {
                 self.target(now, migration, TargetInput::SampledMiss(position));
             }
+            ToMover::Wanted { migration, key } => self.target(now, migration, TargetInput::Wanted(&key)),
             ToMover::Pull { migration, key, ticket } => {
                 if self.imports.contains_key(&migration) {
                     self.target(now, migration, TargetInput::PriorityPull(&key, waiter(ticket)));
                 } else {
-                    // V3: the import is over; whatever is true of the key now, the worker will see it.
-                    self.wakes.tell(worker, ToWorker::Wake { migration, ticket });
+                    // V3: the import is over, or not begun here; whatever is true of the key, the worker will see it. This is
+                    // no answer to its question.
+                    self.wakes.tell(worker, ToWorker::WakeAll(migration));
                 }
             }
             ToMover::Flush { migration, ticket } => match self.imports.get(&migration) {

@@ -36,7 +36,7 @@ use sidle_migration::{
     TargetMachine,
 };
 use sidle_store::{LogHead, Store};
-use sidle_types::{MigrationId, MonotonicUs, NodeId};
+use sidle_types::{Fill, MigrationId, MigrationPolicy, MonotonicUs, NodeId};
 use sidle_wire::{Hello, Lane};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -48,16 +48,22 @@ pub enum MoverCommand {
     /// Connect to the source of a migration that may begin.
     Expect(MigrationId, NodeId),
     /// Take part in a migration as its target: connect to the source.
-    StartImport(MigrationSpec, ImportWriter),
+    StartImport(Box<MigrationSpec>, ImportWriter),
     /// Take part in a migration as its source, once it is frozen.
-    StartExport(MigrationSpec, ExportWriter),
+    StartExport(Box<MigrationSpec>, ExportWriter),
+    /// How hard the migration may press on this node from now on.
+    Policy(MigrationId, MigrationPolicy),
+    /// Every worker uses a range table by which it marks what it changes in the range (M11).
+    Tracked(MigrationId, BarrierPassed),
+    /// Forget the export: the range was copied for nothing, and stays here.
+    DropExport(MigrationId),
     /// Every worker uses a range table in which the range is exported (M2).
     Frozen(MigrationId, BarrierPassed),
     /// The migration is over, and every worker uses a range table without it (M8): give the memory back.
     ReleaseExport(MigrationId, BarrierPassed),
     /// The migration is done, and every worker uses a range table without the import: free the tombstones.
     FinishImport(MigrationId, BarrierPassed),
-    /// Forget the import: it was never committed, or what has not arrived is given up. Nothing is replayed any more.
+    /// Forget the import, or the copy: it was never committed, or what has not arrived is given up. Nothing is replayed any more.
     DropImport(MigrationId),
 }
 
@@ -68,6 +74,9 @@ impl MoverCommand {
             MoverCommand::Expect(..) => "prepare import",
             MoverCommand::StartImport(..) => "start import",
             MoverCommand::StartExport(..) => "start export",
+            MoverCommand::Policy(..) => "policy",
+            MoverCommand::Tracked(..) => "tracked",
+            MoverCommand::DropExport(..) => "drop export",
             MoverCommand::Frozen(..) => "frozen",
             MoverCommand::ReleaseExport(..) => "release export",
             MoverCommand::FinishImport(..) => "finish import",
@@ -80,6 +89,9 @@ impl MoverCommand {
         match self {
             MoverCommand::StartImport(spec, _) | MoverCommand::StartExport(spec, _) => spec.id,
             MoverCommand::Expect(id, _)
+            | MoverCommand::Policy(id, _)
+            | MoverCommand::Tracked(id, _)
+            | MoverCommand::DropExport(id)
             | MoverCommand::Frozen(id, _)
             | MoverCommand::ReleaseExport(id, _)
             | MoverCommand::FinishImport(id, _)
@@ -113,6 +125,8 @@ pub enum MoverReport {
     Connected,
     /// A connection to the source could not be opened. If the migration has begun it will be tried again.
     Unreachable,
+    /// Of a copy made before the freeze: the migration may be committed.
+    CaughtUp,
     /// The import serves.
     Activated,
     /// How much has arrived.
@@ -205,6 +219,12 @@ impl Mover {
         .into_iter()
         .filter(|(_, count)| *count > 0)
         .collect()
+    }
+
+    /// How full the queues of its migrations are.
+    pub fn queues(&self) -> impl Iterator<Item = Fill> {
+        let imports = self.imports.values().flat_map(|import| import.machine.queues());
+        imports.chain(self.exports.values().flat_map(SourceMachine::queues))
     }
 
     /// How many messages found a worker's queue full.

@@ -80,10 +80,11 @@ impl Mover {
                     let (worker, ticket) = named(waiter);
                     self.wakes.tell(worker, ToWorker::Wake { migration: id, ticket });
                 }
-                TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory) => {
+                TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory | WaiterRefusal::TooManyWait) => {
                     let (worker, ticket) = named(waiter);
                     self.wakes.tell(worker, ToWorker::Refuse(ticket));
                 }
+                TargetEvent::CaughtUp => self.report(id, MoverReport::CaughtUp),
                 TargetEvent::Stalled => self.report(id, MoverReport::Stalled),
                 TargetEvent::Resumed => self.report(id, MoverReport::Resumed),
                 TargetEvent::Finished => {
@@ -111,10 +112,7 @@ impl Mover {
                 }
                 SourceEvent::Activated => {}
                 SourceEvent::ReleaseFinished => {
-                    self.exports.remove(&id);
-                    for link in self.links.unbind_all(id, Side::Source) {
-                        self.close(link, "the migration is over");
-                    }
+                    self.forget_export(id);
                     self.report(id, MoverReport::ExportEnded);
                 }
             }
@@ -125,6 +123,13 @@ impl Mover {
         self.expected.remove(&id);
         self.imports.remove(&id);
         for link in self.links.unbind_all(id, Side::Target) {
+            self.close(link, "the migration is over");
+        }
+    }
+
+    pub(super) fn forget_export(&mut self, id: MigrationId) {
+        self.exports.remove(&id);
+        for link in self.links.unbind_all(id, Side::Source) {
             self.close(link, "the migration is over");
         }
     }

@@ -3,10 +3,10 @@
 //! Nothing here is random or real: time jumps to the next thing that happens, messages take a fixed time, and a test
 //! decides what is held back, cut, or not given a turn.
 
+use super::TestClient;
 use super::network::{Delivery, LATENCY_US, Network, Side};
 use super::node::TestNode;
 use super::solo::node_info;
-use super::{TestClient, Waits};
 use crate::mover::Link;
 use crate::now::Now;
 use crate::queue::MoverIndex;
@@ -64,7 +64,7 @@ impl TestCluster {
         let infos: Vec<NodeInfo> = (0..setup.nodes).map(|index| node_info(index as u8 + 1)).collect();
         let founding = Founding { cluster: ClusterId::from_bits(1), first: infos[0].clone() };
         let start = MonotonicUs(1);
-        let coordinator = Coordinator::open(start, MemoryMetaStore::new(), founding, &["fulva"])
+        let coordinator = Coordinator::open(start, MemoryMetaStore::new(), founding, crate::read_protocol)
             .expect("an empty store opens");
         let mut cluster = TestCluster {
             ids: infos.iter().map(|info| info.id).collect(),
@@ -260,8 +260,8 @@ impl TestCluster {
     /// The client closes a connection, whatever it waits for.
     pub fn disconnect(&mut self, key: ClientKey) {
         for node in &mut self.nodes {
-            if let Some((worker, client)) = node.clients.remove(&key.0)
-                && let Waits::Parked(ticket) = client.waits
+            if let Some((worker, mut client)) = node.clients.remove(&key.0)
+                && let Some(ticket) = client.session().ticket()
             {
                 node.workers[worker].forget(ticket);
             }

@@ -38,6 +38,11 @@ pub struct TestNode {
 }
 
 impl TestNode {
+    /// What its movers have in hand, in words, each with how many of it there are.
+    pub fn movers_in_hand(&self) -> Vec<(&'static str, usize)> {
+        self.movers.iter().flat_map(Mover::in_hand).collect()
+    }
+
     pub(super) fn new(info: NodeInfo, workers: u16, memory_bytes: u64, tuning: Tuning, now: Now) -> TestNode {
         let parts = parts(&info, workers, memory_bytes);
         let (worker_ports, mover_ports) = connect(workers, MOVERS);

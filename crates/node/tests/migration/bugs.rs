@@ -5,7 +5,6 @@ use sidle_migration::Tuning;
 use sidle_node::Bugs;
 use sidle_node::testing::ClusterSetup;
 use sidle_resp::Value;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const EVERYTHING: &str = "SLOTS 0-16383";
 
@@ -23,6 +22,11 @@ const STORIES: &[Story] = &[
     ("parked-command-runs-twice", increment_of_what_has_not_arrived),
     ("new-table-wakes-nobody", the_source_of_a_wanted_key_restarts),
     ("prepares-over-leavings", back_at_once),
+    ("scan-passes-what-has-not-arrived", scan_of_what_has_not_arrived),
+    ("import-flushed-twice", write_after_a_flush),
+    ("mark-before-write", write_behind_its_mark),
+    ("tracking-without-barrier", write_before_tracking),
+    ("flush-marks-nothing", flush_while_it_is_copied),
 ];
 
 fn with(bugs: Bugs) -> Scene {
@@ -119,20 +123,88 @@ fn back_at_once(bugs: Bugs) {
     assert_eq!(scene.ask(0, "DBSIZE"), int(3000));
 }
 
-#[test]
-fn every_fault_has_its_story() {
-    let told: Vec<&str> = STORIES.iter().map(|&(name, _)| name).collect();
-    assert_eq!(told, Bugs::NAMES.iter().map(|&(name, _)| name).collect::<Vec<_>>());
+fn scan_of_what_has_not_arrived(bugs: Bugs) {
+    let mut scene = with(bugs);
+    scene.fill(["key".to_owned()]);
+    let id = scene.start_and_hold(EVERYTHING, 1);
+    let mut found = Vec::new();
+    let mut cursor = "0".to_owned();
+    for _ in 0..10 {
+        let Value::Array(parts) = scene.ask(1, &format!("SCAN {cursor} COUNT 100")) else {
+            panic!("no array")
+        };
+        let [next, Value::Array(keys)] = &parts[..] else { panic!("a cursor and keys") };
+        cursor = String::from_utf8(next.as_bytes().expect("a cursor").to_vec()).expect("digits");
+        found.extend(keys.clone());
+        if cursor == "0" {
+            break;
+        }
+        scene.finish(id);
+    }
+    assert_eq!((cursor.as_str(), found), ("0", vec![bulk("key")]), "it was there all the time");
 }
 
-#[test]
-fn every_story_sees_its_fault_and_ends_well_without() {
-    for (name, story) in STORIES {
-        story(Bugs::NONE);
-        let bugs = Bugs::with(name).expect("a fault's name");
-        assert!(catch_unwind(AssertUnwindSafe(|| story(bugs))).is_err(), "{name}");
-    }
+/// A worker asks the mover to flush an import, and goes on when that is over and something new was written.
+fn write_after_a_flush(bugs: Bugs) {
+    let mut scene = with(bugs);
+    scene.fill(["key".to_owned()]);
+    scene.start_and_hold(EVERYTHING, 1);
+    let (late, other) = (scene.cluster.connect(1, 0), scene.cluster.connect(1, 1));
+    scene.cluster.send(late, "FLUSHALL");
+    scene.cluster.serve_alone(late);
+    scene.cluster.nodes[1].held_workers = vec![0];
+    scene.cluster.settle();
+    assert_eq!(scene.cluster.ask(other, "SET key new"), ok());
+    scene.cluster.network.release();
+    scene.cluster.run_until("the target's other worker has seen the end", |cluster| {
+        cluster.nodes[1].workers[1].ranges().map().migrations().is_empty()
+    });
+    scene.cluster.nodes[1].held_workers.clear();
+    assert_eq!(scene.cluster.reply(late), ok());
+    assert_eq!(scene.cluster.ask(other, "GET key"), bulk("new"), "it is gone a second time");
 }
+
+/// The mark is taken, and what it is of sent, before there is anything to be seen of the write.
+fn write_behind_its_mark(bugs: Bugs) {
+    let mut scene = with(bugs);
+    scene.fill(["key".to_owned()]);
+    let id = scene.copy_and_hold(EVERYTHING, 1);
+    let view = scene.cluster.nodes[0].control.exports().next().expect("it is tracked").clone();
+    let marked = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let seen = std::sync::Arc::clone(&marked);
+    scene.cluster.nodes[0].workers[0].hooks().once_judged(move |_| {
+        seen.store(view.marked(), std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(scene.ask(0, "SET key new"), ok());
+    let marked = marked.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(marked, 0, "M11: marked before it was written");
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "GET key"), bulk("new"));
+}
+
+/// One of the source's workers does not mark yet what it acknowledges.
+fn write_before_tracking(bugs: Bugs) {
+    let mut scene = with(bugs);
+    scene.fill(["key".to_owned()]);
+    scene.cluster.nodes[0].held_workers = vec![1];
+    let id = scene.start_by(AHEAD, EVERYTHING, 1);
+    scene.cluster.run_for(20_000);
+    assert_eq!(scene.cluster.nodes[1].parts.store.len(), 0, "M11: copied while a worker marks nothing");
+    scene.cluster.nodes[0].held_workers.clear();
+    scene.finish(id);
+}
+
+fn flush_while_it_is_copied(bugs: Bugs) {
+    let mut scene = with(bugs);
+    scene.fill(keys("key", 100));
+    let id = scene.copy_and_hold(EVERYTHING, 1);
+    assert_eq!(scene.ask(0, "FLUSHALL"), ok());
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "GET key1"), Value::Null, "M11: a flushed key came back");
+    assert_eq!(scene.ask(1, "DBSIZE"), int(0));
+}
+
+sidle_types::story_tests!(Bugs, STORIES);
 
 /// A fault of the protocol machines, through whole nodes: removals are the workers' part.
 #[test]

@@ -30,6 +30,9 @@ pub(crate) fn ask(key: &str, node: usize) -> Value {
     error(&format!("ASK {} 127.0.0.1:{}", Slot::of_key(key.as_bytes()), 7001 + node))
 }
 
+/// The protocol that copies before the freeze.
+pub(crate) const AHEAD: &str = "source-driven";
+
 /// A cluster with a connection to the first worker of every node.
 pub(crate) struct Scene {
     pub(crate) cluster: TestCluster,
@@ -62,7 +65,12 @@ impl Scene {
 
     /// Asks for a migration of all slots to a node; it runs once the coordinator has its way.
     pub(crate) fn start(&mut self, span: &str, to: usize) -> MigrationId {
-        let request = format!("SIDLE.MIGRATE START {span} TO 127.0.0.1:{}", 7001 + to);
+        self.start_by("fulva", span, to)
+    }
+
+    /// The same by any protocol. One that copies before the freeze has begun to when this returns.
+    pub(crate) fn start_by(&mut self, protocol: &str, span: &str, to: usize) -> MigrationId {
+        let request = format!("SIDLE.MIGRATE START {span} TO 127.0.0.1:{} PROTOCOL {protocol}", 7001 + to);
         match self.ask(0, &request) {
             Value::Integer(id) => MigrationId(id as u64),
             other => panic!("the migration is refused: {other:?}"),
@@ -78,6 +86,18 @@ impl Scene {
             let table = cluster.nodes[to].workers[0].ranges();
             table.import(id).is_some_and(|view| view.activated())
         });
+        id
+    }
+
+    /// Starts a migration that copies before the freeze, and lets the copy be made but for what changes from here on: bulk
+    /// frames are held then.
+    pub(crate) fn copy_and_hold(&mut self, span: &str, to: usize) -> MigrationId {
+        self.cluster.network.hold_bulk = true;
+        let id = self.start_by(AHEAD, span, to);
+        self.cluster.network.release();
+        self.cluster.run_until("all is copied", |cluster| !cluster.nodes[to].parts.store.is_empty());
+        self.cluster.network.hold_bulk = true;
+        self.cluster.run_for(5_000);
         id
     }
 

@@ -4,6 +4,7 @@ mod aware;
 mod bugs;
 mod chains;
 mod common;
+mod copies;
 mod deadlines;
 mod faults;
 mod flush;

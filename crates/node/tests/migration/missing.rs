@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use sidle_resp::Value;
+use sidle_types::PositionRange;
 
 /// While the target serves and nothing has arrived: each command on a key with a value, then on one without.
 fn on_keys_not_here_yet(command: &str, with: Value, then: Value, without: Value, after: Value) {
@@ -128,4 +129,50 @@ fn program_order_holds_while_a_command_waits() {
     let replies: Vec<Value> = (0..5).map(|_| scene.cluster.reply(to)).collect();
     assert_eq!(replies, [int(2), ok(), int(3), bulk("7"), bulk("3")]);
     scene.finish(id);
+}
+
+/// D5: what says that a key is absent may make way, where memory is short, before the command that asked runs again. Were it
+/// to ask once more, commands at a full node could make each other's answers go for ever.
+#[test]
+fn an_answer_holds_although_its_mark_has_gone() {
+    for request in ["GET nobody", "DEL nobody", "INCR nobody"] {
+        let mut scene = Scene::new();
+        scene.fill(["key".to_owned()]);
+        scene.start_and_hold("SLOTS 0-16383", 1);
+        let to = scene.to[1];
+        scene.cluster.send(to, request);
+        scene.cluster.serve_alone(to);
+        scene.cluster.nodes[1].held_workers = vec![0];
+        scene.cluster.run_for(5_000);
+        let store = &scene.cluster.nodes[1].parts.store;
+        let place = position("nobody");
+        assert_eq!(store.tombstones_in(PositionRange::new(place, place).unwrap()), 1, "the mark");
+        assert_eq!(store.discard(place, place, usize::MAX), None);
+        // Nobody would answer a second time.
+        scene.cluster.network.hold_priority = true;
+        scene.cluster.nodes[1].held_workers.clear();
+        let answer = match request {
+            "GET nobody" => Value::Null,
+            "DEL nobody" => int(0),
+            _ => int(1),
+        };
+        assert_eq!(scene.cluster.reply(to), answer, "{request}");
+    }
+}
+
+#[test]
+fn a_client_that_goes_when_its_command_was_woken_leaves_nothing() {
+    let mut scene = Scene::new();
+    scene.fill(["key".to_owned()]);
+    scene.start_and_hold("SLOTS 0-16383", 1);
+    let to = scene.to[1];
+    scene.cluster.send(to, "GET nobody");
+    scene.cluster.serve_alone(to);
+    scene.cluster.nodes[1].held_workers = vec![0];
+    scene.cluster.run_for(5_000);
+    // The answer has come, and the command has not run again.
+    scene.cluster.nodes[1].workers[0].turn();
+    assert_ne!(scene.cluster.nodes[1].workers[0].in_hand(), []);
+    scene.cluster.disconnect(to);
+    assert_eq!(scene.cluster.nodes[1].workers[0].in_hand(), []);
 }

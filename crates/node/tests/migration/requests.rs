@@ -1,6 +1,7 @@
 //! What the coordinator makes of requests, as clients see it.
 
 use crate::common::*;
+use sidle_migration::PROTOCOLS;
 use sidle_node::testing::ClusterSetup;
 use sidle_resp::Value;
 use sidle_types::MigrationId;
@@ -32,6 +33,11 @@ fn nonsense_is_refused() {
         "SIDLE.MIGRATE START SLOTS 0-99999 TO 127.0.0.1:7002",
         "SIDLE.MIGRATE START SLOTS 0-8191 TO nowhere",
         "SIDLE.MIGRATE START SLOTS 0-8191 TO 127.0.0.1:7002 PROTOCOL magic",
+        "SIDLE.MIGRATE START SLOTS 0-8191 TO 127.0.0.1:7002 PROTOCOL fulva,speed=9",
+        "SIDLE.MIGRATE START SLOTS 0-8191 TO 127.0.0.1:7002 FAST",
+        "SIDLE.MIGRATE START SLOTS 0-8191 TO 127.0.0.1:7002 PROTOCOL fulva RATE 0",
+        "SIDLE.MIGRATE SET 77 ADAPTIVE",
+        "SIDLE.MIGRATE SET 77 SLOW",
         "SIDLE.MIGRATE CANCEL 77",
         "SIDLE.MIGRATE STATUS 77",
     ] {
@@ -198,4 +204,31 @@ fn status_reports_nodes_tablets_and_migrations() {
     assert_eq!(report["migrations"][0]["id"], serde_json::json!(id));
     assert_eq!(id, MigrationId(1));
     scene.finish(id);
+}
+
+#[test]
+fn a_policy_is_followed_and_may_change() {
+    for protocol in PROTOCOLS {
+        let mut scene = Scene::new();
+        let value = "v".repeat(1_000);
+        for key in keys("key", 1_000) {
+            scene.ask(0, &format!("SET {key} {value}"));
+        }
+        let start = format!("SLOTS 0-16383 TO 127.0.0.1:7002 PROTOCOL {} RATE 100000", protocol.name);
+        let id = match scene.ask(0, &format!("SIDLE.MIGRATE START {start}")) {
+            Value::Integer(id) => MigrationId(id as u64),
+            other => panic!("{other:?}"),
+        };
+        scene.cluster.run_for(2_000_000);
+        let report = scene.ask(0, &format!("SIDLE.MIGRATE STATUS {id}")).as_bytes().unwrap().to_vec();
+        let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+        let moved = report["bytes_moved"].as_u64().unwrap();
+        assert!((50_000..400_000).contains(&moved), "{}: {moved} bytes in two seconds", protocol.name);
+        assert_eq!(report["policy"], serde_json::json!({ "rate": { "bytes_per_s": 100_000 } }));
+        assert_eq!(scene.ask(1, &format!("SIDLE.MIGRATE SET {id} DEADLINE 500")), ok());
+        scene.cluster.run_for(1_000_000);
+        assert_eq!(scene.state(id), "done", "{}", protocol.name);
+        let why = refusal(&mut scene, &format!("SIDLE.MIGRATE SET {id} ADAPTIVE"));
+        assert!(why.contains("is over"), "{why}");
+    }
 }

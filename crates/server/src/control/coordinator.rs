@@ -8,7 +8,6 @@ use sidle_cluster::{
     NodeInfo, ToCoordinator, ToNode,
 };
 use sidle_meta_redb::RedbMetaStore;
-use sidle_migration::PROTOCOLS;
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeMap;
 
@@ -31,9 +30,8 @@ impl CoordinatorSeat {
         let resumes = path.exists();
         let meta = RedbMetaStore::open(&path)?;
         let cluster = ClusterId::from_bits(u128::from_ne_bytes(random_bytes()?));
-        let protocols: Vec<&str> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
         let founding = Founding { cluster, first: info.clone() };
-        let coordinator = Coordinator::open(now, meta, founding, &protocols)?;
+        let coordinator = Coordinator::open(now, meta, founding, sidle_node::read_protocol)?;
         if resumes {
             let nodes = coordinator.map().nodes().len();
             tracing::info!("coordinator again of cluster {}, {nodes} nodes", coordinator.cluster());

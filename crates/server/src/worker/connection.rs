@@ -393,6 +393,9 @@ impl Drop for Connection {
         let engine = &mut *self.engine.borrow_mut();
         if let State::Parked(ticket) = self.state {
             engine.waits.unpark(ticket);
+        }
+        // One that was woken and has not run since is forgotten too.
+        if let Some(ticket) = self.session.ticket() {
             engine.worker.forget(ticket);
         }
         if self.is_aware {

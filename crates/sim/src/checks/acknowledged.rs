@@ -121,13 +121,13 @@ fn remember(spans: &mut VecDeque<Span>, span: Span) {
 
 /// Whether an operation of this kind may remove its key.
 pub(super) fn removes(op: Op) -> bool {
-    matches!(op, Op::Del | Op::GetDel)
+    matches!(op, Op::Del | Op::GetDel | Op::Flush)
 }
 
 /// Whether the operation has certainly changed the key.
 fn changes(operation: &Operation) -> bool {
     match operation.op {
-        Op::Set | Op::GetSet => true,
+        Op::Set | Op::GetSet | Op::Flush => true,
         Op::SetNx | Op::Del => operation.result == Datum::Integer(1),
         Op::GetDel => operation.result != Datum::Null,
         Op::Append => operation.arg != Datum::from(""),
@@ -142,7 +142,7 @@ fn leaves_or_saw_a_value(operation: &Operation) -> bool {
         Op::IncrBy => matches!(operation.result, Datum::Integer(_)),
         Op::Get => operation.result != Datum::Null,
         Op::Exists => operation.result == Datum::Integer(1),
-        Op::StrLen | Op::Del | Op::GetDel => false,
+        Op::StrLen | Op::Del | Op::GetDel | Op::Flush => false,
     }
 }
 
@@ -159,7 +159,7 @@ fn saw_nothing(operation: &Operation) -> bool {
         Op::Get | Op::GetSet | Op::GetDel => operation.result == Datum::Null,
         Op::Exists | Op::Del => operation.result == Datum::Integer(0),
         Op::SetNx => operation.result == Datum::Integer(1),
-        Op::Set | Op::IncrBy | Op::Append | Op::StrLen => false,
+        Op::Set | Op::Flush | Op::IncrBy | Op::Append | Op::StrLen => false,
     }
 }
 
@@ -200,6 +200,7 @@ mod tests {
         let changes = [
             set("b", 3, 4),
             operation(Op::Del, Datum::Null, 1.into(), 3, Some(4)),
+            operation(Op::Flush, Datum::Null, "OK".into(), 3, Some(4)),
             operation(Op::Append, "c".into(), 2.into(), 3, Some(4)),
         ];
         for change in changes {

@@ -2,6 +2,7 @@
 //! status says.
 
 use super::Violation;
+use crate::clients::Told;
 use crate::disk::Disk;
 use crate::host::Host;
 use crate::process::{Process, Seat, host_of};
@@ -66,6 +67,16 @@ impl Endings {
         let told = format!("the operator was told of {started} migrations, and of {untold} requests nothing");
         Err(Violation::new("endings", format!("{told}; {written} migrations were written down, {done} done")))
     }
+
+    /// Who cancels migrations was told that one is cancelled, or that it cannot be any more: so it ended.
+    pub(super) fn canceller_was_told(&self, told: Told) -> Result<(), Violation> {
+        match self.records.get(&told.migration) {
+            Some(record) if (record.state == MigrationState::Cancelled) == told.is_cancelled => Ok(()),
+            Some(record) if told.is_cancelled => Err(wrong(record, "was said to be cancelled")),
+            Some(record) => Err(wrong(record, "was said to run")),
+            None => Err(Violation::new("endings", format!("nobody wrote down {}", told.migration))),
+        }
+    }
 }
 
 fn seat(hosts: &[Host]) -> Option<&Seat> {
@@ -108,7 +119,7 @@ fn follows(before: &MigrationRecord, now: &MigrationRecord) -> Result<(), Violat
 
 /// Whether an end is what its state and its reason say. `data`: right after it, or after a little more.
 fn ends_well(hosts: &[Host], data: &Metadata, record: &MigrationRecord) -> Result<(), Violation> {
-    let ran = record.epoch.0 > 0;
+    let ran = record.ran();
     let newest = data.map.tablets_in(record.range).iter().map(|tablet| tablet.epoch).max();
     // Whoever took the range over afterwards did so at a later epoch.
     let is_newest = ran && newest == Some(record.epoch);

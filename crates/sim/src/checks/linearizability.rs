@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// How many configurations are looked at for one return before the judge gives up on the key.
 const CONFIGURATIONS: usize = 5_000;
 /// How many orders are looked at for one key as a whole.
-const CONFIGURATIONS_OF_WHOLE_KEYS: usize = 300_000;
+const CONFIGURATIONS_OF_WHOLE_KEYS: usize = 100_000;
 
 /// The judge over all keys.
 #[derive(Debug, Default)]

@@ -16,6 +16,7 @@ use crate::process::node_id;
 use crate::world::HostId;
 use sidle_cluster::{Metadata, MigrationState};
 use sidle_history::{Datum, Op, Operation, Outcome};
+use sidle_node::Role;
 use sidle_store::Entry;
 use sidle_types::{HashedKey, NodeId, Position};
 
@@ -26,6 +27,13 @@ pub const LOSSES: u64 = 1_000_000;
 pub fn keys_at_risk(hosts: &[Host], dying: HostId, keys: impl Iterator<Item = String>) -> Vec<String> {
     let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
     keys.filter(|key| !matches!(fate(hosts, dying, &possible, key), Fate::Kept)).collect()
+}
+
+/// Which of these keys, none of which exists, may be set when this machine's process has died and be gone after that: they
+/// are on their way to it or from it, by a map that is being committed perhaps.
+pub fn keys_in_doubt(hosts: &[Host], dying: HostId, keys: impl Iterator<Item = String>) -> Vec<String> {
+    let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
+    keys.filter(|key| matches!(fate(hosts, dying, &possible, key), Fate::AtRisk)).collect()
 }
 
 /// What the dead took with them, until they are back.
@@ -113,12 +121,17 @@ fn is_prepared(data: &Metadata, target: NodeId, position: Position) -> bool {
     })
 }
 
-/// Whether the node that the key moves to has an entry of its own for it, which then wins for ever.
+/// Whether the node that the key moves to has an entry of its own for it, which then wins for ever. A copy made before
+/// the freeze is thrown away without its last round.
 fn has_arrived(hosts: &[Host], dying: HostId, key: &str) -> bool {
     let position = Position::of_key(key.as_bytes());
     hosts.iter().enumerate().filter(|(number, _)| *number != dying.0).any(|(_, host)| {
         host.process.as_ref().is_some_and(|process| {
-            process.workers[0].worker.ranges().is_owned(position)
+            let ranges = process.workers[0].worker.ranges();
+            let is_stale = matches!(&ranges.entry_at(position).role,
+                Role::Importing(view) if view.is_copied_ahead() && !view.activated());
+            ranges.is_owned(position)
+                && !is_stale
                 && !matches!(process.parts.store.pin().get(HashedKey::new(key.as_bytes())), Entry::Absent)
         })
     })

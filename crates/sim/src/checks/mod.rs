@@ -15,9 +15,10 @@ mod single_owner;
 mod waits;
 
 pub use deadlines::check_deadlines;
-pub use losses::{LOSSES, Losses, keys_at_risk};
-pub use scans::{Ownership, Scan};
+pub use losses::{LOSSES, Losses, keys_at_risk, keys_in_doubt};
+pub use scans::{Holder, Ownership, Scan};
 
+use crate::clients::Told;
 use crate::host::Host;
 use crate::network::Network;
 use crate::world::{Fact, HostId};
@@ -133,6 +134,9 @@ impl Checks {
 
     fn fact(&mut self, hosts: &[Host], network: &Network, fact: Fact) -> Result<(), Violation> {
         let host = fact.host();
+        if matches!(fact, Fact::Parked(_)) {
+            return Ok(());
+        }
         let Some(process) = &hosts[host.0].process else { return Ok(()) };
         let store = &process.parts.store;
         self.facts += 1;
@@ -148,7 +152,7 @@ impl Checks {
                 accounting::check_one(hosts, host)?;
             }
             Fact::Replayed(_) => self.look_at_imports(host, &process.control.control, store)?,
-            Fact::TableTaken(_) | Fact::Activated(_) | Fact::Committed => {}
+            Fact::TableTaken(_) | Fact::Activated(_) | Fact::Committed | Fact::Parked(_) => {}
         }
         if self.facts.is_multiple_of(FACTS_BETWEEN_WALKS) {
             self.frozen.check(host, store)?;
@@ -163,6 +167,11 @@ impl Checks {
         if let Err(violation) = looked {
             self.found.get_or_insert(violation);
         }
+    }
+
+    /// Who cancels migrations was told this.
+    pub fn canceller_was_told(&self, told: Told) -> Result<(), Violation> {
+        self.endings.canceller_was_told(told)
     }
 
     fn look_at_imports(
@@ -213,7 +222,7 @@ mod tests {
     use sidle_history::{Datum, Op, Operation, Outcome};
     use sidle_migration::{FULVA, ImportView, ImportWriter, MigrationSpec, Tuning};
     use sidle_store::{Leave, Store, StoreConfig};
-    use sidle_types::{HashedKey, MigrationId, NodeId, PositionRange, TabletEpoch};
+    use sidle_types::{HashedKey, MigrationId, MigrationPolicy, NodeId, PositionRange, TabletEpoch};
     use std::sync::Arc;
 
     pub(super) fn empty_store() -> Store {
@@ -261,7 +270,9 @@ mod tests {
             source: NodeId::from_bytes([1; 20]),
             target: NodeId::from_bytes([2; 20]),
             partitions: vec![PositionRange::ALL],
-            protocol: &FULVA,
+            protocol: FULVA,
+            bytes: 0,
+            policy: MigrationPolicy::default(),
             tuning: Tuning::default(),
         })
     }

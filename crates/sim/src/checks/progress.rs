@@ -38,6 +38,11 @@ impl ProgressSeen {
         copy: Option<&FrozenCopy>,
         store: &Store,
     ) -> Result<(), Violation> {
+        if !view.activated() {
+            // Nobody reads there, and nobody is told: what has arrived may still be thrown away. All of it is looked at later.
+            self.imports.remove(&(host, view.id()));
+            return Ok(());
+        }
         let seen = (self.imports.entry((host, view.id()))).or_insert_with(|| first_look(view));
         for ((index, next), (bounds, seen)) in
             view.progress().enumerate().zip(view.partitions().iter().zip(seen))
@@ -176,6 +181,21 @@ mod tests {
         assert_eq!(scene.look(), Ok(()));
         // A view that forgot what it had said.
         (scene.view, scene.writer) = import();
+        scene.writer.activate();
         assert!(scene.look().is_err());
+    }
+
+    #[test]
+    fn what_nobody_was_told_of_may_be_thrown_away() {
+        let mut scene = Scene::new();
+        scene.source.forget(HostId(0));
+        (scene.view, scene.writer) = import();
+        scene.writer.fill();
+        scene.writer.advance(0, Some(Position(1 << 40)));
+        assert_eq!(scene.look(), Ok(()));
+        scene.writer.begin_anew();
+        assert_eq!(scene.look(), Ok(()));
+        scene.writer.activate();
+        assert_eq!(scene.look(), Ok(()));
     }
 }

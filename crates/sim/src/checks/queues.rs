@@ -2,13 +2,21 @@
 //!
 //! | what | bound | where it comes from |
 //! |---|---|---|
-//! | commands parked on a worker | its connections | P2 |
+//! | commands parked on a worker, woken, refused or flushed | its connections | P2 |
+//! | messages to a mover that found its queue full | the answers that parked commands wait for | `node::parking` |
+//! | messages of a mover that found a worker's queue full | as many as the queue takes: [`TO_WORKER_CAPACITY`] | `node::queue` |
+//! | commands that wait for keys of one import, and those keys | `PRIORITY_WAITERS_MAX` | `migration::tuning` |
+//! | sampled positions, waiting and under way | `SAMPLED_WAITING_MAX`, and one batch | `migration::tuning` |
+//! | priority pulls under way | the protocol's choice | `migration::choices` |
+//! | pulls to be answered by a source | one for each partition; `PRIORITY_PULLS_QUEUED_MAX` out of turn | `migration::tuning` |
+//! | refusals and pongs for a lane | `NOTICES_QUEUED_MAX` | `migration::tuning` |
+//! | requests, messages, events and remembered ends of an agent | `MAX_OPEN_REQUESTS`, `MAX_TRANSMIT`, `MAX_EVENTS`, `HISTORY` | `cluster::timing` |
+//! | migrations, messages, events and kept answers of the coordinator | `MAX_UNFINISHED`, `MAX_TRANSMIT`, `MAX_EVENTS`, `REQUEST_WINDOW` | `cluster::timing` |
 //! | requests to the coordinator that a node keeps open | [`MAX_OPEN_REQUESTS`] | `cluster::timing` |
 //! | tables that not every worker has passed | [`TABLES_PER_MIGRATION`] for each of [`MAX_UNFINISHED`] migrations | `cluster::timing` |
-//! | messages of a mover that found a worker's queue full | as many as the queue takes: [`TO_WORKER_CAPACITY`] | `node::queue` |
 //! | bytes between two nodes under way over one connection | [`Network::MOST_UNDER_WAY_BYTES`] | the driver's window |
 //!
-//! The queues of the coordinator and the agents hold themselves to theirs by dropping and by assertion.
+//! Queues between workers and movers are rings of a fixed size.
 
 use super::Violation;
 use crate::host::Host;
@@ -16,6 +24,7 @@ use crate::network::{Network, Port, Side};
 use crate::process::Process;
 use sidle_cluster::timing::{MAX_OPEN_REQUESTS, MAX_UNFINISHED};
 use sidle_node::TO_WORKER_CAPACITY;
+use sidle_types::Fill;
 
 /// Tables that one migration makes a node publish at most: its beginning, its end, and the clearing after either.
 const TABLES_PER_MIGRATION: usize = 4;
@@ -38,8 +47,7 @@ pub(super) fn check(hosts: &[Host], network: &Network) -> Result<(), Violation> 
 
 fn check_process(number: usize, process: &Process) -> Result<(), Violation> {
     for (index, worker) in process.workers.iter().enumerate() {
-        let what = format!("commands parked on worker {index} of node {number}");
-        bound(what, worker.worker.parked(), worker.connections())?;
+        check_fills(&format!("worker {index} of node {number}"), worker.worker.queues(worker.connections()))?;
     }
     let control = &process.control.control;
     bound(format!("open requests of node {number}"), control.open_requests(), MAX_OPEN_REQUESTS)?;
@@ -48,8 +56,17 @@ fn check_process(number: usize, process: &Process) -> Result<(), Violation> {
     for (index, mover) in process.movers.iter().enumerate() {
         let what = format!("messages that mover {index} of node {number} could not leave");
         bound(what, mover.unsent(), TO_WORKER_CAPACITY)?;
+        check_fills(&format!("mover {index} of node {number}"), mover.mover.queues())?;
+    }
+    check_fills(&format!("node {number}"), control.agent().queues().into_iter())?;
+    if let Some(seat) = &process.control.seat {
+        check_fills("the coordinator", seat.coordinator.queues())?;
     }
     Ok(())
+}
+
+fn check_fills(who: &str, mut fills: impl Iterator<Item = Fill>) -> Result<(), Violation> {
+    fills.try_for_each(|Fill { what, count, most }| bound(format!("{what} at {who}"), count, most))
 }
 
 fn bound(what: String, count: usize, most: usize) -> Result<(), Violation> {

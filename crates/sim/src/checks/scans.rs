@@ -30,6 +30,12 @@ impl<'h> Ownership<'h> {
 
     /// The ownership epoch under which it has a key.
     pub fn since(&self, key: &str) -> Option<TabletEpoch> {
+        self.holder(key).filter(|holder| holder.is_self).map(|holder| holder.epoch)
+    }
+
+    /// Who has a key, and under which ownership epoch; nothing while they do not all say the same. Who says the same twice
+    /// has said so all the time between, in one life: an owner never comes back under an old epoch.
+    pub fn holder(&self, key: &str) -> Option<Holder> {
         let position = Position::of_key(key.as_bytes());
         let mut tablets = self.possible.iter().map(|data| data.map.tablet_at(position));
         let tablet = tablets.next()?;
@@ -39,8 +45,18 @@ impl<'h> Ownership<'h> {
             let own = ranges.map().tablet_at(position);
             ranges.is_joined() && own.owner == tablet.owner && own.epoch == tablet.epoch
         });
-        (is_certain && agrees && tablet.owner == self.name).then_some(tablet.epoch)
+        let holder = Holder { owner: tablet.owner, epoch: tablet.epoch, is_self: tablet.owner == self.name };
+        (is_certain && agrees).then_some(holder)
     }
+}
+
+/// Who has a key, in everybody's eyes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    owner: NodeId,
+    epoch: TabletEpoch,
+    /// Whether it is the node that was asked about.
+    pub is_self: bool,
 }
 
 /// A loop that has begun: the keys that it has to return, unless they move meanwhile.

@@ -314,6 +314,11 @@ impl Hand {
                         }
                         Some((now_us + WAIT_US, Next::Ask))
                     }
+                    ("SIDLERETRY", _) if self.setup.is_aware => {
+                        let after_us = text.split(' ').nth(1).and_then(|word| word.parse::<u64>().ok());
+                        let after_us = after_us.ok_or_else(|| format!("{text} does not say when"))?;
+                        Some((later_us + after_us, Next::Ask))
+                    }
                     ("SIDLEDONE" | "SIDLENOTFROZEN", _) if is_frozen => Some((later_us, Next::Ask)),
                     _ => None,
                 }

@@ -50,6 +50,26 @@ impl Line {
         self.unsaid.front().filter(|_| self.is_open).map(|(at_us, _)| *at_us)
     }
 
+    /// Something arrived for a client that has at most this one connection; `None`, if it was over another that it has given
+    /// up. A connection that ends is forgotten.
+    pub(super) fn hear_only(
+        line: &mut Option<Line>,
+        stream: StreamId,
+        signal: Signal,
+        world: &mut World,
+    ) -> Result<Option<Heard>, String> {
+        let Some(own) = line.as_mut().filter(|line| line.stream == stream) else {
+            world.close(stream, Side::Opener);
+            return Ok(None);
+        };
+        let heard = own.hear(signal)?;
+        if matches!(heard, Heard::Gone) {
+            world.close(stream, Side::Opener);
+            *line = None;
+        }
+        Ok(Some(heard))
+    }
+
     /// Something arrived. What is no reply is a fault.
     pub(super) fn hear(&mut self, signal: Signal) -> Result<Heard, String> {
         match signal {

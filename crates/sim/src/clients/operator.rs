@@ -1,5 +1,6 @@
 //! The operator: asks for migrations, cancels some, and never waits for one to end before the next.
 
+use super::manner::Manners;
 use super::wires::{Ended, Wires};
 use crate::network::{Signal, StreamId};
 use crate::process::{client_address, host_of};
@@ -20,6 +21,8 @@ pub struct OperatorSetup {
     pub cancel_permille: u64,
     /// So many of a thousand moves are undone as soon as they can be.
     pub return_permille: u64,
+    /// So many of a thousand ranges are moved in two parts, one right after the other, which then waits for the first.
+    pub hurry_permille: u64,
     /// How many nodes there are.
     pub nodes: usize,
 }
@@ -31,11 +34,19 @@ const TIMEOUT_US: u64 = 45_000_000;
 const RETURN_US: u64 = 50_000;
 const RETURN_TRIES: u32 = 12;
 
+/// How long it rests between the two parts of a range, at most.
+const HURRY_US: u64 = 2_000;
+
+const SET: &str = "SIDLE.MIGRATE SET";
+
 /// The operator.
 pub struct Operator {
     number: usize,
     setup: OperatorSetup,
     random: Random,
+    manners: Manners,
+    /// What the last request for a move is met as.
+    protocol: &'static str,
     wires: Wires,
     /// What was asked and not answered.
     asked: Option<String>,
@@ -50,6 +61,10 @@ pub struct Operator {
     last_started: i64,
     /// Whether it thinks better of what it has just started.
     regrets: bool,
+    /// Whether it wants what it has just started to press harder, or less.
+    hurries: bool,
+    /// What is to be moved right after the last.
+    rest: Option<PositionRange>,
     /// What the last request asked to move, and from where.
     last_move: Option<(PositionRange, HostId)>,
     /// What is to go back where it came from at once, and how often that is still tried.
@@ -61,7 +76,7 @@ const REGRET_US: u64 = 2_000;
 
 impl Operator {
     /// The operator, as the client with this number.
-    pub fn new(number: usize, setup: OperatorSetup, random: Random) -> Operator {
+    pub fn new(number: usize, setup: OperatorSetup, random: Random, manners: Manners) -> Operator {
         let config = Config {
             awareness: Awareness::Plain,
             operation_timeout_us: TIMEOUT_US,
@@ -71,6 +86,8 @@ impl Operator {
             number,
             setup,
             random,
+            manners,
+            protocol: "",
             wires: Wires::new(Actor::Client(number), config),
             asked: None,
             next_us: 0,
@@ -80,6 +97,8 @@ impl Operator {
             untold: 0,
             last_started: 0,
             regrets: false,
+            hurries: false,
+            rest: None,
             last_move: None,
             back: None,
         }
@@ -120,11 +139,12 @@ impl Operator {
         let mut timeout_us = self.wires.pump(world);
         for (_, ended) in self.wires.take_ended() {
             world.tell(|| format!("the operator has {:?}: {ended:?}", self.asked));
-            self.asked = None;
+            let asked = self.asked.take().unwrap_or_default();
             self.next_us = world.now_us + self.random.below(self.setup.rest_us);
             match ended {
                 Ended::Reply(Value::Integer(id)) => {
                     self.started += 1;
+                    world.meet(self.protocol, 1);
                     self.last_started = id;
                     self.regrets = self.random.permille(self.setup.cancel_permille);
                     let returns = self.random.permille(self.setup.return_permille);
@@ -133,12 +153,20 @@ impl Operator {
                     if returns {
                         self.next_us = world.now_us + self.random.magnitude(1, RETURN_US);
                     }
+                    if self.rest.is_some() {
+                        self.next_us = world.now_us + self.random.magnitude(1, HURRY_US);
+                    }
+                    if let Some(later_us) = self.manners.changes_its_mind() {
+                        self.hurries = true;
+                        self.next_us = world.now_us + later_us;
+                    }
                     if self.regrets {
                         self.next_us = world.now_us + self.random.magnitude(1, REGRET_US) - 1;
                     }
                 }
                 Ended::Reply(Value::Error(_)) => {
                     self.refused += 1;
+                    self.rest = None;
                     // It may not be over yet.
                     self.back =
                         self.back.and_then(|(range, to, tries)| Some((range, to, tries.checked_sub(1)?)));
@@ -146,6 +174,7 @@ impl Operator {
                         self.next_us = world.now_us + self.random.magnitude(1, RETURN_US);
                     }
                 }
+                Ended::Reply(Value::Simple(_)) if asked.starts_with(SET) => world.meet("policies changed", 1),
                 Ended::Failed(_) => self.untold += 1,
                 Ended::Reply(_) => {}
             }
@@ -163,23 +192,50 @@ impl Operator {
         if is_cancelled && self.last_started > 0 {
             return format!("SIDLE.MIGRATE CANCEL {}", self.last_started);
         }
-        if let Some((range, to, _)) = self.back {
-            return format!(
-                "SIDLE.MIGRATE START POSITIONS {}-{} TO {to}",
-                range.first(),
-                range.last(),
-                to = client_address(to)
-            );
+        if std::mem::take(&mut self.hurries) {
+            let policy = self.manners.policy().words().join(" ");
+            return format!("{SET} {} {policy}", self.last_started);
         }
-        let to = client_address(HostId(self.random.index(self.setup.nodes)));
-        let range = match map {
+        if let Some((range, to, _)) = self.back {
+            return self.start(range, to);
+        }
+        let (range, is_part) = match (self.rest.take(), map) {
+            (Some(rest), _) => (rest, true),
             // Now and then something that no single node owns.
-            Some(map) if !self.random.one_in(12) => self.owned_range(map),
-            _ => PositionRange::ALL,
+            (None, Some(map)) if !self.random.one_in(12) => self.part_of(map),
+            _ => (PositionRange::ALL, false),
         };
         let from = map.map(|map| host_of(map.owner_of(range.first())));
+        let others = self.setup.nodes - 1;
+        let to = match from {
+            Some(from) if is_part && others > 0 => {
+                (from.0 + 1 + self.random.index(others)) % self.setup.nodes
+            }
+            _ => self.random.index(self.setup.nodes),
+        };
         self.last_move = from.map(|from| (range, from));
-        format!("SIDLE.MIGRATE START POSITIONS {}-{} TO {to}", range.first(), range.last())
+        self.start(range, HostId(to))
+    }
+
+    fn start(&mut self, range: PositionRange, to: HostId) -> String {
+        let manner = self.manners.draw();
+        self.protocol = manner.protocol.name;
+        let (first, last, to) = (range.first(), range.last(), client_address(to));
+        format!("SIDLE.MIGRATE START POSITIONS {first}-{last} TO {to}{}", manner.words)
+    }
+
+    /// Something that one node owns, and whether it is the first part of what is moved in two.
+    fn part_of(&mut self, map: &TabletMap) -> (PositionRange, bool) {
+        let range = self.owned_range(map);
+        let (first, last) = (range.first(), range.last());
+        let middle = Position(first.0 + (last.0 - first.0) / 2);
+        if !self.random.permille(self.setup.hurry_permille) || middle == last {
+            return (range, false);
+        }
+        let parts = [(first, middle), (Position(middle.0 + 1), last)];
+        let [one, other] = parts.map(|(first, last)| PositionRange::new(first, last).expect("in order"));
+        self.rest = Some(other);
+        (one, true)
     }
 
     /// A run of neighbouring tablets of one owner, whole or cut somewhere.

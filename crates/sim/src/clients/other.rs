@@ -1,6 +1,6 @@
 //! Clients that speak the protocol by themselves.
 
-use super::{Hand, HandSetup, Rude, RudeSetup, Surveyor, SurveyorSetup};
+use super::{Canceller, CancellerSetup, Hand, HandSetup, Rude, RudeSetup, Surveyor, SurveyorSetup};
 use crate::host::Host;
 use crate::network::{Signal, StreamId};
 use crate::random::Random;
@@ -17,6 +17,8 @@ pub enum OtherSetup {
     Rude(RudeSetup),
     /// The one that walks over nodes.
     Surveyor(SurveyorSetup),
+    /// The one that cancels migrations.
+    Canceller(CancellerSetup),
 }
 
 /// Such a client.
@@ -28,6 +30,8 @@ pub enum Other {
     Rude(Box<Rude>),
     /// The one that walks over nodes.
     Surveyor(Box<Surveyor>),
+    /// The one that cancels migrations.
+    Canceller(Box<Canceller>),
 }
 
 impl Other {
@@ -37,6 +41,7 @@ impl Other {
             OtherSetup::Hand(setup) => Other::Hand(Box::new(Hand::new(number, setup, random))),
             OtherSetup::Rude(setup) => Other::Rude(Box::new(Rude::new(number, setup, random, world))),
             OtherSetup::Surveyor(setup) => Other::Surveyor(Box::new(Surveyor::new(number, setup, random))),
+            OtherSetup::Canceller(setup) => Other::Canceller(Box::new(Canceller::new(number, setup, random))),
         }
     }
 
@@ -46,6 +51,7 @@ impl Other {
             Other::Hand(hand) => hand.stop(),
             Other::Rude(rude) => rude.stop(),
             Other::Surveyor(surveyor) => surveyor.stop(),
+            Other::Canceller(canceller) => canceller.stop(),
         }
     }
 
@@ -55,6 +61,7 @@ impl Other {
             Other::Hand(hand) => hand.under_way(),
             Other::Rude(rude) => rude.under_way().map(str::to_owned).into_iter().collect(),
             Other::Surveyor(surveyor) => surveyor.under_way().map(str::to_owned).into_iter().collect(),
+            Other::Canceller(canceller) => canceller.under_way().map(str::to_owned).into_iter().collect(),
         }
     }
 
@@ -62,8 +69,15 @@ impl Other {
     pub fn open_records(&self) -> Box<dyn Iterator<Item = &Operation> + '_> {
         match self {
             Other::Hand(hand) => Box::new(hand.open_records()),
-            Other::Rude(_) => Box::new(std::iter::empty()),
+            Other::Rude(_) | Other::Canceller(_) => Box::new(std::iter::empty()),
             Other::Surveyor(surveyor) => Box::new(surveyor.open_records().iter()),
+        }
+    }
+
+    /// The coordinator has committed something.
+    pub fn look(&mut self, hosts: &[Host], world: &mut World) {
+        if let Other::Canceller(canceller) = self {
+            canceller.look(hosts, world);
         }
     }
 
@@ -82,6 +96,10 @@ impl Other {
                 Ok(())
             }
             Other::Surveyor(surveyor) => surveyor.turn(workload, hosts, world),
+            Other::Canceller(canceller) => {
+                canceller.turn(world);
+                Ok(())
+            }
         }
     }
 
@@ -98,6 +116,7 @@ impl Other {
             Other::Hand(hand) => hand.hear(stream, signal, hosts, world, history),
             Other::Rude(rude) => rude.hear(stream, signal, world),
             Other::Surveyor(surveyor) => surveyor.hear(stream, signal, hosts, world, history),
+            Other::Canceller(canceller) => canceller.hear(stream, signal, world),
         }
     }
 }

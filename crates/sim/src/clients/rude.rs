@@ -1,7 +1,7 @@
 //! Clients that do not play by the rules: some never read what they asked for, some send what is no request.
 
 use super::line::{Heard, Line};
-use crate::network::{Place, Side, Signal, StreamId};
+use crate::network::{Place, Signal, StreamId};
 use crate::random::Random;
 use crate::world::{Actor, HostId, World};
 use sidle_resp::Value;
@@ -119,15 +119,10 @@ impl Rude {
 
     /// Something arrived.
     pub fn hear(&mut self, stream: StreamId, signal: Signal, world: &mut World) -> Result<(), String> {
-        let Some(line) = self.line.as_mut().filter(|line| line.stream == stream) else {
-            world.close(stream, Side::Opener);
-            return Ok(());
-        };
-        match line.hear(signal)? {
+        let Some(heard) = Line::hear_only(&mut self.line, stream, signal, world)? else { return Ok(()) };
+        match heard {
             Heard::Gone => {
-                world.close(stream, Side::Opener);
                 self.sent_away += u64::from(self.is_told);
-                self.line = None;
             }
             Heard::Replies(replies) if self.setup.rudeness == Rudeness::Babbles => {
                 for reply in replies {

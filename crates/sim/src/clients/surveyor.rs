@@ -2,7 +2,7 @@
 
 use super::line::{Heard, Line};
 use super::wires::{Ended, Wires};
-use crate::checks::{Ownership, Scan};
+use crate::checks::{Holder, Ownership, Scan};
 use crate::host::Host;
 use crate::network::{Side, Signal, StreamId};
 use crate::process::client_address;
@@ -12,7 +12,7 @@ use crate::world::{Actor, HostId, World};
 use sidle_client_core::{Awareness, Class, Config, Destination};
 use sidle_history::{Datum, Op, Operation, Outcome};
 use sidle_resp::Value;
-use sidle_types::{HashedKey, MonotonicUs, TabletEpoch};
+use sidle_types::{HashedKey, MonotonicUs};
 use std::collections::BTreeSet;
 
 /// What a surveyor is like.
@@ -39,12 +39,25 @@ enum Round {
     Flushing(Flush),
 }
 
-/// A flush that was asked for: every key, with what it was to the node.
+/// A flush that was asked for: what it may remove, each with who had it then.
 struct Flush {
     call_us: u64,
-    before: Vec<(String, Option<TabletEpoch>)>,
-    /// What is recorded of registers once it has ended: each may be gone from the request on.
+    /// Registers, with what is recorded of each unless more becomes known.
     records: Vec<Operation>,
+    holders: Vec<Option<Holder>>,
+    /// Keys with a time to live.
+    timed: Vec<(String, Option<Holder>)>,
+}
+
+/// What a flush did to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// It removed the key at one instant between call and return: the node that was asked owned it all the time.
+    Removed,
+    /// Another node owned it all the time.
+    LeftAlone,
+    /// Its owner changed, or nobody answered.
+    Unknown,
 }
 
 /// The surveyor.
@@ -67,6 +80,8 @@ pub struct Surveyor {
     pub judged: u64,
     /// Flushes that were asked for.
     pub flushes: u64,
+    /// How often a flush had each effect on a register.
+    met: [u64; 3],
 }
 
 impl Surveyor {
@@ -93,7 +108,15 @@ impl Surveyor {
             is_stopped: false,
             judged: 0,
             flushes: 0,
+            met: [0; 3],
         }
+    }
+
+    /// How often flushes were met that certainly removed a register, certainly left it alone, or may have done either.
+    pub fn flushed_registers(&self) -> [(&'static str, u64); 3] {
+        let names =
+            ["flushed registers", "registers of others at a flush", "registers that a flush may have met"];
+        std::array::from_fn(|effect| (names[effect], self.met[effect]))
     }
 
     /// From now on it begins nothing.
@@ -116,12 +139,19 @@ impl Surveyor {
         self.kept.clone().into_iter()
     }
 
-    /// A process died: these keys may be gone from now on, and what is being set too.
-    pub fn lose(&mut self, keys: &[String]) {
+    /// The keys that it will keep.
+    pub fn unset(&self) -> impl Iterator<Item = String> + use<> {
+        self.unset.clone().into_iter()
+    }
+
+    /// A process died: keys at risk may be gone from now on, and so may what is being set; those in doubt may go later,
+    /// were they set.
+    pub fn lose(&mut self, at_risk: &[String], in_doubt: &[String]) {
         self.is_in_doubt = self.setting.is_some();
-        keys.iter().for_each(|key| {
+        at_risk.iter().for_each(|key| {
             self.kept.remove(key);
         });
+        self.unset.retain(|key| !in_doubt.contains(key));
     }
 
     /// It has its turn.
@@ -161,16 +191,11 @@ impl Surveyor {
             world.tell(|| format!("the surveyor flushes node {}", host.0));
             self.kept.clear();
             let ownership = Ownership::of(hosts, host);
-            let all = workload.all_keys().chain(workload.all_timed_keys());
-            let before = all.map(|key| {
-                let epoch = ownership.since(&key);
-                (key, epoch)
-            });
             world.checks.flush(host);
             line.say(0, b"FLUSHALL\r\n".to_vec());
             let removal = |key| Operation {
                 client: self.number as u64,
-                op: Op::Del,
+                op: Op::Flush,
                 key,
                 arg: Datum::Null,
                 result: Datum::Null,
@@ -178,8 +203,16 @@ impl Surveyor {
                 return_ns: None,
                 outcome: Outcome::Unknown,
             };
-            let records = workload.all_keys().map(removal).collect();
-            Round::Flushing(Flush { call_us: world.now_us, before: before.collect(), records })
+            let timed = workload.all_timed_keys().map(|key| {
+                let holder = ownership.holder(&key);
+                (key, holder)
+            });
+            Round::Flushing(Flush {
+                call_us: world.now_us,
+                records: workload.all_keys().map(removal).collect(),
+                holders: workload.all_keys().map(|key| ownership.holder(&key)).collect(),
+                timed: timed.collect(),
+            })
         } else {
             line.say(0, self.scan_request("0"));
             Round::Scanning { scan: Scan::begin(hosts, host, &self.kept), found: BTreeSet::new() }
@@ -263,8 +296,7 @@ impl Surveyor {
         }
     }
 
-    /// A flush was answered, or its connection is gone. What was the node's all the time is gone for certain, by the
-    /// judge of ends, which knows of that; the registers' judge is told that they may be gone.
+    /// A flush was answered, or its connection is gone.
     fn flushed(
         &mut self,
         flush: Flush,
@@ -278,13 +310,30 @@ impl Surveyor {
             self.unset.clear();
             self.kept.clear();
         }
-        history.registers.extend(flush.records);
         let ownership = Ownership::of(hosts, host);
-        for (key, before) in flush.before {
-            let after = ownership.since(&key);
-            let is_certain = return_us.is_some() && before.is_some() && before == after;
-            if key.starts_with('t') {
-                let op = TimedOp::Clear { is_certain };
+        let effect = |key: &str, before: Option<Holder>| {
+            let held = before.filter(|_| return_us.is_some() && ownership.holder(key) == before);
+            held.map_or(Effect::Unknown, |holder| match holder.is_self {
+                true => Effect::Removed,
+                false => Effect::LeftAlone,
+            })
+        };
+        for (mut record, before) in flush.records.into_iter().zip(flush.holders) {
+            let effect = effect(&record.key, before);
+            self.met[effect as usize] += 1;
+            if effect == Effect::Removed {
+                record.result = "OK".into();
+                record.return_ns = return_us.map(|us| us * 1000);
+                record.outcome = Outcome::Ok;
+            }
+            if effect != Effect::LeftAlone {
+                history.registers.push(record);
+            }
+        }
+        for (key, before) in flush.timed {
+            let effect = effect(&key, before);
+            if effect != Effect::LeftAlone {
+                let op = TimedOp::Clear { is_certain: effect == Effect::Removed };
                 let record = TimedOperation::begun(self.number as u64, key, op, flush.call_us);
                 let outcome = if return_us.is_some() { Outcome::Ok } else { Outcome::Unknown };
                 history.timed.push(TimedOperation { return_us, outcome, ..record });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// How much of the log one turn goes through.
 const STEP_BYTES: usize = 64 << 10;
 /// How long it rests between two steps, when there was something to clean and when there was not.
-const BUSY_REST_US: u64 = 500;
+const BUSY_REST_US: u64 = 2_000;
 const IDLE_REST_US: u64 = 50_000;
 
 pub(super) struct CleanerThread {

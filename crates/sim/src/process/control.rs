@@ -244,7 +244,7 @@ impl Process {
         for message in said {
             let ControlMessage::ToCoordinator(message) = message else { panic!("a node answers itself") };
             match &mut self.control.seat {
-                Some(seat) => seat.handle(now.mono, message, Some(id)),
+                Some(seat) => seat.handle(now.mono, message, Some(id), world),
                 None => panic!("only the coordinator's machine is asked"),
             }
             self.control_carries_out(now, world);
@@ -278,7 +278,7 @@ impl Process {
             let control = &mut self.control;
             if let Some(message) = control.control.poll_transmit() {
                 match (&mut control.seat, &control.conversation) {
-                    (Some(seat), _) => seat.handle(now.mono, message, None),
+                    (Some(seat), _) => seat.handle(now.mono, message, None, world),
                     (None, Some((id, _))) if control.is_open => {
                         let frame = frame(message);
                         world.send(*id, Side::Opener, frame);

@@ -1,13 +1,14 @@
 //! The coordinator, on the machine that founded the cluster.
 
+use crate::clients::Phase;
 use crate::disk::Disk;
 use crate::ledger::Ledger;
 use crate::network::StreamId;
 use crate::world::World;
 use sidle_cluster::{
-    ClusterId, Coordinator, CoordinatorInput, Founding, MetaError, NodeInfo, ToCoordinator, ToNode,
+    ClusterId, Coordinator, CoordinatorInput, Founding, MetaError, NodeInfo, NodeSays, Request,
+    ToCoordinator, ToNode,
 };
-use sidle_migration::PROTOCOLS;
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeMap;
 
@@ -29,18 +30,37 @@ impl Seat {
         bugs: sidle_cluster::Bugs,
     ) -> Result<Seat, MetaError> {
         let founding = Founding { cluster: ClusterId::from_bits(1), first: info.clone() };
-        let protocols: Vec<&str> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
-        let mut coordinator = Coordinator::open(now, Ledger::open(disk)?, founding, &protocols)?;
+        let mut coordinator =
+            Coordinator::open(now, Ledger::open(disk)?, founding, sidle_node::read_protocol)?;
         coordinator.put_back(bugs);
         Ok(Seat { coordinator, own: info.id, conversations: BTreeMap::new() })
     }
 
     /// Takes in what a node said.
-    pub(super) fn handle(&mut self, now: MonotonicUs, message: ToCoordinator, from: Option<StreamId>) {
+    pub(super) fn handle(
+        &mut self,
+        now: MonotonicUs,
+        message: ToCoordinator,
+        from: Option<StreamId>,
+        world: &mut World,
+    ) {
         if let Some(conversation) = from {
             self.conversations.insert(message.from, conversation);
         }
+        let cancelled = match &message.body {
+            NodeSays::Request { request: Request::Cancel { migration }, .. } => Some(*migration),
+            _ => None,
+        };
+        let phase = |seat: &Seat| seat.coordinator.data().migration(cancelled?).and_then(Phase::of);
+        let before = phase(self);
         self.coordinator.handle(now, CoordinatorInput::Message(message));
+        // It is over, or runs as before; it may also be that the coordinator could not write, or heard it before.
+        if let Some(before) =
+            before.filter(|before| (phase(self) == Some(*before)) == (*before == Phase::Running))
+        {
+            world.meet(before.met(), 1);
+            world.meet("cancels in a known phase", 1);
+        }
     }
 
     /// Lets time pass.

@@ -58,7 +58,7 @@ impl WorkerThread {
     }
 
     /// Runs one command of one connection that has one; returns whether there was one, and what the control is asked.
-    pub(super) fn serve_one(&mut self, now: Now, world: &mut World) -> (bool, Option<Call>) {
+    pub(super) fn serve_one(&mut self, host: HostId, now: Now, world: &mut World) -> (bool, Option<Call>) {
         let is_ready = |(id, connection): &(&StreamId, &mut Connection)| {
             // What cannot be sent is not run.
             connection.is_ready() && !world.network.is_full(**id, Side::Acceptor)
@@ -77,6 +77,7 @@ impl WorkerThread {
             let came = connection.serve(&mut self.worker, now);
             if matches!(connection.waits, Waits::Parked(..)) {
                 world.meet("parked", 1);
+                world.facts.push(Fact::Parked(host));
             }
             let call = match came {
                 Came::Nothing => continue,
@@ -97,7 +98,7 @@ impl WorkerThread {
 
     fn drop_connection(&mut self, id: StreamId) {
         if let Some(connection) = self.connections.remove(&id)
-            && let Waits::Parked(ticket, _) = connection.waits
+            && let Some(ticket) = connection.session.ticket()
         {
             self.worker.forget(ticket);
         }
@@ -153,7 +154,7 @@ impl Process {
         if worker.look_around(host, now, world) {
             world.wake(host, Thread::Control);
         }
-        let (is_busy, call) = worker.serve_one(now, world);
+        let (is_busy, call) = worker.serve_one(host, now, world);
         while let Some(mover) = worker.worker.poll_notify() {
             world.wake(host, Thread::Mover(usize::from(mover.0)));
         }

@@ -73,7 +73,7 @@ impl Workload {
         let mut text = format!("{client}.{serial}.{place}");
         if random.permille(self.large_permille) {
             let bytes = random.between(LARGE_BYTES, self.large_bytes.max(LARGE_BYTES)) as usize;
-            text.extend(std::iter::repeat_n('x', bytes));
+            text.push_str(&"x".repeat(bytes));
         }
         Datum::Text(text)
     }

@@ -13,10 +13,10 @@ mod role;
 use node::SimNode;
 use sidle_cluster::{
     Bugs, ClusterId, CommitFailure, Coordinator, CoordinatorInput, Founding, HostPort, Incarnation,
-    MemoryMetaStore, Metadata, MigrationState, MigrationStatus, NodeInfo, NodeName, Reply, Request,
-    StatusReport, TabletMap, ToCoordinator, ToNode,
+    MemoryMetaStore, Metadata, MigrationState, MigrationStatus, NodeInfo, NodeName, ProtocolOutline, Reply,
+    Request, StatusReport, TabletMap, ToCoordinator, ToNode,
 };
-use sidle_types::{MigrationId, MonotonicUs, NodeId, Position, PositionRange};
+use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,6 +28,9 @@ const CHUNK: u64 = 1 << 60;
 
 /// How often every chunk is written and read while something moves, and while nothing does.
 const TRAFFIC_INTERVALS_US: (u64, u64) = (1_000, 50_000);
+
+/// A protocol that copies before the freeze.
+pub(crate) const AHEAD: &str = "ahead";
 
 /// The chunks `first..=last` as positions.
 pub(crate) fn chunks(first: u64, last: u64) -> PositionRange {
@@ -153,7 +156,7 @@ impl World {
     pub(crate) fn start_coordinator(&mut self) {
         let disk = self.disk.take().expect("the coordinator is down");
         let founding = Founding { cluster: ClusterId::from_bits(0xc1), first: info(1, 1) };
-        let mut coordinator = Coordinator::open(self.now, disk, founding, &["fulva"]).unwrap();
+        let mut coordinator = Coordinator::open(self.now, disk, founding, read_protocol).unwrap();
         coordinator.put_back(self.bugs);
         self.coordinator = Some(coordinator);
         for node in &mut self.nodes {
@@ -212,7 +215,16 @@ impl World {
     }
 
     pub(crate) fn start(range: PositionRange, target: u8) -> Request {
-        Request::StartMigration { range, target: NodeName::Id(node_id(target)), protocol: "fulva".to_owned() }
+        World::start_by("fulva", range, target)
+    }
+
+    pub(crate) fn start_by(protocol: &str, range: PositionRange, target: u8) -> Request {
+        Request::StartMigration {
+            range,
+            target: NodeName::Id(node_id(target)),
+            protocol: protocol.to_owned(),
+            policy: MigrationPolicy::default(),
+        }
     }
 
     pub(crate) fn status(&mut self) -> StatusReport {
@@ -278,7 +290,7 @@ impl World {
                     .map
                     .node(record.target)
                     .is_some_and(|node| node.incarnation == record.target_incarnation);
-                record.epoch.0 > 0 && record.range.contains(Position(chunk * CHUNK)) && !lives
+                record.ran() && record.range.contains(Position(chunk * CHUNK)) && !lives
             })
         })
     }
@@ -483,5 +495,14 @@ pub(crate) fn state_named(reply: &Reply) -> Option<(MigrationId, MigrationState)
     match reply {
         Reply::Started { migration, state } => Some((*migration, state.clone())),
         _ => None,
+    }
+}
+
+/// The protocols that there are here: one of each kind that the coordinator knows.
+fn read_protocol(text: &str) -> Result<ProtocolOutline, String> {
+    match text {
+        "fulva" => Ok(ProtocolOutline { partitions: 8, frozen_reads: true, copies_before_freeze: false }),
+        AHEAD => Ok(ProtocolOutline { partitions: 8, frozen_reads: false, copies_before_freeze: true }),
+        _ => Err(format!("there is no migration protocol '{text}': the protocols are fulva")),
     }
 }

@@ -1,7 +1,7 @@
 //! A node of the world: an agent, and a driver that holds one value per chunk.
 
 use super::role::{Role, roles_of};
-use super::{CHUNKS, chunk_of, info};
+use super::{AHEAD, CHUNKS, chunk_of, info};
 use sidle_cluster::{
     AgentEvent, AgentInput, Bugs, ClusterId, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, PrepareRefusal,
     Progress, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
@@ -16,6 +16,9 @@ pub(crate) enum Read {
     Absent,
     NotHereYet,
 }
+
+/// How long a step of a copy takes.
+const COPY_STEP_US: u64 = 2_000;
 
 struct Import {
     record: MigrationRecord,
@@ -37,6 +40,8 @@ struct Driver {
     imports: BTreeMap<MigrationId, Import>,
     prepared: BTreeSet<MigrationId>,
     exports: BTreeSet<MigrationId>,
+    /// Ranges that are copied while they are served.
+    tracked: BTreeSet<MigrationId>,
     data: BTreeMap<u64, u64>,
     pending: BTreeMap<(MonotonicUs, u64), Pending>,
     sequence: u64,
@@ -45,6 +50,8 @@ struct Driver {
 enum Pending {
     Answer(AgentInput),
     Prepare(MigrationRecord),
+    /// So many steps of a copy are done.
+    Copy(MigrationRecord, u64),
     ChangeOver,
     Pull(MigrationId),
 }
@@ -62,6 +69,8 @@ pub(crate) struct SimNode {
     pub(crate) deaf: bool,
     /// Whether imports stand still.
     pub(crate) stalled: bool,
+    /// How many steps a copy takes that is made before the freeze.
+    pub(crate) copy_steps: u64,
     /// What the node answers to preparations instead of making room.
     pub(crate) refuse: Option<PrepareRefusal>,
     /// Values that were lost with a life of the node.
@@ -80,6 +89,7 @@ impl SimNode {
             cut_off: false,
             deaf: false,
             stalled: false,
+            copy_steps: 5,
             refuse: None,
             lost: BTreeSet::new(),
         }
@@ -126,7 +136,8 @@ impl SimNode {
     }
 
     pub(crate) fn holds_nothing(&self) -> bool {
-        self.driver.imports.is_empty() && self.driver.prepared.is_empty()
+        let Driver { imports, prepared, tracked, .. } = &self.driver;
+        imports.is_empty() && prepared.is_empty() && tracked.is_empty()
     }
 
     pub(crate) fn request(&mut self, now: MonotonicUs, ticket: u64, request: Request) {
@@ -172,6 +183,7 @@ impl SimNode {
                 }
             }
             Pending::Prepare(record) => self.prepare(now, record),
+            Pending::Copy(record, done) => self.copy(now, record, done, others),
             Pending::Pull(id) => self.pull(now, id, random, others),
         }
     }
@@ -183,6 +195,9 @@ impl SimNode {
             // An earlier release is not through.
             return self.later(now.plus_us(500), Pending::Prepare(record));
         }
+        if record.protocol == AHEAD && self.refuse.is_none() {
+            return self.later(now, Pending::Copy(record, 0));
+        }
         let answer = match self.refuse.clone() {
             Some(why) => AgentInput::PrepareRefused { migration, why },
             None => {
@@ -191,6 +206,23 @@ impl SimNode {
             }
         };
         self.input(now, answer);
+    }
+
+    /// One step of a copy, which a source gives only when it tracks the range.
+    fn copy(&mut self, now: MonotonicUs, record: MigrationRecord, done: u64, others: &[SimNode]) {
+        let migration = record.id;
+        let source = others.iter().find(|node| node.info.id == record.source);
+        let is_given = source.is_some_and(|source| source.driver.tracked.contains(&migration));
+        let done = done + u64::from(is_given && !self.stalled);
+        let next = record.partitions.iter().map(|partition| Some(partition.first())).collect();
+        let stalled = self.stalled.then(|| "told to".to_owned());
+        let progress = Progress { records_moved: done, next, stalled, ..Progress::default() };
+        self.input(now, AgentInput::Progress { migration, progress });
+        if done < self.copy_steps {
+            return self.later(now.plus_us(COPY_STEP_US), Pending::Copy(record, done));
+        }
+        self.driver.prepared.insert(migration);
+        self.input(now, AgentInput::Prepared { migration });
     }
 
     /// Moves an import on: activation once the source has frozen the range, then a chunk at a time.
@@ -222,6 +254,7 @@ impl SimNode {
             bytes_moved: import.moved * 100,
             next: next.collect(),
             stalled: self.stalled.then(|| "told to".to_owned()),
+            ..Progress::default()
         };
         if done {
             return self.input(now, AgentInput::Finished { migration: id, progress });
@@ -291,22 +324,36 @@ impl SimNode {
     fn event(&mut self, now: MonotonicUs, event: AgentEvent, replies: &mut BTreeMap<u64, Reply>) {
         match event {
             AgentEvent::Joined { cluster } => self.cluster = Some(cluster),
-            AgentEvent::JoinRefused { .. } | AgentEvent::Superseded => {}
+            AgentEvent::JoinRefused { .. } | AgentEvent::Superseded | AgentEvent::Policy { .. } => {}
             AgentEvent::Survey { migration, range, partitions } => {
                 let survey = self.survey(range, partitions);
                 let answer = Pending::Answer(AgentInput::Surveyed { migration, survey });
                 self.later(now.plus_us(300), answer);
             }
             AgentEvent::Prepare { record, .. } => self.later(now.plus_us(300), Pending::Prepare(record)),
+            AgentEvent::Track { record } => {
+                assert_eq!(record.source_incarnation, self.info.incarnation, "tracking is this life's own");
+                assert!(self.driver.tracked.insert(record.id), "tracking starts once");
+            }
+            AgentEvent::StopTracking { migration } => {
+                assert!(self.driver.tracked.remove(&migration), "tracking ends once");
+            }
             AgentEvent::AbandonPrepared { migration, .. } => {
                 self.driver.prepared.remove(&migration);
-                self.driver.pending.retain(
-                    |_, pending| !matches!(pending, Pending::Prepare(record) if record.id == migration),
-                );
+                self.driver.pending.retain(|_, pending| match pending {
+                    Pending::Prepare(record) | Pending::Copy(record, _) => record.id != migration,
+                    Pending::Answer(_) | Pending::ChangeOver | Pending::Pull(_) => true,
+                });
             }
             AgentEvent::StartExport { record } => {
                 assert_eq!(record.source_incarnation, self.info.incarnation, "an export is this life's own");
                 assert!(self.driver.exports.insert(record.id), "an export starts once");
+                let was_tracked = self.driver.tracked.remove(&record.id);
+                assert_eq!(
+                    was_tracked,
+                    record.protocol == AHEAD,
+                    "a range that was copied ahead was tracked"
+                );
             }
             AgentEvent::StartImport { record } => {
                 assert!(self.driver.prepared.remove(&record.id), "an import was prepared");

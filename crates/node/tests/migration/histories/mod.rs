@@ -54,6 +54,10 @@ struct Run {
 }
 
 fn run(seed: u64, faults: Faults) -> Run {
+    run_by("fulva", seed, faults)
+}
+
+fn run_by(protocol: &'static str, seed: u64, faults: Faults) -> Run {
     let mut draw = Draw::new(seed);
     let tuning = Tuning { bugs: faults.migration.into(), ..Tuning::default() };
     let mut cluster = TestCluster::new(ClusterSetup { tuning, ..ClusterSetup::default() });
@@ -69,7 +73,7 @@ fn run(seed: u64, faults: Faults) -> Run {
         LibrarySession::new(HAND_SESSIONS + index, OPERATIONS, awareness, connections, faults.client)
     };
     let mut libraries: Vec<LibrarySession> = (0..LIBRARY_SESSIONS).map(library).collect();
-    let mut weather = Weather::new(&mut cluster);
+    let mut weather = Weather::new(&mut cluster, protocol);
     let mut history = Vec::new();
     let limit_us = cluster.now().mono.0 + 60_000_000;
     while !by_hand.iter().all(HandSession::is_over) || !libraries.iter().all(LibrarySession::is_over) {
@@ -213,6 +217,17 @@ fn the_judge_sees_source_values_without_the_targets_answer() {
     let client =
         sidle_client_core::Bugs { source_value_without_target_answer: true, ..sidle_client_core::Bugs::NONE };
     assert!(is_seen(Faults { client, ..Faults::default() }));
+}
+
+#[test]
+fn histories_with_copies_made_ahead_are_linearizable() {
+    let mut migrations = 0;
+    for seed in 0..GOOD_SEEDS {
+        let run = run_by("source-driven", seed, Faults::default());
+        assert!(run.report.is_linearizable(), "seed {seed}: {}", run.report);
+        migrations += run.epoch / 2;
+    }
+    assert!(migrations > GOOD_SEEDS, "{migrations} migrations");
 }
 
 #[test]

@@ -10,12 +10,13 @@ use sidle_types::{NodeId, Position, PositionRange, Slot};
 /// network bad at times.
 pub(super) struct Weather {
     operator: ClientKey,
+    protocol: &'static str,
     pub(super) next_us: u64,
 }
 
 impl Weather {
-    pub(super) fn new(cluster: &mut TestCluster) -> Weather {
-        Weather { operator: cluster.connect(0, 0), next_us: 0 }
+    pub(super) fn new(cluster: &mut TestCluster, protocol: &'static str) -> Weather {
+        Weather { operator: cluster.connect(0, 0), protocol, next_us: 0 }
     }
 
     pub(super) fn step(&mut self, cluster: &mut TestCluster, draw: &mut Draw) {
@@ -44,10 +45,11 @@ impl Weather {
         let Some(owner) = only_owner(map, range) else { return };
         let to = if cluster.nodes[0].info.id == owner { 1 } else { 0 };
         let request = format!(
-            "SIDLE.MIGRATE START POSITIONS {}-{} TO 127.0.0.1:{}",
+            "SIDLE.MIGRATE START POSITIONS {}-{} TO 127.0.0.1:{} PROTOCOL {}",
             range.first(),
             range.last(),
-            7001 + to
+            7001 + to,
+            self.protocol
         );
         cluster.send(self.operator, &request);
     }

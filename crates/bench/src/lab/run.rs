@@ -1,0 +1,189 @@
+//! Running a lab: round by round over all cells, each run a process of its own, each report a file.
+
+use crate::lab::cell::Cell;
+use crate::lab::child::{self, Ended};
+use crate::lab::folder::{FailedRun, Folder, FolderError, RunState, run_file};
+use crate::lab::matrix::order;
+use crate::lab::settings::{LabFile, Settings};
+use crate::report::Report;
+use crate::terminal::Terminal;
+use crate::words::duration;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Records that are loaded, and read back, in a second: less than was seen on two cores.
+const SWEPT_PER_S: f64 = 400_000.0;
+/// Records that move in a second, where nodes have less than one processor.
+const MOVED_PER_S: f64 = 300_000.0;
+/// Starting and stopping two nodes.
+const START_S: f64 = 0.8;
+/// A run that takes so much longer than expected will not end.
+const PATIENCE: f64 = 5.0;
+/// And no run is given up sooner than this.
+const LEAST_PATIENCE: Duration = Duration::from_secs(90);
+
+/// How long one run takes, roughly, before any was made.
+pub fn expected_run_s(settings: &Settings) -> f64 {
+    let records = settings.records as f64;
+    START_S + 2.0 * records / SWEPT_PER_S + records / 2.0 / MOVED_PER_S + 2.0 * settings.seconds as f64
+}
+
+/// A lab to run.
+#[derive(Clone, Debug)]
+pub struct LabPlan {
+    /// This program, whose `demo` is one run.
+    pub program: PathBuf,
+    /// What to measure.
+    pub lab: LabFile,
+    /// Whether to start anew.
+    pub fresh: bool,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LabOutcome {
+    /// Runs that were made and ended well.
+    pub made: usize,
+    /// Runs that were there already.
+    pub found: usize,
+    /// Runs that failed, with the reason.
+    pub failed: Vec<FailedRun>,
+    /// Files that have a run's name and are not its report, with the reason.
+    pub in_the_way: Vec<(String, String)>,
+    /// Runs, made or found, with a wrong answer, a lost write, or records that could not be read back.
+    pub wrong: usize,
+    /// Runs that were not made since the lab was interrupted.
+    pub left: usize,
+}
+
+/// Runs what is missing.
+pub fn run(
+    plan: &LabPlan,
+    folder: &Folder,
+    terminal: &Terminal,
+    stop: &AtomicBool,
+) -> Result<LabOutcome, FolderError> {
+    let lab = folder.begin(plan.lab.clone(), plan.fresh)?;
+    let settings = &lab.settings;
+    let mut outcome = LabOutcome::default();
+    let cells = &plan.lab.cells;
+    let mut missing: Vec<(&Cell, u32)> = Vec::new();
+    for repeat in 1..=plan.lab.repeat {
+        for index in order(cells.len(), settings.seed, repeat) {
+            let cell = &cells[index];
+            match folder.state(cell, repeat, settings) {
+                RunState::Missing => missing.push((cell, repeat)),
+                RunState::Complete(report) => {
+                    outcome.found += 1;
+                    outcome.wrong += usize::from(!is_proven(&report));
+                }
+                RunState::InTheWay(why) => outcome.in_the_way.push((run_file(cell, repeat), why)),
+            }
+        }
+    }
+    for (name, why) in &outcome.in_the_way {
+        terminal.say(&format!("{name} is not overwritten: {why}"));
+    }
+    if missing.is_empty() {
+        return Ok(outcome);
+    }
+    let expected_s = expected_run_s(settings);
+    terminal.say(&format!(
+        "{} runs of {} cells, {} of them there already: about {}",
+        cells.len() * plan.lab.repeat as usize,
+        cells.len(),
+        outcome.found,
+        duration(expected_s * missing.len() as f64)
+    ));
+    let bar = terminal.runs(missing.len() as u64);
+    let mut took_s = Vec::new();
+    for (number, &(cell, repeat)) in missing.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            outcome.left = missing.len() - number;
+            break;
+        }
+        let each_s = mean(&took_s).unwrap_or(expected_s);
+        let left_s = each_s * (missing.len() - number) as f64;
+        bar.set_message(format!("{} left, run {repeat} of {}", duration(left_s), cell.title()));
+        let started = Instant::now();
+        let limit = LEAST_PATIENCE.max(Duration::from_secs_f64(PATIENCE * each_s.max(expected_s)));
+        let (ended, report) = one(plan, folder, settings, cell, repeat, limit, stop, &bar)?;
+        outcome.wrong += usize::from(report.is_some_and(|report| !is_proven(&report)));
+        match ended {
+            Ended::Stopped => {
+                outcome.left = missing.len() - number;
+                break;
+            }
+            Ended::Well => {
+                outcome.made += 1;
+                took_s.push(started.elapsed().as_secs_f64());
+            }
+            Ended::Failed(reason) => {
+                let failed = FailedRun { cell: cell.clone(), repeat, reason };
+                bar.suspend(|| {
+                    terminal.say(&format!("run {repeat} of {} failed: {}", cell.title(), failed.reason))
+                });
+                folder.note_failure(&failed)?;
+                outcome.failed.push(failed);
+            }
+        }
+        bar.inc(1);
+        terminal.note(&format!("{} of {}: {}, run {repeat}", number + 1, missing.len(), cell.title()));
+    }
+    bar.finish_and_clear();
+    Ok(outcome)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn one(
+    plan: &LabPlan,
+    folder: &Folder,
+    settings: &Settings,
+    cell: &Cell,
+    repeat: u32,
+    limit: Duration,
+    stop: &AtomicBool,
+    bar: &indicatif::ProgressBar,
+) -> Result<(Ended, Option<Box<Report>>), FolderError> {
+    let name = run_file(cell, repeat);
+    let part = folder.part(&name);
+    // What an interrupted run may have left is nobody's report.
+    let _ = std::fs::remove_file(&part);
+    let arguments = cell.arguments(settings, repeat, &part);
+    let ended = child::run(&plan.program, &arguments, limit, stop, || bar.tick());
+    if ended == Ended::Stopped {
+        let _ = std::fs::remove_file(&part);
+        return Ok((ended, None));
+    }
+    match folder.part_state(cell, repeat, settings) {
+        // Also where the run failed: the report of a run with wrong answers says so itself.
+        RunState::Complete(report) => {
+            folder.rename_part(&name)?;
+            if ended == Ended::Well {
+                folder.forget_failure(cell, repeat);
+            }
+            Ok((ended, Some(report)))
+        }
+        RunState::Missing if ended == Ended::Well => {
+            Ok((Ended::Failed("it left no report".to_owned()), None))
+        }
+        RunState::Missing => Ok((ended, None)),
+        RunState::InTheWay(why) => {
+            let _ = std::fs::remove_file(&part);
+            match ended {
+                Ended::Failed(_) => Ok((ended, None)),
+                _ => Ok((Ended::Failed(format!("its report is {why}")), None)),
+            }
+        }
+    }
+}
+
+/// Whether every answer is known to have been right and nothing acknowledged to be lost.
+fn is_proven(report: &Report) -> bool {
+    report.is_correct() && report.lost_writes.is_some()
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}

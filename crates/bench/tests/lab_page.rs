@@ -1,0 +1,120 @@
+//! The lab's page from six recorded runs of 5,000 records: facts that follow from the files, not pixels.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use sidle_bench::lab::{Folder, Results, page};
+use std::path::Path;
+
+/// A copy of the recorded folder, which a test may spoil.
+fn recorded() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded_lab");
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    folder
+}
+
+fn drawn(folder: &tempfile::TempDir) -> (Results, String) {
+    let results = Results::read(&Folder::to_read(folder.path())).unwrap();
+    let page = page(&results);
+    (results, page)
+}
+
+/// The row of the table of who wins that begins so, without its markup.
+fn row(page: &str, title: &str) -> String {
+    let start = page.find(&format!("<tr><th>{title}</th>")).unwrap_or_else(|| panic!("no row {title}"));
+    let row = &page[start..start + page[start..].find("</tr>").unwrap()];
+    let mut text = String::new();
+    let mut is_tag = false;
+    for c in row.chars() {
+        match c {
+            '<' => is_tag = true,
+            '>' => {
+                is_tag = false;
+                text.push(' ');
+            }
+            c if !is_tag => text.push(c),
+            _ => {}
+        }
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_table_has_medians_ranges_and_the_papers_figures() {
+    let (results, page) = drawn(&recorded());
+    assert_eq!((results.runs(), results.cells.len(), results.odd.len()), (6, 3, 0));
+    assert!(page.contains("Every answer was right."));
+    // 125010 / 143430 and 144200 / 150820; 137620 / 142210 and 145020 / 143380.
+    assert_eq!(
+        row(&page, "throughput during the move / before"),
+        "throughput during the move / before 0.91 0.87 .. 0.96 paper 1.42 1 0.99 0.97 .. 1.01 paper 0.78 2"
+    );
+    assert!(page.contains("<b class=\"wins\">0.99</b>"), "its range meets no other's");
+    // 0.028622 / 0.054881 and 0.18247 / 0.029182: round by round.
+    assert!(page.contains("rocksteady / fulva: 3.39 (0.52 .. 6.25), <span class=\"paper\""), "{page}");
+    for source in
+        ["Fulva (IPDPS 2020), VI-B.1 and figure 1", "Rocksteady (Kulkarni's thesis), 2.4.2 and figure 2.10"]
+    {
+        assert!(page.contains(&format!("<li>{source}")), "{source} is in the list");
+    }
+    assert!(!page.contains("NetMigrate"), "nothing that it measured is here");
+}
+
+#[test]
+fn every_picture_is_there_and_whole() {
+    let (_, page) = drawn(&recorded());
+    for title in [
+        "Throughput over time",
+        "Median latency over time",
+        "99th percentile over time",
+        "Extra bytes of each operation over time",
+        "Extra bytes in total",
+        "What a client knows of the move",
+        "Latency by node",
+        "Duration against impact",
+        "Ablations and parameters",
+    ] {
+        assert!(page.contains(&format!("<h2>{title}</h2>")), "{title}");
+    }
+    assert!(!page.contains("<h2>By the share of writes</h2>"), "one share has no axis");
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    assert!(
+        !page.contains("NaN") && !page.contains("inf,") && !page.contains("inf\""),
+        "every coordinate is a number"
+    );
+    assert!(page.contains("fulva,tracking=off"), "the ablation is among the bars");
+    assert!(
+        page.contains("This measures one shared machine, since there are no processor quotas (only root may")
+    );
+}
+
+#[test]
+fn the_page_is_whole_and_asks_nobody() {
+    let (_, page) = drawn(&recorded());
+    assert!(!page.contains("<script"));
+    assert_eq!(page.matches("http").count(), page.matches("http-equiv").count(), "no address");
+    assert!(page.contains("prefers-color-scheme: dark"));
+}
+
+#[test]
+fn wrong_answers_failures_and_odd_files_are_said_first() {
+    let folder = recorded();
+    let path = folder.path().join("fulva_b_zipf-0.99_100B_shared_r01.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"wrong_values\":0", "\"wrong_values\":3")).unwrap();
+    std::fs::write(folder.path().join("rocksteady_b_zipf-0.99_100B_shared_r02.json"), "{").unwrap();
+    std::fs::write(folder.path().join("zephyr_b_zipf-0.99_100B_shared_r01.json"), &text).unwrap();
+    let failed = r#"{"cell":{"variant":"rocksteady","scene":{"workload":"b","distribution":"zipf:0.99","value_bytes":100,
+        "source_cpu":"shared"}},"repeat":2,"reason":"<gone>"}"#;
+    std::fs::write(folder.path().join("rocksteady_b_zipf-0.99_100B_shared_r02.failed.json"), failed).unwrap();
+    let (results, page) = drawn(&folder);
+    assert!(page.contains("There were wrong answers.") && page.contains("3 wrong values"));
+    assert_eq!(results.odd.iter().map(|(name, _)| &name[..6]).collect::<Vec<_>>(), ["rockst", "zephyr"]);
+    assert!(page.contains("zephyr_b_zipf-0.99_100B_shared_r01.json: no run of this lab"));
+    assert!(page.contains("run 2: &lt;gone&gt;"));
+    let verdict = page.find("id=\"verdict\"").unwrap();
+    assert!(verdict < page.find("Who wins on what").unwrap());
+}

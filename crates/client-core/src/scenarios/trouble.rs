@@ -1,0 +1,139 @@
+//! Connections that break, answers that do not come, faults that are put back.
+
+use super::*;
+
+#[test]
+fn a_cut_connection_leaves_writes_unknown_and_reads_retried() {
+    let mut script = Script::new(still(1, 1));
+    script.write(1, &["SET", "k", "v"]);
+    script.get(2, "k");
+    let key = Destination::Key(HashedKey::new(b"k"));
+    script.core.submit(script.now, 3, Class::Read, key, &[b"STRLEN", b"k"]).unwrap();
+    script.settle();
+    // Accepted, but still in the client when the connection is cut: it had no effect.
+    script.core.submit(script.now, 4, Class::Write, key, &[b"INCR", b"k"]).unwrap();
+    script.cut(1);
+    assert_eq!(script.ended(), ended(1, "ConnectionLost Unknown"));
+    script.pass(10_000);
+    let mut asked = script.asked(1);
+    asked.sort_unstable();
+    assert_eq!(asked, ["GET k", "INCR k", "STRLEN k"]);
+}
+
+#[test]
+fn timeouts_say_what_became_of_the_effect() {
+    let mut script = Script::new(still(1, 1));
+    script.write(1, &["SET", "k", "v"]);
+    script.get(2, "k");
+    script.down.insert(1);
+    script.pass(Config::OPERATION_TIMEOUT_US);
+    let mut outcomes = script.ended();
+    outcomes.sort_unstable();
+    assert_eq!(outcomes, [(1, "TimedOut Unknown".to_owned()), (2, "TimedOut None".to_owned())]);
+    // The node had been silent since: its connection was given up, and what is new never leaves.
+    script.write(3, &["SET", "k", "v"]);
+    script.pass(Config::OPERATION_TIMEOUT_US);
+    assert_eq!(script.ended(), ended(3, "TimedOut None"));
+    script.down.clear();
+    script.pass(1_000_000);
+    script.write(4, &["SET", "k", "v"]);
+    script.answer(1, "+OK\r\n");
+    assert_eq!(script.ended(), ended(4, "Simple(\"OK\")"));
+}
+
+#[test]
+fn a_late_answer_to_a_timed_out_operation_belongs_to_nobody() {
+    let mut script = Script::new(still(1, 1));
+    script.get(1, "slow");
+    script.pass(Config::OPERATION_TIMEOUT_US / 2);
+    script.get(2, "next");
+    script.push(1, ">2\r\n+sidle-map\r\n:1\r\n");
+    script.pass(Config::OPERATION_TIMEOUT_US / 2);
+    assert_eq!(script.ended(), ended(1, "TimedOut None"));
+    script.get(3, "third");
+    script.answer(1, &bulk("slow"));
+    script.answer(1, &bulk("next"));
+    script.answer(1, &bulk("third"));
+    assert_eq!(script.ended(), [(2, "next".to_owned()), (3, "third".to_owned())]);
+}
+
+#[test]
+fn an_owner_that_is_gone_is_looked_for_in_a_newer_map() {
+    let mut script = Script::new(map(1, 2, &[(0, 1, 1), (1, 2, 1)], vec![]));
+    script.get(1, "warm up both");
+    script.answer(2, "_\r\n");
+    script.ended();
+    script.map = still(2, 1);
+    script.down.insert(2);
+    script.cut(2);
+    script.get(2, "k");
+    script.pass(50_000);
+    assert_eq!(script.asked(1), ["GET k"]);
+}
+
+#[test]
+fn garbage_closes_the_connection_and_the_read_goes_on() {
+    let mut script = Script::new(still(1, 1));
+    script.get(1, "k");
+    script.answer(1, "nonsense\r\n");
+    script.pass(10_000);
+    assert_eq!(script.asked(1), ["GET k"]);
+    script.answer(1, &bulk("v"));
+    assert_eq!(script.ended(), ended(1, "v"));
+    script.push(1, "+unasked\r\n");
+    script.pass(10_000);
+    script.get(2, "k");
+    script.answer(1, &bulk("v"));
+    assert_eq!(script.ended(), ended(2, "v"));
+}
+
+#[test]
+fn more_than_the_limit_is_refused() {
+    let mut script = Script::with(still(1, 1), |config| config.max_outstanding = 2);
+    script.get(1, "a");
+    script.get(2, "b");
+    assert!(script.core.get(script.now, 3, HashedKey::new(b"c")).is_err());
+    script.answer(1, "_\r\n");
+    script.get(3, "c");
+    assert_eq!(script.core.outstanding(), 2);
+}
+
+#[cfg(feature = "bug-switches")]
+fn with_bug(name: &str) -> Script {
+    let bugs = crate::Bugs::with(name).expect("a fault's name");
+    Script::with(moving(), |config| config.bugs = bugs.into())
+}
+
+/// The named fault is visible: a source value is returned although the target has a newer one.
+#[cfg(feature = "bug-switches")]
+#[test]
+fn bug_source_value_without_target_answer_returns_what_is_stale() {
+    let mut script = with_bug("source-value-without-target-answer");
+    script.get(1, "k");
+    script.answer(1, &bulk("stale"));
+    assert_eq!(script.ended(), ended(1, "stale"));
+    script.answer(2, &bulk("new"));
+    assert_eq!(script.core.outstanding(), 0);
+}
+
+/// The named fault is visible: between the two answers the range may have gone back and come again.
+#[cfg(feature = "bug-switches")]
+#[test]
+fn bug_source_value_of_other_migration_returns_what_is_stale() {
+    let mut script = with_bug("source-value-of-other-migration");
+    script.get(1, "k");
+    script.answer(1, &bulk("stale"));
+    script.answer(2, "+EMPTY 3\r\n");
+    assert_eq!(script.ended(), ended(1, "stale"));
+}
+
+/// The named fault is visible: a write goes out again though it may have run.
+#[cfg(feature = "bug-switches")]
+#[test]
+fn bug_lost_write_sent_again_may_run_twice() {
+    let mut script = with_bug("lost-write-sent-again");
+    script.write(1, &["INCR", "k"]);
+    script.cut(2);
+    script.pass(1_000_000);
+    assert_eq!((script.ended(), script.asked(2)), (vec![], vec!["INCR k"]));
+}

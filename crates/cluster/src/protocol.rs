@@ -1,0 +1,15 @@
+//! What the coordinator has to know of a migration protocol. The protocols themselves are none of its business.
+
+/// What the coordinator has to know of a migration protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProtocolOutline {
+    /// Into how many partitions the range is cut, at most [`MAX_PARTITIONS`](crate::MAX_PARTITIONS).
+    pub partitions: usize,
+    /// Whether the source answers clients' reads of what it froze.
+    pub frozen_reads: bool,
+    /// Whether the range is copied before it changes its owner, while the migration is prepared.
+    pub copies_before_freeze: bool,
+}
+
+/// Reads a protocol's name with its options. The error says what is wrong with it, and what there is.
+pub type ReadProtocol = fn(&str) -> Result<ProtocolOutline, String>;

@@ -1,0 +1,249 @@
+//! Options: a protocol with some of its choices changed, for ablations and for finding each protocol's best.
+//!
+//! `rocksteady,missing=wait,pull-bytes=65536` is Rocksteady whose commands wait where they would be told to come again,
+//! with larger pulls. The text travels as it is, in the request and in the migration's record; every node reads it the
+//! same way.
+
+use super::PROTOCOLS;
+use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN};
+use crate::{
+    Copies, OnMissing, PARTITIONS_MAX, Pace, ProtocolChoices, PullBytes, Rounds, Sampling, Serves,
+    SourceReads,
+};
+use sidle_wire::limits::PRIORITY_PULL_KEYS_MAX;
+
+/// The most positions in a sampled pull of a protocol that has none of its own.
+const SAMPLED_BATCH: usize = 256;
+
+/// Why a text names no protocol.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// Nobody has written such a protocol.
+    #[error("there is no migration protocol '{name}': the protocols are {known}", known = names().join(", "))]
+    UnknownProtocol {
+        /// What was asked for.
+        name: String,
+    },
+    /// No choice is called so.
+    #[error("a protocol has no option '{name}': the options are {known}", known = OPTIONS.map(|option| option.name).join(", "))]
+    UnknownOption {
+        /// What was asked for.
+        name: String,
+    },
+    /// The option does not take this value.
+    #[error("{option}={value} is not possible: {option} is {takes}")]
+    Value {
+        /// The option.
+        option: &'static str,
+        /// What it was to be.
+        value: String,
+        /// What it can be.
+        takes: &'static str,
+    },
+    /// A copy that may be stale would be served.
+    #[error("a protocol that copies before the freeze serves when it is complete: leave out serves=at-once")]
+    ServesStale,
+}
+
+fn names() -> Vec<&'static str> {
+    PROTOCOLS.iter().map(|protocol| protocol.name).collect()
+}
+
+/// One choice that a text can change.
+struct ProtocolOption {
+    name: &'static str,
+    takes: &'static str,
+    /// Whether the value was understood.
+    set: fn(&mut ProtocolChoices, &str) -> Option<()>,
+}
+
+const OPTIONS: [ProtocolOption; 10] = [
+    ProtocolOption {
+        name: "partitions",
+        takes: "a number from 1 to 64",
+        set: |choices, value| {
+            choices.partitions = number(value, 1, PARTITIONS_MAX)?;
+            Some(())
+        },
+    },
+    ProtocolOption {
+        name: "pull-bytes",
+        takes: "a number of bytes from 16384 to 131072, the size of every pull, or 'adaptive'",
+        set: |choices, value| {
+            choices.pulls = match value {
+                "adaptive" => PullBytes::Adaptive(64 << 10),
+                _ => PullBytes::Fixed(number(value, PULL_BYTES_MIN, PULL_BYTES_MAX)?),
+            };
+            Some(())
+        },
+    },
+    ProtocolOption {
+        name: "pace",
+        takes: "'yield' or 'full'",
+        set: |choices, value| {
+            choices.pace = match value {
+                "yield" => Pace::YieldsToClients,
+                "full" => Pace::Full,
+                _ => return None,
+            };
+            Some(())
+        },
+    },
+    ProtocolOption {
+        name: "sampling",
+        takes: "'off', or the number of misses of which one is pulled, from 1 to 1000000",
+        set: |choices, value| {
+            let batch = choices.sampling.map_or(SAMPLED_BATCH, |sampling| sampling.batch);
+            choices.sampling = match value {
+                "off" => None,
+                _ => Some(Sampling { one_in: number(value, 1, 1_000_000)?, batch }),
+            };
+            Some(())
+        },
+    },
+    ProtocolOption {
+        name: "missing",
+        takes: "'frozen' (the source's value is taken), 'wait', or the microseconds after which a client comes again, to \
+                100000",
+        set: |choices, value| {
+            choices.missing = match value {
+                "frozen" => OnMissing::SaysNotHereYet,
+                "wait" => OnMissing::Waits,
+                _ => OnMissing::SaysRetry { after_us: number(value, 1, 100_000)? },
+            };
+            choices.source_reads = match choices.missing {
+                OnMissing::SaysNotHereYet => SourceReads::AnswersFrozen,
+                OnMissing::Waits | OnMissing::SaysRetry { .. } => SourceReads::Redirects,
+            };
+            Some(())
+        },
+    },
+    ProtocolOption {
+        name: "priority-keys",
+        takes: "a number from 1 to 16",
+        set: |choices, value| {
+            choices.priority.batch = number(value, 1, PRIORITY_PULL_KEYS_MAX)?;
+            Some(())
+        },
+    },
+    ProtocolOption {
+        name: "priority-pulls",
+        takes: "the number of priority pulls in flight, from 0 (commands wait for their key's turn) to 16",
+        set: |choices, value| {
+            choices.priority.in_flight = number(value, 0, crate::tuning::PRIORITY_PULLS_QUEUED_MAX)?;
+            Some(())
+        },
+    },
+    ProtocolOption {
+        name: "serves",
+        takes: "'at-once' or 'complete'",
+        set: |choices, value| {
+            choices.serves = match value {
+                "at-once" => Serves::AtActivation,
+                "complete" => Serves::WhenAllIsHere,
+                _ => return None,
+            };
+            Some(())
+        },
+    },
+    ProtocolOption {
+        name: "rounds",
+        takes: "of a protocol that copies before the freeze, the number of rounds of changes after which the range is \
+                frozen at the latest, from 1 to 1000",
+        set: |choices, value| {
+            rounds(choices)?.at_most = number(value, 1, 1_000)?;
+            Some(())
+        },
+    },
+    ProtocolOption {
+        name: "few",
+        takes: "of a protocol that copies before the freeze, the number of changes left at which the range is frozen, \
+                from 0 to 1000000",
+        set: |choices, value| {
+            rounds(choices)?.few = number(value, 0, 1_000_000)?;
+            Some(())
+        },
+    },
+];
+
+fn rounds(choices: &mut ProtocolChoices) -> Option<&mut Rounds> {
+    match &mut choices.copies {
+        Copies::AfterFreeze => None,
+        Copies::BeforeFreeze(rounds) => Some(rounds),
+    }
+}
+
+fn number<N: std::str::FromStr + PartialOrd>(text: &str, least: N, most: N) -> Option<N> {
+    text.parse().ok().filter(|number| (least..=most).contains(number))
+}
+
+/// Changes one choice, given as `OPTION=VALUE`.
+pub(super) fn apply(choices: &mut ProtocolChoices, text: &str) -> Result<(), ProtocolError> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    let option = OPTIONS.iter().find(|option| option.name == name);
+    let option = option.ok_or_else(|| ProtocolError::UnknownOption { name: name.to_owned() })?;
+    let refusal =
+        || ProtocolError::Value { option: option.name, value: value.to_owned(), takes: option.takes };
+    (option.set)(choices, value).ok_or_else(refusal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FULVA, PriorityPulls, ROCKSTEADY, SOURCE_DRIVEN, protocol};
+
+    #[test]
+    fn options_change_one_choice_each() {
+        for (text, choices) in [
+            ("fulva,sampling=off", ProtocolChoices { sampling: None, ..FULVA }),
+            (
+                "fulva,sampling=100,partitions=4",
+                ProtocolChoices {
+                    sampling: Some(Sampling { one_in: 100, batch: 256 }),
+                    partitions: 4,
+                    ..FULVA
+                },
+            ),
+            (
+                "rocksteady,missing=wait,pull-bytes=65536",
+                ProtocolChoices { missing: OnMissing::Waits, pulls: PullBytes::Fixed(65536), ..ROCKSTEADY },
+            ),
+            (
+                "rocksteady,priority-pulls=0,priority-keys=1",
+                ProtocolChoices { priority: PriorityPulls { batch: 1, in_flight: 0 }, ..ROCKSTEADY },
+            ),
+            (
+                "source-driven,rounds=3,few=0",
+                ProtocolChoices {
+                    copies: Copies::BeforeFreeze(Rounds { few: 0, at_most: 3 }),
+                    ..SOURCE_DRIVEN
+                },
+            ),
+            ("rocksteady,pace=full", ProtocolChoices { pace: Pace::Full, ..ROCKSTEADY }),
+        ] {
+            assert_eq!(protocol(text), Ok(choices), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        for (text, told) in [
+            ("fulva,sample=off", "a protocol has no option 'sample': the options are partitions, pull-bytes"),
+            ("fulva,", "a protocol has no option ''"),
+            ("fulva,partitions", "partitions= is not possible: partitions is a number from 1 to 64"),
+            ("fulva,partitions=0", "partitions=0 is not possible"),
+            ("fulva,partitions=65", "partitions=65 is not possible"),
+            ("fulva,pull-bytes=-1", "pull-bytes=-1 is not possible"),
+            ("fulva,missing=never", "missing=never is not possible"),
+            (
+                "fulva,rounds=3",
+                "rounds=3 is not possible: rounds is of a protocol that copies before the freeze",
+            ),
+            ("source-driven,few=some", "few=some is not possible"),
+            ("teleport", "there is no migration protocol 'teleport': the protocols are fulva, rocksteady"),
+        ] {
+            let error = protocol(text).unwrap_err().to_string();
+            assert!(error.starts_with(told), "{error}");
+        }
+    }
+}

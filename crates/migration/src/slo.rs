@@ -1,0 +1,134 @@
+//! Keeping a latency objective: bulk work takes what share of the processor leaves the workers in time.
+//!
+//! What is watched is how long a request that arrives now waits for its worker, sampled by the node's probes. A probe
+//! sees what an arriving request sees, so one sample in a hundred above the objective is the 99th percentile above it.
+//! The share falls by a factor when it is, and grows by a step while it is not (additive increase, multiplicative
+//! decrease), so that the migration finds the fastest pace that keeps the objective, and follows it as the load changes.
+//!
+//! Ownership: a governor.
+
+use crate::cpu_share::Load;
+use sidle_types::MonotonicUs;
+
+/// How often the share is set anew.
+const WINDOW_US: u64 = 100_000;
+/// Probes closer together than this are the same one told again.
+const SAMPLE_US: u64 = 500;
+/// Of the samples in a window, one in so many may be above the objective.
+const LATE_ONE_IN: u64 = 100;
+/// The share of wall time to begin with, in thousandths.
+const FIRST_PERMILLE: u64 = 100;
+/// The least: a migration always ends.
+const LEAST_PERMILLE: u64 = 10;
+/// The most: all of a core.
+const MOST_PERMILLE: u64 = 1_000;
+/// By how much the share grows in a window that kept the objective, in thousandths of wall time.
+const STEP_PERMILLE: u64 = 20;
+/// What may be saved up, and what may be owed, in nanoseconds of processor time.
+const BURST_NS: i64 = 200_000;
+const DEBT_NS: i64 = 5_000_000;
+/// How soon a mover that waits looks again.
+const REST_US: u64 = 1_000;
+
+/// An account of processor time that earns what the objective leaves room for.
+#[derive(Debug)]
+pub(crate) struct Slo {
+    objective_us: u64,
+    permille: u64,
+    window_since: MonotonicUs,
+    sampled_at: MonotonicUs,
+    samples: u64,
+    late: u64,
+    measured: Option<(MonotonicUs, Load)>,
+    balance_ns: i64,
+}
+
+impl Slo {
+    pub(crate) fn new(objective_us: u64) -> Slo {
+        Slo {
+            objective_us,
+            permille: FIRST_PERMILLE,
+            window_since: MonotonicUs(0),
+            sampled_at: MonotonicUs(0),
+            samples: 0,
+            late: 0,
+            measured: None,
+            balance_ns: 0,
+        }
+    }
+
+    /// Takes in what was measured.
+    pub(crate) fn measured(&mut self, now: MonotonicUs, load: Load) {
+        if now.since(self.sampled_at) >= SAMPLE_US {
+            self.sampled_at = now;
+            self.samples += 1;
+            self.late += u64::from(load.worker_lag_us > self.objective_us);
+        }
+        if now.since(self.window_since) >= WINDOW_US {
+            self.judge(now);
+        }
+        let Some((at, before)) = self.measured.replace((now, load)) else { return };
+        let used_us = load.mover_cpu_us.saturating_sub(before.mover_cpu_us);
+        // Thousandths of microseconds are nanoseconds.
+        let earned_ns = now.since(at) * self.permille;
+        let balance_ns = self.balance_ns + earned_ns as i64 - used_us as i64 * 1_000;
+        self.balance_ns = balance_ns.clamp(-DEBT_NS, BURST_NS);
+    }
+
+    fn judge(&mut self, now: MonotonicUs) {
+        self.permille = if self.late * LATE_ONE_IN > self.samples {
+            (self.permille * 7 / 10).max(LEAST_PERMILLE)
+        } else {
+            (self.permille + STEP_PERMILLE).min(MOST_PERMILLE)
+        };
+        (self.window_since, self.samples, self.late) = (now, 0, 0);
+    }
+
+    /// When bulk work may go on: now, or later.
+    pub(crate) fn ready_at(&self, now: MonotonicUs) -> MonotonicUs {
+        if self.balance_ns >= 0 { now } else { now.plus_us(REST_US) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node whose workers wait the longer the more the mover takes: lag = 100 us + 20 us for each hundredth of a core.
+    /// Gives the mover's share in thousandths, and how often the objective was broken, over the last half of the time.
+    fn settles_at(objective_us: u64) -> (u64, f64) {
+        let mut slo = Slo::new(objective_us);
+        let (mut now, mut mover_cpu_us, mut counted, mut late, mut samples) = (MonotonicUs(1), 0, 0, 0, 0);
+        let mut recent = 0.0_f64;
+        let end = 20_000_000;
+        while now.0 < end {
+            let lag_us = 100.0 + recent * 2_000.0;
+            let load = Load { worker_lag_us: lag_us as u64, mover_cpu_us, node_cpu_us: now.0 };
+            slo.measured(now, load);
+            let works = slo.ready_at(now) <= now;
+            recent = recent * 0.98 + if works { 0.02 } else { 0.0 };
+            mover_cpu_us += if works { 200 } else { 0 };
+            now = now.plus_us(200);
+            if now.0 > end / 2 {
+                samples += 1;
+                counted += u64::from(works);
+                late += u64::from(lag_us as u64 > objective_us);
+            }
+        }
+        (counted * 1_000 / samples, late as f64 / samples as f64)
+    }
+
+    #[test]
+    fn the_share_follows_what_the_objective_leaves_room_for() {
+        let (tight, _) = settles_at(300);
+        let (loose, _) = settles_at(1_200);
+        assert!((20..180).contains(&tight), "{tight} thousandths");
+        assert!((350..700).contains(&loose), "{loose} thousandths");
+    }
+
+    #[test]
+    fn the_objective_is_kept_most_of_the_time() {
+        let (_, broken) = settles_at(1_200);
+        assert!(broken < 0.15, "broken {broken:.2} of the time");
+    }
+}

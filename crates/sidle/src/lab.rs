@@ -1,0 +1,248 @@
+//! `sidle lab`: every protocol under every workload, again and again, and the papers' figures from what came out.
+
+use crate::exit::{Failure, Status};
+use crate::interrupt;
+use clap::{Args, Subcommand};
+use sidle_bench::lab::{
+    self, Cell, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Mix, PAGE_FILE, Results,
+    Settings, Skew, SourceCpu, Variant, figures,
+};
+use sidle_bench::quota::LEAST_SHARE;
+use sidle_bench::terminal::Terminal;
+use std::path::PathBuf;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  sidle lab figures --out papers --quick         the papers' figures, small: minutes
+  sidle lab figures --out papers                 the same at full size: hours; Ctrl-C and the same command go on
+  sidle lab run --out mine --protocols fulva rocksteady,missing=wait --workloads a b 20%
+  sidle lab run --out mine --protocols fulva --source-cpus 100 70 40 --repeat 7
+  sidle lab report mine                          draws the page again
+
+Lists stand after their flag, separated by spaces, since commas belong to a protocol's options. As \
+root, nodes have processor quotas, so that they cannot borrow from each other.";
+
+#[derive(Debug, Args)]
+pub(crate) struct LabArguments {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    /// Measure every combination of what is listed, and draw the page
+    Run(Box<RunArguments>),
+    /// Measure what the papers' figures need, ablations included, and draw the page
+    Figures(FiguresArguments),
+    /// Draw the page of a folder again
+    Report(ReportArguments),
+}
+
+/// Where the runs go.
+#[derive(Debug, Args)]
+struct OutArguments {
+    /// The folder: a report of each run, lab.json and report.html. What is there already is not measured again
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+    /// Remove what an earlier lab left in the folder
+    #[arg(long)]
+    fresh: bool,
+}
+
+#[derive(Debug, Args)]
+struct RunArguments {
+    #[command(flatten)]
+    out: OutArguments,
+    /// How to move: NAME[,OPTION=VALUE...] as `sidle migrate` takes it; `tracking=off` is an option of the clients'
+    /// [default: every protocol there is]
+    #[arg(long, value_name = "NAME", num_args = 1..)]
+    protocols: Vec<Variant>,
+    /// Mixes of reads and writes: a, b, c, or a share of writes such as 20%
+    #[arg(long, value_name = "MIX", num_args = 1.., default_values = ["b"])]
+    workloads: Vec<Mix>,
+    /// How popular the records are: zipf:THETA, uniform or latest
+    #[arg(long, value_name = "NAME", num_args = 1.., default_values = ["zipf:0.99"])]
+    distributions: Vec<Skew>,
+    /// Bytes of each value
+    #[arg(long, value_name = "BYTES", num_args = 1.., default_values_t = [100])]
+    value_bytes: Vec<usize>,
+    /// The source's part of a node's processor in %, or `shared` for no quotas
+    #[arg(long, value_name = "PERCENT", num_args = 1.., default_values = ["100"])]
+    source_cpus: Vec<SourceCpu>,
+    /// Runs of each cell
+    #[arg(long, value_name = "NUMBER", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
+    repeat: u32,
+    /// How many records; half of them move
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    records: u64,
+    /// How long the load lasts before the move, and again after it
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// Clients
+    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    clients: u32,
+    /// Bytes of each key
+    #[arg(long, value_name = "BYTES", default_value_t = 30)]
+    key_bytes: usize,
+    /// closed: the next operation when an answer has come; open: at --rate, whatever the answers
+    #[arg(long = "loop", value_name = "KIND", default_value = "closed", value_parser = ["closed", "open"])]
+    kind: String,
+    /// Operations per second in an open loop
+    #[arg(long, value_name = "NUMBER", required_if_eq("kind", "open"), value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
+    /// The processors that a node at 100 % has [default: a fifth of the machine's]
+    #[arg(long, value_name = "SHARE", value_parser = node_cpu)]
+    node_cpu: Option<f64>,
+    /// What every draw is made from, the order of the runs included
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Debug, Args)]
+struct FiguresArguments {
+    #[command(flatten)]
+    out: OutArguments,
+    /// Fewer records, fewer repeats, shorter margins, and the essential cells only
+    #[arg(long)]
+    quick: bool,
+    /// What every draw is made from, the order of the runs included
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Debug, Args)]
+struct ReportArguments {
+    /// The folder of a lab
+    folder: PathBuf,
+}
+
+fn node_cpu(text: &str) -> Result<f64, String> {
+    let share: Option<f64> = text.parse().ok();
+    share
+        .filter(|share| (0.1..=1024.0).contains(share))
+        .ok_or_else(|| "give at least 0.1 of a processor".to_owned())
+}
+
+/// Runs `sidle lab`.
+pub(crate) fn run(arguments: &LabArguments) -> Result<(), Failure> {
+    match &arguments.command {
+        LabCommand::Run(arguments) => {
+            let settings = Settings {
+                records: arguments.records,
+                seconds: arguments.seconds,
+                clients: arguments.clients,
+                rate: if arguments.kind == "open" { arguments.rate.map(f64::from) } else { None },
+                key_bytes: arguments.key_bytes,
+                seed: arguments.seed,
+                node_cpu: arguments.node_cpu.unwrap_or_else(Settings::default_node_cpu),
+            };
+            let all = || Variant::protocols();
+            let matrix = Matrix {
+                variants: if arguments.protocols.is_empty() { all() } else { arguments.protocols.clone() },
+                workloads: arguments.workloads.clone(),
+                distributions: arguments.distributions.clone(),
+                value_bytes: arguments.value_bytes.clone(),
+                source_cpus: arguments.source_cpus.clone(),
+            };
+            measure(&arguments.out, matrix.cells(), arguments.repeat, settings)
+        }
+        LabCommand::Figures(arguments) => {
+            let (repeat, settings) = figures::settings(arguments.quick, arguments.seed);
+            measure(&arguments.out, figures::cells(arguments.quick), repeat, settings)
+        }
+        LabCommand::Report(arguments) => {
+            let folder = Folder::to_read(&arguments.folder);
+            let results = draw(&folder)?;
+            for (name, why) in &results.odd {
+                eprintln!("{name} is left out: {why}");
+            }
+            print_drawn(&folder, &results);
+            Ok(())
+        }
+    }
+}
+
+fn measure(out: &OutArguments, cells: Vec<Cell>, repeat: u32, settings: Settings) -> Result<(), Failure> {
+    let terminal = Terminal::new(false);
+    let wants_quotas = cells.iter().any(|cell| cell.scene.source_cpu != SourceCpu::Shared);
+    let mut lab = LabFile::new(settings, repeat, cells);
+    if let Some(why) = lab.machine.no_quotas.clone().filter(|_| wants_quotas) {
+        let (cells, left_out) = lab::without_quotas(std::mem::take(&mut lab.cells));
+        lab.cells = cells;
+        let less = if left_out > 0 {
+            format!("; {left_out} cells with less processor at the source are left out")
+        } else {
+            String::new()
+        };
+        terminal.say(&format!("no processor quotas ({why}): this measures one shared machine{less}"));
+    }
+    let shares = lab.cells.iter().filter_map(|cell| cell.cpus(&lab.settings)).flatten();
+    if let Some((_, share)) = shares.into_iter().find(|&(_, share)| share < LEAST_SHARE) {
+        let why = format!(
+            "a share of {share} of a processor cannot be given: at least {LEAST_SHARE}; raise --node-cpu"
+        );
+        return Err(Failure::refused(why));
+    }
+    if lab.cells.is_empty() {
+        return Err(Failure::refused("no cell is left to measure"));
+    }
+    let folder = Folder::to_run_in(&out.out).map_err(Failure::refused)?;
+    let program = std::env::current_exe().map_err(Failure::refused)?;
+    let stop = interrupt::flag()?;
+    let plan = LabPlan { program, lab, fresh: out.fresh };
+    let outcome = lab::run(&plan, &folder, &terminal, &stop).map_err(Failure::refused)?;
+    if outcome.made + outcome.found > 0 {
+        print_drawn(&folder, &draw(&folder)?);
+    }
+    verdict(&outcome, out)
+}
+
+fn draw(folder: &Folder) -> Result<Results, Failure> {
+    let refused = |error: FolderError| Failure::refused(error);
+    let results = Results::read(folder).map_err(refused)?;
+    folder.write(PAGE_FILE, &lab::page(&results)).map_err(refused)?;
+    Ok(results)
+}
+
+fn print_drawn(folder: &Folder, results: &Results) {
+    let shown = |name: &str| folder.file(name).display().to_string();
+    println!("{} complete runs of {} cells, in {}", results.runs(), results.cells.len(), shown(LAB_FILE));
+    println!("{}", shown(PAGE_FILE));
+}
+
+/// What is said at the end, and the exit status.
+fn verdict(outcome: &LabOutcome, out: &OutArguments) -> Result<(), Failure> {
+    let folder = out.out.display();
+    let mut summary = format!("{} runs made, {} found", outcome.made, outcome.found);
+    if !outcome.failed.is_empty() {
+        summary += &format!(", {} failed", outcome.failed.len());
+    }
+    if !outcome.in_the_way.is_empty() {
+        summary +=
+            &format!(", {} not made since a file of their name is in the way", outcome.in_the_way.len());
+    }
+    if outcome.left > 0 {
+        // Without --fresh: that would throw away what is there.
+        let message = format!(
+            "interrupted: {summary}, {} left. The same command, without --fresh, goes on in {folder}",
+            outcome.left
+        );
+        return Err(Failure::new(Status::Detached, message));
+    }
+    if outcome.failed.is_empty() && outcome.in_the_way.is_empty() && outcome.wrong == 0 {
+        println!("{summary}");
+        return Ok(());
+    }
+    for failed in &outcome.failed {
+        eprintln!("failed: {}, run {}: {}", failed.cell.title(), failed.repeat, failed.reason);
+    }
+    for (name, why) in &outcome.in_the_way {
+        eprintln!("in the way: {name}: {why}");
+    }
+    if outcome.wrong > 0 {
+        let message =
+            format!("{summary}; {} of them with wrong answers or lost writes: see the page", outcome.wrong);
+        return Err(Failure::new(Status::WrongAnswers, message));
+    }
+    Err(Failure::new(Status::FailedInTheMiddle, format!("{summary}; the same command tries them again")))
+}

@@ -1,0 +1,123 @@
+//! `sidle lab` as a user runs it: two cells of tiny runs, resumed, and their page. No figure is asserted.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn sidle(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sidle")).args(arguments).current_dir(folder).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const LAB: [&str; 15] = [
+    "lab",
+    "run",
+    "--out",
+    "out",
+    "--protocols",
+    "fulva,tracking=off",
+    "rocksteady",
+    "--source-cpus",
+    "shared",
+    "--records",
+    "2000",
+    "--seconds",
+    "1",
+    "--repeat",
+    "1",
+];
+
+#[test]
+fn two_cells_are_measured_drawn_and_not_measured_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = sidle(folder.path(), &LAB);
+    assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
+    assert!(text(&ended.stdout).contains("2 runs made, 0 found"), "{}", text(&ended.stdout));
+    let out = folder.path().join("out");
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("rocksteady") && page.contains("Every answer was right."));
+    let run = out.join("fulva+tracking=off_b_zipf-0.99_100B_shared_r01.json");
+    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(run).unwrap()).unwrap();
+    assert_eq!(report["load"]["tracking"], false);
+    assert_eq!(report["single_target_reads"], 0, "nothing that was learnt is used");
+    assert!(report["mean_latency_by_node_us"]["during"]["source"].is_object());
+
+    let again = sidle(folder.path(), &LAB);
+    assert!(text(&again.stdout).contains("0 runs made, 2 found"), "{}", text(&again.stdout));
+    std::fs::remove_file(out.join("report.html")).unwrap();
+    assert!(sidle(folder.path(), &["lab", "report", "out"]).status.success());
+    assert!(out.join("report.html").exists());
+}
+
+#[test]
+fn a_protocol_that_does_not_exist_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = sidle(folder.path(), &["lab", "run", "--out", "out", "--protocols", "teleport"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).contains("there is no migration protocol 'teleport'"),
+        "{}",
+        text(&refused.stderr)
+    );
+    if rustix::process::geteuid().is_root() {
+        let line =
+            "lab run --out out --protocols fulva --source-cpus 20 --node-cpu 0.4 --records 1000 --repeat 1";
+        let refused = sidle(folder.path(), &line.split(' ').collect::<Vec<_>>());
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        // Where there are no quotas to be had, no cell is left.
+        let share = "a share of 0.08 of a processor cannot be given";
+        assert!(said.contains(share) || said.contains("no cell is left to measure"), "{said}");
+    }
+    let nothing = sidle(folder.path(), &["lab", "report", "out"]);
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(text(&nothing.stderr).contains("no lab has run there"), "{}", text(&nothing.stderr));
+}
+
+#[test]
+fn an_interrupted_lab_leaves_no_half_of_a_run_and_says_how_to_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let temporary = folder.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let lab = Command::new(env!("CARGO_BIN_EXE_sidle"))
+        .args([
+            "lab",
+            "run",
+            "--out",
+            "out",
+            "--source-cpus",
+            "shared",
+            "--records",
+            "2000",
+            "--seconds",
+            "60",
+        ])
+        .current_dir(folder.path())
+        .env("TMPDIR", &temporary)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let started = std::time::Instant::now();
+    let is_running = || std::fs::read_dir(&temporary).unwrap().count() > 0;
+    while !is_running() {
+        assert!(started.elapsed().as_secs() < 60, "a run was to start");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let pid = rustix::process::Pid::from_raw(lab.id() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ended = lab.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130));
+    assert!(
+        text(&ended.stderr).contains("The same command, without --fresh, goes on in out"),
+        "{}",
+        text(&ended.stderr)
+    );
+    assert!(!is_running(), "its files are gone, and so are its nodes");
+    let names = std::fs::read_dir(folder.path().join("out")).unwrap();
+    let names: Vec<String> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(names.iter().all(|name| name == "lab.json" || name == ".lock"), "{names:?}");
+}

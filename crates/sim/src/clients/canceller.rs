@@ -1,0 +1,176 @@
+//! The one who thinks better of migrations: cancels some, each in a state that it has chosen beforehand.
+//!
+//! It sees what the coordinator has committed at the instant of the commit, so that its request, which then still has to
+//! travel, meets every state: also those that last a few messages only, and that no operator could aim at.
+
+use super::line::{Heard, Line};
+use crate::host::Host;
+use crate::network::{Signal, StreamId};
+use crate::random::Random;
+use crate::world::{Actor, HostId, World};
+use sidle_cluster::{MigrationRecord, MigrationState};
+use sidle_resp::Value;
+use sidle_types::MigrationId;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a canceller is like.
+#[derive(Clone, Copy, Debug)]
+pub struct CancellerSetup {
+    /// So many of a thousand migrations are cancelled.
+    pub permille: u64,
+    /// The node that it asks.
+    pub host: HostId,
+}
+
+/// How far a migration is, as far as cancelling goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// It waits for another.
+    Queued,
+    /// The source counts.
+    Preparing,
+    /// The target makes room; its word is all that lacks.
+    Prepared,
+    /// The target owns the range: it is too late.
+    Running,
+}
+
+impl Phase {
+    /// How far it is; nothing when it is over.
+    pub fn of(record: &MigrationRecord) -> Option<Phase> {
+        match record.state {
+            MigrationState::Queued => Some(Phase::Queued),
+            MigrationState::Preparing if record.partitions.is_empty() => Some(Phase::Preparing),
+            MigrationState::Preparing => Some(Phase::Prepared),
+            MigrationState::Running => Some(Phase::Running),
+            MigrationState::Done | MigrationState::Cancelled | MigrationState::Failed { .. } => None,
+        }
+    }
+
+    /// What is met when a migration is asked to be cancelled in this phase.
+    pub fn met(self) -> &'static str {
+        match self {
+            Phase::Queued => "cancelled while queued",
+            Phase::Preparing => "cancelled while the source counts",
+            Phase::Prepared => "cancelled while the target makes room",
+            Phase::Running => "cancelled too late",
+        }
+    }
+}
+
+/// What it was told about a migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The migration.
+    pub migration: MigrationId,
+    /// Whether it is cancelled, or cannot be any more.
+    pub is_cancelled: bool,
+}
+
+/// How long it waits at most after a migration has come to the state that it is cancelled in; mostly not at all.
+const LATER_US: u64 = 5_000;
+
+/// The canceller.
+pub struct Canceller {
+    number: usize,
+    setup: CancellerSetup,
+    random: Random,
+    line: Option<Line>,
+    /// What it has asked for over the line and was not told.
+    asked: VecDeque<MigrationId>,
+    /// In which phase each migration is to be cancelled, if in any.
+    chosen: BTreeMap<MigrationId, Option<Phase>>,
+    is_stopped: bool,
+    /// What it was told.
+    pub told: Vec<Told>,
+}
+
+impl Canceller {
+    /// The canceller, as the client with this number.
+    pub fn new(number: usize, setup: CancellerSetup, random: Random) -> Canceller {
+        let (asked, chosen) = (VecDeque::new(), BTreeMap::new());
+        Canceller { number, setup, random, line: None, asked, chosen, is_stopped: false, told: Vec::new() }
+    }
+
+    /// From now on it asks for nothing.
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// What is under way, in words.
+    pub fn under_way(&self) -> Option<&'static str> {
+        (!self.asked.is_empty()).then_some("a migration is cancelled")
+    }
+
+    /// It has its turn.
+    pub fn turn(&mut self, world: &mut World) {
+        if self.line.is_none() && !self.is_stopped {
+            self.line = Some(Line::to(self.setup.host, Actor::Client(self.number), world));
+        }
+        self.pump(world);
+    }
+
+    /// The coordinator has committed something.
+    pub fn look(&mut self, hosts: &[Host], world: &mut World) {
+        let seat = hosts[0].process.as_ref().and_then(|process| process.control.seat.as_ref());
+        let Some(seat) = seat.filter(|_| !self.is_stopped) else { return };
+        for record in seat.coordinator.data().unfinished() {
+            let random = &mut self.random;
+            let chosen = self.chosen.entry(record.id).or_insert_with(|| {
+                let phases = [Phase::Preparing, Phase::Prepared, Phase::Running];
+                let is_queued = Phase::of(record) == Some(Phase::Queued) && random.one_in(2);
+                let phase = if is_queued { Phase::Queued } else { phases[random.index(phases.len())] };
+                random.permille(self.setup.permille).then_some(phase)
+            });
+            // One that is past the chosen phase already is cancelled in the next.
+            let is_due = chosen.is_some_and(|chosen| Phase::of(record).is_some_and(|phase| phase >= chosen));
+            let Some(line) = self.line.as_mut().filter(|_| is_due) else { continue };
+            *chosen = None;
+            let later_us = if random.one_in(4) { random.magnitude(1, LATER_US) } else { 0 };
+            world.tell(|| format!("migration {} is to be cancelled, {}", record.id, record.state));
+            let request = format!("SIDLE.MIGRATE CANCEL {}\r\n", record.id);
+            line.say(world.now_us + later_us, request.into_bytes());
+            self.asked.push_back(record.id);
+        }
+        self.pump(world);
+    }
+
+    /// Something arrived.
+    pub fn hear(&mut self, stream: StreamId, signal: Signal, world: &mut World) -> Result<(), String> {
+        let Some(heard) = Line::hear_only(&mut self.line, stream, signal, world)? else { return Ok(()) };
+        match heard {
+            Heard::Gone => {
+                self.asked.clear();
+                world.turn_at(Actor::Client(self.number), world.now_us + self.random.magnitude(1, LATER_US));
+            }
+            Heard::Replies(replies) => {
+                for reply in replies {
+                    let asked =
+                        self.asked.pop_front().ok_or("a client that asked for nothing was answered")?;
+                    self.take(asked, &reply)?;
+                }
+                self.pump(world);
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, migration: MigrationId, reply: &Value) -> Result<(), String> {
+        match reply {
+            Value::Simple(text) if text == "OK" => self.told.push(Told { migration, is_cancelled: true }),
+            Value::Error(text) if text.contains("cannot be cancelled") => {
+                self.told.push(Told { migration, is_cancelled: false });
+            }
+            // The coordinator cannot be reached or cannot write, or the migration is over.
+            Value::Error(_) => {}
+            _ => return Err(format!("who cancels migration {migration} is answered {reply:?}")),
+        }
+        Ok(())
+    }
+
+    fn pump(&mut self, world: &mut World) {
+        if let Some(at_us) = self.line.as_mut().and_then(|line| line.pump(world)) {
+            world.turn_at(Actor::Client(self.number), at_us);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! How the operator wants ranges to be moved: by which protocol, with which options, under which policy.
+
+use crate::random::Random;
+use sidle_migration::{PROTOCOLS, ProtocolChoices};
+use sidle_types::MigrationPolicy;
+
+/// Of a thousand migrations, so many name no protocol: most known faults are those of the first.
+const PLAIN_PERMILLE: u64 = 500;
+/// Of a thousand that name one, so many change single choices.
+const OPTIONS_PERMILLE: u64 = 300;
+/// Of a thousand migrations, so many have a policy.
+const POLICY_PERMILLE: u64 = 250;
+
+/// How long it takes to think of another policy, at most.
+const CHANGE_US: u64 = 100_000;
+
+/// Choices that a protocol may be given; every protocol that takes one must be right with it.
+const OPTIONS: &[&str] = &[
+    "partitions=1",
+    "partitions=64",
+    "pull-bytes=16384",
+    "sampling=off",
+    "sampling=1",
+    "missing=wait",
+    "missing=frozen",
+    "missing=100",
+    "priority-keys=1",
+    "priority-pulls=0",
+    "priority-pulls=16",
+    "pace=full",
+    "serves=complete",
+    "serves=at-once",
+];
+
+/// Draws how ranges are to be moved.
+pub struct Manners {
+    random: Random,
+}
+
+/// How one range is to be moved.
+pub struct Manner {
+    /// The protocol.
+    pub protocol: &'static ProtocolChoices,
+    /// What follows the target in the request.
+    pub words: String,
+}
+
+impl Manners {
+    /// From a stream of their own.
+    pub fn new(random: Random) -> Manners {
+        Manners { random }
+    }
+
+    /// How the next range is to be moved.
+    pub fn draw(&mut self) -> Manner {
+        let mut protocol = PROTOCOLS[0];
+        let mut words = String::new();
+        if !self.random.permille(PLAIN_PERMILLE) {
+            protocol = PROTOCOLS[self.random.index(PROTOCOLS.len())];
+            words = format!(" PROTOCOL {}", protocol.name);
+            if self.random.permille(OPTIONS_PERMILLE) {
+                words = format!("{words},{}", OPTIONS[self.random.index(OPTIONS.len())]);
+            }
+        }
+        if self.random.permille(POLICY_PERMILLE) {
+            words = format!("{words} {}", self.policy().words().join(" "));
+        }
+        Manner { protocol, words }
+    }
+
+    /// In how long a migration that was started is to get another policy, if it is.
+    pub fn changes_its_mind(&mut self) -> Option<u64> {
+        self.random.one_in(4).then(|| self.random.magnitude(1, CHANGE_US))
+    }
+
+    /// Some policy.
+    pub fn policy(&mut self) -> MigrationPolicy {
+        match self.random.below(4) {
+            0 => MigrationPolicy::Adaptive,
+            1 => MigrationPolicy::Rate { bytes_per_s: self.random.magnitude(2_000_000, 50_000_000) },
+            2 => MigrationPolicy::Deadline { ms: self.random.magnitude(10, 10_000) },
+            _ => MigrationPolicy::SloP99 { us: self.random.magnitude(50, 20_000) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A protocol may contradict some choice; then the request is refused, which is tried too.
+    #[test]
+    fn every_option_suits_most_protocols() {
+        for option in OPTIONS {
+            let suits = |name: &str| sidle_migration::protocol(&format!("{name},{option}")).is_ok();
+            let suited = PROTOCOLS.iter().filter(|protocol| suits(protocol.name)).count();
+            assert!(suited + 1 >= PROTOCOLS.len(), "{option} suits {suited} protocols");
+        }
+    }
+}
