@@ -6,7 +6,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use std::path::Path;
 
 /// The layers, lowest first. A crate may depend on crates of lower layers only.
-const LAYERS: [&[&str]; 8] = [
+const LAYERS: [&[&str]; 9] = [
     &["sidle-types"],
     &["sidle-store", "sidle-resp", "sidle-wire", "sidle-history", "sidle-workload"],
     &["sidle-migration", "sidle-cluster"],
@@ -14,6 +14,7 @@ const LAYERS: [&[&str]; 8] = [
     &["sidle-meta-redb"],
     &["sidle-server", "sidle-client"],
     &["sidle-bench", "sidle-sim"],
+    &["sidle-model"],
     &["sidle", "xtask"],
 ];
 

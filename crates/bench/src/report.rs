@@ -27,6 +27,9 @@ pub struct Report {
     pub machine: Machine,
     /// How the load was made.
     pub load: Load,
+    /// What was modelled and not measured; `null`: everything was measured.
+    #[serde(default)]
+    pub modelled: Option<Modelled>,
 
     /// Records that moved.
     pub records_moved: Option<u64>,
@@ -89,6 +92,18 @@ pub struct Machine {
     pub cores: u32,
     /// Shares of a processor per process, where there was a quota; `null`: all shared the machine.
     pub cpu_limits: Option<BTreeMap<String, f64>>,
+}
+
+/// A run on modelled machines: time is the model's, everything that happens in it is what the real code does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Modelled {
+    /// The machines and their network.
+    pub machines: serde_json::Value,
+    /// What each piece of work takes of a processor.
+    pub costs: serde_json::Value,
+    /// How many of the records there were; each stands for as many where they travel in bulk.
+    pub stored_records: u64,
 }
 
 /// How the load was made.

@@ -2,11 +2,13 @@
 
 use crate::exit::{Failure, Status};
 use crate::interrupt;
+use crate::modelled::{self, ModelledArguments};
 use crate::load_arguments::{LoadArguments, write_report};
 use crate::policy_arguments::{policy_words, protocol_help};
 use clap::Args;
 use sidle_bench::demo::{DemoError, DemoOptions, run as demonstrate};
 use sidle_bench::quota::CpuShares;
+use sidle_bench::report::Report;
 use sidle_bench::summary::summary;
 use sidle_bench::terminal::Terminal;
 use sidle_types::MigrationPolicy;
@@ -20,6 +22,7 @@ Examples:
   sidle demo --loop open --rate 40000            latency, not peak throughput
   sidle demo --cpus source=0.4,target=0.4        as root: nodes that cannot borrow each other's processors
   sidle demo --client plain                      what an unmodified cluster client sees
+  sidle demo --modelled paper --records 300000000  machines that are not there, time that is not yours
 
 Starts two nodes on free ports of this machine, loads them, makes a load, moves half of the slots \
 from one to the other, and afterwards reads every acknowledged write back. Nothing is left behind \
@@ -61,6 +64,18 @@ pub(crate) struct DemoArguments {
     /// Stop as after Ctrl-C when the standard input ends, as it does with the program that started the demonstration
     #[arg(long)]
     stop_with_stdin: bool,
+    #[command(flatten)]
+    pub(crate) modelled: ModelledArguments,
+}
+
+impl DemoArguments {
+    pub(crate) const fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    pub(crate) const fn stops_with_stdin(&self) -> bool {
+        self.stop_with_stdin
+    }
 }
 
 /// Where the page goes when nothing else is said.
@@ -90,19 +105,10 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         cpus: arguments.cpus.clone(),
         seed: load.seed,
     };
-    let stop = interrupt::flag()?;
-    if arguments.stop_with_stdin {
-        interrupt::raise_when_stdin_ends(&stop);
-    }
-    let report =
-        demonstrate(&options, &Terminal::new(arguments.quiet), &stop).map_err(|error| match error {
-            DemoError::Interrupted => {
-                Failure::new(Status::Detached, "interrupted; the nodes are stopped and their files are gone")
-            }
-            DemoError::Migration(_) => Failure::new(Status::FailedInTheMiddle, error),
-            DemoError::Control(_) => Failure::new(Status::Unreachable, error),
-            DemoError::Options(_) | DemoError::Node(_) | DemoError::Io(_) => Failure::refused(error),
-        })?;
+    let report = match &arguments.modelled.modelled {
+        Some(machines) => modelled::run(machines, arguments, &options)?,
+        None => measured(arguments, &options)?,
+    };
     let default_page = (!arguments.quiet).then(|| Path::new(PAGE));
     let html = arguments.html.as_deref().or(default_page);
     write_report(&report, Some(&arguments.json), html).map_err(Failure::refused)?;
@@ -112,10 +118,26 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         println!("{:<18} {}{page}", "report", arguments.json.display());
     }
     crate::bench::verdict(&report)?;
-    match report.unmeasured.get("lost_writes") {
+    match report.unmeasured.get("lost_writes").filter(|_| report.modelled.is_none()) {
         Some(why) => {
             Err(Failure::new(Status::WrongAnswers, format!("lost writes cannot be excluded: {why}")))
         }
         None => Ok(()),
     }
+}
+
+/// A demonstration with processes on this machine.
+fn measured(arguments: &DemoArguments, options: &DemoOptions) -> Result<Report, Failure> {
+    let stop = interrupt::flag()?;
+    if arguments.stop_with_stdin {
+        interrupt::raise_when_stdin_ends(&stop);
+    }
+    demonstrate(options, &Terminal::new(arguments.quiet), &stop).map_err(|error| match error {
+        DemoError::Interrupted => {
+            Failure::new(Status::Detached, "interrupted; the nodes are stopped and their files are gone")
+        }
+        DemoError::Migration(_) => Failure::new(Status::FailedInTheMiddle, error),
+        DemoError::Control(_) => Failure::new(Status::Unreachable, error),
+        DemoError::Options(_) | DemoError::Node(_) | DemoError::Io(_) => Failure::refused(error),
+    })
 }

@@ -12,6 +12,7 @@ mod interrupt;
 mod lab;
 mod load_arguments;
 mod migrate;
+mod modelled;
 mod node_connection;
 mod policy_arguments;
 mod range;

@@ -1,0 +1,385 @@
+//! The course of a modelled run: a load, a move under it, the load again; and its report.
+
+use crate::client::Load;
+use crate::costs::Costs;
+use crate::machines::{Machine, Machines, MachinesError};
+use crate::model::{Clients, Model};
+use crate::sample::Sample;
+use crate::stopwatch::Stopwatch;
+use sidle_bench::report::{CpuSeconds, Gap, Interval, Modelled, Report};
+use sidle_bench::timeline::{Timeline, WINDOW_NS};
+use sidle_cluster::MigrationState;
+use sidle_node::ControlReply;
+use sidle_types::{MigrationPolicy, PositionRange, Slot};
+use sidle_workload::{Chooser, Distribution, KeyFormat, OperationStream, ValueFormat, Workload};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How long nodes may take to join.
+const JOIN_NS: u64 = 10_000_000_000;
+/// How long the load runs before anything is counted: connections are made.
+const WARM_UP_NS: u64 = 100_000_000;
+/// How long operations may take to end when the load has.
+const DRAIN_NS: u64 = 10_000_000_000;
+/// A move that takes longer is given up.
+const MOVE_NS: u64 = 3_600_000_000_000;
+
+/// What to model.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What it runs on.
+    pub machines: Machines,
+    /// What work takes there.
+    pub costs: Costs,
+    /// How to move.
+    pub protocol: String,
+    /// How hard that may press on the nodes.
+    pub policy: MigrationPolicy,
+    /// Records there are.
+    pub records: u64,
+    /// How many of them to have in memory, about.
+    pub sample: u64,
+    /// Bytes of each key.
+    pub key_bytes: usize,
+    /// Bytes of each value.
+    pub value_bytes: usize,
+    /// The mix of reads and writes.
+    pub workload: Workload,
+    /// How popular the records are.
+    pub distribution: Distribution,
+    /// Clients, each with one operation under way.
+    pub clients: u32,
+    /// Whether they use what they know to have moved.
+    pub tracking: bool,
+    /// How long the load lasts before the move, and again after it.
+    pub margin_ns: u64,
+    /// What draws are made from.
+    pub seed: u64,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// The machines cannot be.
+    #[error(transparent)]
+    Machines(#[from] MachinesError),
+    /// The options do not fit together.
+    #[error("{0}")]
+    Options(String),
+    /// The move did not end well.
+    #[error("the migration did not end well: {0}")]
+    Migration(String),
+    /// Nothing happened any more, or not what must.
+    #[error("{0}")]
+    Stuck(&'static str),
+    /// Somebody asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Where it is: `before`, `moving`, `after`.
+    pub part: &'static str,
+    /// Time in the model.
+    pub at_ns: u64,
+    /// How much has moved, of 1.
+    pub moved: f64,
+}
+
+/// The half of the positions that moves.
+fn moving_half() -> PositionRange {
+    let slot = |number| Slot::new(number).expect("half of the slots exist");
+    PositionRange::of_slots(slot(0), slot(8191)).expect("0 comes before 8191")
+}
+
+/// Runs a plan. `progress` is told now and then how far it is, and says whether to go on.
+///
+/// # Errors
+/// [`ModelError`] says why there is no report.
+pub fn run(plan: &Plan, mut progress: impl FnMut(Progress) -> bool) -> Result<Report, ModelError> {
+    let mut course = Course::new(plan, Stopwatch::default())?;
+    course.go(&mut progress)?;
+    Ok(course.report())
+}
+
+pub(crate) struct Course<'p> {
+    plan: &'p Plan,
+    pub(crate) model: Model,
+    load: Rc<Load>,
+    timeline: Timeline,
+    start_ns: u64,
+    interval: Interval,
+    counted_records: u64,
+    record_bytes: f64,
+    gaps: Gap,
+    cpu: CpuSeconds,
+}
+
+impl<'p> Course<'p> {
+    /// Nodes that have joined and are full of records.
+    pub(crate) fn new(plan: &'p Plan, watch: Stopwatch) -> Result<Course<'p>, ModelError> {
+        plan.machines.check()?;
+        let refused = |error: &dyn std::fmt::Display| ModelError::Options(error.to_string());
+        if plan.records == 0 || plan.clients == 0 {
+            return Err(ModelError::Options("there must be records and clients".to_owned()));
+        }
+        sidle_migration::protocol(&plan.protocol).map_err(|error| refused(&error))?;
+        let keys = KeyFormat::new(plan.key_bytes, plan.records).map_err(|error| refused(&error))?;
+        ValueFormat::new(plan.value_bytes).map_err(|error| refused(&error))?;
+        let sample = Sample::new(plan.records, plan.sample, plan.distribution, plan.seed);
+        let record_bytes = (plan.key_bytes + plan.value_bytes + 64) as u64;
+        let memory_bytes = (2 << 30) + sample.len() * record_bytes * 2;
+        let mut model = Model::new(
+            &plan.machines,
+            plan.costs,
+            watch,
+            memory_bytes,
+            sample.weight(),
+            plan.seed,
+        );
+        if !model.run_until(JOIN_NS, Model::is_ready) {
+            return Err(ModelError::Stuck("the nodes do not join"));
+        }
+        let value = vec![b'v'; plan.value_bytes];
+        let full = |_| ModelError::Options("the sample does not fit into memory: --sample".to_owned());
+        model.nodes[0].load(&sample, &keys, &value).map_err(full)?;
+        let gaps = RefCell::default();
+        let load = Rc::new(Load { sample, keys, value, moving: moving_half(), gaps });
+        Ok(Course {
+            plan,
+            model,
+            load,
+            timeline: Timeline::default(),
+            start_ns: 0,
+            interval: Interval::default(),
+            counted_records: 0,
+            record_bytes: record_bytes as f64,
+            gaps: Gap::default(),
+            cpu: CpuSeconds::default(),
+        })
+    }
+
+    /// Before, the move, after.
+    pub(crate) fn go(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), ModelError> {
+        self.start_clients();
+        self.pass("before", WARM_UP_NS, progress)?;
+        self.start_ns = self.model.now_ns();
+        self.model.clients.iter_mut().for_each(|client| client.recorder().start(self.start_ns));
+        let cpu = self.model.cpu_seconds();
+        self.pass("before", self.plan.margin_ns, progress)?;
+        self.follow_move(progress)?;
+        self.pass("after", self.plan.margin_ns, progress)?;
+        let used: Vec<f64> =
+            self.model.cpu_seconds().iter().zip(cpu).map(|(now, before)| now - before).collect();
+        self.cpu = CpuSeconds { source: Some(used[0]), target: Some(used[1]), clients: Some(used[2]) };
+        let end_ns = self.model.now_ns();
+        self.model.clients.iter_mut().for_each(|client| client.is_ending = true);
+        if !self.model.run_until(DRAIN_NS, |model| model.clients.iter().all(|client| client.is_idle())) {
+            return Err(ModelError::Stuck("operations do not end"));
+        }
+        for client in &mut self.model.clients {
+            client.recorder().hand_over(&mut self.timeline);
+        }
+        self.timeline.truncate(end_ns - self.start_ns);
+        Ok(())
+    }
+
+    fn start_clients(&mut self) {
+        let plan = self.plan;
+        let threads = u32::from(plan.machines.clients.workers).min(plan.clients);
+        let chooser = Chooser::new(plan.distribution, plan.records, plan.seed);
+        let stream = |number: u32| {
+            OperationStream::new(&plan.workload, chooser.clone(), plan.seed, u64::from(number))
+        };
+        self.model.start_clients(Clients {
+            load: Rc::clone(&self.load),
+            outstanding: plan.clients.div_ceil(threads),
+            tracking: plan.tracking,
+            streams: (0..threads).map(stream).collect(),
+        });
+    }
+
+    /// Lets the load run for a while.
+    fn pass(
+        &mut self,
+        part: &'static str,
+        ns: u64,
+        progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(), ModelError> {
+        let until_ns = self.model.now_ns() + ns;
+        while self.model.now_ns() < until_ns {
+            self.tick(part, if part == "after" { 1.0 } else { 0.0 }, progress)?;
+        }
+        Ok(())
+    }
+
+    fn tick(
+        &mut self,
+        part: &'static str,
+        moved: f64,
+        progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(), ModelError> {
+        if !self.model.run_to_tick() {
+            return Err(ModelError::Stuck("nothing happens any more"));
+        }
+        if !progress(Progress { part, at_ns: self.model.now_ns(), moved }) {
+            return Err(ModelError::Interrupted);
+        }
+        Ok(())
+    }
+
+    fn follow_move(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), ModelError> {
+        let from_ns = self.model.now_ns();
+        let policy = match self.plan.policy {
+            // The rate of the records that there are.
+            MigrationPolicy::Rate { bytes_per_s } => {
+                let scaled = bytes_per_s as f64 / self.load.sample.weight();
+                MigrationPolicy::Rate { bytes_per_s: (scaled as u64).max(1) }
+            }
+            other => other,
+        };
+        self.model.start_migration(moving_half(), &self.plan.protocol, policy);
+        self.load.gaps.borrow_mut().iter_mut().for_each(|gap| gap.watch());
+        loop {
+            let (state, records) = match self.model.migration() {
+                Some(migration) => (migration.state.clone(), migration.counters.records),
+                None => (MigrationState::Queued, 0),
+            };
+            match state {
+                MigrationState::Done => break,
+                MigrationState::Failed { why } => return Err(ModelError::Migration(why)),
+                MigrationState::Cancelled => {
+                    return Err(ModelError::Migration("it was cancelled".to_owned()));
+                }
+                _ => {}
+            }
+            if let Some(ControlReply::Error(why)) = self.model.replies.last() {
+                return Err(ModelError::Migration(why.clone()));
+            }
+            if self.model.now_ns() - from_ns > MOVE_NS {
+                return Err(ModelError::Stuck("the move takes more than an hour"));
+            }
+            self.count_moved();
+            let moved = self.counted_records as f64 / records.max(1) as f64;
+            self.tick("moving", moved.min(1.0), progress)?;
+        }
+        self.count_moved();
+        let now_ns = self.model.now_ns();
+        let [reads, writes] = *self.load.gaps.borrow();
+        let ms = |ns: u64| Some(ns as f64 / 1e6);
+        self.gaps = Gap { reads: ms(reads.longest_ns), writes: ms(writes.longest_ns) };
+        let since_start_ms = |ns: u64| (ns - self.start_ns) as f64 / 1e6;
+        self.interval = Interval { from_ms: since_start_ms(from_ns), to_ms: since_start_ms(now_ns) };
+        Ok(())
+    }
+
+    /// Notes what has arrived since this was last called.
+    fn count_moved(&mut self) {
+        let records = self.model.nodes[1].parts.shared.gauges.migration.records_moved.load(Relaxed);
+        let fresh = records - self.counted_records;
+        self.counted_records = records;
+        if let Some(counters) = self.model.migration().map(|migration| migration.counters)
+            && counters.records > 0
+        {
+            self.record_bytes = counters.bytes as f64 / counters.records as f64;
+        }
+        let window = (self.model.now_ns() - self.start_ns) / WINDOW_NS;
+        let bytes = fresh as f64 * self.load.sample.weight() * self.record_bytes;
+        self.timeline.add_moved_bytes(window, bytes as u64);
+    }
+
+    /// What it all came to.
+    pub(crate) fn report(mut self) -> Report {
+        let (plan, weight) = (self.plan, self.load.sample.weight());
+        let (throughput, latency_us) = self.timeline.parts(Some(self.interval));
+        let counters = self.model.migration().map(|migration| migration.counters).unwrap_or_default();
+        let bytes_moved = counters.bytes_moved as f64 * weight;
+        let seconds = (self.interval.to_ms - self.interval.from_ms) / 1000.0;
+        let limit = |machine: &Machine| machine.quota.map(|quota| quota.processors);
+        let named = [("source", &plan.machines.source), ("target", &plan.machines.target)];
+        let limits: std::collections::BTreeMap<String, f64> =
+            named.iter().filter_map(|(name, machine)| Some(((*name).to_owned(), limit(machine)?))).collect();
+        let all = [&plan.machines.source, &plan.machines.target, &plan.machines.clients];
+        let mut report = Report {
+            protocol: Some(plan.protocol.clone()),
+            workload: plan.workload.name().to_owned(),
+            records: plan.records,
+            value_bytes: plan.value_bytes as u64,
+            seed: plan.seed,
+            machine: sidle_bench::report::Machine {
+                cores: all.iter().map(|machine| machine.cores).sum(),
+                cpu_limits: (!limits.is_empty()).then_some(limits),
+            },
+            load: sidle_bench::report::Load {
+                kind: "closed".to_owned(),
+                client: "sidle".to_owned(),
+                clients: plan.clients,
+                tracking: plan.tracking,
+                outstanding: 1,
+                threads: self.model.clients.len() as u32,
+                key_bytes: plan.key_bytes as u64,
+                distribution: plan.distribution.to_string(),
+                ..Default::default()
+            },
+            records_moved: Some((counters.records_moved as f64 * weight) as u64),
+            bytes_moved: Some(bytes_moved as u64),
+            seconds: Some(seconds),
+            mb_per_s: Some(bytes_moved / 1e6 / seconds),
+            migration: Some(self.interval),
+            throughput,
+            latency_us,
+            mean_latency_by_node_us: Some(self.timeline.by_node(self.interval)),
+            longest_gap_ms: self.gaps,
+            write_pause_ms: self.gaps.writes.filter(|_| !plan.workload.is_read_only()),
+            cpu_seconds: self.cpu,
+            timeline: self.timeline.points(true, true),
+            modelled: Some(Modelled {
+                machines: serde_json::json!(plan.machines),
+                costs: serde_json::json!(plan.costs),
+                stored_records: self.load.sample.len(),
+            }),
+            ..Report::default()
+        };
+        self.add_clients(&mut report);
+        self.add_nodes(&mut report, bytes_moved);
+        report.say_unmeasured("lost_writes", "a modelled run checks reads while it lasts; it reads nothing back");
+        report.say_unmeasured("client.mcr_sph_lookup_ns", "modelled: it is part of what a read costs the client");
+        report
+    }
+
+    fn add_clients(&mut self, report: &mut Report) {
+        let (mut double, mut target, mut source, mut extra) = (0, 0, 0, 0);
+        for client in &mut self.model.clients {
+            let counters = client.counters();
+            double += counters.double_reads;
+            target += counters.single_target_reads;
+            source += counters.single_source_reads;
+            let recorder = client.recorder();
+            extra += recorder.extra_bytes;
+            report.wrong_values += recorder.wrong_values;
+            for (kind, number) in &recorder.errors {
+                *report.errors.entry(kind.clone()).or_default() += number;
+            }
+            let most = report.client.sph_bytes_max.unwrap_or(0);
+            report.client.sph_bytes_max = Some(most.max(recorder.sph_bytes_max));
+        }
+        report.double_reads = Some(double);
+        report.single_target_reads = Some(target);
+        report.single_source_reads = Some(source);
+        report.extra_bytes.client_side = Some(extra);
+    }
+
+    fn add_nodes(&self, report: &mut Report, arrived_bytes: f64) {
+        let totals = &self.model.nodes[1].parts.shared.gauges.migration;
+        report.priority_pulls = Some(totals.priority_pulls.load(Relaxed));
+        report.samp_pulls = Some(totals.samp_pulls.load(Relaxed));
+        let (new, present) = (totals.records_moved.load(Relaxed), totals.records_present.load(Relaxed));
+        let needed = arrived_bytes * new as f64 / (new + present).max(1) as f64;
+        let movers = self.model.nodes.iter().flat_map(|node| &node.movers);
+        let sent: f64 = movers.map(|mover| mover.sent_bytes).sum();
+        report.extra_bytes.server_side = Some((sent - needed).max(0.0) as u64);
+    }
+}

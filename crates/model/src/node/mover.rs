@@ -1,0 +1,259 @@
+//! A migration thread.
+//!
+//! Where a record stands for many, so does a bulk pull: what it takes is charged that often, one pull's worth at a turn, and
+//! everything else that comes for the thread has its turn in between, as it would have between the many pulls.
+
+use crate::costs::Costs;
+use crate::event::{Arrival, Output, Turn};
+use crate::links::Class;
+use crate::processors::ThreadId;
+use crate::stopwatch::Stopwatch;
+use sidle_migration::Load;
+use sidle_node::{Link, Mover, MoverCommand, MoverEvent};
+use sidle_types::{MigrationId, MonotonicUs};
+use sidle_wire::{FrameReader, Lane, Message};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How often the workers are asked for a sign of life while something moves.
+pub(crate) const PROBE_US: u64 = 2_000;
+
+/// A lane as one end has it.
+#[derive(Clone, Copy, Debug)]
+struct Wire {
+    lane: Lane,
+    peer: ThreadId,
+}
+
+/// A migration thread.
+pub(crate) struct MoverThread {
+    pub(crate) id: ThreadId,
+    pub(crate) mover: Mover,
+    /// The movers of the other node.
+    peers: Vec<ThreadId>,
+    workers: Vec<ThreadId>,
+    pub(crate) commands: VecDeque<MoverCommand>,
+    opened: VecDeque<(MigrationId, Lane, Link)>,
+    /// What arrived, by class.
+    frames: [VecDeque<(Link, Vec<u8>)>; 2],
+    wires: BTreeMap<Link, Wire>,
+    last_link: u64,
+    /// For how many records each stands.
+    weight: f64,
+    /// What the last bulk pull takes beyond what was charged, a pull's worth, and what leaves when all of it is charged.
+    debt_ns: u64,
+    slice_ns: u64,
+    held: Option<Output>,
+    pub(crate) next_probe_us: u64,
+    /// How late the slowest worker was when it was last asked.
+    pub(crate) lag_us: u64,
+    /// Bytes that it sent, each bulk record as often as it stands for others.
+    pub(crate) sent_bytes: f64,
+}
+
+impl MoverThread {
+    pub(crate) fn new(
+        id: ThreadId,
+        mover: Mover,
+        (peers, workers): (Vec<ThreadId>, Vec<ThreadId>),
+        weight: f64,
+    ) -> MoverThread {
+        MoverThread {
+            id,
+            mover,
+            peers,
+            workers,
+            commands: VecDeque::new(),
+            opened: VecDeque::new(),
+            frames: [VecDeque::new(), VecDeque::new()],
+            wires: BTreeMap::new(),
+            last_link: 0,
+            weight,
+            debt_ns: 0,
+            slice_ns: 0,
+            held: None,
+            next_probe_us: 0,
+            lag_us: 0,
+            sent_bytes: 0.0,
+        }
+    }
+
+    /// Something arrived. `from`: who sent it, for lanes that another node opened.
+    pub(crate) fn receive(&mut self, from: ThreadId, arrival: Arrival) {
+        match arrival {
+            Arrival::Lane { migration, lane, link } => self.opened.push_back((migration, lane, link)),
+            Arrival::Frame { link, bytes, class } => {
+                if let std::collections::btree_map::Entry::Vacant(place) = self.wires.entry(link)
+                    && let Some(lane) = greeting(&bytes)
+                {
+                    place.insert(Wire { lane, peer: from });
+                }
+                self.frames[class as usize].push_back((link, bytes));
+            }
+            _ => unreachable!("movers speak with movers"),
+        }
+    }
+
+    /// One piece of work.
+    pub(crate) fn turn(
+        &mut self,
+        now: MonotonicUs,
+        load: Load,
+        costs: &Costs,
+        has_slept: bool,
+        watch: &mut Stopwatch,
+        turn: &mut Turn,
+    ) {
+        turn.cost_ns += if has_slept { costs.sleep_ns + costs.poll_ns } else { 0 };
+        self.mover.load(now, load);
+        self.mover.turn(now);
+        let [small, bulk] = &mut self.frames;
+        let mut did_something = true;
+        if let Some(command) = self.commands.pop_front() {
+            turn.cost_ns += costs.message_ns;
+            self.mover.command(now, command);
+        } else if let Some((migration, lane, link)) = self.opened.pop_front() {
+            turn.cost_ns += costs.message_ns;
+            self.mover.connected(now, migration, lane, link);
+        } else if let Some((link, bytes)) = small.pop_front() {
+            let copied_ns = Costs::of_bytes(costs.copy_ns_per_kib, bytes.len() as u64);
+            turn.cost_ns += costs.read_ns + costs.message_ns + copied_ns;
+            self.hear(now, link, &bytes, watch, turn);
+        } else if self.debt_ns > 0 {
+            let slice_ns = self.debt_ns.min(self.slice_ns);
+            turn.cost_ns += slice_ns;
+            self.debt_ns -= slice_ns;
+            if self.debt_ns == 0 {
+                turn.outputs.extend(self.held.take());
+            }
+        } else if let Some((link, bytes)) = bulk.pop_front() {
+            let per_kib = costs.copy_ns_per_kib + costs.replay_ns_per_kib;
+            let takes_ns = costs.read_ns + Costs::of_bytes(per_kib, bytes.len() as u64);
+            self.owe(takes_ns, turn);
+            self.hear(now, link, &bytes, watch, turn);
+        } else {
+            did_something = false;
+        }
+        let sent = self.transmit(now, costs, watch, turn);
+        turn.has_more = did_something || sent;
+    }
+
+    /// Charges a piece of bulk work: once now, the rest in turns to come.
+    fn owe(&mut self, takes_ns: u64, turn: &mut Turn) {
+        turn.cost_ns += takes_ns;
+        self.slice_ns = takes_ns;
+        self.debt_ns = (takes_ns as f64 * (self.weight - 1.0)) as u64;
+    }
+
+    fn hear(&mut self, now: MonotonicUs, link: Link, bytes: &[u8], watch: &mut Stopwatch, turn: &mut Turn) {
+        let mut reader = FrameReader::new();
+        reader.push(bytes);
+        let frame = reader.next_frame().expect("nodes send sound frames").expect("and whole ones");
+        let message = frame.message().expect("and sound messages");
+        let begun_ns = watch.begin();
+        let pending = self.mover.message(now, link, message);
+        let took_ns = watch.end(begun_ns);
+        let Some(pending) = pending else {
+            watch.message.add(took_ns, bytes.len() as u64);
+            return;
+        };
+        self.follow(turn);
+        let begun_ns = watch.begin();
+        self.mover.replay(now, pending);
+        watch.replay.add(took_ns + watch.end(begun_ns), bytes.len() as u64);
+    }
+
+    /// Carries out what the mover wants, and sends what it has to send; whether there was anything.
+    fn transmit(
+        &mut self,
+        now: MonotonicUs,
+        costs: &Costs,
+        watch: &mut Stopwatch,
+        turn: &mut Turn,
+    ) -> bool {
+        self.follow(turn);
+        let mut has_sent = false;
+        let links: Vec<(Link, Wire)> = self.wires.iter().map(|(&link, &wire)| (link, wire)).collect();
+        for (link, Wire { lane, peer }) in links {
+            // One piece of bulk at a turn, and none before the last one is paid.
+            while lane == Lane::Priority || self.debt_ns == 0 {
+                let mut bytes = Vec::new();
+                let begun_ns = watch.begin();
+                if !self.mover.poll_transmit(now, link, &mut bytes) {
+                    break;
+                }
+                let took_ns = watch.end(begun_ns);
+                has_sent = true;
+                let length = bytes.len() as u64;
+                let is_bulk = is_bulk(&bytes);
+                let class = if is_bulk { Class::Bulk } else { Class::Small };
+                let times = if is_bulk { self.weight } else { 1.0 };
+                let weighted = length as f64 * times;
+                self.sent_bytes += weighted;
+                let arrival = Arrival::Frame { link, bytes, class };
+                let output = Output::Send { to: peer, arrival, class, bytes: weighted as u64 };
+                if !is_bulk {
+                    turn.cost_ns += costs.write_ns + Costs::of_bytes(costs.copy_ns_per_kib, length);
+                    turn.outputs.push(output);
+                    continue;
+                }
+                watch.pack.add(took_ns, length);
+                let per_kib = costs.copy_ns_per_kib + costs.pack_ns_per_kib;
+                self.owe(costs.write_ns + Costs::of_bytes(per_kib, length), turn);
+                if self.debt_ns > 0 {
+                    self.held = Some(output);
+                } else {
+                    turn.outputs.push(output);
+                }
+                break;
+            }
+        }
+        while let Some(worker) = self.mover.poll_notify() {
+            turn.outputs.push(Output::Wake(self.workers[usize::from(worker.0)]));
+        }
+        if let Some(due) = self.mover.poll_timeout(now) {
+            turn.outputs.push(Output::WakeAt(self.id, due.0.max(now.0 + 1) * 1000));
+        }
+        has_sent
+    }
+
+    fn follow(&mut self, turn: &mut Turn) {
+        while let Some(event) = self.mover.poll_event() {
+            match event {
+                MoverEvent::Connect { migration, lane, .. } => {
+                    // Both ends call it by the same number: of the thread that opened it, and of the lane.
+                    self.last_link += 1;
+                    let link = Link((self.id as u64) << 32 | self.last_link);
+                    let peer = self.peers[usize::from(
+                        sidle_node::MoverIndex::of(migration, self.peers.len()).0,
+                    )];
+                    self.wires.insert(link, Wire { lane, peer });
+                    turn.send(self.id, Arrival::Lane { migration, lane, link }, 0);
+                }
+                MoverEvent::Close(link, _) => {
+                    self.wires.remove(&link);
+                }
+                MoverEvent::Report(migration, report) => {
+                    turn.outputs.push(Output::Report(migration, report));
+                }
+            }
+        }
+    }
+}
+
+/// The lane that a connection's first frame says it is.
+fn greeting(bytes: &[u8]) -> Option<Lane> {
+    let mut reader = FrameReader::new();
+    reader.push(bytes);
+    match reader.next_frame().ok()??.message().ok()? {
+        Message::Hello(hello) => Some(hello.lane),
+        _ => None,
+    }
+}
+
+/// Whether a frame carries records that stand for others: not those that were asked for one by one, nor those that changed.
+fn is_bulk(bytes: &[u8]) -> bool {
+    let mut reader = FrameReader::new();
+    reader.push(bytes);
+    let frame = reader.next_frame().ok().flatten();
+    frame.is_some_and(|frame| matches!(frame.message(), Ok(Message::PullReply(_))))
+}

@@ -1,0 +1,263 @@
+//! A serving thread: its connections, and whoever waits for a sign of life.
+
+use crate::costs::Costs;
+use crate::event::{Arrival, Output, Turn};
+use crate::processors::ThreadId;
+use crate::stopwatch::Stopwatch;
+use sidle_client_core::ConnectionId;
+use sidle_node::{NodeShared, Now, Session, Then, Ticket, Worker};
+use sidle_resp::{Limits, RequestParser};
+use std::collections::VecDeque;
+
+/// What stands in the thread's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    /// A connection, by number, that has something to run.
+    Connection(usize),
+    /// The worker's own turn: range tables, movers' messages, the sign of life.
+    Own,
+}
+
+struct Connection {
+    session: Session,
+    parser: RequestParser,
+    /// What was read and not run.
+    input: Vec<u8>,
+    /// What arrived and was not read.
+    unread: Vec<u8>,
+    parked: Option<Ticket>,
+    is_queued: bool,
+    client: ThreadId,
+    name: ConnectionId,
+}
+
+/// A serving thread.
+pub(crate) struct WorkerThread {
+    pub(crate) id: ThreadId,
+    pub(crate) worker: Worker,
+    movers: Vec<ThreadId>,
+    connections: Vec<Connection>,
+    tasks: VecDeque<Task>,
+    is_own_queued: bool,
+    /// Tasks that the last look at the connections found ready.
+    polled: usize,
+    probed_at_us: Option<u64>,
+    lag_us: u64,
+}
+
+impl WorkerThread {
+    pub(crate) fn new(id: ThreadId, worker: Worker, movers: Vec<ThreadId>) -> WorkerThread {
+        WorkerThread {
+            id,
+            worker,
+            movers,
+            connections: Vec::new(),
+            tasks: VecDeque::new(),
+            is_own_queued: false,
+            polled: 0,
+            probed_at_us: None,
+            lag_us: 0,
+        }
+    }
+
+    /// The worker is to take its own turn.
+    pub(crate) fn notify(&mut self) {
+        if !std::mem::replace(&mut self.is_own_queued, true) {
+            self.tasks.push_back(Task::Own);
+        }
+    }
+
+    /// How late the worker is, by the sign of life that it gave last or still owes. Asks for the next one.
+    pub(crate) fn probe_lag_us(&mut self, now_us: u64) -> u64 {
+        match self.probed_at_us {
+            None => {
+                self.probed_at_us = Some(now_us);
+                self.notify();
+                self.lag_us
+            }
+            Some(since_us) => self.lag_us.max(now_us.saturating_sub(since_us)),
+        }
+    }
+
+    /// A client connects; returns the connection's number.
+    pub(crate) fn accept(
+        &mut self,
+        shared: &std::sync::Arc<NodeShared>,
+        now: Now,
+        client: ThreadId,
+        name: ConnectionId,
+    ) -> usize {
+        let registration = shared.clients.register("modelled".into(), "modelled".into(), now.wall);
+        self.connections.push(Connection {
+            session: Session::new(registration, true),
+            parser: RequestParser::new(Limits::default()),
+            input: Vec::new(),
+            unread: Vec::new(),
+            parked: None,
+            is_queued: false,
+            client,
+            name,
+        });
+        self.connections.len() - 1
+    }
+
+    /// Bytes arrived over a connection.
+    pub(crate) fn receive(&mut self, number: usize, bytes: &[u8]) {
+        let connection = &mut self.connections[number];
+        connection.unread.extend_from_slice(bytes);
+        if connection.parked.is_none() {
+            self.queue(number);
+        }
+    }
+
+    fn queue(&mut self, number: usize) {
+        if !std::mem::replace(&mut self.connections[number].is_queued, true) {
+            self.tasks.push_back(Task::Connection(number));
+        }
+    }
+
+    /// One task.
+    pub(crate) fn turn(
+        &mut self,
+        now: Now,
+        costs: &Costs,
+        has_slept: bool,
+        watch: &mut Stopwatch,
+        turn: &mut Turn,
+    ) {
+        turn.cost_ns += if has_slept { costs.sleep_ns } else { 0 };
+        if self.polled == 0 {
+            self.polled = self.tasks.len();
+            turn.cost_ns += costs.poll_ns;
+        }
+        self.polled = self.polled.saturating_sub(1);
+        match self.tasks.pop_front() {
+            Some(Task::Own) => self.own_turn(now, costs, turn),
+            Some(Task::Connection(number)) => self.serve(number, now, costs, watch, turn),
+            None => {}
+        }
+        while let Some(mover) = self.worker.poll_notify() {
+            turn.outputs.push(Output::Wake(self.movers[usize::from(mover.0)]));
+        }
+        while let Some(ticket) = self.worker.poll_woken() {
+            let woken = self.connections.iter().position(|connection| connection.parked == Some(ticket));
+            if let Some(number) = woken {
+                self.connections[number].parked = None;
+                self.queue(number);
+            }
+        }
+        turn.has_more = !self.tasks.is_empty();
+    }
+
+    fn own_turn(&mut self, now: Now, costs: &Costs, turn: &mut Turn) {
+        self.is_own_queued = false;
+        turn.cost_ns += costs.message_ns;
+        let has_changed = self.worker.turn();
+        if let Some(since_us) = self.probed_at_us.take() {
+            self.lag_us = now.mono.0.saturating_sub(since_us);
+        }
+        if !has_changed {
+            return;
+        }
+        turn.outputs.push(Output::TableTaken);
+        for connection in &mut self.connections {
+            let mut out = Vec::new();
+            if self.worker.write_pushes(&mut connection.session, &mut out) {
+                turn.cost_ns += costs.write_ns;
+                answer(connection, out, turn);
+            }
+        }
+    }
+
+    fn serve(
+        &mut self,
+        number: usize,
+        now: Now,
+        costs: &Costs,
+        watch: &mut Stopwatch,
+        turn: &mut Turn,
+    ) {
+        let connection = &mut self.connections[number];
+        connection.is_queued = false;
+        if !connection.unread.is_empty() {
+            turn.cost_ns += costs.read_ns;
+            connection.input.append(&mut connection.unread);
+        }
+        let commands = Commands::of(&connection.input);
+        turn.cost_ns += commands.gets * costs.get_ns + commands.sets * costs.set_ns;
+        let mut out = Vec::new();
+        let begun_ns = watch.begin();
+        let served = self.worker.serve(
+            now,
+            &mut connection.session,
+            &mut connection.parser,
+            &connection.input,
+            &mut out,
+        );
+        let took_ns = watch.end(begun_ns);
+        match commands {
+            Commands { gets: 1, sets: 0 } => watch.get.add(took_ns, out.len() as u64),
+            Commands { gets: 0, sets: 1 } => watch.set.add(took_ns, out.len() as u64),
+            _ => {}
+        }
+        connection.input.drain(..served.consumed);
+        if !out.is_empty() {
+            turn.cost_ns += costs.write_ns;
+            answer(connection, out, turn);
+        }
+        match served.then {
+            Then::Read { .. } => {}
+            Then::Again => self.queue(number),
+            Then::Parked(ticket) => connection.parked = Some(ticket),
+            Then::Close | Then::Control(_) | Then::Shutdown => {
+                unreachable!("modelled clients read, write and follow maps")
+            }
+        }
+    }
+}
+
+fn answer(connection: &Connection, bytes: Vec<u8>, turn: &mut Turn) {
+    let length = bytes.len();
+    turn.send(connection.client, Arrival::Replies { connection: connection.name, bytes }, length);
+}
+
+/// What stands in a connection's input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Commands {
+    gets: u64,
+    sets: u64,
+}
+
+impl Commands {
+    /// Counts requests: those of three words (SET, key, value) as writes, the others (GET; the same of the frozen source; the
+    /// few greetings) as reads.
+    fn of(input: &[u8]) -> Commands {
+        let mut commands = Commands::default();
+        let mut is_line_start = true;
+        for (index, &byte) in input.iter().enumerate() {
+            if is_line_start && byte == b'*' {
+                match input.get(index + 1) {
+                    Some(b'3') => commands.sets += 1,
+                    _ => commands.gets += 1,
+                }
+            }
+            is_line_start = byte == b'\n';
+        }
+        commands
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_by_kind() {
+        let get = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+        let set = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\n*x\r\n";
+        let both = [get.as_slice(), set, get].concat();
+        assert_eq!(Commands::of(&both[..both.len() - 1]).gets, 2);
+        assert_eq!(Commands::of(get), Commands { gets: 1, sets: 0 });
+        assert_eq!(Commands::of(b""), Commands::default());
+    }
+}

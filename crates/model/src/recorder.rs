@@ -1,0 +1,109 @@
+//! What the clients see, in windows.
+
+use sidle_bench::latencies::AnsweredBy;
+use sidle_bench::timeline::{Timeline, WINDOW_NS, Window};
+use sidle_client_core::Reason;
+use std::collections::BTreeMap;
+
+/// What one load thread saw.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recorder {
+    /// When the load began: what was answered before is not counted.
+    start_ns: Option<u64>,
+    windows: Vec<Window>,
+    pub(crate) errors: BTreeMap<String, u64>,
+    pub(crate) wrong_values: u64,
+    pub(crate) troubles: Vec<String>,
+    pub(crate) sph_bytes_max: u64,
+    pub(crate) extra_bytes: u64,
+}
+
+/// The longest time without a success, over all clients.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gap {
+    last_ns: Option<u64>,
+    pub(crate) longest_ns: u64,
+}
+
+impl Gap {
+    /// Only from now on it counts; the time that lasts already does.
+    pub(crate) fn watch(&mut self) {
+        self.longest_ns = 0;
+    }
+
+    /// There was a success.
+    pub(crate) fn success(&mut self, now_ns: u64) {
+        if let Some(last_ns) = self.last_ns {
+            self.longest_ns = self.longest_ns.max(now_ns.saturating_sub(last_ns));
+        }
+        self.last_ns = Some(now_ns);
+    }
+}
+
+/// How many troubles are told.
+const TROUBLES: usize = 5;
+
+impl Recorder {
+    /// The load begins.
+    pub(crate) fn start(&mut self, now_ns: u64) {
+        *self = Recorder { start_ns: Some(now_ns), ..Recorder::default() };
+    }
+
+    fn window(&mut self, now_ns: u64) -> Option<&mut Window> {
+        let index = (now_ns.checked_sub(self.start_ns?)? / WINDOW_NS) as usize;
+        if self.windows.len() <= index {
+            self.windows.resize_with(index + 1, Window::default);
+        }
+        Some(&mut self.windows[index])
+    }
+
+    /// An operation succeeded: whether it was a write, and whose answer was taken.
+    pub(crate) fn answered(&mut self, is_write: bool, by: AnsweredBy, since_ns: u64, now_ns: u64) {
+        if let Some(window) = self.window(now_ns) {
+            let latencies = if is_write { &mut window.writes } else { &mut window.reads };
+            latencies.of(by).record(now_ns.saturating_sub(since_ns));
+        }
+    }
+
+    /// A read gave the value, or the absence, that it must give; or not.
+    pub(crate) fn judge(&mut self, is_right: bool) {
+        self.wrong_values += u64::from(!is_right);
+    }
+
+    /// A node answered with an error.
+    pub(crate) fn refused(&mut self, text: &[u8]) {
+        let code = text.split(|&byte| byte == b' ').next().unwrap_or(text);
+        *self.errors.entry(String::from_utf8_lossy(code).into_owned()).or_default() += 1;
+    }
+
+    /// An operation got no answer.
+    pub(crate) fn failed(&mut self, reason: &Reason) {
+        *self.errors.entry(format!("{reason:?}")).or_default() += 1;
+    }
+
+    /// The client could not do something.
+    pub(crate) fn trouble(&mut self, what: String) {
+        if self.troubles.len() < TROUBLES {
+            self.troubles.push(what);
+        }
+    }
+
+    /// What the client knows of the migration, and bytes beyond the necessary since this was last said.
+    pub(crate) fn tracked(&mut self, now_ns: u64, extra_bytes: u64, sph_bytes: u64, bytes: u64) {
+        self.extra_bytes += extra_bytes;
+        self.sph_bytes_max = self.sph_bytes_max.max(sph_bytes);
+        if extra_bytes + bytes > 0
+            && let Some(window) = self.window(now_ns)
+        {
+            window.extra_bytes += extra_bytes;
+            window.tracking_bytes = window.tracking_bytes.max(bytes);
+        }
+    }
+
+    /// Adds everything to a timeline.
+    pub(crate) fn hand_over(&self, timeline: &mut Timeline) {
+        for (number, window) in self.windows.iter().enumerate() {
+            timeline.add(number as u64, window);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Whole modelled runs, small: every protocol, samples, quotas, and the same again for the same seed.
+
+use sidle_bench::report::Report;
+use sidle_migration::PROTOCOLS;
+use sidle_model::machines::Machines;
+use sidle_model::{Costs, ModelError, Plan, run};
+use sidle_types::MigrationPolicy;
+use sidle_workload::{Distribution, Workload};
+
+const COSTS: Costs = Costs {
+    poll_ns: 500,
+    sleep_ns: 2_000,
+    read_ns: 900,
+    write_ns: 5_000,
+    copy_ns_per_kib: 150,
+    get_ns: 600,
+    set_ns: 800,
+    ask_get_ns: 900,
+    ask_set_ns: 1_100,
+    pack_ns_per_kib: 700,
+    replay_ns_per_kib: 1_000,
+    message_ns: 1_000,
+};
+
+fn plan(protocol: &str) -> Plan {
+    Plan {
+        machines: Machines::two_cores(1.0, 1.0),
+        costs: COSTS,
+        protocol: protocol.to_owned(),
+        policy: MigrationPolicy::Adaptive,
+        records: 20_000,
+        sample: 20_000,
+        key_bytes: 30,
+        value_bytes: 100,
+        workload: Workload::with_write_ratio(10.0),
+        distribution: Distribution::Zipf(0.99),
+        clients: 16,
+        tracking: true,
+        margin_ns: 200_000_000,
+        seed: 3,
+    }
+}
+
+fn report(plan: &Plan) -> Report {
+    let report = run(plan, |_| true).expect("the run ends well");
+    assert_eq!((report.wrong_values, report.errors.len()), (0, 0), "{:?}", report.errors);
+    report
+}
+
+#[test]
+fn every_protocol_moves_half_of_the_records_under_load() {
+    for protocol in PROTOCOLS {
+        let report = report(&plan(protocol.name));
+        let moved = report.records_moved.expect("counted");
+        assert!((9_000..=11_000).contains(&moved), "{}: {moved} records moved", protocol.name);
+        let before = report.throughput.before.expect("there was a load");
+        assert!(before > 10_000.0, "{}: {before} operations a second", protocol.name);
+        assert!(report.latency_us.during.reads.is_some(), "{}: reads went on", protocol.name);
+        assert!(report.modelled.is_some());
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_report() {
+    assert_eq!(report(&plan("fulva")), report(&plan("fulva")));
+    let other = report(&Plan { seed: 4, ..plan("fulva") });
+    assert_ne!(report(&plan("fulva")).timeline, other.timeline);
+}
+
+/// Costs are what the load's rate follows from: of one worker whose request takes 10 us, 100,000 a second can come.
+#[test]
+fn throughput_follows_from_the_costs() {
+    let costs = Costs { poll_ns: 0, sleep_ns: 0, read_ns: 2_000, write_ns: 7_000, get_ns: 1_000, ..COSTS };
+    let mut plan = Plan { costs, workload: Workload::with_write_ratio(0.0), ..plan("fulva") };
+    plan.machines.clients.workers = 8;
+    plan.machines.clients.cores = 8;
+    let before = report(&plan).throughput.before.expect("there was a load");
+    assert!((before - 100_000.0).abs() < 3_000.0, "{before} operations a second");
+    plan.machines.source.quota = Machines::two_cores(0.5, 1.0).source.quota;
+    let halved = report(&plan).throughput.before.expect("there was a load");
+    assert!((halved - 50_000.0).abs() < 2_000.0, "{halved} operations a second on half a processor");
+}
+
+/// A record that stands for ten takes ten times as long to move, and no protocol notices.
+#[test]
+fn a_sample_moves_as_long_as_what_it_stands_for() {
+    let mut all = plan("fulva");
+    all.machines.source.workers = 1;
+    all.records = 200_000;
+    all.sample = 200_000;
+    all.clients = 1;
+    let whole = report(&all);
+    let sampled = report(&Plan { sample: 20_000, ..all });
+    let stored = sampled.modelled.as_ref().expect("it is modelled").stored_records;
+    assert!((20_000..26_000).contains(&stored), "{stored} records are there");
+    let [whole, sampled] = [whole, sampled].map(|report| report.seconds.expect("it moved"));
+    assert!((sampled / whole - 1.0).abs() < 0.2, "{sampled} s for {whole} s");
+}
+
+#[test]
+fn what_cannot_be_modelled_is_refused() {
+    let refused = |plan: Plan| run(&plan, |_| true).expect_err("it must be refused").to_string();
+    assert!(refused(plan("teleport")).contains("there is no migration protocol 'teleport'"));
+    assert!(refused(Plan { clients: 0, ..plan("fulva") }).contains("clients"));
+    let mut wrong = plan("fulva");
+    wrong.machines.source.movers = 0;
+    assert!(refused(wrong).contains("source: 0 movers"));
+    let interrupted = run(&plan("fulva"), |_| false).expect_err("it was told to stop");
+    assert!(matches!(interrupted, ModelError::Interrupted));
+}
