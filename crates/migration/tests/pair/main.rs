@@ -13,6 +13,7 @@ mod faults;
 mod model;
 mod net;
 mod phases;
+mod protocols;
 mod pulls;
 mod random;
 mod records;
