@@ -167,9 +167,9 @@ fn fill(pair: &mut Pair, key_bytes: &str, left: u64) -> Vec<Vec<u8>> {
 fn target_out_of_memory_in_the_middle() {
     for_every_protocol(|protocol| {
         let setup =
-            Setup { range: half(), source_bytes: 16 << 20, target_bytes: 5 << 20, ..Setup::of(protocol) };
-        let mut pair = Pair::with_records(setup, 10_000, 300);
-        let ballast = fill(&mut pair, "ballast:", 1 << 20);
+            Setup { range: half(), source_bytes: 32 << 20, target_bytes: 8 << 20, ..Setup::of(protocol) };
+        let mut pair = Pair::with_records(setup, 20_000, 300);
+        let ballast = fill(&mut pair, "ballast:", 2 << 20);
         pair.begin();
         pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
         assert!(pair.target_machine.as_ref().unwrap().is_stalled());
