@@ -281,7 +281,7 @@ fn flush_while_out_of_memory() {
 #[test]
 fn out_of_memory_under_every_fault() {
     for_every_protocol(|protocol| {
-        for seed in 0..2 {
+        for seed in 0..4 {
             // Replies may be later than the first wait of a stall.
             let faults = Faults { to_target_us: (5, 50_000), ..Faults::EVERYTHING };
             let setup = Setup {

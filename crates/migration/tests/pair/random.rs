@@ -73,8 +73,8 @@ fn draw_op(pair: &mut Pair) -> Op {
     }
 }
 
-/// Goes on with a read: with one half of a double read, both in whichever order they run, or by coming again. Whether it
-/// is over.
+/// Goes on with a read: with one half of a double read, both in whichever order they run, or by coming again. Whether
+/// it is over.
 fn advance(pair: &mut Pair, read: &mut OptedRead) -> bool {
     let reads_twice = pair.spec.protocol.missing == OnMissing::SaysNotHereYet;
     let source_first = pair.rng.chance(500);
@@ -201,7 +201,7 @@ pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
 
 #[test]
 fn seeded_migrations_end_as_the_model_does() {
-    for_every_protocol(|protocol| (0..150).for_each(|seed| run(seed, Tuning::default(), protocol)));
+    for_every_protocol(|protocol| (0..300).for_each(|seed| run(seed, Tuning::default(), protocol)));
 }
 
 /// Every kind of choice, made otherwise than by the protocols themselves.

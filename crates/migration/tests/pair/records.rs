@@ -134,7 +134,8 @@ fn commands_that_need_the_old_value_of_a_key_not_here_yet() {
     });
 }
 
-/// Where keys are pulled ahead, "absent" is known after one pull: a tombstone says so, and the second command does not wait.
+/// Where keys are pulled ahead, "absent" is known after one pull: a tombstone says so, and the second command does not
+/// wait.
 #[test]
 fn commands_that_need_the_old_value_of_a_key_that_never_existed() {
     for_every_protocol(|protocol| {
@@ -171,9 +172,10 @@ fn absolute_deadlines_travel() {
     });
 }
 
-/// M6: what expires at the target stays a tombstone, so that the frozen source's copy without a deadline stays away.
+/// M6, M11: what expires at the target stays a tombstone, so that the frozen source's copy without a deadline stays away;
+/// what expires at a source that serves is gone from the copy.
 #[test]
-fn expired_at_the_target_stays_a_tombstone() {
+fn expired_in_the_middle_stays_away() {
     for_every_protocol(|protocol| {
         let mut pair = Pair::in_the_middle(Setup::slow(protocol), 500, 100);
         let deadline = WallMs(pair.wall.0 + 10);

@@ -178,8 +178,8 @@ impl Pair {
         ops.iter().zip(at_once).map(at_last).collect()
     }
 
-    /// The target's half of an opted-in client's read. An answer, or to wait for one, is final; `None` tells the client to
-    /// go elsewhere or to come again, as [`ImportView::missing`](sidle_migration::ImportView::missing) says.
+    /// The target's half of an opted-in client's read. An answer, or to wait for one, is final; `None` tells the client
+    /// to go elsewhere or to come again, as [`ImportView::missing`] says.
     pub(crate) fn read_at_target(&mut self, wanted: &[u8]) -> Option<Outcome> {
         let worker = self.rng.below(WORKERS as u64) as usize;
         let key = HashedKey::new(wanted);

@@ -305,7 +305,8 @@ impl Pair {
         }
     }
 
-    /// Begins, and goes on to where records arrive: whoever serves meanwhile by this protocol does, and most are to come.
+    /// Begins, and goes on to where records arrive: whoever serves meanwhile by this protocol does, and most are to
+    /// come.
     pub(crate) fn begin_to_the_middle(&mut self) {
         self.begin();
         match self.copies_ahead() {
