@@ -33,7 +33,7 @@ const OPERATIONS: u64 = 100;
 /// Seeds without faults.
 const GOOD_SEEDS: u64 = 200;
 /// Seeds without faults of each protocol.
-const SEEDS_OF_EACH: u64 = 120;
+const SEEDS_OF_EACH: u64 = 80;
 /// How many seeds the judge has for seeing a fault.
 const SEEDS_UNTIL_SEEN: u64 = 100;
 
