@@ -193,7 +193,7 @@ fn flush_between_arrival_and_replay() {
     });
 }
 
-/// M3: a flush that comes before activation waits for it, as everything does.
+/// M3: a flush that comes before activation waits for it, as everything does, and what came after it finds nothing.
 #[test]
 fn flush_before_activation() {
     for_every_protocol(|protocol| {
@@ -201,10 +201,13 @@ fn flush_before_activation() {
         pair.start();
         pair.run_until("the target knows", |pair| pair.target.roles == [Role::Importing; WORKERS]);
         if !pair.import.as_ref().unwrap().activated() {
-            assert_eq!(pair.at(End::Target, 0, Op::Flush), Outcome::Parked);
+            for op in [Op::Get(key(1)), Op::Flush, Op::SetNx(key(2), b"after".to_vec()), Op::Get(key(3))] {
+                assert_eq!(pair.at(End::Target, 0, op), Outcome::Parked);
+            }
         }
         pair.ends_well();
-        assert_eq!(pair.target.store.len(), 0);
+        pair.check_all_answered();
+        assert_eq!(pair.target.store.len(), 1);
     });
 }
 

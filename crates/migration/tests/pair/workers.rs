@@ -76,6 +76,8 @@ impl Pair {
         if op == Op::Flush {
             let waiter = self.park(worker, op, Awaits::Wake);
             self.target_input(TargetInput::Flush(waiter));
+            // The mover that takes it in flushes at that instant, before any other command runs.
+            self.pump();
             return Outcome::Parked;
         }
         let key = HashedKey::new(op.key().expect("only a flush has none"));
