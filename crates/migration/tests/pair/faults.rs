@@ -4,7 +4,7 @@ use crate::model::{Answer, Op};
 use crate::net::Faults;
 use crate::protocols::{copies_ahead, for_every_protocol, for_protocols_that, serves_while_it_fills};
 use crate::world::{Outcome, Pair, Setup, key};
-use sidle_migration::{TargetEvent, TargetMachine};
+use sidle_migration::{ProtocolChoices, TargetEvent, TargetMachine};
 use sidle_types::{HashedKey, PositionRange, Slot};
 use sidle_wire::Lane;
 
@@ -217,16 +217,21 @@ fn target_out_of_memory_in_the_middle() {
     });
 }
 
+/// A migration to a node that has no room at all, and what takes it.
+fn stalled(protocol: ProtocolChoices) -> (Pair, Vec<Vec<u8>>) {
+    let setup = Setup { range: half(), source_bytes: 16 << 20, target_bytes: 4 << 20, ..Setup::of(protocol) };
+    let mut pair = Pair::with_records(setup, 2_000, 300);
+    let ballast = fill(&mut pair, "ballast:", 0);
+    pair.begin();
+    pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
+    (pair, ballast)
+}
+
 /// Questions about keys that exist nowhere must not take the room that a stalled migration waits for.
 #[test]
 fn absent_keys_do_not_keep_a_migration_stalled() {
     for_every_protocol(|protocol| {
-        let setup =
-            Setup { range: half(), source_bytes: 16 << 20, target_bytes: 4 << 20, ..Setup::of(protocol) };
-        let mut pair = Pair::with_records(setup, 2_000, 300);
-        let ballast = fill(&mut pair, "ballast:", 0);
-        pair.begin();
-        pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
+        let (mut pair, ballast) = stalled(protocol);
         let absent = |n: usize| format!("nobody:{n:01000}").into_bytes();
         let mut nobody = (0..).map(absent).filter(|name| half().contains(HashedKey::new(name).position()));
         for name in ballast {
@@ -245,12 +250,7 @@ fn absent_keys_do_not_keep_a_migration_stalled() {
 fn keys_are_pulled_for_commands_while_bulk_stalls() {
     for_every_protocol(|mut protocol| {
         protocol.priority.in_flight = 0;
-        let setup =
-            Setup { range: half(), source_bytes: 16 << 20, target_bytes: 4 << 20, ..Setup::of(protocol) };
-        let mut pair = Pair::with_records(setup, 2_000, 300);
-        let ballast = fill(&mut pair, "ballast:", 0);
-        pair.begin();
-        pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
+        let (mut pair, ballast) = stalled(protocol);
         let mut moving = (0..2_000).map(key).filter(|name| half().contains(HashedKey::new(name).position()));
         let missing =
             moving.find(|name| !pair.is_settled(HashedKey::new(name))).expect("it has not all come");
