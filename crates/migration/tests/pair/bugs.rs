@@ -10,7 +10,7 @@ use sidle_types::HashedKey;
 use sidle_wire::Lane;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 400;
 
 /// A fault's name, and a scenario that holds without it only.
 type Story = (&'static str, fn(Bugs));
