@@ -49,6 +49,9 @@ pub const SAMPLED_WAITING_MAX: usize = 4096;
 pub const RESEND_US: u64 = 500_000;
 /// As [`RESEND_US`], for what somebody waits for: priority pulls and activation.
 pub const PRIORITY_RESEND_US: u64 = 100_000;
+/// A request that comes again over a connection that its answer was given to less than this long ago is not answered again: the
+/// first answer is still on its way there, perhaps behind a large one on a slow network, and a second would only delay others.
+pub const ANSWER_STANDS_US: u64 = 1_000_000;
 /// The longest wait before anything is sent again.
 pub const RESEND_US_MAX: u64 = 4_000_000;
 

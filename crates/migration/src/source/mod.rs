@@ -13,7 +13,8 @@
 //!
 //! Invariants: M2 (nothing else is packed before the freeze, and the highest version seen then is still the highest at the
 //! end), M8 (release only after `Done` is committed and every worker knows), M9 (`message`), M10: requests are
-//! answered as often as they come; of several pulls of one partition only the newest is kept. M11 (changes).
+//! answered as often as they come, but not while the last answer is still on its way; of several pulls of one partition only the
+//! newest is kept. M11 (changes).
 //!
 //! Realises: Fulva IV-A and IV-B (source side), Rocksteady 2.3.1.1 (a source without migration state). Deviations: the
 //! freeze is a barrier over workers; activation tells the target the highest version; what is over is "done", never
@@ -22,6 +23,7 @@
 //! Ownership: one mover thread. Workers see only [`ExportView`](crate::ExportView).
 
 mod activation;
+mod answered;
 mod changes;
 mod release;
 mod serve;
@@ -120,7 +122,7 @@ impl SourceMachine {
             SourceInput::Tracked(passed) => self.track(passed),
             SourceInput::Frozen(passed) => self.freeze(now, store, passed),
             SourceInput::Connected(lane) | SourceInput::Disconnected(lane) => self.forget(lane),
-            SourceInput::Message(lane, message) => self.message(lane, message),
+            SourceInput::Message(lane, message) => self.message(now, lane, message),
             SourceInput::Load(load) => self.bear(now, load),
             SourceInput::Policy(policy) => self.governor.follow(now, policy),
             SourceInput::Timeout => {
@@ -149,7 +151,7 @@ impl SourceMachine {
         self.changes.forget(lane);
     }
 
-    fn message(&mut self, lane: Lane, message: Message<'_>) {
+    fn message(&mut self, now: MonotonicUs, lane: Lane, message: Message<'_>) {
         if let Some(scope) = message.scope().filter(|&scope| scope != self.scope) {
             // M9; a refusal is not refused: two nodes would go on for ever.
             if !matches!(message, Message::Refuse(_)) {
@@ -168,9 +170,9 @@ impl SourceMachine {
         }
         match message {
             Message::Activated(_) => self.target_activated(),
-            Message::Pull(pull) => self.take_pull(lane, pull),
-            Message::SampPull(pull) => self.take_samp_pull(lane, pull),
-            Message::PriorityPull(pull) => self.take_priority_pull(lane, pull),
+            Message::Pull(pull) => self.take_pull(now, lane, pull),
+            Message::SampPull(pull) => self.take_samp_pull(now, lane, pull),
+            Message::PriorityPull(pull) => self.take_priority_pull(now, lane, pull),
             Message::ChangedPull(pull) => self.take_changed_pull(lane, pull),
             Message::Ping(nonce) => self.outbox.pong(lane, nonce),
             Message::Pong(_) | Message::Refuse(_) => {}
@@ -224,8 +226,8 @@ impl SourceMachine {
             Lane::Bulk => self.answer_pull(now, store, out) || self.answer_changed_pull(now, store, out),
             Lane::Priority => {
                 self.transmit_activate(now, out)
-                    || self.answer_priority_pull(store, out)
-                    || self.answer_samp_pull(store, out)
+                    || self.answer_priority_pull(now, store, out)
+                    || self.answer_samp_pull(now, store, out)
             }
         }
     }

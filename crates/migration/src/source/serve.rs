@@ -4,6 +4,7 @@
 //! bounded: one pull for each partition, one sampled pull, and a few priority pulls.
 
 use super::SourceMachine;
+use super::answered::{Answered, Request};
 use crate::tuning::{PRIORITY_PULLS_QUEUED_MAX, PRIORITY_REPLY_BYTES, PULL_BYTES_MAX, SAMP_REPLY_BYTES};
 use crate::{Breach, ExportPhase};
 use sidle_store::Store;
@@ -33,6 +34,7 @@ pub(super) struct Requests {
     pulls: VecDeque<Pull>,
     samp_pull: Option<Positions>,
     priority_pulls: VecDeque<Keys>,
+    answered: Answered,
     /// Pulls are not answered before this, to spare the workers.
     pub(super) paced_until: Option<MonotonicUs>,
 }
@@ -56,6 +58,7 @@ impl Requests {
     }
 
     pub(super) fn forget(&mut self, lane: Lane) {
+        self.answered.forget(lane);
         match lane {
             Lane::Bulk => self.pulls.clear(),
             Lane::Priority => {
@@ -88,12 +91,15 @@ impl SourceMachine {
         }
     }
 
-    pub(super) fn take_pull(&mut self, lane: Lane, pull: Pull) {
+    pub(super) fn take_pull(&mut self, now: MonotonicUs, lane: Lane, pull: Pull) {
         let partition = self.spec.partitions.get(usize::from(pull.partition));
         let is_rest_of = |bounds: &sidle_types::PositionRange| {
             bounds.covers(pull.range) && bounds.last() == pull.range.last()
         };
-        if !self.accepts(lane, partition.is_some_and(is_rest_of)) {
+        let request = Request::Pull(pull.partition, pull.sequence);
+        if !self.accepts(lane, partition.is_some_and(is_rest_of))
+            || self.requests.answered.stands(now, request)
+        {
             return;
         }
         match self.requests.pulls.iter_mut().find(|waiting| waiting.partition == pull.partition) {
@@ -104,9 +110,11 @@ impl SourceMachine {
         }
     }
 
-    pub(super) fn take_samp_pull(&mut self, lane: Lane, pull: SampPull<'_>) {
+    pub(super) fn take_samp_pull(&mut self, now: MonotonicUs, lane: Lane, pull: SampPull<'_>) {
         let range = self.spec.range;
-        if !self.accepts(lane, pull.positions.iter().all(|position| range.contains(position))) {
+        let is_in_range = pull.positions.iter().all(|position| range.contains(position));
+        let request = Request::SampPull(pull.sequence);
+        if !self.accepts(lane, is_in_range) || self.requests.answered.stands(now, request) {
             return;
         }
         if self.requests.samp_pull.as_ref().is_none_or(|waiting| waiting.sequence <= pull.sequence) {
@@ -115,10 +123,13 @@ impl SourceMachine {
         }
     }
 
-    pub(super) fn take_priority_pull(&mut self, lane: Lane, pull: PriorityPull<'_>) {
+    pub(super) fn take_priority_pull(&mut self, now: MonotonicUs, lane: Lane, pull: PriorityPull<'_>) {
         let range = self.spec.range;
         let is_in_range = pull.keys.iter().all(|key| range.contains(Position::of_key(key)));
-        if !self.accepts(lane, is_in_range && !pull.keys.is_empty()) {
+        let request = Request::PriorityPull(pull.sequence);
+        if !self.accepts(lane, is_in_range && !pull.keys.is_empty())
+            || self.requests.answered.stands(now, request)
+        {
             return;
         }
         let queue = &mut self.requests.priority_pulls;
@@ -170,6 +181,7 @@ impl SourceMachine {
         }
         match start.finish(next, out) {
             Ok(()) => {
+                self.requests.answered.note(now, Request::Pull(pull.partition, pull.sequence));
                 self.counters.records_sent += u64::from(end.records);
                 self.counters.bytes_sent += bytes;
                 true
@@ -178,7 +190,7 @@ impl SourceMachine {
         }
     }
 
-    pub(super) fn answer_samp_pull(&mut self, store: &Store, out: &mut Vec<u8>) -> bool {
+    pub(super) fn answer_samp_pull(&mut self, now: MonotonicUs, store: &Store, out: &mut Vec<u8>) -> bool {
         let Some(Positions { sequence, positions }) = self.requests.samp_pull.take() else { return false };
         self.assert_answerable();
         let start = SampPullReplyStart::begin(self.scope, sequence, out);
@@ -193,6 +205,7 @@ impl SourceMachine {
         let bytes = (out.len() - before) as u64;
         match start.finish(out) {
             Ok(()) => {
+                self.requests.answered.note(now, Request::SampPull(sequence));
                 self.counters.records_sent_early += records;
                 self.counters.bytes_sent += bytes;
                 true
@@ -201,7 +214,12 @@ impl SourceMachine {
         }
     }
 
-    pub(super) fn answer_priority_pull(&mut self, store: &Store, out: &mut Vec<u8>) -> bool {
+    pub(super) fn answer_priority_pull(
+        &mut self,
+        now: MonotonicUs,
+        store: &Store,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let Some(Keys { sequence, keys }) = self.requests.priority_pulls.pop_front() else { return false };
         self.assert_answerable();
         let start = PriorityPullReplyStart::begin(self.scope, sequence, out);
@@ -220,6 +238,7 @@ impl SourceMachine {
             }
         }
         self.counters.bytes_sent += (out.len() - before) as u64;
+        self.requests.answered.note(now, Request::PriorityPull(sequence));
         start.finish(answered, absent, out).expect("a reply ends after the record that passes its bound");
         true
     }

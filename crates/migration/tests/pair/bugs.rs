@@ -10,7 +10,7 @@ use sidle_types::HashedKey;
 use sidle_wire::Lane;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 400;
 
 /// A fault's name, and a scenario that holds without it only.
 type Story = (&'static str, fn(Bugs));
@@ -46,7 +46,7 @@ fn is_seen(scenario: impl FnOnce()) -> bool {
 }
 
 fn serving(bugs: Bugs) -> Pair {
-    let mut setup = Setup::slow();
+    let mut setup = Setup::slow(FULVA);
     setup.tuning.bugs = bugs.into();
     let mut pair = Pair::with_records(setup, 1_000, 100);
     pair.start();
@@ -85,7 +85,7 @@ fn read_between_arrival_and_replay(bugs: Bugs) {
 }
 
 fn many_pulls(bugs: Bugs) {
-    let mut setup = Setup::default();
+    let mut setup = Setup::of(FULVA);
     setup.tuning.bugs = bugs.into();
     let mut pair = Pair::with_records(setup, 1_000, 2_000);
     pair.start();
@@ -101,7 +101,7 @@ fn last_replies_lost(bugs: Bugs) {
 }
 
 fn activation_lost(bugs: Bugs) {
-    let mut setup = Setup::default();
+    let mut setup = Setup::of(FULVA);
     setup.tuning.bugs = bugs.into();
     let mut pair = Pair::with_records(setup, 10, 100);
     pair.start();
@@ -157,7 +157,7 @@ fn flush_then_late_replay(bugs: Bugs) {
 
 /// Everything is copied, and the range is not frozen.
 fn copied(bugs: Bugs) -> Pair {
-    let mut setup = Setup { protocol: SOURCE_DRIVEN, ..Setup::default() };
+    let mut setup = Setup::of(SOURCE_DRIVEN);
     setup.tuning.bugs = bugs.into();
     let mut pair = Pair::with_records(setup, 1_000, 100);
     pair.prepare();

@@ -1,7 +1,7 @@
 //! What must hold at the end of every migration.
 
 use crate::model::Bytes;
-use crate::world::{Node, Pair};
+use crate::world::{Node, Outcome, Pair};
 use sidle_migration::{SourceEvent, TargetEvent};
 use sidle_types::{HashedKey, PositionRange, WallMs};
 use std::collections::BTreeMap;
@@ -12,6 +12,12 @@ impl Pair {
         let target = self.target_events.iter().find(|event| matches!(event, TargetEvent::Close(..)));
         let source = self.source_events.iter().find(|event| matches!(event, SourceEvent::Close(..)));
         assert_eq!((target, source), (None, None));
+    }
+
+    /// Whoever waited has been answered; nobody was told to go away.
+    pub(crate) fn check_all_answered(&self) {
+        let refused = self.woken.iter().find(|(_, outcome)| !matches!(outcome, Outcome::Answered(_)));
+        assert_eq!(refused, None);
     }
 
     /// Every live value of the range at a node.

@@ -3,16 +3,18 @@
 
 use crate::model::{Bytes, Op};
 use crate::net::{End, Faults};
+use crate::protocols::{for_every_protocol, for_protocols};
 use crate::rng::Rng;
+use crate::workers::FrozenRead;
 use crate::world::{Outcome, Pair, Setup, key};
-use sidle_migration::{ExportPhase, FULVA, ProtocolChoices, SOURCE_DRIVEN, Tuning};
+use sidle_migration::{OnMissing, ProtocolChoices, Tuning};
 use sidle_types::{HashedKey, Position, PositionRange, Slot, WallMs};
 
-/// An opted-in client's read: both halves under way, in whichever order they run.
-struct DoubleRead {
+/// An opted-in client's read that the target has not answered.
+struct OptedRead {
     key: Bytes,
     /// What the source said, when it has.
-    source: Option<Result<Option<Bytes>, ExportPhase>>,
+    source: Option<FrozenRead>,
     /// What the model said at the instant at which the target said "not here yet".
     target: Option<Option<Bytes>>,
 }
@@ -71,20 +73,28 @@ fn draw_op(pair: &mut Pair) -> Op {
     }
 }
 
-/// One half of a double read, or its end.
-fn advance(pair: &mut Pair, read: &mut DoubleRead) -> bool {
+/// Goes on with a read: with one half of a double read, both in whichever order they run, or by coming again. Whether
+/// it is over.
+fn advance(pair: &mut Pair, read: &mut OptedRead) -> bool {
+    let reads_twice = pair.spec.protocol.missing == OnMissing::SaysNotHereYet;
     let source_first = pair.rng.chance(500);
-    if read.source.is_none() && (source_first || read.target.is_some()) {
+    if reads_twice && read.source.is_none() && (source_first || read.target.is_some()) {
         read.source = Some(pair.read_frozen(&read.key));
     } else if read.target.is_none() {
         match pair.read_at_target(&read.key) {
+            // The source owns it still, or again nobody knows who does.
+            Some(Outcome::Redirected) => {
+                pair.ask_at(End::Source, Op::Get(read.key.clone()));
+                return true;
+            }
             // Any other answer of the target is final, and was compared with the model.
             Some(_) => return true,
-            None => read.target = Some(pair.model.value(&read.key, pair.wall).cloned()),
+            None if reads_twice => read.target = Some(pair.model.value(&read.key, pair.wall).cloned()),
+            None => return false,
         }
     }
     let (Some(source), Some(at_target)) = (&read.source, &read.target) else { return false };
-    if let Ok(value) = source {
+    if let FrozenRead::Value(value) = source {
         // M4: the target said "not here yet" to this attempt and the source is frozen for this migration.
         assert_eq!(value, at_target, "a frozen value that was not the newest: {:?}", read.key);
     }
@@ -157,7 +167,7 @@ pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
     pair.commit();
     let ops = rng.between(50, 2_000);
     let flush_at = rng.chance(100).then(|| rng.below(ops));
-    let mut reads: Vec<DoubleRead> = Vec::new();
+    let mut reads: Vec<OptedRead> = Vec::new();
     for n in 0..ops {
         (0..rng.below(3)).for_each(|_| {
             pair.step();
@@ -174,7 +184,7 @@ pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
         let op = draw_op(&mut pair);
         match op {
             Op::Get(key) if rng.chance(500) && range.contains(HashedKey::new(&key).position()) => {
-                reads.push(DoubleRead { key, source: None, target: None });
+                reads.push(OptedRead { key, source: None, target: None });
             }
             op => {
                 let outcome = pair.ask(op);
@@ -191,14 +201,26 @@ pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
 
 #[test]
 fn seeded_migrations_end_as_the_model_does() {
-    for seed in 0..300 {
-        run(seed, Tuning::default(), FULVA);
-    }
+    for_every_protocol(|protocol| (0..300).for_each(|seed| run(seed, Tuning::default(), protocol)));
 }
 
+/// Every kind of choice, made otherwise than by the protocols themselves.
+const WITH_OPTIONS: [&str; 10] = [
+    "fulva,sampling=off,partitions=3",
+    "fulva,missing=wait,priority-keys=2",
+    "fulva,serves=complete",
+    "rocksteady,missing=wait",
+    "rocksteady,missing=frozen,sampling=2",
+    "rocksteady,priority-pulls=0,pull-bytes=16384",
+    "zephyr,missing=100,priority-keys=4,priority-pulls=2",
+    "stop-and-copy,serves=at-once,pace=yield",
+    "source-driven,rounds=1,few=0,partitions=1",
+    "source-driven,rounds=1000,few=100000,pull-bytes=16384,pace=full",
+];
+
 #[test]
-fn seeded_migrations_that_copy_ahead_end_as_the_model_does() {
-    for seed in 0..300 {
-        run(seed, Tuning::default(), SOURCE_DRIVEN);
-    }
+fn seeded_migrations_with_options_end_as_the_model_does() {
+    for_protocols(&WITH_OPTIONS, |protocol| {
+        (1_000..1_050).for_each(|seed| run(seed, Tuning::default(), protocol));
+    });
 }

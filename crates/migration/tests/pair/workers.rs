@@ -4,8 +4,9 @@
 
 use crate::model::{Answer, Bytes, Op, run};
 use crate::net::End;
+use crate::protocols::{copies_ahead, serves_in_the_middle};
 use crate::world::{Awaits, Outcome, Pair, Role, WORKERS};
-use sidle_migration::{ExportPhase, TargetInput, Waiter};
+use sidle_migration::{ExportPhase, ImportView, OnMissing, TargetInput, Waiter};
 use sidle_store::{Entry, Leave};
 use sidle_types::HashedKey;
 use std::sync::Arc;
@@ -75,6 +76,8 @@ impl Pair {
         if op == Op::Flush {
             let waiter = self.park(worker, op, Awaits::Wake);
             self.target_input(TargetInput::Flush(waiter));
+            // The mover that takes it in flushes at that instant, before any other command runs.
+            self.pump();
             return Outcome::Parked;
         }
         let key = HashedKey::new(op.key().expect("only a flush has none"));
@@ -138,37 +141,100 @@ impl Pair {
         }
     }
 
-    /// The target's half of an opted-in client's read: an answer, or "not here yet" (`None`), and then the position may
-    /// be drawn for a sampled pull.
+    /// A client with a new map, which comes again while neither end has heard that it owns the range.
+    pub(crate) fn client(&mut self, op: Op) -> Outcome {
+        loop {
+            match self.ask_at(End::Target, op.clone()) {
+                Outcome::Redirected => assert!(self.step(), "nobody ever owns the range: {op:?}"),
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// The same in the middle of the migration, where the protocol's choices say who is answered at once and who waits.
+    pub(crate) fn client_in_the_middle(&mut self, op: Op) -> Outcome {
+        let protocol = &self.spec.protocol;
+        let lacks = |key: &[u8]| op.needs_old() && !self.is_settled(HashedKey::new(key));
+        let lacks = op.key().is_some_and(lacks) && !copies_ahead(protocol);
+        let waits = lacks || !serves_in_the_middle(protocol);
+        let outcome = self.client(op.clone());
+        match &outcome {
+            Outcome::Answered(_) => assert!(!waits, "{op:?} is answered, and should wait"),
+            Outcome::Parked => assert!(waits, "{op:?} waits, and should be answered"),
+            other => panic!("{op:?}: {other:?}"),
+        }
+        outcome
+    }
+
+    /// What these come to when asked for in the middle of the migration, all at once.
+    pub(crate) fn clients_in_the_middle(&mut self, ops: &[Op]) -> Vec<Outcome> {
+        let at_once: Vec<Outcome> = ops.iter().map(|op| self.client_in_the_middle(op.clone())).collect();
+        self.run_until("all are answered", |pair| pair.parked() == 0);
+        let at_last = |(op, outcome): (&Op, Outcome)| match outcome {
+            Outcome::Parked => {
+                let woken = self.woken.iter().find(|(woken, _)| woken == op);
+                woken.expect("whoever waited is answered").1.clone()
+            }
+            outcome => outcome,
+        };
+        ops.iter().zip(at_once).map(at_last).collect()
+    }
+
+    /// The target's half of an opted-in client's read. An answer, or to wait for one, is final; `None` tells the client
+    /// to go elsewhere or to come again, as [`ImportView::missing`] says.
     pub(crate) fn read_at_target(&mut self, wanted: &[u8]) -> Option<Outcome> {
         let worker = self.rng.below(WORKERS as u64) as usize;
-        let view = self.import.clone();
-        let is_here = |pair: &Pair| pair.is_settled(HashedKey::new(wanted));
-        match (self.target.roles[worker], view) {
-            (Role::Importing, Some(view)) if view.activated() && !is_here(self) => {
-                if self.rng.chance(self.sampled_percent * 10) {
-                    self.target_input(TargetInput::SampledMiss(HashedKey::new(wanted).position()));
+        let key = HashedKey::new(wanted);
+        let misses = |view: &&Arc<ImportView>| view.activated() && !self.is_settled(key);
+        let view =
+            self.import.as_ref().filter(|_| self.target.roles[worker] == Role::Importing).filter(misses);
+        match view.map(|view| (view.missing(), view.sample_one_in())) {
+            Some((OnMissing::SaysNotHereYet, sample_one_in)) => {
+                if sample_one_in.is_some() && self.rng.chance(self.sampled_percent * 10) {
+                    self.target_input(TargetInput::SampledMiss(key.position()));
                     self.pump();
                 }
                 None
             }
-            _ => Some(self.at(End::Target, worker, Op::Get(wanted.to_vec()))),
+            Some((OnMissing::SaysRetry { .. }, _)) if !self.target.store.is_short() => {
+                self.target_input(TargetInput::Wanted(wanted));
+                self.pump();
+                None
+            }
+            _ => {
+                let outcome = self.at(End::Target, worker, Op::Get(wanted.to_vec()));
+                self.pump();
+                Some(outcome)
+            }
         }
     }
 
-    /// The source's half: the frozen value, or a refusal (M4, M8).
-    pub(crate) fn read_frozen(&self, wanted: &[u8]) -> Result<Option<Bytes>, ExportPhase> {
-        let Some(view) = &self.export else { return Err(ExportPhase::Pending) };
+    /// The source's half: the frozen value, or why there is none (M4, M8).
+    pub(crate) fn read_frozen(&self, wanted: &[u8]) -> FrozenRead {
+        let Some(view) = &self.export else { return FrozenRead::Refused(ExportPhase::Pending) };
+        if !view.answers_reads() {
+            return FrozenRead::NotAnswered;
+        }
         if view.phase() != ExportPhase::Frozen || view.id() != self.spec.id {
-            return Err(view.phase());
+            return FrozenRead::Refused(view.phase());
         }
         let guard = self.source.store.pin();
         let found = guard.get(HashedKey::new(wanted)).value();
         let value =
             found.filter(|record| !record.is_expired(self.wall)).map(|record| record.value().to_vec());
         match view.phase() {
-            ExportPhase::Frozen => Ok(value),
-            phase => Err(phase),
+            ExportPhase::Frozen => FrozenRead::Value(value),
+            phase => FrozenRead::Refused(phase),
         }
     }
+}
+
+/// What the source says to a read of its frozen copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FrozenRead {
+    Value(Option<Bytes>),
+    /// It is not frozen for this migration, or no longer.
+    Refused(ExportPhase),
+    /// It answers no reads at all by this protocol.
+    NotAnswered,
 }

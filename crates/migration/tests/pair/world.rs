@@ -5,9 +5,10 @@
 
 use crate::model::{Answer, Bytes, Model, Op};
 use crate::net::{Arrival, End, Faults, Net};
+use crate::protocols::copies_ahead;
 use crate::rng::Rng;
 use sidle_migration::{
-    BarrierTicket, Copies, ExportView, FULVA, ImportView, MigrationSpec, ProtocolChoices, RangeBarrier,
+    BarrierTicket, ExportPhase, ExportView, ImportView, MigrationSpec, ProtocolChoices, RangeBarrier,
     SourceEvent, SourceInput, SourceMachine, TargetEvent, TargetInput, TargetMachine, Tuning, Waiter,
 };
 use sidle_store::{Leave, LogHead, Store, StoreConfig};
@@ -116,12 +117,16 @@ pub(crate) struct Pair {
     pub(crate) woken: Vec<(Op, Outcome)>,
     /// Whether the coordinator commits `Done` as soon as the target says that it is finished.
     pub(crate) commits_done: bool,
+    /// Whether it commits `Running` as soon as the target says that the range may be frozen.
+    commits_when_caught_up: bool,
     /// Of a hundred misses of opted-in clients, how many are drawn.
     pub(crate) sampled_percent: u64,
     /// Whether the cleaners run, a little at every step.
     pub(crate) cleans: bool,
     /// Commands that run between the arrival of a pulled batch and its replay.
     pub(crate) before_replay: Vec<Op>,
+    /// How many pulls the target had sent before its first replay.
+    pub(crate) pulls_before_replay: Option<u64>,
 }
 
 pub(crate) struct Setup {
@@ -134,8 +139,8 @@ pub(crate) struct Setup {
     pub(crate) protocol: ProtocolChoices,
 }
 
-impl Default for Setup {
-    fn default() -> Setup {
+impl Setup {
+    pub(crate) fn of(protocol: ProtocolChoices) -> Setup {
         Setup {
             seed: 1,
             range: PositionRange::ALL,
@@ -143,15 +148,13 @@ impl Default for Setup {
             source_bytes: 16 << 20,
             target_bytes: 16 << 20,
             tuning: Tuning::default(),
-            protocol: FULVA,
+            protocol,
         }
     }
-}
 
-impl Setup {
     /// Bulk pulls are slow, so that what a test does happens before most records arrive.
-    pub(crate) fn slow() -> Setup {
-        let mut setup = Setup::default();
+    pub(crate) fn slow(protocol: ProtocolChoices) -> Setup {
+        let mut setup = Setup::of(protocol);
         setup.tuning.max_bytes_per_s = Some(300_000);
         setup
     }
@@ -202,9 +205,11 @@ impl Pair {
             source_events: Vec::new(),
             woken: Vec::new(),
             commits_done: true,
+            commits_when_caught_up: false,
             sampled_percent: 100,
             cleans: true,
             before_replay: Vec::new(),
+            pulls_before_replay: None,
         }
     }
 
@@ -249,7 +254,7 @@ impl Pair {
     }
 
     pub(crate) fn copies_ahead(&self) -> bool {
-        matches!(self.spec.protocol.copies, Copies::BeforeFreeze(_))
+        copies_ahead(&self.spec.protocol)
     }
 
     fn begin_export(&mut self, role: Role) {
@@ -268,12 +273,68 @@ impl Pair {
         self.target_events.contains(&TargetEvent::CaughtUp)
     }
 
+    /// Goes on to where the coordinator commits, and commits: the source may still serve what workers have in hand.
     pub(crate) fn start(&mut self) {
         self.prepare();
+        self.run_until_it_may_be_committed();
+        self.commit();
+    }
+
+    pub(crate) fn run_until_it_may_be_committed(&mut self) {
         if self.copies_ahead() {
             self.run_until("caught up", |pair| pair.is_caught_up());
         }
-        self.commit();
+    }
+
+    /// Starts, and goes on to where the source is frozen.
+    pub(crate) fn start_and_freeze(&mut self) {
+        self.start();
+        self.run_until("frozen", |pair| pair.export.as_ref().unwrap().phase() == ExportPhase::Frozen);
+    }
+
+    /// Begins, and leaves it to the coordinator to commit when it may.
+    pub(crate) fn begin(&mut self) {
+        self.prepare();
+        self.commit_in_time();
+    }
+
+    pub(crate) fn commit_in_time(&mut self) {
+        match self.copies_ahead() {
+            true => self.commits_when_caught_up = true,
+            false => self.commit(),
+        }
+    }
+
+    /// Begins, and goes on to where records arrive: whoever serves meanwhile by this protocol does, and most are to
+    /// come.
+    pub(crate) fn begin_to_the_middle(&mut self) {
+        self.begin();
+        match self.copies_ahead() {
+            true => self.run_until("some of it is copied", |pair| !pair.target.store.is_empty()),
+            false => self.run_until("frozen", |pair| pair.import.as_ref().unwrap().source_is_frozen()),
+        }
+    }
+
+    /// In the middle of a migration of so many records.
+    pub(crate) fn in_the_middle(setup: Setup, records: u64, value_bytes: usize) -> Pair {
+        let mut pair = Pair::with_records(setup, records, value_bytes);
+        pair.begin_to_the_middle();
+        pair
+    }
+
+    /// Runs to the very end, and checks it.
+    pub(crate) fn ends_well(&mut self) {
+        self.run_to_end();
+        self.check_end();
+    }
+
+    /// It is cancelled before the commit, and each end has forgotten it.
+    pub(crate) fn cancel(&mut self) {
+        (self.target_machine, self.import, self.source_machine, self.export) = (None, None, None, None);
+        (self.source.ticket, self.source.turns) = (None, [None; WORKERS]);
+        self.source.roles = [Role::Owned; WORKERS];
+        let rest = self.target.store.discard(self.spec.range.first(), self.spec.range.last(), usize::MAX);
+        assert_eq!(rest, None);
     }
 
     /// `Done` is committed.
@@ -417,6 +478,7 @@ impl Pair {
                         self.ask(op);
                     }
                     let machine = self.target_machine.as_mut().unwrap();
+                    self.pulls_before_replay.get_or_insert(machine.counters().pulls);
                     machine.replay(now, &self.target.store, replay);
                     self.pump();
                 }
@@ -501,6 +563,10 @@ impl Pair {
                     .collect();
                 self.target_events.push(event);
                 return waiting.into_iter().for_each(|ticket| self.run_again(ticket));
+            }
+            TargetEvent::CaughtUp if self.commits_when_caught_up => {
+                self.target_events.push(event);
+                return self.commit();
             }
             TargetEvent::Finished if self.commits_done => {
                 self.target_events.push(event);

@@ -1,6 +1,7 @@
 //! Clients that opted in: "not here yet", frozen reads, progress, pushes. And those that did not: none of it.
 
 use crate::common::*;
+use sidle_migration::{OnMissing, SourceReads};
 use sidle_resp::Value;
 use sidle_types::{MigrationId, Position};
 
@@ -25,6 +26,43 @@ fn a_read_that_misses_is_not_here_yet_and_the_source_has_it() {
     scene.finish(id);
     assert_eq!(scene.cluster.ask(target, "GET never"), Value::Null);
     assert_eq!(scene.cluster.ask(target, "GET key"), Value::Null);
+}
+
+/// By whatever protocol, if the target serves meanwhile: as its choices say, and nobody is left without the value.
+#[test]
+fn what_a_client_is_told_of_a_key_that_is_not_here_yet() {
+    for_protocols_that(serves_while_it_fills, 2, |mut scene| {
+        scene.fill(keys("key", 10));
+        let (target, source) = (scene.cluster.connect_aware(1, 0), scene.cluster.connect_aware(0, 0));
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        scene.cluster.send(target, "GET key1");
+        let at_once = scene.cluster.reply_now(target);
+        match scene.protocol.missing {
+            OnMissing::SaysNotHereYet => assert_eq!(at_once, Some(empty(id))),
+            OnMissing::Waits => {
+                assert_eq!(at_once, None);
+                assert_eq!(scene.cluster.reply(target), bulk("old-key1"));
+            }
+            OnMissing::SaysRetry { after_us } => {
+                let again = error(&format!("SIDLERETRY {after_us} the key is on its way"));
+                assert_eq!(at_once, Some(again.clone()));
+                assert_eq!(scene.cluster.ask(target, "INCR counter"), again, "of any command");
+                scene.cluster.run_for(5_000);
+                assert_eq!(scene.cluster.ask(target, "GET key1"), bulk("old-key1"));
+            }
+        }
+        let frozen = scene.cluster.ask(source, &format!("SIDLE.FROZEN {id} GET key2"));
+        let expected = match scene.protocol.source_reads {
+            SourceReads::AnswersFrozen => bulk("old-key2"),
+            SourceReads::Redirects => {
+                error("ERR the source of this migration answers no reads, ask the owner")
+            }
+        };
+        assert_eq!(frozen, expected);
+        assert_eq!(scene.cluster.ask(target, "INCR counter"), int(1));
+        scene.finish(id);
+        assert_eq!(scene.cluster.ask(target, "GET counter"), bulk("1"));
+    });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tests of the tests: each known fault of a node, put back by name, is seen by the scenario that tells its story.
 
 use crate::common::*;
-use sidle_migration::Tuning;
+use sidle_migration::{SOURCE_DRIVEN, Tuning};
 use sidle_node::Bugs;
 use sidle_node::testing::ClusterSetup;
 use sidle_resp::Value;
@@ -166,7 +166,7 @@ fn write_after_a_flush(bugs: Bugs) {
 
 /// The mark is taken, and what it is of sent, before there is anything to be seen of the write.
 fn write_behind_its_mark(bugs: Bugs) {
-    let mut scene = with(bugs);
+    let mut scene = Scene { protocol: SOURCE_DRIVEN, ..with(bugs) };
     scene.fill(["key".to_owned()]);
     let id = scene.copy_and_hold(EVERYTHING, 1);
     let view = scene.cluster.nodes[0].control.exports().next().expect("it is tracked").clone();
@@ -184,10 +184,10 @@ fn write_behind_its_mark(bugs: Bugs) {
 
 /// One of the source's workers does not mark yet what it acknowledges.
 fn write_before_tracking(bugs: Bugs) {
-    let mut scene = with(bugs);
+    let mut scene = Scene { protocol: SOURCE_DRIVEN, ..with(bugs) };
     scene.fill(["key".to_owned()]);
     scene.cluster.nodes[0].held_workers = vec![1];
-    let id = scene.start_by(AHEAD, EVERYTHING, 1);
+    let id = scene.start(EVERYTHING, 1);
     scene.cluster.run_for(20_000);
     assert_eq!(scene.cluster.nodes[1].parts.store.len(), 0, "M11: copied while a worker marks nothing");
     scene.cluster.nodes[0].held_workers.clear();
@@ -195,7 +195,7 @@ fn write_before_tracking(bugs: Bugs) {
 }
 
 fn flush_while_it_is_copied(bugs: Bugs) {
-    let mut scene = with(bugs);
+    let mut scene = Scene { protocol: SOURCE_DRIVEN, ..with(bugs) };
     scene.fill(keys("key", 100));
     let id = scene.copy_and_hold(EVERYTHING, 1);
     assert_eq!(scene.ask(0, "FLUSHALL"), ok());

@@ -1,78 +1,92 @@
 //! Ranges that move on, or back.
 
 use crate::common::*;
-use sidle_node::testing::ClusterSetup;
 use sidle_resp::Value;
 
 #[test]
 fn there_and_back() {
-    let mut scene = Scene::new();
-    let keys = keys("key", 100);
-    scene.fill(keys.clone());
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    scene.ask(1, "SET key0 at-b");
-    scene.ask(1, "DEL key1");
-    scene.finish(id);
-    let back = scene.start_and_hold("SLOTS 0-16383", 0);
-    assert_ne!(back, id);
-    assert_eq!(scene.ask(0, "GET key0"), bulk("at-b"));
-    assert_eq!(scene.ask(0, "GET key1"), Value::Null);
-    assert_eq!(scene.ask(0, "GET key2"), bulk("old-key2"));
-    assert_eq!(scene.ask(1, "GET key2"), moved("key2", 0));
-    scene.finish(back);
-    assert_eq!(scene.ask(0, "DBSIZE"), int(99));
-    assert_eq!(scene.ask(0, "GET key0"), bulk("at-b"));
-    assert_eq!(scene.ask(0, "GET key1"), Value::Null);
+    for_every_protocol(|mut scene| {
+        let keys = keys("key", 100);
+        scene.fill(keys.clone());
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        scene.client("SET key0 at-b");
+        scene.client("DEL key1");
+        scene.finish(id);
+        let back = scene.start_and_hold("SLOTS 0-16383", 0);
+        assert_ne!(back, id);
+        assert_eq!(scene.client("GET key0"), bulk("at-b"));
+        assert_eq!(scene.client("GET key1"), Value::Null);
+        assert_eq!(scene.client("GET key2"), bulk("old-key2"));
+        let owner = usize::from(copies_ahead(&scene.protocol));
+        assert_eq!(scene.ask(1 - owner, "GET key2"), moved("key2", owner));
+        scene.finish(back);
+        assert_eq!(scene.ask(0, "DBSIZE"), int(99));
+        assert_eq!(scene.ask(0, "GET key0"), bulk("at-b"));
+        assert_eq!(scene.ask(0, "GET key1"), Value::Null);
+    });
 }
 
 #[test]
 fn back_at_once_waits_until_the_first_copy_is_gone() {
-    let mut scene = Scene::new();
-    let keys = keys("key", 3000);
-    scene.fill(keys.clone());
-    let id = scene.start("SLOTS 0-16383", 1);
-    let done = |scene: &mut Scene, id| {
-        scene.cluster.run_until("it is done", |cluster| {
-            cluster.nodes.iter().all(|node| {
-                let map = node.workers[0].ranges().map();
-                map.migration(id).is_none() && map.epoch().0 > 3
-            })
-        });
-    };
-    done(&mut scene, id);
-    scene.ask(1, "DEL key1");
-    scene.ask(1, "SET key2 at-b");
-    // The old copy is still given back in slices when the range is asked for again.
-    let back = scene.start("SLOTS 0-16383", 0);
-    scene.finish(back);
-    assert_eq!(scene.state(back), "done");
-    assert_eq!(scene.ask(0, "GET key1"), Value::Null, "C4: a leftover was taken for newer than what arrived");
-    assert_eq!(scene.ask(0, "GET key2"), bulk("at-b"));
-    assert_eq!(scene.ask(0, "DBSIZE"), int(2999));
+    for_every_protocol(|mut scene| {
+        let keys = keys("key", 3000);
+        scene.fill(keys.clone());
+        let id = scene.start("SLOTS 0-16383", 1);
+        let done = |scene: &mut Scene, id| {
+            scene.cluster.run_until("it is done", |cluster| {
+                cluster.nodes.iter().all(|node| {
+                    let map = node.workers[0].ranges().map();
+                    map.migration(id).is_none() && map.epoch().0 > 3
+                })
+            });
+        };
+        done(&mut scene, id);
+        scene.ask(1, "DEL key1");
+        scene.ask(1, "SET key2 at-b");
+        // The old copy is still given back in slices when the range is asked for again.
+        let back = scene.start("SLOTS 0-16383", 0);
+        scene.finish(back);
+        assert_eq!(scene.state(back), "done");
+        assert_eq!(
+            scene.ask(0, "GET key1"),
+            Value::Null,
+            "C4: a leftover was taken for newer than what arrived"
+        );
+        assert_eq!(scene.ask(0, "GET key2"), bulk("at-b"));
+        assert_eq!(scene.ask(0, "DBSIZE"), int(2999));
+    });
 }
 
 #[test]
 fn on_to_a_third_node() {
-    let mut scene = Scene::of(ClusterSetup { nodes: 3, ..ClusterSetup::default() });
-    scene.fill(keys("key", 100));
-    let first = scene.start_and_hold("SLOTS 0-16383", 1);
-    scene.ask(1, "INCR counter");
-    scene.finish(first);
-    let second = scene.start_and_hold("SLOTS 0-16383", 2);
-    assert_eq!(scene.ask(2, "INCR counter"), int(2));
-    assert_eq!(scene.ask(2, "GET key7"), bulk("old-key7"));
-    // Clients with any older map are led on.
-    assert_eq!(scene.ask(0, "GET key7"), moved("key7", 2));
-    assert_eq!(scene.ask(1, "GET key7"), moved("key7", 2));
-    // The first migration's frozen copy is no longer an answer.
-    let over = error(&format!("SIDLEDONE migration {first} is over, ask the owner"));
-    assert_eq!(scene.ask(0, &format!("SIDLE.FROZEN {first} GET key7")), over);
-    assert_eq!(scene.ask(1, &format!("SIDLE.FROZEN {first} GET key7")), over);
-    assert_eq!(scene.ask(1, &format!("SIDLE.FROZEN {second} GET key7")), bulk("old-key7"));
-    scene.finish(second);
-    assert_eq!(scene.ask(2, "DBSIZE"), int(101));
-    for node in 0..2 {
-        assert_eq!(scene.cluster.nodes[node].parts.store.len(), 0);
-        assert_eq!(scene.cluster.nodes[node].parts.store.tombstones_in(sidle_types::PositionRange::ALL), 0);
-    }
+    for_protocols_that(
+        |_| true,
+        3,
+        |mut scene| {
+            scene.fill(keys("key", 100));
+            let first = scene.start_and_hold("SLOTS 0-16383", 1);
+            scene.client("INCR counter");
+            scene.finish(first);
+            let second = scene.start_and_hold("SLOTS 0-16383", 2);
+            // Clients with any older map are led on.
+            let (owner, other) = if copies_ahead(&scene.protocol) { (1, 2) } else { (2, 1) };
+            assert_eq!(scene.ask(0, "GET key7"), moved("key7", owner));
+            assert_eq!(scene.ask(other, "GET key7"), moved("key7", owner));
+            // The first migration's frozen copy is no longer an answer.
+            let over = error(&format!("SIDLEDONE migration {first} is over, ask the owner"));
+            assert_eq!(scene.ask(0, &format!("SIDLE.FROZEN {first} GET key7")), over);
+            assert_eq!(scene.ask(1, &format!("SIDLE.FROZEN {first} GET key7")), over);
+            assert_eq!(scene.client("INCR counter"), int(2));
+            assert_eq!(scene.client("GET key7"), bulk("old-key7"));
+            scene.finish(second);
+            assert_eq!(scene.ask(2, "DBSIZE"), int(101));
+            for node in 0..2 {
+                assert_eq!(scene.cluster.nodes[node].parts.store.len(), 0);
+                assert_eq!(
+                    scene.cluster.nodes[node].parts.store.tombstones_in(sidle_types::PositionRange::ALL),
+                    0
+                );
+            }
+        },
+    );
 }

@@ -1,8 +1,10 @@
 //! A cluster of two or three nodes with keys in it, and migrations stopped at the point that a test is about.
 
+use sidle_migration::{Copies, FULVA, PROTOCOLS, ProtocolChoices, Serves};
 use sidle_node::testing::{ClientKey, ClusterSetup, TestCluster};
 use sidle_resp::Value;
 use sidle_types::{MigrationId, Position, Slot};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) fn bulk(text: &str) -> Value {
     Value::Bulk(text.as_bytes().to_vec())
@@ -30,13 +32,52 @@ pub(crate) fn ask(key: &str, node: usize) -> Value {
     error(&format!("ASK {} 127.0.0.1:{}", Slot::of_key(key.as_bytes()), 7001 + node))
 }
 
-/// The protocol that copies before the freeze.
-pub(crate) const AHEAD: &str = "source-driven";
+/// Runs a story with every protocol that there is, each time in a scene of its own, and names those that it fails with.
+pub(crate) fn for_every_protocol(story: impl Fn(Scene)) {
+    for_protocols_that(|_| true, 2, story);
+}
+
+/// The same with those that make a choice, of which there must be one, and so many nodes.
+pub(crate) fn for_protocols_that(
+    choose: impl Fn(&ProtocolChoices) -> bool,
+    nodes: usize,
+    story: impl Fn(Scene),
+) {
+    let chosen: Vec<ProtocolChoices> = PROTOCOLS.iter().copied().copied().filter(choose).collect();
+    assert!(!chosen.is_empty(), "no protocol makes that choice");
+    let fails = |protocol: &ProtocolChoices| {
+        let scene =
+            Scene { protocol: *protocol, ..Scene::of(ClusterSetup { nodes, ..ClusterSetup::default() }) };
+        catch_unwind(AssertUnwindSafe(|| story(scene))).is_err()
+    };
+    let failed: Vec<&str> =
+        chosen.iter().filter(|protocol| fails(protocol)).map(|protocol| protocol.name).collect();
+    assert!(failed.is_empty(), "it fails with {}", failed.join(", "));
+}
+
+/// The source serves while its records are copied.
+pub(crate) fn copies_ahead(protocol: &ProtocolChoices) -> bool {
+    matches!(protocol.copies, Copies::BeforeFreeze(_))
+}
+
+/// The source is frozen before anything is copied: from then on the target is the owner.
+pub(crate) fn freezes_first(protocol: &ProtocolChoices) -> bool {
+    !copies_ahead(protocol)
+}
+
+/// The target serves while records arrive.
+pub(crate) fn serves_while_it_fills(protocol: &ProtocolChoices) -> bool {
+    protocol.serves == Serves::AtActivation
+}
 
 /// A cluster with a connection to the first worker of every node.
 pub(crate) struct Scene {
     pub(crate) cluster: TestCluster,
     pub(crate) to: Vec<ClientKey>,
+    /// What migrations use that name no protocol themselves.
+    pub(crate) protocol: ProtocolChoices,
+    /// Where the last one goes to.
+    pub(crate) target: usize,
 }
 
 impl Scene {
@@ -48,12 +89,36 @@ impl Scene {
         let nodes = setup.nodes;
         let mut cluster = TestCluster::new(setup);
         let to = (0..nodes).map(|node| cluster.connect(node, 0)).collect();
-        Scene { cluster, to }
+        Scene { cluster, to, protocol: FULVA, target: 1 }
     }
 
     /// Sends a request to a node and waits for the reply.
     pub(crate) fn ask(&mut self, node: usize, request: &str) -> Value {
         self.cluster.ask(self.to[node], request)
+    }
+
+    /// What a client comes to in the middle of a migration that is held: it asks the target, and follows a redirection.
+    /// Where the protocol serves nobody meanwhile it waits until everything is let through, and nothing is held any
+    /// more.
+    pub(crate) fn client(&mut self, request: &str) -> Value {
+        let to = self.to[self.target];
+        self.cluster.send(to, request);
+        let at_once = self.cluster.reply_now(to);
+        if self.cluster.network.hold_bulk
+            && !copies_ahead(&self.protocol)
+            && !serves_while_it_fills(&self.protocol)
+        {
+            assert_eq!(at_once, None, "{request} is answered while the range moves");
+            self.cluster.network.release();
+        }
+        match at_once {
+            Some(Value::Error(text)) if text.starts_with("MOVED ") => {
+                let port: usize = text.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+                self.ask(port - 7001, request)
+            }
+            Some(reply) => reply,
+            None => self.cluster.reply(to),
+        }
     }
 
     /// Sets these keys, by way of the first node.
@@ -65,11 +130,12 @@ impl Scene {
 
     /// Asks for a migration of all slots to a node; it runs once the coordinator has its way.
     pub(crate) fn start(&mut self, span: &str, to: usize) -> MigrationId {
-        self.start_by("fulva", span, to)
+        self.start_by(self.protocol.name, span, to)
     }
 
     /// The same by any protocol. One that copies before the freeze has begun to when this returns.
     pub(crate) fn start_by(&mut self, protocol: &str, span: &str, to: usize) -> MigrationId {
+        self.target = to;
         let request = format!("SIDLE.MIGRATE START {span} TO 127.0.0.1:{} PROTOCOL {protocol}", 7001 + to);
         match self.ask(0, &request) {
             Value::Integer(id) => MigrationId(id as u64),
@@ -77,14 +143,18 @@ impl Scene {
         }
     }
 
-    /// Starts a migration and lets it come to the point where the target serves and nothing has arrived: bulk frames
-    /// are held from here on.
+    /// Starts a migration and lets it come to its middle: bulk frames are held from here on. The source is frozen,
+    /// nothing has arrived, and the target serves if the protocol lets it. Or the copy is made but for what changes
+    /// from here on.
     pub(crate) fn start_and_hold(&mut self, span: &str, to: usize) -> MigrationId {
+        if copies_ahead(&self.protocol) {
+            return self.copy_and_hold(span, to);
+        }
         self.cluster.network.hold_bulk = true;
         let id = self.start(span, to);
-        self.cluster.run_until("the target serves", |cluster| {
+        self.cluster.run_until("the source is frozen", |cluster| {
             let table = cluster.nodes[to].workers[0].ranges();
-            table.import(id).is_some_and(|view| view.activated())
+            table.import(id).is_some_and(|view| view.source_is_frozen())
         });
         id
     }
@@ -92,11 +162,28 @@ impl Scene {
     /// Starts a migration that copies before the freeze, and lets the copy be made but for what changes from here on: bulk
     /// frames are held then.
     pub(crate) fn copy_and_hold(&mut self, span: &str, to: usize) -> MigrationId {
+        assert!(copies_ahead(&self.protocol));
         self.cluster.network.hold_bulk = true;
-        let id = self.start_by(AHEAD, span, to);
+        let id = self.start(span, to);
         self.cluster.network.release();
         self.cluster.run_until("all is copied", |cluster| !cluster.nodes[to].parts.store.is_empty());
         self.cluster.network.hold_bulk = true;
+        self.cluster.run_for(5_000);
+        id
+    }
+
+    /// Starts a migration of all slots to node 1 that waits to be frozen: one of the source's workers has not passed the
+    /// barrier.
+    pub(crate) fn start_and_hold_freeze(&mut self) -> MigrationId {
+        let hold = |scene: &mut Scene| scene.cluster.nodes[0].held_workers = vec![1];
+        if !copies_ahead(&self.protocol) {
+            hold(self);
+        }
+        let id = self.start("SLOTS 0-16383", 1);
+        // Of a copy that is made ahead that is the second barrier.
+        hold(self);
+        self.cluster
+            .run_until("it runs", |cluster| cluster.nodes[1].workers[0].ranges().import(id).is_some());
         self.cluster.run_for(5_000);
         id
     }

@@ -2,6 +2,7 @@
 //! commit leaves no trace.
 
 use crate::common::*;
+use sidle_migration::SOURCE_DRIVEN;
 use sidle_node::testing::ClusterSetup;
 use sidle_resp::Value;
 use sidle_types::PositionRange;
@@ -24,148 +25,159 @@ fn assert_no_trace(scene: &mut Scene) {
 
 #[test]
 fn everything_that_changes_while_it_is_copied_arrives() {
-    let mut scene = Scene::new();
-    scene.fill(keys("key", 200));
-    let id = scene.copy_and_hold(EVERYTHING, 1);
-    assert_eq!(scene.state(id), "preparing");
-    for request in
-        ["SET key1 new", "APPEND key2 +", "MSET {a}1 x {a}2 y", "SETEX key4 1000 v", "INCR counter"]
-    {
-        assert!(!matches!(scene.ask(0, request), Value::Error(_)), "{request}");
-    }
-    assert_eq!(scene.ask(0, "DEL key3"), int(1));
-    assert_eq!(scene.ask(0, "GETDEL key5"), bulk("old-key5"));
-    assert_eq!(scene.ask(1, "GET key1"), moved("key1", 0), "the source owns it");
-    scene.finish(id);
-    assert_eq!(scene.state(id), "done");
-    let expected = [
-        ("key1", bulk("new")),
-        ("key2", bulk("old-key2+")),
-        ("key3", Value::Null),
-        ("key5", Value::Null),
-        ("key6", bulk("old-key6")),
-        ("{a}2", bulk("y")),
-        ("counter", bulk("1")),
-    ];
-    for (key, value) in expected {
-        assert_eq!(scene.ask(1, &format!("GET {key}")), value, "{key}");
-    }
-    assert!(matches!(scene.ask(1, "TTL key4"), Value::Integer(990..=1000)));
-    assert_eq!(scene.ask(1, "DBSIZE"), int(201));
-    assert_eq!(scene.cluster.nodes[0].parts.store.len(), 0);
-    assert!(scene.cluster.nodes.iter().all(|node| node.control.in_hand().is_empty()));
+    for_protocols_that(copies_ahead, 2, |mut scene| {
+        scene.fill(keys("key", 200));
+        let id = scene.copy_and_hold(EVERYTHING, 1);
+        assert_eq!(scene.state(id), "preparing");
+        for request in
+            ["SET key1 new", "APPEND key2 +", "MSET {a}1 x {a}2 y", "SETEX key4 1000 v", "INCR counter"]
+        {
+            assert!(!matches!(scene.ask(0, request), Value::Error(_)), "{request}");
+        }
+        assert_eq!(scene.ask(0, "DEL key3"), int(1));
+        assert_eq!(scene.ask(0, "GETDEL key5"), bulk("old-key5"));
+        assert_eq!(scene.ask(1, "GET key1"), moved("key1", 0), "the source owns it");
+        scene.finish(id);
+        assert_eq!(scene.state(id), "done");
+        let expected = [
+            ("key1", bulk("new")),
+            ("key2", bulk("old-key2+")),
+            ("key3", Value::Null),
+            ("key5", Value::Null),
+            ("key6", bulk("old-key6")),
+            ("{a}2", bulk("y")),
+            ("counter", bulk("1")),
+        ];
+        for (key, value) in expected {
+            assert_eq!(scene.ask(1, &format!("GET {key}")), value, "{key}");
+        }
+        assert!(matches!(scene.ask(1, "TTL key4"), Value::Integer(990..=1000)));
+        assert_eq!(scene.ask(1, "DBSIZE"), int(201));
+        assert_eq!(scene.cluster.nodes[0].parts.store.len(), 0);
+        assert!(scene.cluster.nodes.iter().all(|node| node.control.in_hand().is_empty()));
+    });
 }
 
 /// Nobody who asks the target about its keys hears of what it does not own.
 #[test]
 fn the_copy_is_not_the_targets_to_show() {
-    let mut scene = Scene::new();
-    scene.fill(keys("key", 100));
-    // What is sent is copied, and the last round held back.
-    let id = scene.start_by("source-driven,few=0,rounds=1000", EVERYTHING, 1);
-    scene.cluster.run_until("something is copied", |cluster| !cluster.nodes[1].parts.store.is_empty());
-    assert_eq!(scene.ask(1, "DBSIZE"), int(0));
-    assert_eq!(scene.ask(1, "KEYS *"), Value::Array(vec![]));
-    assert_eq!(scene.ask(1, "RANDOMKEY"), Value::Null);
-    assert_eq!(scene.ask(1, "SCAN 0"), Value::Array(vec![bulk("0"), Value::Array(vec![])]));
-    assert_eq!(scene.ask(1, "FLUSHALL"), ok());
-    scene.finish(id);
-    assert_eq!(scene.ask(1, "DBSIZE"), int(100), "a flush of the target's own keys");
+    for_protocols_that(copies_ahead, 2, |mut scene| {
+        scene.fill(keys("key", 100));
+        // What is sent is copied, and the last round held back.
+        let id = scene.start_by(&format!("{},few=0,rounds=1000", scene.protocol.name), EVERYTHING, 1);
+        scene.cluster.run_until("something is copied", |cluster| !cluster.nodes[1].parts.store.is_empty());
+        assert_eq!(scene.ask(1, "DBSIZE"), int(0));
+        assert_eq!(scene.ask(1, "KEYS *"), Value::Array(vec![]));
+        assert_eq!(scene.ask(1, "RANDOMKEY"), Value::Null);
+        assert_eq!(scene.ask(1, "SCAN 0"), Value::Array(vec![bulk("0"), Value::Array(vec![])]));
+        assert_eq!(scene.ask(1, "FLUSHALL"), ok());
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "DBSIZE"), int(100), "a flush of the target's own keys");
+    });
 }
 
 #[test]
 fn cancelled_while_it_is_copied() {
-    let mut scene = Scene::new();
-    scene.fill(keys("key", 100));
-    let id = scene.copy_and_hold(EVERYTHING, 1);
-    assert_eq!(scene.ask(0, "SET key1 new"), ok());
-    assert_eq!(scene.ask(0, &format!("SIDLE.MIGRATE CANCEL {id}")), ok());
-    scene.cluster.network.release();
-    assert_no_trace(&mut scene);
-    assert_eq!(scene.state(id), "cancelled");
-    assert_eq!(scene.ask(0, "GET key1"), bulk("new"));
-    // And once more, to the end.
-    let id = scene.start_by(AHEAD, EVERYTHING, 1);
-    scene.finish(id);
-    assert_eq!(scene.ask(1, "GET key1"), bulk("new"));
-    assert_eq!(scene.ask(1, "DBSIZE"), int(100));
+    for_protocols_that(copies_ahead, 2, |mut scene| {
+        scene.fill(keys("key", 100));
+        let id = scene.copy_and_hold(EVERYTHING, 1);
+        assert_eq!(scene.ask(0, "SET key1 new"), ok());
+        assert_eq!(scene.ask(0, &format!("SIDLE.MIGRATE CANCEL {id}")), ok());
+        scene.cluster.network.release();
+        assert_no_trace(&mut scene);
+        assert_eq!(scene.state(id), "cancelled");
+        assert_eq!(scene.ask(0, "GET key1"), bulk("new"));
+        // And once more, to the end.
+        let id = scene.start(EVERYTHING, 1);
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "GET key1"), bulk("new"));
+        assert_eq!(scene.ask(1, "DBSIZE"), int(100));
+    });
 }
 
 /// A source that has not heard that an earlier copy was given up marks for the later one.
 #[test]
 fn cancelled_and_copied_again_at_once() {
-    let mut scene = Scene::of(ClusterSetup { nodes: 3, ..ClusterSetup::default() });
-    scene.fill(keys("key", 100));
-    let first = scene.copy_and_hold(EVERYTHING, 1);
-    let to = scene.to[0];
-    scene.cluster.send(to, &format!("SIDLE.MIGRATE CANCEL {first}"));
-    scene.cluster.send(to, "SIDLE.MIGRATE START SLOTS 0-16383 TO 127.0.0.1:7003 PROTOCOL source-driven");
-    assert_eq!(scene.cluster.reply(to), ok());
-    let Value::Integer(second) = scene.cluster.reply(to) else { panic!("it is refused") };
-    scene.cluster.run_for(20_000);
-    assert_eq!(scene.ask(0, "SET key1 new"), ok());
-    scene.finish(sidle_types::MigrationId(second as u64));
-    assert_eq!(scene.ask(2, "GET key1"), bulk("new"));
-    assert_eq!(scene.ask(2, "DBSIZE"), int(100));
+    for_protocols_that(copies_ahead, 3, |mut scene| {
+        scene.fill(keys("key", 100));
+        let first = scene.copy_and_hold(EVERYTHING, 1);
+        let to = scene.to[0];
+        scene.cluster.send(to, &format!("SIDLE.MIGRATE CANCEL {first}"));
+        let start =
+            format!("SIDLE.MIGRATE START SLOTS 0-16383 TO 127.0.0.1:7003 PROTOCOL {}", scene.protocol.name);
+        scene.cluster.send(to, &start);
+        assert_eq!(scene.cluster.reply(to), ok());
+        let Value::Integer(second) = scene.cluster.reply(to) else { panic!("it is refused") };
+        scene.cluster.run_for(20_000);
+        assert_eq!(scene.ask(0, "SET key1 new"), ok());
+        scene.finish(sidle_types::MigrationId(second as u64));
+        assert_eq!(scene.ask(2, "GET key1"), bulk("new"));
+        assert_eq!(scene.ask(2, "DBSIZE"), int(100));
+    });
 }
 
 #[test]
 fn the_source_restarts_while_it_is_copied() {
-    let mut scene = Scene::new();
-    scene.fill(keys("key", 100));
-    let id = scene.copy_and_hold(EVERYTHING, 1);
-    scene.cluster.restart(0);
-    scene.cluster.network.release();
-    scene.cluster.run_for(5_000_000);
-    scene.to[0] = scene.cluster.connect(0, 0);
-    assert_eq!(scene.state(id), "failed");
-    assert_no_trace(&mut scene);
-    assert_eq!(scene.ask(0, "SET key1 again"), ok());
+    for_protocols_that(copies_ahead, 2, |mut scene| {
+        scene.fill(keys("key", 100));
+        let id = scene.copy_and_hold(EVERYTHING, 1);
+        scene.cluster.restart(0);
+        scene.cluster.network.release();
+        scene.cluster.run_for(5_000_000);
+        scene.to[0] = scene.cluster.connect(0, 0);
+        assert_eq!(scene.state(id), "failed");
+        assert_no_trace(&mut scene);
+        assert_eq!(scene.ask(0, "SET key1 again"), ok());
+    });
 }
 
 #[test]
 fn the_target_restarts_while_it_is_copied() {
-    let mut scene = Scene::new();
-    scene.fill(keys("key", 100));
-    let id = scene.copy_and_hold(EVERYTHING, 1);
-    scene.cluster.restart(1);
-    scene.cluster.network.release();
-    scene.cluster.run_for(5_000_000);
-    assert_eq!(scene.state(id), "failed");
-    assert_no_trace(&mut scene);
-    assert_eq!(scene.ask(0, "GET key1"), bulk("old-key1"), "nothing has changed");
-    assert_eq!(scene.ask(0, "SET key1 new"), ok());
+    for_protocols_that(copies_ahead, 2, |mut scene| {
+        scene.fill(keys("key", 100));
+        let id = scene.copy_and_hold(EVERYTHING, 1);
+        scene.cluster.restart(1);
+        scene.cluster.network.release();
+        scene.cluster.run_for(5_000_000);
+        assert_eq!(scene.state(id), "failed");
+        assert_no_trace(&mut scene);
+        assert_eq!(scene.ask(0, "GET key1"), bulk("old-key1"), "nothing has changed");
+        assert_eq!(scene.ask(0, "SET key1 new"), ok());
+    });
 }
 
 /// After the commit the last changes are lost with the source. The copy may hold what they replaced, so none of it is
 /// served, and that is told.
 #[test]
 fn the_source_restarts_before_the_last_round() {
-    let mut scene = Scene::new();
-    scene.fill(keys("key", 100));
-    // The copy is through, and the freeze waits for a worker.
-    let id = scene.start_by(AHEAD, EVERYTHING, 1);
-    scene.cluster.nodes[0].held_workers = vec![1];
-    scene.cluster.run_until("it runs", |cluster| cluster.nodes[1].workers[0].ranges().import(id).is_some());
-    scene.cluster.restart(0);
-    scene.cluster.run_for(5_000_000);
-    scene.to[0] = scene.cluster.connect(0, 0);
-    assert_eq!(scene.state(id), "failed");
-    let Value::Bulk(status) = scene.ask(0, &format!("SIDLE.MIGRATE STATUS {id}")) else {
-        panic!("no status")
-    };
-    let status = String::from_utf8(status).expect("JSON");
-    assert!(status.contains("lost what the range held, about 100 records"), "{status}");
-    assert_eq!(scene.ask(1, "GET key1"), Value::Null, "a copy that may be stale is worse than none");
-    assert_eq!(scene.ask(1, "SET key1 again"), ok());
-    assert!(scene.cluster.nodes[1].control.in_hand().is_empty());
+    for_protocols_that(copies_ahead, 2, |mut scene| {
+        scene.fill(keys("key", 100));
+        // The copy is through, and the freeze waits for a worker.
+        let id = scene.start(EVERYTHING, 1);
+        scene.cluster.nodes[0].held_workers = vec![1];
+        scene
+            .cluster
+            .run_until("it runs", |cluster| cluster.nodes[1].workers[0].ranges().import(id).is_some());
+        scene.cluster.restart(0);
+        scene.cluster.run_for(5_000_000);
+        scene.to[0] = scene.cluster.connect(0, 0);
+        assert_eq!(scene.state(id), "failed");
+        let Value::Bulk(status) = scene.ask(0, &format!("SIDLE.MIGRATE STATUS {id}")) else {
+            panic!("no status")
+        };
+        let status = String::from_utf8(status).expect("JSON");
+        assert!(status.contains("lost what the range held, about 100 records"), "{status}");
+        assert_eq!(scene.ask(1, "GET key1"), Value::Null, "a copy that may be stale is worse than none");
+        assert_eq!(scene.ask(1, "SET key1 again"), ok());
+        assert!(scene.cluster.nodes[1].control.in_hand().is_empty());
+    });
 }
 
 /// A copy for which there is no memory waits, says so, and can be given up.
 #[test]
 fn no_memory_for_the_copy() {
     let setup = ClusterSetup { memory_bytes: vec![64 << 20, 16 << 20, 0], ..ClusterSetup::default() };
-    let mut scene = Scene::of(setup);
+    let mut scene = Scene { protocol: SOURCE_DRIVEN, ..Scene::of(setup) };
     scene.fill(keys("key", 10));
     let id = scene.copy_and_hold(EVERYTHING, 1);
     let value = "v".repeat(100_000);

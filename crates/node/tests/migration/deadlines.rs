@@ -12,72 +12,78 @@ fn pttl(scene: &mut Scene, node: usize, key: &str) -> i64 {
 
 #[test]
 fn deadlines_travel() {
-    let mut scene = Scene::new();
-    scene.ask(0, "SET early v PX 100000");
-    scene.ask(0, "SET bulk v PX 100000");
-    let before = scene.ask(0, "PEXPIRETIME bulk");
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    assert_eq!(scene.ask(1, "PEXPIRETIME early"), before, "pulled out of turn");
-    scene.finish(id);
-    assert_eq!(scene.ask(1, "PEXPIRETIME bulk"), before, "pulled in bulk");
-    assert!(pttl(&mut scene, 1, "bulk") < 100_000);
+    for_every_protocol(|mut scene| {
+        scene.ask(0, "SET early v PX 100000");
+        scene.ask(0, "SET bulk v PX 100000");
+        let before = scene.ask(0, "PEXPIRETIME bulk");
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        assert_eq!(scene.client("PEXPIRETIME early"), before, "in the middle");
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "PEXPIRETIME bulk"), before, "at the end");
+        assert!(pttl(&mut scene, 1, "bulk") < 100_000);
+    });
 }
 
 #[test]
 fn expired_at_the_target_stays_a_tombstone() {
-    let mut scene = Scene::new();
-    scene.ask(0, "SET key old");
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    assert_eq!(scene.ask(1, "SET key short PX 20"), ok());
-    scene.cluster.run_for(30_000);
-    assert_eq!(scene.ask(1, "GET key"), Value::Null);
-    // Active expiry removes it; what remains must keep the source's value out.
-    let now = scene.cluster.now();
-    for _ in 0..10 {
-        scene.cluster.nodes[1].workers[0].expire(now, 100);
-    }
-    assert_eq!(scene.cluster.nodes[1].parts.store.len(), 0);
-    assert_eq!(scene.ask(1, "GET key"), Value::Null);
-    scene.finish(id);
-    assert_eq!(scene.ask(1, "GET key"), Value::Null, "M6: the old value came back from the dead");
+    for_every_protocol(|mut scene| {
+        scene.ask(0, "SET key old");
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        assert_eq!(scene.client("SET key short PX 20"), ok());
+        scene.cluster.run_for(30_000);
+        assert_eq!(scene.client("GET key"), Value::Null);
+        // Active expiry removes it; what remains must keep the source's value out.
+        let now = scene.cluster.now();
+        let owner = usize::from(!copies_ahead(&scene.protocol));
+        for _ in 0..10 {
+            scene.cluster.nodes[owner].workers[0].expire(now, 100);
+        }
+        assert_eq!(scene.cluster.nodes[owner].parts.store.len(), 0);
+        assert_eq!(scene.client("GET key"), Value::Null);
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "GET key"), Value::Null, "M6: the old value came back from the dead");
+    });
 }
 
 #[test]
 fn expired_at_the_target_and_written_over_by_nobody_is_absent_to_writers() {
-    let mut scene = Scene::new();
-    scene.ask(0, "SET key 10");
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    scene.ask(1, "SET key 5 PX 20");
-    scene.cluster.run_for(30_000);
-    assert_eq!(scene.ask(1, "INCR key"), int(1), "neither the expired value nor the source's");
-    scene.finish(id);
-    assert_eq!(scene.ask(1, "GET key"), bulk("1"));
+    for_every_protocol(|mut scene| {
+        scene.ask(0, "SET key 10");
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        scene.client("SET key 5 PX 20");
+        scene.cluster.run_for(30_000);
+        assert_eq!(scene.client("INCR key"), int(1), "neither the expired value nor the source's");
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "GET key"), bulk("1"));
+    });
 }
 
 #[test]
 fn the_frozen_source_does_not_expire() {
-    let mut scene = Scene::new();
-    scene.ask(0, "SET key v PX 50");
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    scene.cluster.run_for(60_000);
-    let now = scene.cluster.now();
-    for _ in 0..10 {
-        scene.cluster.nodes[0].workers[0].expire(now, 100);
-    }
-    assert_eq!(scene.cluster.nodes[0].parts.store.len(), 1, "M2: a frozen record is gone");
-    assert_eq!(scene.ask(1, "GET key"), Value::Null, "it is past its deadline all the same");
-    assert_eq!(scene.ask(1, "SET key new NX"), ok());
-    scene.finish(id);
-    assert_eq!(scene.ask(1, "GET key"), bulk("new"));
+    for_protocols_that(freezes_first, 2, |mut scene| {
+        scene.ask(0, "SET key v PX 50");
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        scene.cluster.run_for(60_000);
+        let now = scene.cluster.now();
+        for _ in 0..10 {
+            scene.cluster.nodes[0].workers[0].expire(now, 100);
+        }
+        assert_eq!(scene.cluster.nodes[0].parts.store.len(), 1, "M2: a frozen record is gone");
+        assert_eq!(scene.client("GET key"), Value::Null, "it is past its deadline all the same");
+        assert_eq!(scene.client("SET key new NX"), ok());
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "GET key"), bulk("new"));
+    });
 }
 
 #[test]
 fn expired_in_bulk_arrives_expired() {
-    let mut scene = Scene::new();
-    scene.ask(0, "SET key v PX 50");
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    scene.cluster.run_for(60_000);
-    scene.finish(id);
-    assert_eq!(scene.ask(1, "GET key"), Value::Null);
-    assert_eq!(scene.ask(1, "EXISTS key"), int(0));
+    for_every_protocol(|mut scene| {
+        scene.ask(0, "SET key v PX 50");
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        scene.cluster.run_for(60_000);
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "GET key"), Value::Null);
+        assert_eq!(scene.ask(1, "EXISTS key"), int(0));
+    });
 }

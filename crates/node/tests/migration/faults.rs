@@ -5,48 +5,50 @@ use sidle_resp::Value;
 
 #[test]
 fn a_cut_link_comes_back() {
-    let mut scene = Scene::new();
-    let keys = keys("key", 500);
-    scene.fill(keys.clone());
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    assert_eq!(scene.ask(1, "GET key1"), bulk("old-key1"));
-    scene.cluster.network.cut();
-    let to = scene.to[1];
-    scene.cluster.send(to, "GET key2");
-    scene.cluster.run_for(200_000);
-    assert_eq!(scene.cluster.reply_now(to), None, "it can only wait");
-    assert_eq!(scene.cluster.nodes[1].workers[0].parked(), 1);
-    let other = scene.cluster.connect(1, 0);
-    assert_eq!(scene.cluster.ask(other, "SET key3 new"), ok(), "blind writes go on");
-    scene.cluster.network.is_cut = false;
-    assert_eq!(scene.cluster.reply(to), bulk("old-key2"));
-    scene.finish(id);
-    assert_eq!(scene.state(id), "done");
-    for key in &keys {
-        let expected = if key == "key3" { "new".to_owned() } else { format!("old-{key}") };
-        assert_eq!(scene.ask(1, &format!("GET {key}")), bulk(&expected));
-    }
+    for_protocols_that(serves_while_it_fills, 2, |mut scene| {
+        let keys = keys("key", 500);
+        scene.fill(keys.clone());
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        assert_eq!(scene.ask(1, "GET key1"), bulk("old-key1"));
+        scene.cluster.network.cut();
+        let to = scene.to[1];
+        scene.cluster.send(to, "GET key2");
+        scene.cluster.run_for(200_000);
+        assert_eq!(scene.cluster.reply_now(to), None, "it can only wait");
+        assert_eq!(scene.cluster.nodes[1].workers[0].parked(), 1);
+        let other = scene.cluster.connect(1, 0);
+        assert_eq!(scene.cluster.ask(other, "SET key3 new"), ok(), "blind writes go on");
+        scene.cluster.network.is_cut = false;
+        assert_eq!(scene.cluster.reply(to), bulk("old-key2"));
+        scene.finish(id);
+        assert_eq!(scene.state(id), "done");
+        for key in &keys {
+            let expected = if key == "key3" { "new".to_owned() } else { format!("old-{key}") };
+            assert_eq!(scene.ask(1, &format!("GET {key}")), bulk(&expected));
+        }
+    });
 }
 
 #[test]
 fn links_cut_again_and_again() {
-    let mut scene = Scene::new();
-    let keys = keys("key", 2000);
-    scene.fill(keys.clone());
-    let id = scene.start("SLOTS 0-16383", 1);
-    for round in 0..20 {
-        scene.cluster.run_for(150 + 37 * round);
-        scene.cluster.network.cut();
-        scene.cluster.run_for(50);
-        scene.cluster.network.is_cut = false;
-    }
-    scene.finish(id);
-    // The first cut may have come before the target was ready: then nothing has happened.
-    match scene.state(id).as_str() {
-        "done" => assert_eq!(scene.ask(1, "DBSIZE"), int(2000)),
-        "failed" => assert_eq!(scene.ask(0, "DBSIZE"), int(2000)),
-        other => panic!("{other}"),
-    }
+    for_every_protocol(|mut scene| {
+        let keys = keys("key", 2000);
+        scene.fill(keys.clone());
+        let id = scene.start("SLOTS 0-16383", 1);
+        for round in 0..20 {
+            scene.cluster.run_for(150 + 37 * round);
+            scene.cluster.network.cut();
+            scene.cluster.run_for(50);
+            scene.cluster.network.is_cut = false;
+        }
+        scene.finish(id);
+        // The first cut may have come before the target was ready: then nothing has happened.
+        match scene.state(id).as_str() {
+            "done" => assert_eq!(scene.ask(1, "DBSIZE"), int(2000)),
+            "failed" => assert_eq!(scene.ask(0, "DBSIZE"), int(2000)),
+            other => panic!("{other}"),
+        }
+    });
 }
 
 #[test]

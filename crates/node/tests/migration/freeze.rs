@@ -1,82 +1,88 @@
 //! The freeze: reads and writes that race it, from clients with old maps and new.
 
 use crate::common::*;
+use sidle_migration::{ProtocolChoices, SourceReads};
 use sidle_resp::Value;
 
-/// A scene in which one of the source's workers has not passed the barrier: the range is exported, not frozen.
-fn held() -> (Scene, sidle_types::MigrationId) {
-    let mut scene = Scene::new();
-    scene.fill(["key".to_owned()]);
-    scene.cluster.nodes[0].held_workers = vec![1];
-    let id = scene.start("SLOTS 0-16383", 1);
-    scene.cluster.run_for(5_000);
-    (scene, id)
+fn answers_frozen(protocol: &ProtocolChoices) -> bool {
+    protocol.source_reads == SourceReads::AnswersFrozen
 }
 
 #[test]
 fn requests_at_the_target_wait_for_activation() {
-    let (mut scene, id) = held();
-    let reader = scene.cluster.connect(1, 0);
-    let writer = scene.cluster.connect(1, 1);
-    scene.cluster.send(reader, "GET key");
-    scene.cluster.send(writer, "SET other 1");
-    scene.cluster.run_for(5_000);
-    assert_eq!(scene.cluster.reply_now(reader), None, "M3: a read was answered before Activate");
-    assert_eq!(scene.cluster.reply_now(writer), None, "M3: a write was acknowledged before Activate");
-    scene.cluster.nodes[0].held_workers.clear();
-    assert_eq!(scene.cluster.reply(reader), bulk("old-key"));
-    assert_eq!(scene.cluster.reply(writer), ok());
-    scene.finish(id);
+    for_every_protocol(|mut scene| {
+        scene.fill(["key".to_owned()]);
+        let id = scene.start_and_hold_freeze();
+        let reader = scene.cluster.connect(1, 0);
+        let writer = scene.cluster.connect(1, 1);
+        scene.cluster.send(reader, "GET key");
+        scene.cluster.send(writer, "SET other 1");
+        scene.cluster.run_for(5_000);
+        assert_eq!(scene.cluster.reply_now(reader), None, "M3: a read was answered before Activate");
+        assert_eq!(scene.cluster.reply_now(writer), None, "M3: a write was acknowledged before Activate");
+        scene.cluster.nodes[0].held_workers.clear();
+        assert_eq!(scene.cluster.reply(reader), bulk("old-key"));
+        assert_eq!(scene.cluster.reply(writer), ok());
+        scene.finish(id);
+    });
 }
 
 #[test]
 fn a_worker_with_the_old_table_still_acknowledges_and_nothing_is_lost() {
-    let (mut scene, id) = held();
-    // The held worker has the old table; what it acknowledges before its next boundary must reach the target. Its
-    // boundary is at the start of the very call that serves it, so such a command can only have run before.
-    let late = scene.cluster.connect(0, 1);
-    scene.cluster.send(late, "SET key late");
-    assert_eq!(scene.cluster.reply_now(late), None, "the worker has no turn");
-    scene.cluster.nodes[0].held_workers.clear();
-    assert_eq!(scene.cluster.reply(late), moved("key", 1), "M2: written after the freeze");
-    assert_eq!(scene.ask(1, "GET key"), bulk("old-key"));
-    scene.finish(id);
+    for_every_protocol(|mut scene| {
+        scene.fill(["key".to_owned()]);
+        let id = scene.start_and_hold_freeze();
+        // The held worker has the old table; what it acknowledges before its next boundary must reach the target. Its
+        // boundary is at the start of the very call that serves it, so such a command can only have run before.
+        let late = scene.cluster.connect(0, 1);
+        scene.cluster.send(late, "SET key late");
+        assert_eq!(scene.cluster.reply_now(late), None, "the worker has no turn");
+        scene.cluster.nodes[0].held_workers.clear();
+        assert_eq!(scene.cluster.reply(late), moved("key", 1), "M2: written after the freeze");
+        assert_eq!(scene.ask(1, "GET key"), bulk("old-key"));
+        scene.finish(id);
+    });
 }
 
 #[test]
 fn writes_up_to_the_freeze_arrive() {
-    let mut scene = Scene::new();
-    let writer = scene.cluster.connect(0, 1);
-    let request = "SIDLE.MIGRATE START SLOTS 0-16383 TO 127.0.0.1:7002";
-    let to = scene.to[0];
-    scene.cluster.send(to, request);
-    let mut last = 0;
-    for value in 1.. {
-        match scene.cluster.ask(writer, &format!("SET key {value}")) {
-            Value::Simple(_) => last = value,
-            refused => {
-                assert_eq!(refused, moved("key", 1));
-                break;
+    for_every_protocol(|mut scene| {
+        let writer = scene.cluster.connect(0, 1);
+        let protocol = scene.protocol.name;
+        let request = format!("SIDLE.MIGRATE START SLOTS 0-16383 TO 127.0.0.1:7002 PROTOCOL {protocol}");
+        let to = scene.to[0];
+        scene.cluster.send(to, &request);
+        let mut last = 0;
+        for value in 1.. {
+            match scene.cluster.ask(writer, &format!("SET key {value}")) {
+                Value::Simple(_) => last = value,
+                refused => {
+                    assert_eq!(refused, moved("key", 1));
+                    break;
+                }
             }
+            scene.cluster.run_for(7);
         }
-        scene.cluster.run_for(7);
-    }
-    assert!(last > 1);
-    assert_eq!(scene.ask(1, "GET key"), bulk(&last.to_string()), "the last acknowledged write");
+        assert!(last > 1);
+        assert_eq!(scene.ask(1, "GET key"), bulk(&last.to_string()), "the last acknowledged write");
+    });
 }
 
 #[test]
 fn a_frozen_read_before_the_freeze_is_refused() {
-    let (mut scene, id) = held();
-    let early = error(&format!("SIDLENOTFROZEN migration {id} is not frozen here, ask the owner"));
-    assert_eq!(scene.ask(0, &format!("SIDLE.FROZEN {id} GET key")), early, "M4: it may still change");
-    scene.cluster.nodes[0].held_workers.clear();
-    scene.cluster.network.hold_bulk = true;
-    scene.cluster.run_for(5_000);
-    assert_eq!(scene.ask(0, &format!("SIDLE.FROZEN {id} GET key")), bulk("old-key"));
-    scene.finish(id);
-    let over = error(&format!("SIDLEDONE migration {id} is over, ask the owner"));
-    assert_eq!(scene.ask(0, &format!("SIDLE.FROZEN {id} GET key")), over, "M8: it must not say absent");
+    for_protocols_that(answers_frozen, 2, |mut scene| {
+        scene.fill(["key".to_owned()]);
+        let id = scene.start_and_hold_freeze();
+        let early = error(&format!("SIDLENOTFROZEN migration {id} is not frozen here, ask the owner"));
+        assert_eq!(scene.ask(0, &format!("SIDLE.FROZEN {id} GET key")), early, "M4: it may still change");
+        scene.cluster.nodes[0].held_workers.clear();
+        scene.cluster.network.hold_bulk = true;
+        scene.cluster.run_for(5_000);
+        assert_eq!(scene.ask(0, &format!("SIDLE.FROZEN {id} GET key")), bulk("old-key"));
+        scene.finish(id);
+        let over = error(&format!("SIDLEDONE migration {id} is over, ask the owner"));
+        assert_eq!(scene.ask(0, &format!("SIDLE.FROZEN {id} GET key")), over, "M8: it must not say absent");
+    });
 }
 
 #[test]
@@ -95,13 +101,16 @@ fn a_frozen_read_of_another_migration_is_refused() {
 
 #[test]
 fn a_connection_that_goes_away_while_it_waits_is_forgotten() {
-    let (mut scene, id) = held();
-    let gone = scene.cluster.connect(1, 0);
-    scene.cluster.send(gone, "GET key");
-    assert_eq!(scene.cluster.reply_now(gone), None);
-    assert_eq!(scene.cluster.nodes[1].workers[0].parked(), 1);
-    scene.cluster.disconnect(gone);
-    assert_eq!(scene.cluster.nodes[1].workers[0].parked(), 0);
-    scene.cluster.nodes[0].held_workers.clear();
-    scene.finish(id);
+    for_every_protocol(|mut scene| {
+        scene.fill(["key".to_owned()]);
+        let id = scene.start_and_hold_freeze();
+        let gone = scene.cluster.connect(1, 0);
+        scene.cluster.send(gone, "GET key");
+        assert_eq!(scene.cluster.reply_now(gone), None);
+        assert_eq!(scene.cluster.nodes[1].workers[0].parked(), 1);
+        scene.cluster.disconnect(gone);
+        assert_eq!(scene.cluster.nodes[1].workers[0].parked(), 0);
+        scene.cluster.nodes[0].held_workers.clear();
+        scene.finish(id);
+    });
 }

@@ -4,18 +4,19 @@ use crate::common::*;
 use sidle_resp::Value;
 use sidle_types::PositionRange;
 
-/// While the target serves and nothing has arrived: each command on a key with a value, then on one without.
+/// In the middle of a migration: each command on a key with a value, then on one without.
 fn on_keys_not_here_yet(command: &str, with: Value, then: Value, without: Value, after: Value) {
-    let mut scene = Scene::new();
-    assert_eq!(scene.ask(0, "SET there 10"), ok());
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    assert_eq!(scene.ask(1, &command.replace("KEY", "there")), with, "{command}, not here yet");
-    assert_eq!(scene.ask(1, "GET there"), then, "{command}, not here yet, afterwards");
-    assert_eq!(scene.ask(1, &command.replace("KEY", "never")), without, "{command}, never existed");
-    assert_eq!(scene.ask(1, "GET never"), after, "{command}, never existed, afterwards");
-    scene.finish(id);
-    assert_eq!(scene.ask(1, "GET there"), then, "{command}: the late replay changed it");
-    assert_eq!(scene.ask(1, "GET never"), after, "{command}: the end changed it");
+    for_every_protocol(|mut scene| {
+        assert_eq!(scene.ask(0, "SET there 10"), ok());
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        assert_eq!(scene.client(&command.replace("KEY", "there")), with, "{command}, not here yet");
+        assert_eq!(scene.client("GET there"), then, "{command}, not here yet, afterwards");
+        assert_eq!(scene.client(&command.replace("KEY", "never")), without, "{command}, never existed");
+        assert_eq!(scene.client("GET never"), after, "{command}, never existed, afterwards");
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "GET there"), then, "{command}: the late replay changed it");
+        assert_eq!(scene.ask(1, "GET never"), after, "{command}: the end changed it");
+    });
 }
 
 #[test]
@@ -67,68 +68,76 @@ fn expire_and_persist() {
 
 #[test]
 fn blind_writes_do_not_wait() {
-    let mut scene = Scene::new();
-    assert_eq!(scene.ask(0, "SET there 10"), ok());
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    scene.cluster.network.hold_priority = true;
-    let to = scene.to[1];
-    for request in ["SET there new", "SETEX there 1000 new", "MSET there new {there}2 new", "GET there"] {
-        scene.cluster.send(to, request);
-        assert!(scene.cluster.reply_now(to).is_some(), "{request} waits for the source");
-    }
-    scene.finish(id);
-    assert_eq!(scene.ask(1, "GET there"), bulk("new"), "M5: a late replay replaced a newer write");
-    assert_eq!(scene.ask(1, "GET {there}2"), bulk("new"));
+    for_protocols_that(serves_while_it_fills, 2, |mut scene| {
+        assert_eq!(scene.ask(0, "SET there 10"), ok());
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        scene.cluster.network.hold_priority = true;
+        let to = scene.to[1];
+        for request in ["SET there new", "SETEX there 1000 new", "MSET there new {there}2 new", "GET there"] {
+            scene.cluster.send(to, request);
+            assert!(scene.cluster.reply_now(to).is_some(), "{request} waits for the source");
+        }
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "GET there"), bulk("new"), "M5: a late replay replaced a newer write");
+        assert_eq!(scene.ask(1, "GET {there}2"), bulk("new"));
+    });
 }
 
 #[test]
 fn versions_only_grow_across_nodes() {
-    let mut scene = Scene::new();
-    for _ in 0..50 {
-        scene.ask(0, "INCR counter");
-    }
-    let version = |scene: &Scene, node: usize| {
-        let store = &scene.cluster.nodes[node].parts.store;
-        let guard = store.pin();
-        let record = guard.get(sidle_types::HashedKey::new(b"counter")).value().expect("a value");
-        record.version()
-    };
-    let at_source = version(&scene, 0);
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    assert_eq!(scene.ask(1, "SET counter blind"), ok());
-    assert!(version(&scene, 1) > at_source);
-    scene.finish(id);
+    for_every_protocol(|mut scene| {
+        for _ in 0..50 {
+            scene.ask(0, "INCR counter");
+        }
+        let version = |scene: &Scene, node: usize| {
+            let store = &scene.cluster.nodes[node].parts.store;
+            let guard = store.pin();
+            let record = guard.get(sidle_types::HashedKey::new(b"counter")).value().expect("a value");
+            record.version()
+        };
+        let at_source = version(&scene, 0);
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        assert_eq!(scene.client("SET counter blind"), ok());
+        scene.finish(id);
+        assert!(version(&scene, 1) > at_source);
+    });
 }
 
 #[test]
 fn a_write_by_one_session_is_seen_by_another_that_waits() {
-    let mut scene = Scene::new();
-    assert_eq!(scene.ask(0, "SET there 10"), ok());
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    let other = scene.cluster.connect(1, 1);
-    let to = scene.to[1];
-    scene.cluster.send(to, "INCR there");
-    assert_eq!(scene.cluster.reply_now(to), None, "it has to wait for the old value");
-    assert_eq!(scene.cluster.ask(other, "SET there 100"), ok());
-    assert_eq!(scene.cluster.reply(to), int(101));
-    scene.finish(id);
-    assert_eq!(scene.ask(1, "GET there"), bulk("101"));
+    for_protocols_that(serves_while_it_fills, 2, |mut scene| {
+        assert_eq!(scene.ask(0, "SET there 10"), ok());
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        let other = scene.cluster.connect(1, 1);
+        let to = scene.to[1];
+        scene.cluster.send(to, "INCR there");
+        assert_eq!(scene.cluster.reply_now(to), None, "it has to wait for the old value");
+        assert_eq!(scene.cluster.ask(other, "SET there 100"), ok());
+        assert_eq!(scene.cluster.reply(to), int(101));
+        scene.finish(id);
+        assert_eq!(scene.ask(1, "GET there"), bulk("101"));
+    });
 }
 
 #[test]
 fn program_order_holds_while_a_command_waits() {
-    let mut scene = Scene::new();
-    assert_eq!(scene.ask(0, "SET a 1"), ok());
-    assert_eq!(scene.ask(0, "SET b 1"), ok());
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    let to = scene.to[1];
-    for request in ["INCR a", "SET b 7", "INCR a", "GET b", "GET a"] {
-        scene.cluster.send(to, request);
-    }
-    assert_eq!(scene.cluster.reply_now(to), None, "nothing overtakes the command that waits");
-    let replies: Vec<Value> = (0..5).map(|_| scene.cluster.reply(to)).collect();
-    assert_eq!(replies, [int(2), ok(), int(3), bulk("7"), bulk("3")]);
-    scene.finish(id);
+    for_every_protocol(|mut scene| {
+        assert_eq!(scene.ask(0, "SET a 1"), ok());
+        assert_eq!(scene.ask(0, "SET b 1"), ok());
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        let ahead = copies_ahead(&scene.protocol);
+        let to = scene.to[usize::from(!ahead)];
+        for request in ["INCR a", "SET b 7", "INCR a", "GET b", "GET a"] {
+            scene.cluster.send(to, request);
+        }
+        if !ahead {
+            assert_eq!(scene.cluster.reply_now(to), None, "nothing overtakes the command that waits");
+        }
+        scene.cluster.network.release();
+        let replies: Vec<Value> = (0..5).map(|_| scene.cluster.reply(to)).collect();
+        assert_eq!(replies, [int(2), ok(), int(3), bulk("7"), bulk("3")]);
+        scene.finish(id);
+    });
 }
 
 /// D5: what says that a key is absent may make way, where memory is short, before the command that asked runs again. Were it
@@ -162,17 +171,18 @@ fn an_answer_holds_although_its_mark_has_gone() {
 
 #[test]
 fn a_client_that_goes_when_its_command_was_woken_leaves_nothing() {
-    let mut scene = Scene::new();
-    scene.fill(["key".to_owned()]);
-    scene.start_and_hold("SLOTS 0-16383", 1);
-    let to = scene.to[1];
-    scene.cluster.send(to, "GET nobody");
-    scene.cluster.serve_alone(to);
-    scene.cluster.nodes[1].held_workers = vec![0];
-    scene.cluster.run_for(5_000);
-    // The answer has come, and the command has not run again.
-    scene.cluster.nodes[1].workers[0].turn();
-    assert_ne!(scene.cluster.nodes[1].workers[0].in_hand(), []);
-    scene.cluster.disconnect(to);
-    assert_eq!(scene.cluster.nodes[1].workers[0].in_hand(), []);
+    for_protocols_that(serves_while_it_fills, 2, |mut scene| {
+        scene.fill(["key".to_owned()]);
+        scene.start_and_hold("SLOTS 0-16383", 1);
+        let to = scene.to[1];
+        scene.cluster.send(to, "GET nobody");
+        scene.cluster.serve_alone(to);
+        scene.cluster.nodes[1].held_workers = vec![0];
+        scene.cluster.run_for(5_000);
+        // The answer has come, and the command has not run again.
+        scene.cluster.nodes[1].workers[0].turn();
+        assert_ne!(scene.cluster.nodes[1].workers[0].in_hand(), []);
+        scene.cluster.disconnect(to);
+        assert_eq!(scene.cluster.nodes[1].workers[0].in_hand(), []);
+    });
 }

@@ -15,13 +15,14 @@ fn refusal(scene: &mut Scene, request: &str) -> String {
 
 #[test]
 fn an_overlapping_migration_is_refused() {
-    let mut scene = Scene::new();
-    scene.fill(keys("key", 10));
-    let id = scene.start_and_hold("SLOTS 0-8191", 1);
-    let why = refusal(&mut scene, "SIDLE.MIGRATE START SLOTS 8000-9000 TO 127.0.0.1:7002");
-    assert!(why.starts_with("ERR "), "{why}");
-    scene.finish(id);
-    assert_eq!(scene.state(id), "done");
+    for_every_protocol(|mut scene| {
+        scene.fill(keys("key", 10));
+        let id = scene.start_and_hold("SLOTS 0-8191", 1);
+        let why = refusal(&mut scene, "SIDLE.MIGRATE START SLOTS 8000-9000 TO 127.0.0.1:7002");
+        assert!(why.starts_with("ERR "), "{why}");
+        scene.finish(id);
+        assert_eq!(scene.state(id), "done");
+    });
 }
 
 #[test]
@@ -49,90 +50,108 @@ fn nonsense_is_refused() {
 
 #[test]
 fn a_second_migration_waits_for_the_first() {
-    let mut scene = Scene::of(ClusterSetup { nodes: 3, ..ClusterSetup::default() });
-    scene.fill(keys("key", 200));
-    let first = scene.start_and_hold("SLOTS 0-4095", 1);
-    let second = scene.start("SLOTS 4096-8191", 2);
-    scene.cluster.run_for(100_000);
-    assert_eq!(scene.state(second), "queued");
-    scene.finish(first);
-    scene.finish(second);
-    assert_eq!((scene.state(first).as_str(), scene.state(second).as_str()), ("done", "done"));
-    let count = |scene: &mut Scene, node: usize| match scene.ask(node, "DBSIZE") {
-        Value::Integer(count) => count,
-        other => panic!("{other:?}"),
-    };
-    let counts = [0, 1, 2].map(|node| count(&mut scene, node));
-    assert_eq!(counts.iter().sum::<i64>(), 200);
-    assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
+    for_protocols_that(
+        |_| true,
+        3,
+        |mut scene| {
+            scene.fill(keys("key", 200));
+            let first = scene.start_and_hold("SLOTS 0-4095", 1);
+            let second = scene.start("SLOTS 4096-8191", 2);
+            scene.cluster.run_for(100_000);
+            assert_eq!(scene.state(second), "queued");
+            scene.finish(first);
+            scene.finish(second);
+            assert_eq!((scene.state(first).as_str(), scene.state(second).as_str()), ("done", "done"));
+            let count = |scene: &mut Scene, node: usize| match scene.ask(node, "DBSIZE") {
+                Value::Integer(count) => count,
+                other => panic!("{other:?}"),
+            };
+            let counts = [0, 1, 2].map(|node| count(&mut scene, node));
+            assert_eq!(counts.iter().sum::<i64>(), 200);
+            assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
+        },
+    );
 }
 
 #[test]
 fn cancel_while_queued() {
-    let mut scene = Scene::of(ClusterSetup { nodes: 3, ..ClusterSetup::default() });
-    scene.fill(keys("key", 50));
-    let first = scene.start_and_hold("SLOTS 0-4095", 1);
-    let second = scene.start("SLOTS 4096-8191", 2);
-    assert_eq!(scene.ask(0, &format!("SIDLE.MIGRATE CANCEL {second}")), ok());
-    scene.finish(first);
-    assert_eq!(scene.state(second), "cancelled");
-    assert_eq!(scene.ask(2, "DBSIZE"), int(0));
+    for_protocols_that(
+        |_| true,
+        3,
+        |mut scene| {
+            scene.fill(keys("key", 50));
+            let first = scene.start_and_hold("SLOTS 0-4095", 1);
+            let second = scene.start("SLOTS 4096-8191", 2);
+            assert_eq!(scene.ask(0, &format!("SIDLE.MIGRATE CANCEL {second}")), ok());
+            scene.finish(first);
+            assert_eq!(scene.state(second), "cancelled");
+            assert_eq!(scene.ask(2, "DBSIZE"), int(0));
+        },
+    );
 }
 
 #[test]
 fn cancel_while_preparing() {
-    let mut scene = Scene::new();
-    scene.fill(keys("key", 50));
-    // The target cannot say that it is ready, since it is not connected yet.
-    scene.cluster.network.hold_opening = true;
-    let other = scene.cluster.connect(0, 1);
-    scene.cluster.send(other, "SIDLE.MIGRATE START SLOTS 0-16383 TO 127.0.0.1:7002");
-    scene.cluster.run_for(10_000);
-    let id = MigrationId(1);
-    assert_eq!(scene.state(id), "preparing");
-    assert_eq!(scene.ask(0, &format!("SIDLE.MIGRATE CANCEL {id}")), ok());
-    assert!(matches!(scene.cluster.reply(other), Value::Error(_) | Value::Integer(1)));
-    scene.cluster.network.release();
-    scene.cluster.run_for(1_000_000);
-    assert_eq!(scene.state(id), "cancelled");
-    assert_eq!(scene.ask(0, "GET key7"), bulk("old-key7"));
-    assert_eq!(scene.ask(1, "GET key7"), moved("key7", 0));
-    // Nothing is left of it: the same range moves at once.
-    let again = scene.start("SLOTS 0-16383", 1);
-    scene.finish(again);
-    assert_eq!(scene.ask(1, "GET key7"), bulk("old-key7"));
+    for_every_protocol(|mut scene| {
+        scene.fill(keys("key", 50));
+        // The target cannot say that it is ready, since it is not connected yet.
+        scene.cluster.network.hold_opening = true;
+        let other = scene.cluster.connect(0, 1);
+        let start =
+            format!("SIDLE.MIGRATE START SLOTS 0-16383 TO 127.0.0.1:7002 PROTOCOL {}", scene.protocol.name);
+        scene.cluster.send(other, &start);
+        scene.cluster.run_for(10_000);
+        let id = MigrationId(1);
+        assert_eq!(scene.state(id), "preparing");
+        assert_eq!(scene.ask(0, &format!("SIDLE.MIGRATE CANCEL {id}")), ok());
+        assert!(matches!(scene.cluster.reply(other), Value::Error(_) | Value::Integer(1)));
+        scene.cluster.network.release();
+        scene.cluster.run_for(1_000_000);
+        assert_eq!(scene.state(id), "cancelled");
+        assert_eq!(scene.ask(0, "GET key7"), bulk("old-key7"));
+        assert_eq!(scene.ask(1, "GET key7"), moved("key7", 0));
+        // Nothing is left of it: the same range moves at once.
+        let again = scene.start("SLOTS 0-16383", 1);
+        scene.finish(again);
+        assert_eq!(scene.ask(1, "GET key7"), bulk("old-key7"));
+    });
 }
 
 #[test]
 fn an_unreachable_source_is_a_clear_refusal() {
-    let mut scene = Scene::new();
-    scene.fill(keys("key", 5));
-    scene.cluster.network.is_cut = true;
-    let why = refusal(&mut scene, "SIDLE.MIGRATE START SLOTS 0-16383 TO 127.0.0.1:7002");
-    assert!(why.contains("cannot reach the source"), "{why}");
-    assert_eq!(scene.state(MigrationId(1)), "failed");
-    assert_eq!(scene.ask(0, "GET key1"), bulk("old-key1"));
+    for_every_protocol(|mut scene| {
+        scene.fill(keys("key", 5));
+        scene.cluster.network.is_cut = true;
+        let start =
+            format!("SIDLE.MIGRATE START SLOTS 0-16383 TO 127.0.0.1:7002 PROTOCOL {}", scene.protocol.name);
+        let why = refusal(&mut scene, &start);
+        assert!(why.contains("cannot reach the source"), "{why}");
+        assert_eq!(scene.state(MigrationId(1)), "failed");
+        assert_eq!(scene.ask(0, "GET key1"), bulk("old-key1"));
+    });
 }
 
 #[test]
 fn cancel_while_running_is_refused() {
-    let mut scene = Scene::new();
-    scene.fill(keys("key", 50));
-    let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    let why = refusal(&mut scene, &format!("SIDLE.MIGRATE CANCEL {id}"));
-    assert!(why.starts_with("ERR "), "{why}");
-    assert_eq!(scene.ask(1, "GET key7"), bulk("old-key7"));
-    scene.finish(id);
-    assert_eq!(scene.state(id), "done");
+    for_protocols_that(freezes_first, 2, |mut scene| {
+        scene.fill(keys("key", 50));
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        let why = refusal(&mut scene, &format!("SIDLE.MIGRATE CANCEL {id}"));
+        assert!(why.starts_with("ERR "), "{why}");
+        assert_eq!(scene.client("GET key7"), bulk("old-key7"));
+        scene.finish(id);
+        assert_eq!(scene.state(id), "done");
+    });
 }
 
 #[test]
 fn cancel_after_the_end_is_refused() {
-    let mut scene = Scene::new();
-    let id = scene.start("SLOTS 0-16383", 1);
-    scene.finish(id);
-    let why = refusal(&mut scene, &format!("SIDLE.MIGRATE CANCEL {id}"));
-    assert!(why.starts_with("ERR "), "{why}");
+    for_every_protocol(|mut scene| {
+        let id = scene.start("SLOTS 0-16383", 1);
+        scene.finish(id);
+        let why = refusal(&mut scene, &format!("SIDLE.MIGRATE CANCEL {id}"));
+        assert!(why.starts_with("ERR "), "{why}");
+    });
 }
 
 #[test]

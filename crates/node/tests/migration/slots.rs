@@ -16,24 +16,26 @@ fn pair_in_one_slot() -> (String, String, Position) {
 
 #[test]
 fn a_slot_full_of_one_hash_tag_moves() {
-    let mut scene = Scene::new();
-    let keys = keys("{tag}", 300);
-    scene.fill(keys.clone());
-    scene.fill(["other".to_owned()]);
-    let slot = Slot::of_key(b"{tag}");
-    let id = scene.start_and_hold(&format!("SLOTS {slot}"), 1);
-    assert_eq!(scene.ask(0, "GET {tag}1"), moved("{tag}", 1));
-    assert_eq!(
-        scene.ask(1, "MGET {tag}1 {tag}2"),
-        Value::Array(vec![bulk("old-{tag}1"), bulk("old-{tag}2")])
-    );
-    scene.finish(id);
-    for key in &keys {
-        assert_eq!(scene.ask(1, &format!("GET {key}")), bulk(&format!("old-{key}")));
-    }
-    assert_eq!(scene.ask(0, "GET other"), bulk("old-other"));
-    assert_eq!(scene.ask(1, &format!("CLUSTER COUNTKEYSINSLOT {slot}")), int(300));
-    assert_eq!(scene.ask(0, &format!("CLUSTER COUNTKEYSINSLOT {slot}")), int(0));
+    for_every_protocol(|mut scene| {
+        let keys = keys("{tag}", 300);
+        scene.fill(keys.clone());
+        scene.fill(["other".to_owned()]);
+        let slot = Slot::of_key(b"{tag}");
+        let id = scene.start_and_hold(&format!("SLOTS {slot}"), 1);
+        let other = usize::from(copies_ahead(&scene.protocol));
+        assert_eq!(scene.ask(other, "GET {tag}1"), moved("{tag}", 1 - other));
+        assert_eq!(
+            scene.client("MGET {tag}1 {tag}2"),
+            Value::Array(vec![bulk("old-{tag}1"), bulk("old-{tag}2")])
+        );
+        scene.finish(id);
+        for key in &keys {
+            assert_eq!(scene.ask(1, &format!("GET {key}")), bulk(&format!("old-{key}")));
+        }
+        assert_eq!(scene.ask(0, "GET other"), bulk("old-other"));
+        assert_eq!(scene.ask(1, &format!("CLUSTER COUNTKEYSINSLOT {slot}")), int(300));
+        assert_eq!(scene.ask(0, &format!("CLUSTER COUNTKEYSINSLOT {slot}")), int(0));
+    });
 }
 
 #[test]
@@ -57,29 +59,31 @@ fn the_upper_part_of_a_slot_moves_and_is_asked_for() {
 
 #[test]
 fn the_lower_part_of_a_slot_takes_the_slot_along() {
-    let mut scene = Scene::new();
-    let (below, above, middle) = pair_in_one_slot();
-    scene.fill([below.clone(), above.clone()]);
-    let first = Position::first_of(middle.slot());
-    let until = Position(middle.0 - 1);
-    let id = scene.start_and_hold(&format!("POSITIONS {first}-{until}"), 1);
-    scene.finish(id);
-    assert_eq!(scene.ask(0, &format!("GET {below}")), moved("{tag}", 1));
-    assert_eq!(scene.ask(0, &format!("GET {above}")), bulk(&format!("old-{above}")));
-    assert_eq!(scene.ask(1, &format!("GET {above}")), ask("{tag}", 0));
+    for_every_protocol(|mut scene| {
+        let (below, above, middle) = pair_in_one_slot();
+        scene.fill([below.clone(), above.clone()]);
+        let first = Position::first_of(middle.slot());
+        let until = Position(middle.0 - 1);
+        let id = scene.start_and_hold(&format!("POSITIONS {first}-{until}"), 1);
+        scene.finish(id);
+        assert_eq!(scene.ask(0, &format!("GET {below}")), moved("{tag}", 1));
+        assert_eq!(scene.ask(0, &format!("GET {above}")), bulk(&format!("old-{above}")));
+        assert_eq!(scene.ask(1, &format!("GET {above}")), ask("{tag}", 0));
+    });
 }
 
 #[test]
 fn a_single_hot_key_moves() {
-    let mut scene = Scene::new();
-    scene.fill(["hot".to_owned(), "{hot}2".to_owned()]);
-    let hot = position("hot");
-    let id = scene.start_and_hold(&format!("POSITIONS {hot}-{hot}"), 1);
-    assert_eq!(scene.ask(1, "GET hot"), bulk("old-hot"));
-    scene.finish(id);
-    assert_eq!(scene.ask(0, "GET hot"), ask("hot", 1));
-    assert_eq!(scene.ask(0, "GET {hot}2"), bulk("old-{hot}2"));
-    assert_eq!(scene.cluster.nodes[0].parts.store.len(), 1);
+    for_every_protocol(|mut scene| {
+        scene.fill(["hot".to_owned(), "{hot}2".to_owned()]);
+        let hot = position("hot");
+        let id = scene.start_and_hold(&format!("POSITIONS {hot}-{hot}"), 1);
+        assert_eq!(scene.client("GET hot"), bulk("old-hot"));
+        scene.finish(id);
+        assert_eq!(scene.ask(0, "GET hot"), ask("hot", 1));
+        assert_eq!(scene.ask(0, "GET {hot}2"), bulk("old-{hot}2"));
+        assert_eq!(scene.cluster.nodes[0].parts.store.len(), 1);
+    });
 }
 
 #[test]

@@ -141,6 +141,10 @@ impl HandSession {
                 let requests = vec!["ASKING".to_owned(), self.request()];
                 self.send(there, requests, now_us, draw);
             }
+            Value::Error(text) if text.starts_with("SIDLERETRY ") => {
+                assert!(self.is_aware, "only aware clients are told to come again");
+                self.send_to_owner(now_us, draw);
+            }
             Value::Simple(text) if text.starts_with("EMPTY ") => {
                 assert!(self.is_aware, "only aware clients are told EMPTY");
                 let id = text["EMPTY ".len()..].parse().map(MigrationId).expect("EMPTY names its migration");

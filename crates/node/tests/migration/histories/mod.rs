@@ -15,7 +15,7 @@ use hand::HandSession;
 use library::LibrarySession;
 use sidle_client_core::{Awareness, Counters};
 use sidle_history::{CheckOptions, Datum, Op, Operation, Outcome, Report, check};
-use sidle_migration::{Bugs, Tuning};
+use sidle_migration::{Bugs, PROTOCOLS, Tuning};
 use sidle_node::testing::{ClusterSetup, TestCluster};
 use sidle_resp::Value;
 use weather::Weather;
@@ -32,6 +32,8 @@ const OPERATIONS: u64 = 100;
 
 /// Seeds without faults.
 const GOOD_SEEDS: u64 = 200;
+/// Seeds without faults of each protocol.
+const SEEDS_OF_EACH: u64 = 80;
 /// How many seeds the judge has for seeing a fault.
 const SEEDS_UNTIL_SEEN: u64 = 100;
 
@@ -220,14 +222,16 @@ fn the_judge_sees_source_values_without_the_targets_answer() {
 }
 
 #[test]
-fn histories_with_copies_made_ahead_are_linearizable() {
-    let mut migrations = 0;
-    for seed in 0..GOOD_SEEDS {
-        let run = run_by("source-driven", seed, Faults::default());
-        assert!(run.report.is_linearizable(), "seed {seed}: {}", run.report);
-        migrations += run.epoch / 2;
+fn histories_are_linearizable_by_every_protocol() {
+    for protocol in PROTOCOLS {
+        let mut migrations = 0;
+        for seed in 0..SEEDS_OF_EACH {
+            let run = run_by(protocol.name, seed, Faults::default());
+            assert!(run.report.is_linearizable(), "{}, seed {seed}: {}", protocol.name, run.report);
+            migrations += run.epoch / 2;
+        }
+        assert!(migrations > SEEDS_OF_EACH, "{migrations} migrations by {}", protocol.name);
     }
-    assert!(migrations > GOOD_SEEDS, "{migrations} migrations");
 }
 
 #[test]
