@@ -5,7 +5,7 @@ use crate::model::{Bytes, Op};
 use crate::net::{End, Faults};
 use crate::rng::Rng;
 use crate::world::{Outcome, Pair, Setup, key};
-use sidle_migration::{ExportPhase, FULVA, ProtocolChoices, SOURCE_DRIVEN, Tuning};
+use sidle_migration::{ExportPhase, FULVA, ProtocolChoices, SOURCE_DRIVEN, Tuning, protocol};
 use sidle_types::{HashedKey, Position, PositionRange, Slot, WallMs};
 
 /// An opted-in client's read: both halves under way, in whichever order they run.
@@ -200,5 +200,18 @@ fn seeded_migrations_end_as_the_model_does() {
 fn seeded_migrations_that_copy_ahead_end_as_the_model_does() {
     for seed in 0..300 {
         run(seed, Tuning::default(), SOURCE_DRIVEN);
+    }
+}
+
+/// Other protocols whose source keeps the range until all is copied are those with other partitions and pulls.
+#[test]
+fn seeded_migrations_whose_source_keeps_ownership_end_as_the_model_does() {
+    for text in
+        ["rocksteady,ownership=source", "fulva,ownership=source", "zephyr,ownership=source,few=0,rounds=2"]
+    {
+        let kept = protocol(text).expect("a protocol");
+        for seed in 0..100 {
+            run(seed, Tuning::default(), kept);
+        }
     }
 }
