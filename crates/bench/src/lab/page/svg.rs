@@ -61,7 +61,9 @@ impl Scale {
 
     /// Values to write beside the axis.
     pub(super) fn ticks(&self, about: usize) -> Vec<f64> {
-        if self.is_log { log_ticks(self.from, self.to) } else { ticks(self.from, self.to, about) }
+        let by_ratio = if self.is_log { log_ticks(self.from, self.to) } else { Vec::new() };
+        // Within less than a factor of two or so there may be none.
+        if by_ratio.len() > 1 { by_ratio } else { ticks(self.from, self.to, about) }
     }
 }
 
@@ -83,6 +85,10 @@ mod tests {
         assert_eq!((scale.at(0.0), scale.at(1.0), scale.at(2.0)), (100.0, 50.0, 0.0));
         let scale = Scale::log(1.0, 100.0, 0.0, 10.0);
         assert!((scale.at(10.0) - 5.0).abs() < 1e-9);
+        assert_eq!(
+            Scale::log(0.6, 0.9, 0.0, 10.0).ticks(3),
+            [0.6000000000000001, 0.7000000000000001, 0.8, 0.9]
+        );
     }
 
     #[test]
