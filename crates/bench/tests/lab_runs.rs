@@ -200,6 +200,25 @@ fn a_run_that_fails_is_noted_and_the_lab_goes_on() {
     assert_eq!(Results::read(&Folder::to_read(&bench.out())).unwrap().failed, []);
 }
 
+/// The program that pretends knows neither policies nor whose threads move data.
+#[test]
+fn a_report_of_another_policy_or_other_threads_is_no_run() {
+    let bench = Bench::new();
+    let mut plan = bench.plan(&["fulva", "zephyr,offloading=off"], &["a"], 1);
+    plan.lab.cells[0].policy = "rate=20".parse().unwrap();
+    let (outcome, log) = bench.run(&plan);
+    assert_eq!((counts(&outcome), log.len()), ((0, 0, 2, 0, 0), 2));
+    let mut why: Vec<&str> = outcome.failed.iter().map(|failed| failed.reason.as_str()).collect();
+    why.sort_unstable();
+    assert_eq!(
+        why,
+        [
+            "its report is another run's report, by its policy",
+            "its report is another run's report, by which threads its nodes moved data on",
+        ]
+    );
+}
+
 #[test]
 fn a_run_with_wrong_answers_counts_now_and_when_it_is_found_again() {
     let bench = Bench::new();

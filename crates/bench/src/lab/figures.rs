@@ -41,9 +41,9 @@ const POLICIES: [(&str, bool); 9] = [
     ("deadline=3", true),
     ("deadline=10", false),
     ("deadline=30", false),
+    ("slo-p99=500", true),
     ("slo-p99=1000", false),
-    ("slo-p99=2000", true),
-    ("slo-p99=5000", false),
+    ("slo-p99=2000", false),
 ];
 
 /// The protocols that are measured under them.
