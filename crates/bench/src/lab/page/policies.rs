@@ -52,7 +52,7 @@ pub(super) fn policies(results: &Results, scene: &Scene, colours: &Colours<'_>) 
     }
     chart(
         "Policies: duration against impact",
-        "A protocol under each policy; the large point is the default, adaptive. rate: at most so many MB/s. deadline: to end in so many seconds. \
+        "A protocol under each policy; the large point is the unchanged protocol under the default, adaptive. rate: at most so many MB/s. deadline: to end in so many seconds. \
          slo-p99: 99 of 100 requests are to wait no longer than so many microseconds for a worker. On all axes equal ratios stand the same distance apart; \
          all panels of a kind have the same axes.",
         &html,

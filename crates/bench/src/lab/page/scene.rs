@@ -305,7 +305,7 @@ fn ablations(results: &Results, scene: &Scene, colours: &Colours<'_>, sources: &
     let variants = results.compared(scene).map(|cell| &cell.cell.variant);
     chart(
         "Ablations and parameters",
-        "Each protocol as it is, then with one choice changed. Whiskers go from the least to the most of the runs. A diamond is the paper's figure.",
+        "Each protocol as it is, then with one choice or more changed. Whiskers go from the least to the most of the runs. A diamond is the paper's figure.",
         &(meanings(variants) + &html),
     )
 }
