@@ -1,6 +1,6 @@
 //! How long a move takes against what it costs: one point for each variant or policy.
 
-use super::svg::{Scale, escape};
+use super::svg::{Scale, escape, x_ticks, y_ticks};
 use crate::lab::spread::Spread;
 use std::fmt::Write;
 
@@ -74,28 +74,8 @@ impl Frontier {
             self.height,
             escape(self.impact)
         );
-        for tick in y.ticks(5) {
-            let at = y.at(tick);
-            let _ = write!(
-                svg,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-                 <text class=\"tick\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                LEFT - 8.0,
-                at + 4.0,
-                super::trimmed(tick)
-            );
-        }
-        for tick in x.ticks((right / 90.0) as usize) {
-            let at = x.at(tick);
-            let _ = write!(
-                svg,
-                "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{}\"/>\
-                 <text class=\"tick\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-                bottom + 5.0,
-                bottom + 18.0,
-                super::seconds(tick)
-            );
-        }
+        y_ticks(&mut svg, y, &y.ticks(5), (LEFT, right), super::trimmed);
+        x_ticks(&mut svg, x, &x.ticks((right / 90.0) as usize), bottom, super::seconds);
         let one = y.at(1.0);
         let _ = write!(
             svg,
