@@ -10,11 +10,12 @@ use crate::load::{
     ClientKind, Measured, Pacing, Plan, ProbeGaps, Totals, World, load_records, read_back, run_workload,
 };
 use crate::outcome::{Setting, add_totals, report};
+use crate::policy::PolicyWord;
 use crate::quota::{CpuShares, Quotas};
 use crate::report::{CpuSeconds, Report};
 use crate::terminal::Terminal;
 use course::{Course, Moved};
-use sidle_types::{MigrationPolicy, PositionRange, Slot};
+use sidle_types::{PositionRange, Slot};
 use sidle_workload::{Distribution, KeyFormat, ValueFormat, Workload};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -51,7 +52,7 @@ pub struct DemoOptions {
     /// How to move.
     pub protocol: String,
     /// How hard that may press on the nodes.
-    pub policy: MigrationPolicy,
+    pub policy: PolicyWord,
     /// The mix of reads and writes.
     pub workload: Workload,
     /// How popular the records are.
@@ -76,6 +77,8 @@ pub struct DemoOptions {
     pub separate_clients: bool,
     /// Whether they use what they know to have moved; otherwise every read of a moving key asks both nodes.
     pub tracking: bool,
+    /// Whether the nodes have threads of their own for moving data; otherwise those that serve clients do it.
+    pub offloading: bool,
     /// Threads that drive them.
     pub threads: u32,
     /// Serving threads of each node.
@@ -227,6 +230,8 @@ fn finished(
     let setting = Setting { cpu_limits, migration: Some(moved.interval) };
     let mut report = report(&world.plan, measured, setting);
     report.protocol = Some(options.protocol.clone());
+    report.policy = Some(options.policy);
+    report.movers_on_workers = !options.offloading;
     report.records_moved = Some(moved.records);
     report.bytes_moved = Some(moved.bytes);
     report.seconds = Some(moved.seconds);

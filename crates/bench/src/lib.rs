@@ -19,6 +19,7 @@ pub mod node_process;
 pub mod outcome;
 pub mod page;
 pub mod peers;
+pub mod policy;
 pub mod quota;
 pub mod report;
 pub mod steady;

@@ -3,6 +3,7 @@
 //! Every figure that could not be measured is `null`, and [`Report::unmeasured`] says why. Latencies are in
 //! microseconds, throughput in operations per second.
 
+use crate::policy::PolicyWord;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,6 +16,13 @@ pub const WINDOW_MS: u64 = 100;
 pub struct Report {
     /// How the data moved; `null` when nothing did.
     pub protocol: Option<String>,
+    /// How hard that might press on the nodes: `adaptive`, `rate=50` (MB/s), `deadline=2.5` (s), `slo-p99=800` (us); `null` when
+    /// nothing moved, and in reports from before this field.
+    #[serde(default)]
+    pub policy: Option<PolicyWord>,
+    /// Whether the nodes moved data on the threads that serve clients, instead of threads of their own.
+    #[serde(default)]
+    pub movers_on_workers: bool,
     /// The operation mix: `ycsb-b`, `30% writes`.
     pub workload: String,
     /// Records loaded before the run.

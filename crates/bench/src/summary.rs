@@ -1,5 +1,6 @@
 //! A report in a few lines of text.
 
+use crate::policy::PolicyWord;
 use crate::report::{ByKind, Report};
 use crate::words::{bytes, count, micros, rate};
 use std::fmt::Write;
@@ -67,17 +68,23 @@ pub fn summary(report: &Report) -> String {
             None => "closed: peak throughput; the latencies are those of a saturated machine".to_owned(),
         },
     );
+    if report.movers_on_workers {
+        line("nodes", "move data on the threads that serve clients".to_owned());
+    }
     let through = &report.throughput;
     if report.migration.is_some() {
+        let policy = report.policy.filter(|&policy| policy != PolicyWord::default());
+        let policy = policy.map_or_else(String::new, |policy| format!(", {}", policy.title()));
         line(
             "moved",
             format!(
-                "{} records, {} in {}, {} by {}",
+                "{} records, {} in {}, {} by {}{}",
                 figure(report.records_moved, count),
                 figure(report.bytes_moved, |n| bytes(n as f64)),
                 figure(report.seconds, |s| format!("{s:.2} s")),
                 figure(report.mb_per_s, |n| format!("{n:.1} MB/s")),
                 report.protocol.as_deref().unwrap_or("an unnamed protocol"),
+                policy,
             ),
         );
         line("throughput before", figure(through.before, rate));

@@ -91,6 +91,63 @@ fn every_picture_is_there_and_whole() {
     );
 }
 
+/// Writes the recorded runs of a protocol once more, as runs under another policy, and gives the page.
+fn under_policies(folder: &tempfile::TempDir, protocol: &str, policies: &[&str]) -> (Results, String) {
+    let path = folder.path().join("lab.json");
+    let mut lab: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let scene = lab["cells"][0]["scene"].clone();
+    for policy in policies {
+        let cell = serde_json::json!({"variant": protocol, "policy": policy, "scene": scene});
+        lab["cells"].as_array_mut().unwrap().push(cell);
+        for run in ["r01", "r02"] {
+            let name = |policy: &str| format!("{protocol}{policy}_b_zipf-0.99_100B_shared_{run}.json");
+            let text = std::fs::read_to_string(folder.path().join(name(""))).unwrap();
+            let text = text.replace("\"policy\":\"adaptive\"", &format!("\"policy\":\"{policy}\""));
+            std::fs::write(folder.path().join(name(&format!("_{policy}"))), text).unwrap();
+        }
+    }
+    std::fs::write(path, lab.to_string()).unwrap();
+    drawn(folder)
+}
+
+#[test]
+fn a_protocol_under_several_policies_has_panels_of_its_own() {
+    const TITLE: &str = "<h2>Policies: duration against impact</h2>";
+    let folder = recorded();
+    assert!(!drawn(&folder).1.contains(TITLE), "one policy is no frontier");
+    let before = row(&drawn(&folder).1, "throughput during the move / before");
+    let (results, page) = under_policies(&folder, "rocksteady", &["slo-p99=800", "rate=20"]);
+    assert_eq!((results.runs(), results.odd.len()), (10, 0), "{:?}", results.odd);
+    let section = &page[page.find(TITLE).unwrap()..];
+    let section = &section[..section.find("</section>").unwrap()];
+    assert_eq!(section.matches("<h3>").count(), 1);
+    assert!(section.contains("<h3>rocksteady</h3>"), "fulva has one policy only");
+    for panel in section.split("<figure>").skip(1) {
+        let large: Vec<&str> = panel.split("r=\"7\"><title>").skip(1).collect();
+        assert!(large.len() == 1 && large[0].starts_with("adaptive: 0.11 s, "), "{large:?}");
+        assert!(panel.contains(">rate=20</text>") && panel.contains(">slo-p99=800</text>"));
+    }
+    assert_eq!(section.matches("<figure>").count(), 2, "throughput, and the 99th percentile");
+    assert_eq!(
+        row(&page, "throughput during the move / before"),
+        before,
+        "who wins, the default policy says"
+    );
+}
+
+#[test]
+fn where_nothing_has_the_default_policy_another_is_compared_under() {
+    let folder = recorded();
+    under_policies(&folder, "rocksteady", &["rate=20"]);
+    let path = folder.path().join("lab.json");
+    let mut lab: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    lab["cells"].as_array_mut().unwrap().retain(|cell| cell["policy"] == "rate=20");
+    std::fs::write(path, lab.to_string()).unwrap();
+    let page = drawn(&folder).1;
+    assert!(page.contains("<th class=\"number\">rocksteady, rate=20</th>"));
+    assert!(page.contains("<h2>Throughput over time</h2>"));
+}
+
 #[test]
 fn the_page_is_whole_and_asks_nobody() {
     let (_, page) = drawn(&recorded());
@@ -107,7 +164,7 @@ fn wrong_answers_failures_and_odd_files_are_said_first() {
     std::fs::write(&path, text.replace("\"wrong_values\":0", "\"wrong_values\":3")).unwrap();
     std::fs::write(folder.path().join("rocksteady_b_zipf-0.99_100B_shared_r02.json"), "{").unwrap();
     std::fs::write(folder.path().join("zephyr_b_zipf-0.99_100B_shared_r01.json"), &text).unwrap();
-    let failed = r#"{"cell":{"variant":"rocksteady","scene":{"workload":"b","distribution":"zipf:0.99","value_bytes":100,
+    let failed = r#"{"cell":{"variant":"rocksteady","policy":"adaptive","scene":{"workload":"b","distribution":"zipf:0.99","value_bytes":100,
         "source_cpu":"shared"}},"repeat":2,"reason":"<gone>"}"#;
     std::fs::write(folder.path().join("rocksteady_b_zipf-0.99_100B_shared_r02.failed.json"), failed).unwrap();
     let (results, page) = drawn(&folder);

@@ -7,6 +7,7 @@ use sidle_bench::lab::{
     Cell, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Results, Settings, SourceCpu,
     Variant, run, run_file,
 };
+use sidle_bench::policy::PolicyWord;
 use sidle_bench::report::{Interval, Report, TimelinePoint};
 use sidle_bench::terminal::Terminal;
 use std::os::unix::fs::PermissionsExt;
@@ -23,6 +24,7 @@ impl Bench {
         let bench = Bench { home: tempfile::tempdir().unwrap() };
         let mut report = Report {
             protocol: Some("@protocol@".to_owned()),
+            policy: Some(PolicyWord::default()),
             workload: "ycsb-@workload@".to_owned(),
             records: 1000,
             value_bytes: 100,
@@ -88,6 +90,7 @@ sed -e "s/@protocol@/$protocol/; s/@workload@/$workload/; s/@seed@/$seed/" "$her
         };
         let matrix = Matrix {
             variants: protocols.iter().map(|text| text.parse().unwrap()).collect(),
+            policies: vec![PolicyWord::default()],
             workloads: workloads.iter().map(|text| text.parse().unwrap()).collect(),
             distributions: vec!["zipf:0.99".parse().unwrap()],
             value_bytes: vec![100],
@@ -197,6 +200,25 @@ fn a_run_that_fails_is_noted_and_the_lab_goes_on() {
     assert_eq!(Results::read(&Folder::to_read(&bench.out())).unwrap().failed, []);
 }
 
+/// The program that pretends knows neither policies nor whose threads move data.
+#[test]
+fn a_report_of_another_policy_or_other_threads_is_no_run() {
+    let bench = Bench::new();
+    let mut plan = bench.plan(&["fulva", "zephyr,offloading=off"], &["a"], 1);
+    plan.lab.cells[0].policy = "rate=20".parse().unwrap();
+    let (outcome, log) = bench.run(&plan);
+    assert_eq!((counts(&outcome), log.len()), ((0, 0, 2, 0, 0), 2));
+    let mut why: Vec<&str> = outcome.failed.iter().map(|failed| failed.reason.as_str()).collect();
+    why.sort_unstable();
+    assert_eq!(
+        why,
+        [
+            "its report is another run's report, by its policy",
+            "its report is another run's report, by which threads its nodes moved data on",
+        ]
+    );
+}
+
 #[test]
 fn a_run_with_wrong_answers_counts_now_and_when_it_is_found_again() {
     let bench = Bench::new();
@@ -242,6 +264,11 @@ fn runs_that_cannot_be_compared_do_not_share_a_folder() {
     assert!(refused.contains("records was 1000, now 500"), "{refused}");
     std::fs::write(bench.out().join(LAB_FILE), "{").unwrap();
     assert!(matches!(bench.try_run(&plan, false), Err(FolderError::NotALab { .. })));
+    let current = std::fs::read_to_string(bench.out().join(LAB_FILE)).unwrap_or_default();
+    assert_eq!(current, "{", "what is not understood is left alone");
+    std::fs::write(bench.out().join(LAB_FILE), r#"{"format":1,"cells":[{"variant":"fulva"}]}"#).unwrap();
+    let refused = bench.try_run(&plan, false).unwrap_err().to_string();
+    assert!(refused.contains("its format is 1, and this program's is 2"), "{refused}");
     let held = Folder::to_run_in(&bench.out()).unwrap();
     assert!(matches!(bench.try_run(&plan, false), Err(FolderError::Busy { .. })));
     drop(held);
@@ -260,7 +287,8 @@ fn a_cell_asks_for_what_its_report_must_say() {
         node_cpu: 0.4,
     };
     let cell = Cell {
-        variant: "fulva,tracking=off,sampling=off".parse().unwrap(),
+        variant: "fulva,tracking=off,offloading=off,sampling=off".parse().unwrap(),
+        policy: "rate=20".parse().unwrap(),
         scene: sidle_bench::lab::Scene {
             workload: "12.5%".parse().unwrap(),
             distribution: "uniform".parse().unwrap(),
@@ -271,8 +299,8 @@ fn a_cell_asks_for_what_its_report_must_say() {
     let line = cell.arguments(&settings, 3, Path::new("x.json")).join(" ");
     assert_eq!(
         line,
-        "demo --quiet --stop-with-stdin --protocol fulva,sampling=off --distribution uniform --value-bytes 64 --key-bytes 30 \
+        "demo --quiet --stop-with-stdin --protocol fulva,sampling=off --policy rate=20 --distribution uniform --value-bytes 64 --key-bytes 30 \
          --records 1000 --seconds 2 --clients 4 --loop open --rate 500 --seed 9 --cpus source=0.28,target=0.4 --json x.json \
-         --write-ratio 12.5 --without-tracking"
+         --write-ratio 12.5 --without-tracking --without-offloading"
     );
 }

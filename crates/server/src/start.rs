@@ -1,6 +1,7 @@
 //! From settings to a running node, and to its end.
 //!
-//! The threads: workers serve clients; movers move data between nodes; the cleaner gives the log's dead bytes back;
+//! The threads: workers serve clients; movers move data between nodes (on threads of their own unless the settings say
+//! otherwise); the cleaner gives the log's dead bytes back;
 //! the control thread, which is the one that called [`run`], does everything else.
 
 use crate::cleaner::CleanerThread;
@@ -103,6 +104,8 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
 
     let mut threads = Threads { workers: workers.clone(), movers: movers.clone(), handles: Vec::new() };
     let cleaner = CleanerThread::start(Arc::clone(&parts.store))?;
+    // For each worker the movers whose work it does beside its own.
+    let mut beside_worker: Vec<Vec<MoverSetup>> = workers.iter().map(|_| Vec::new()).collect();
     for ((index, ports), inbox) in mover_ports.into_iter().enumerate().zip(inbox_queues) {
         let setup = MoverSetup {
             mover: Mover::new(&parts, MoverIndex(index as u16), movers.len() as u16, ports),
@@ -113,10 +116,14 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
             workers: workers.clone(),
             clock,
         };
-        threads.handles.push(setup.start()?);
+        match config.node.movers_on_workers {
+            true => beside_worker[index % workers.len()].push(setup),
+            false => threads.handles.push(setup.start()?),
+        }
     }
     let limits = ClientLimits::new(&config.limits);
-    for ((index, ports), listener) in worker_ports.into_iter().enumerate().zip(sockets.clients) {
+    let worker_ports = worker_ports.into_iter().zip(beside_worker).enumerate();
+    for ((index, (ports, movers_here)), listener) in worker_ports.zip(sockets.clients) {
         let seed = u64::from_ne_bytes(random_bytes()?);
         let setup = WorkerSetup {
             worker: Worker::new(&parts, WorkerIndex(index as u16), ports, seed),
@@ -124,6 +131,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
             link: Arc::clone(&workers[index]),
             table_taken: Arc::clone(&table_taken),
             movers: movers.clone(),
+            movers_here,
             shared: Arc::clone(&parts.shared),
             limits: limits.clone(),
             control: calls.clone(),
@@ -257,7 +265,8 @@ fn log_facts(config: &Config, identity: &Identity, info: &NodeInfo, parts: &Node
     let workers = config.worker_count();
     tracing::info!("clients at {}, {workers} {}", info.client_addr, plural(workers, "worker"));
     let movers = config.node.movers;
-    tracing::info!("nodes at {}, {movers} {}", info.bus_addr, plural(movers, "mover"));
+    let place = if config.node.movers_on_workers { " on the workers' threads" } else { "" };
+    tracing::info!("nodes at {}, {movers} {}{place}", info.bus_addr, plural(movers, "mover"));
     let reachable: IpAddr = config.network.bind.parse().expect("the settings were checked");
     if !reachable.is_loopback() && config.security.password.is_empty() {
         tracing::warn!(

@@ -3,6 +3,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{Builder, JoinHandle};
+use tokio::task::spawn_local;
 
 /// How much lower than the workers' priority the cleaner's is, in the scheduler's nice levels.
 const NICENESS: i32 = 10;
@@ -13,10 +14,24 @@ pub(crate) fn start(name: String, body: impl FnOnce() + Send + 'static) -> io::R
     Builder::new().name(name.clone()).spawn(move || {
         // What a panic leaves half done is never looked at again.
         if catch_unwind(AssertUnwindSafe(body)).is_err() {
-            tracing::error!("{name} broke; the node ends");
-            std::process::abort();
+            end_node(&name);
         }
     })
+}
+
+/// Runs on the calling thread's runtime what else would have a thread of its own. A panic in it ends the process too.
+pub(crate) fn run_beside_others(name: String, body: impl Future<Output = ()> + 'static) {
+    let task = spawn_local(body);
+    spawn_local(async move {
+        if task.await.is_err_and(|error| error.is_panic()) {
+            end_node(&name);
+        }
+    });
+}
+
+fn end_node(broken: &str) -> ! {
+    tracing::error!("{broken} broke; the node ends");
+    std::process::abort();
 }
 
 /// Lowers the calling thread's priority. Where the system knows only priorities of whole processes nothing is done.

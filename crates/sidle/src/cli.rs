@@ -97,6 +97,9 @@ pub(crate) struct ServerArguments {
     /// Threads that move data
     #[arg(long, value_name = "NUMBER")]
     pub(crate) movers: Option<usize>,
+    /// For experiments: move data on the threads that serve clients
+    #[arg(long)]
+    pub(crate) movers_on_workers: bool,
     /// Memory for keys, values and their index, such as 4gb or 512mb [default: half of the machine's]
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_memory: Option<Auto<Size>>,

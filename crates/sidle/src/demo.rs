@@ -4,14 +4,14 @@ use crate::exit::{Failure, Status};
 use crate::interrupt;
 use crate::modelled::{self, ModelledArguments};
 use crate::load_arguments::{LoadArguments, write_report};
-use crate::policy_arguments::{policy_words, protocol_help};
+use crate::policy_arguments::protocol_help;
 use clap::Args;
 use sidle_bench::demo::{DemoError, DemoOptions, run as demonstrate};
+use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::CpuShares;
 use sidle_bench::report::Report;
 use sidle_bench::summary::summary;
 use sidle_bench::terminal::Terminal;
-use sidle_types::MigrationPolicy;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,9 +32,9 @@ but the report.";
 pub(crate) struct DemoArguments {
     #[arg(long, help = protocol_help(), value_name = "NAME[,OPTION=VALUE..]", default_value = "fulva")]
     protocol: String,
-    /// How hard the move may press on the nodes: 'adaptive', 'rate BYTES/S', 'deadline MS' or 'slo-p99 US'
-    #[arg(long, value_name = "WORDS", default_value = "adaptive", value_parser = policy_words)]
-    policy: MigrationPolicy,
+    /// How hard the move may press on the nodes: adaptive, rate=MB/S, deadline=SECONDS or slo-p99=MICROSECONDS
+    #[arg(long, value_name = "WORD", default_value = "adaptive")]
+    policy: PolicyWord,
     #[command(flatten)]
     load: LoadArguments,
     /// How many records; fewer if they do not fit into memory
@@ -58,6 +58,9 @@ pub(crate) struct DemoArguments {
     /// An ablation: clients make no use of what they know to have moved; every read of a moving key asks both nodes
     #[arg(long)]
     without_tracking: bool,
+    /// An ablation: the nodes move data on the threads that serve clients, which wait for it meanwhile
+    #[arg(long)]
+    without_offloading: bool,
     /// Write the JSON report and nothing else: no display, no summary, and no page that was not asked for
     #[arg(long)]
     quiet: bool,
@@ -100,6 +103,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         outstanding: load.outstanding,
         separate_clients: load.separate_clients,
         tracking: !arguments.without_tracking,
+        offloading: !arguments.without_offloading,
         threads: load.threads(),
         workers: arguments.workers.unwrap_or_else(|| (sidle_bench::machine::cores() / 2).max(1)),
         cpus: arguments.cpus.clone(),

@@ -7,6 +7,7 @@ use sidle_bench::lab::{
     self, Cell, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Mix, PAGE_FILE, Results,
     Settings, Skew, SourceCpu, Variant, figures,
 };
+use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::LEAST_SHARE;
 use sidle_bench::terminal::Terminal;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ Examples:
   sidle lab figures --out papers                 the same at full size: hours; Ctrl-C and the same command go on
   sidle lab run --out mine --protocols fulva rocksteady,missing=wait --workloads a b 20%
   sidle lab run --out mine --protocols fulva --source-cpus 100 70 40 --repeat 7
+  sidle lab run --out mine --protocols fulva zephyr --policies adaptive rate=20 deadline=10 slo-p99=2000
   sidle lab report mine                          draws the page again
 
 Lists stand after their flag, separated by spaces, since commas belong to a protocol's options. As \
@@ -53,10 +55,13 @@ struct OutArguments {
 struct RunArguments {
     #[command(flatten)]
     out: OutArguments,
-    /// How to move: NAME[,OPTION=VALUE...] as `sidle migrate` takes it; `tracking=off` is an option of the clients'
+    /// How to move: NAME[,OPTION=VALUE...] as `sidle migrate` takes it; `tracking=off` is an option of the clients', `offloading=off` of the nodes'
     /// [default: every protocol there is]
     #[arg(long, value_name = "NAME", num_args = 1..)]
     protocols: Vec<Variant>,
+    /// How hard a move may press on the nodes: adaptive, rate=MB/S, deadline=SECONDS or slo-p99=MICROSECONDS
+    #[arg(long, value_name = "WORD", num_args = 1.., default_values = ["adaptive"])]
+    policies: Vec<PolicyWord>,
     /// Mixes of reads and writes: a, b, c, or a share of writes such as 20%
     #[arg(long, value_name = "MIX", num_args = 1.., default_values = ["b"])]
     workloads: Vec<Mix>,
@@ -139,6 +144,7 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<(), Failure> {
             let all = || Variant::protocols();
             let matrix = Matrix {
                 variants: if arguments.protocols.is_empty() { all() } else { arguments.protocols.clone() },
+                policies: arguments.policies.clone(),
                 workloads: arguments.workloads.clone(),
                 distributions: arguments.distributions.clone(),
                 value_bytes: arguments.value_bytes.clone(),

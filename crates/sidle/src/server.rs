@@ -50,6 +50,7 @@ fn settings(arguments: ServerArguments) -> Result<Config, sidle_server::config::
     set(&mut config.node.join, arguments.join);
     set(&mut config.node.workers, arguments.workers);
     set(&mut config.node.movers, arguments.movers);
+    set(&mut config.node.movers_on_workers, arguments.movers_on_workers.then_some(true));
     set(&mut config.network.bind, arguments.bind);
     set(&mut config.network.port, arguments.port);
     set(&mut config.network.bus_port, arguments.bus_port);

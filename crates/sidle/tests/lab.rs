@@ -20,7 +20,7 @@ const LAB: [&str; 15] = [
     "out",
     "--protocols",
     "fulva,tracking=off",
-    "rocksteady",
+    "rocksteady,offloading=off",
     "--source-cpus",
     "shared",
     "--records",
@@ -40,8 +40,13 @@ fn two_cells_are_measured_drawn_and_not_measured_twice() {
     let out = folder.path().join("out");
     let page = std::fs::read_to_string(out.join("report.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("rocksteady") && page.contains("Every answer was right."));
-    let run = out.join("fulva+tracking=off_b_zipf-0.99_100B_shared_r01.json");
-    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(run).unwrap()).unwrap();
+    let report = |run: &str| -> serde_json::Value {
+        serde_json::from_str(&std::fs::read_to_string(out.join(run)).unwrap()).unwrap()
+    };
+    let on_workers = report("rocksteady+offloading=off_b_zipf-0.99_100B_shared_r01.json");
+    assert_eq!((&on_workers["movers_on_workers"], &on_workers["lost_writes"]), (&true.into(), &0.into()));
+    let report = report("fulva+tracking=off_b_zipf-0.99_100B_shared_r01.json");
+    assert_eq!(report["movers_on_workers"], false);
     assert_eq!(report["load"]["tracking"], false);
     assert_eq!(report["single_target_reads"], 0, "nothing that was learnt is used");
     assert!(report["mean_latency_by_node_us"]["during"]["source"].is_object());
@@ -51,6 +56,25 @@ fn two_cells_are_measured_drawn_and_not_measured_twice() {
     std::fs::remove_file(out.join("report.html")).unwrap();
     assert!(sidle(folder.path(), &["lab", "report", "out"]).status.success());
     assert!(out.join("report.html").exists());
+}
+
+#[test]
+fn a_policy_is_measured_beside_the_default_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "lab run --out out --protocols fulva --policies adaptive rate=1 --source-cpus shared --records 10000 --seconds 1 \
+                --repeat 1";
+    let ended = sidle(folder.path(), &line.split_whitespace().collect::<Vec<_>>());
+    assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
+    let out = folder.path().join("out");
+    let report = std::fs::read_to_string(out.join("fulva_rate=1_b_zipf-0.99_100B_shared_r01.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["policy"], "rate=1");
+    // 5,000 records of 158 bytes at a megabyte a second; a share of that is in hand from the start.
+    assert!(report["seconds"].as_f64().unwrap() > 0.4, "{}", report["seconds"]);
+    assert!(std::fs::read_to_string(out.join("report.html")).unwrap().contains("<h2>Policies"));
+    let refused = sidle(folder.path(), &["lab", "run", "--out", "out", "--policies", "rate=fast"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("give megabytes a second"), "{}", text(&refused.stderr));
 }
 
 #[test]

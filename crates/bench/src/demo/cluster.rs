@@ -61,6 +61,9 @@ impl NodePair {
             if let Some(address) = join {
                 option("--join", address.to_owned());
             }
+            if !options.offloading {
+                arguments.push("--movers-on-workers".to_owned());
+            }
             let log = home.join("log");
             NodeProcess::start(name, &options.program, &arguments, port, &log).map_err(DemoError::Node)
         };

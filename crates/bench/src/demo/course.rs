@@ -142,7 +142,7 @@ impl<'a> Course<'a> {
         self.world.moving_writes.watch();
         let target = self.nodes.target.address();
         let protocol = &self.options.protocol;
-        let policy = self.options.policy.words();
+        let policy = self.options.policy.0.words();
         let mut words =
             vec!["SIDLE.MIGRATE", "START", "SLOTS", "0-8191", "TO", &target, "PROTOCOL", protocol];
         words.extend(policy.iter().map(String::as_str));

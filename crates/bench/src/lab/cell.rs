@@ -2,6 +2,7 @@
 
 use crate::lab::settings::Settings;
 use crate::lab::variant::Variant;
+use crate::policy::PolicyWord;
 use crate::report::Report;
 use serde::{Deserialize, Serialize};
 use sidle_workload::{Distribution, Workload};
@@ -202,11 +203,31 @@ impl Scene {
 pub struct Cell {
     /// What moves the data.
     pub variant: Variant,
+    /// How hard that may press on the nodes.
+    pub policy: PolicyWord,
     /// Under what.
     pub scene: Scene,
 }
 
 impl Cell {
+    /// Whether nothing about the protocol was changed, the policy included.
+    pub fn is_plain(&self) -> bool {
+        self.variant.is_plain() && self.is_adaptive()
+    }
+
+    /// Whether it has the policy that a migration has by default.
+    pub fn is_adaptive(&self) -> bool {
+        self.policy == PolicyWord::default()
+    }
+
+    /// What moves the data, for people: `fulva`, `fulva, rate=50`.
+    pub fn name(&self) -> String {
+        match self.is_adaptive() {
+            true => self.variant.to_string(),
+            false => format!("{}, {}", self.variant, self.policy),
+        }
+    }
+
     /// What its files are called: letters, digits and `+-=._` only, and no two cells alike.
     pub fn slug(&self) -> String {
         let Scene { workload, distribution, value_bytes, source_cpu } = &self.scene;
@@ -217,12 +238,13 @@ impl Cell {
         let workload = workload.0.replace('%', "pct");
         let (variant, skew) =
             (self.variant.to_string().replace(',', "+"), distribution.0.replacen(':', "-", 1));
-        format!("{variant}_{workload}_{skew}_{value_bytes}B_{cpu}")
+        let policy = if self.is_adaptive() { String::new() } else { format!("_{}", self.policy) };
+        format!("{variant}{policy}_{workload}_{skew}_{value_bytes}B_{cpu}")
     }
 
     /// For people, on one line.
     pub fn title(&self) -> String {
-        format!("{}: {}", self.variant, self.scene.title())
+        format!("{}: {}", self.name(), self.scene.title())
     }
 
     /// Shares of a processor of the nodes, if they have quotas.
@@ -241,6 +263,7 @@ impl Cell {
         let mut arguments: Vec<String> = ["demo", "--quiet", "--stop-with-stdin"].map(str::to_owned).into();
         let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
         option("--protocol", self.variant.protocol().to_owned());
+        option("--policy", self.policy.to_string());
         option("--distribution", self.scene.distribution.0.clone());
         option("--value-bytes", self.scene.value_bytes.to_string());
         option("--key-bytes", settings.key_bytes.to_string());
@@ -261,8 +284,13 @@ impl Cell {
         }
         option("--json", json.display().to_string());
         arguments.extend(self.scene.workload.arguments());
-        if !self.variant.tracking() {
-            arguments.push("--without-tracking".to_owned());
+        for (is_off, flag) in [
+            (!self.variant.tracking(), "--without-tracking"),
+            (!self.variant.offloading(), "--without-offloading"),
+        ] {
+            if is_off {
+                arguments.push(flag.to_owned());
+            }
         }
         arguments
     }
@@ -282,7 +310,9 @@ impl Cell {
         };
         for (fits, what) in [
             (report.protocol.as_deref() == Some(self.variant.protocol()), "its protocol"),
+            (report.policy == Some(self.policy), "its policy"),
             (report.load.tracking == self.variant.tracking(), "whether its clients track the migration"),
+            (report.movers_on_workers != self.variant.offloading(), "which threads its nodes moved data on"),
             (report.workload == workload.workload().name(), "its workload"),
             (report.load.distribution == distribution.0, "its distribution"),
             (report.value_bytes == *value_bytes as u64, "the size of its values"),

@@ -29,8 +29,8 @@ pub enum FolderError {
         /// What it said.
         error: std::io::Error,
     },
-    /// `lab.json` is damaged or somebody else's.
-    #[error("{} is not a lab's file ({why}); move it away, or start anew with --fresh", path.display())]
+    /// `lab.json` is damaged, another version's or somebody else's.
+    #[error("{} is not a lab's file of this version ({why}); move it away, or start anew with --fresh", path.display())]
     NotALab {
         /// The file.
         path: PathBuf,
@@ -100,6 +100,20 @@ pub fn run_file(cell: &Cell, repeat: u32) -> String {
     format!("{}_r{repeat:02}.json", cell.slug())
 }
 
+/// A lab's file; of another format, nothing is known but that.
+fn read_lab(text: &str) -> Result<LabFile, String> {
+    #[derive(Deserialize)]
+    struct Format {
+        format: u32,
+    }
+    let Format { format } = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if format != LabFile::FORMAT {
+        let present = LabFile::FORMAT;
+        return Err(format!("its format is {format}, and this program's is {present}"));
+    }
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
 impl Folder {
     /// The folder of a lab to run; made where there is none. One lab at a time.
     pub fn to_run_in(path: &Path) -> Result<Folder, FolderError> {
@@ -144,8 +158,7 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io(&path)(error)),
         };
-        let lab: LabFile = serde_json::from_str(&text)
-            .map_err(|error| FolderError::NotALab { path, why: error.to_string() })?;
+        let lab = read_lab(&text).map_err(|why| FolderError::NotALab { path, why })?;
         Ok(Some(lab))
     }
 

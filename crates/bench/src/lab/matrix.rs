@@ -2,6 +2,7 @@
 
 use crate::lab::cell::{Cell, Mix, Scene, Skew, SourceCpu};
 use crate::lab::variant::Variant;
+use crate::policy::PolicyWord;
 use sidle_workload::Random;
 
 /// What to combine.
@@ -9,6 +10,8 @@ use sidle_workload::Random;
 pub struct Matrix {
     /// Protocols, with options perhaps.
     pub variants: Vec<Variant>,
+    /// How hard a migration may press on the nodes.
+    pub policies: Vec<PolicyWord>,
     /// Mixes of reads and writes.
     pub workloads: Vec<Mix>,
     /// How popular the records are.
@@ -33,8 +36,14 @@ impl Matrix {
                             value_bytes,
                             source_cpu,
                         };
-                        let of = |variant: &Variant| Cell { variant: variant.clone(), scene: scene.clone() };
-                        add(&mut cells, self.variants.iter().map(of));
+                        for &policy in &self.policies {
+                            let of = |variant: &Variant| Cell {
+                                variant: variant.clone(),
+                                policy,
+                                scene: scene.clone(),
+                            };
+                            add(&mut cells, self.variants.iter().map(of));
+                        }
                     }
                 }
             }
@@ -87,13 +96,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn matrix() -> Matrix {
-        let list = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        fn list<T: std::str::FromStr<Err = String>>(texts: &[&str]) -> Vec<T> {
+            texts.iter().map(|text| text.parse().unwrap()).collect()
+        }
         Matrix {
-            variants: ["fulva", "rocksteady,missing=wait,pull-bytes=65536", "fulva,tracking=off"]
-                .map(|text| text.parse().unwrap())
-                .into(),
-            workloads: ["a", "5%", "12.5"].map(|text| text.parse().unwrap()).into(),
-            distributions: ["zipf:0.99", "uniform"].map(|text| text.parse().unwrap()).into(),
+            variants: list(&["fulva", "rocksteady,missing=wait,pull-bytes=65536", "fulva,tracking=off"]),
+            policies: list(&["adaptive", "rate=20"]),
+            workloads: list(&["a", "5%", "12.5"]),
+            distributions: list(&["zipf:0.99", "uniform"]),
             value_bytes: vec![64, 100],
             source_cpus: list(&["100", "40%", "shared"]),
         }
@@ -104,13 +114,14 @@ mod tests {
         let mut twice = matrix();
         twice.workloads.push("b".parse().unwrap());
         let cells = twice.cells();
-        assert_eq!(cells.len(), 3 * 3 * 2 * 2 * 3, "5 % writes are YCSB-B");
+        assert_eq!(cells.len(), 3 * 2 * 3 * 2 * 2 * 3, "5 % writes are YCSB-B");
         let slugs: BTreeSet<String> = cells.iter().map(Cell::slug).collect();
         assert_eq!(slugs.len(), cells.len());
         let plain = |c: char| c.is_ascii_alphanumeric() || "+-=._".contains(c);
         assert!(slugs.iter().all(|slug| slug.chars().all(plain)), "{slugs:?}");
         assert!(slugs.contains("rocksteady+missing=wait+pull-bytes=65536_12.5pct_zipf-0.99_64B_cpu40"));
         assert!(slugs.contains("fulva+tracking=off_b_uniform_100B_shared"));
+        assert!(slugs.contains("fulva+tracking=off_rate=20_b_uniform_100B_shared"));
     }
 
     #[test]
@@ -132,6 +143,6 @@ mod tests {
     fn without_quotas_one_shared_machine_is_left() {
         let (cells, left_out) = without_quotas(matrix().cells());
         assert!(cells.iter().all(|cell| cell.scene.source_cpu == SourceCpu::Shared));
-        assert_eq!((cells.len(), left_out), (36, 72));
+        assert_eq!((cells.len(), left_out), (72, 144));
     }
 }

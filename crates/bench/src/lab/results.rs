@@ -7,6 +7,7 @@ use crate::lab::folder::{
 use crate::lab::settings::LabFile;
 use crate::lab::spread::Spread;
 use crate::lab::variant::Variant;
+use crate::policy::PolicyWord;
 use crate::report::Report;
 
 /// The runs of one cell.
@@ -73,10 +74,10 @@ impl Results {
         self.cells.iter().map(|cell| cell.reports.len()).sum()
     }
 
-    /// The scenes in which unchanged protocols were measured, the one with the most measured first.
+    /// The scenes, the one with the most measured first.
     pub fn scenes(&self) -> Vec<&Scene> {
         let mut scenes: Vec<&Scene> = Vec::new();
-        for cell in self.cells.iter().filter(|cell| cell.cell.variant.is_plain()) {
+        for cell in &self.cells {
             if !scenes.contains(&&cell.cell.scene) {
                 scenes.push(&cell.cell.scene);
             }
@@ -91,9 +92,40 @@ impl Results {
         self.cells.iter().filter(move |cell| cell.cell.scene == *scene)
     }
 
-    /// Those of a scene whose protocol is unchanged.
-    pub fn plain<'a>(&'a self, scene: &'a Scene) -> Vec<&'a CellRuns> {
-        self.of_scene(scene).filter(|cell| cell.cell.variant.is_plain()).collect()
+    /// The policy under which a scene's protocols are compared: the default, or the first where nothing had that.
+    pub fn policy(&self, scene: &Scene) -> PolicyWord {
+        let policies = || self.of_scene(scene).map(|cell| cell.cell.policy);
+        let default = policies().find(|policy| *policy == PolicyWord::default());
+        default.or_else(|| policies().next()).unwrap_or_default()
+    }
+
+    /// The cells of a scene under the policy that its protocols are compared under.
+    pub fn compared<'a>(&'a self, scene: &'a Scene) -> impl Iterator<Item = &'a CellRuns> {
+        let policy = self.policy(scene);
+        self.of_scene(scene).filter(move |cell| cell.cell.policy == policy)
+    }
+
+    /// Those of them whose protocol is unchanged; all where none is.
+    pub fn principal<'a>(&'a self, scene: &'a Scene) -> Vec<&'a CellRuns> {
+        let is_plain = |cell: &&CellRuns| cell.cell.variant.is_plain();
+        match self.compared(scene).any(|cell| is_plain(&cell)) {
+            true => self.compared(scene).filter(is_plain).collect(),
+            false => self.compared(scene).collect(),
+        }
+    }
+
+    /// What was measured under several policies in a scene, with all of them, the default first.
+    pub fn by_policy<'a>(&'a self, scene: &'a Scene) -> Vec<(&'a Variant, Vec<&'a CellRuns>)> {
+        let mut groups: Vec<(&Variant, Vec<&CellRuns>)> = Vec::new();
+        for cell in self.of_scene(scene) {
+            match groups.iter_mut().find(|(variant, _)| **variant == cell.cell.variant) {
+                Some((_, cells)) => cells.push(cell),
+                None => groups.push((&cell.cell.variant, vec![cell])),
+            }
+        }
+        groups.retain(|(_, cells)| cells.len() > 1);
+        groups.iter_mut().for_each(|(_, cells)| cells.sort_by_key(|cell| cell.cell.policy));
+        groups
     }
 
     /// The protocols' names in their order: a protocol keeps its colour on the whole page.

@@ -8,6 +8,7 @@ use crate::lab::settings::{LabFile, Settings};
 use crate::report::Report;
 use crate::terminal::Terminal;
 use crate::words::duration;
+use sidle_types::MigrationPolicy;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,10 +24,28 @@ const PATIENCE: f64 = 5.0;
 /// And no run is given up sooner than this.
 const LEAST_PATIENCE: Duration = Duration::from_secs(90);
 
+/// What a record takes beside its key and value while it moves.
+const HEADER_BYTES: usize = 28;
+/// How many times as long a move takes that keeps to an objective; how long is the machine's to say.
+const OBJECTIVE: f64 = 3.0;
+
 /// How long one run takes, roughly, before any was made.
-pub fn expected_run_s(settings: &Settings) -> f64 {
+pub fn expected_run_s(settings: &Settings, cell: &Cell) -> f64 {
     let records = settings.records as f64;
-    START_S + 2.0 * records / SWEPT_PER_S + records / 2.0 / MOVED_PER_S + 2.0 * settings.seconds as f64
+    START_S + 2.0 * records / SWEPT_PER_S + expected_move_s(settings, cell) + 2.0 * settings.seconds as f64
+}
+
+fn expected_move_s(settings: &Settings, cell: &Cell) -> f64 {
+    let moved = settings.records as f64 / 2.0;
+    let unhindered_s = moved / MOVED_PER_S;
+    let record_bytes = settings.key_bytes + cell.scene.value_bytes + HEADER_BYTES;
+    let by_policy_s = match cell.policy.0 {
+        MigrationPolicy::Adaptive => 0.0,
+        MigrationPolicy::Rate { bytes_per_s } => moved * record_bytes as f64 / bytes_per_s as f64,
+        MigrationPolicy::Deadline { ms } => ms as f64 / 1e3,
+        MigrationPolicy::SloP99 { .. } => OBJECTIVE * unhindered_s,
+    };
+    unhindered_s.max(by_policy_s)
 }
 
 /// A lab to run.
@@ -88,26 +107,29 @@ pub fn run(
     if missing.is_empty() {
         return Ok(outcome);
     }
-    let expected_s = expected_run_s(settings);
+    let expected_s =
+        |runs: &[(&Cell, u32)]| -> f64 { runs.iter().map(|(cell, _)| expected_run_s(settings, cell)).sum() };
     terminal.say(&format!(
         "{} runs of {} cells, {} of them there already: about {}",
         cells.len() * plan.lab.repeat as usize,
         cells.len(),
         outcome.found,
-        duration(expected_s * missing.len() as f64)
+        duration(expected_s(&missing))
     ));
     let bar = terminal.runs(missing.len() as u64);
-    let mut took_s = Vec::new();
+    // How many times as long as expected runs took.
+    let mut took = Vec::new();
     for (number, &(cell, repeat)) in missing.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             outcome.left = missing.len() - number;
             break;
         }
-        let each_s = mean(&took_s).unwrap_or(expected_s);
-        let left_s = each_s * (missing.len() - number) as f64;
+        let slowness = mean(&took).unwrap_or(1.0);
+        let left_s = slowness * expected_s(&missing[number..]);
         bar.set_message(format!("{} left, run {repeat} of {}", duration(left_s), cell.title()));
         let started = Instant::now();
-        let limit = LEAST_PATIENCE.max(Duration::from_secs_f64(PATIENCE * each_s.max(expected_s)));
+        let this_s = expected_run_s(settings, cell);
+        let limit = LEAST_PATIENCE.max(Duration::from_secs_f64(PATIENCE * slowness.max(1.0) * this_s));
         let (ended, report) = one(plan, folder, settings, cell, repeat, limit, stop, &bar)?;
         outcome.wrong += usize::from(report.is_some_and(|report| !is_proven(&report)));
         match ended {
@@ -117,7 +139,7 @@ pub fn run(
             }
             Ended::Well => {
                 outcome.made += 1;
-                took_s.push(started.elapsed().as_secs_f64());
+                took.push(started.elapsed().as_secs_f64() / this_s);
             }
             Ended::Failed(reason) => {
                 let failed = FailedRun { cell: cell.clone(), repeat, reason };
@@ -186,4 +208,37 @@ fn is_proven(report: &Report) -> bool {
 
 fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::cell::{Scene, SourceCpu};
+
+    #[test]
+    fn a_policy_that_holds_a_move_back_is_waited_for() {
+        let settings = Settings {
+            records: 600_000,
+            seconds: 1,
+            clients: 1,
+            rate: None,
+            key_bytes: 30,
+            seed: 1,
+            node_cpu: 0.4,
+        };
+        let move_s = |policy: &str| {
+            let scene = Scene {
+                workload: "b".parse().unwrap(),
+                distribution: "uniform".parse().unwrap(),
+                value_bytes: 100,
+                source_cpu: SourceCpu::Shared,
+            };
+            let cell = Cell { variant: "fulva".parse().unwrap(), policy: policy.parse().unwrap(), scene };
+            expected_move_s(&settings, &cell)
+        };
+        assert_eq!(move_s("adaptive"), 1.0);
+        assert_eq!(move_s("rate=15.8"), 3.0);
+        assert_eq!(move_s("rate=1000"), 1.0, "a rate that is not reached holds nothing back");
+        assert_eq!((move_s("deadline=10"), move_s("deadline=0.1")), (10.0, 1.0));
+    }
 }

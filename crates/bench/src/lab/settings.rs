@@ -88,7 +88,7 @@ pub struct LabFile {
 
 impl LabFile {
     /// The present version of the file.
-    pub const FORMAT: u32 = 1;
+    pub const FORMAT: u32 = 2;
 
     /// A lab on this machine.
     pub fn new(settings: Settings, repeat: u32, cells: Vec<Cell>) -> LabFile {

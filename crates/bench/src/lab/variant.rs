@@ -5,6 +5,19 @@ use sidle_migration::{PROTOCOLS, protocol};
 
 /// The option that is the clients', not the protocol's.
 const TRACKING: &str = "tracking";
+/// The option that is the nodes'.
+const OFFLOADING: &str = "offloading";
+
+/// What the ablations of the papers do, for people.
+const MEANINGS: [(&str, &str); 7] = [
+    ("tracking=off", "clients ask both nodes for every moving key, whatever they know"),
+    ("offloading=off", "the nodes move data on the threads that serve clients"),
+    ("sampling=off", "no records are pulled ahead because clients missed them"),
+    ("priority-pulls=0", "who misses a key waits until its turn comes"),
+    ("priority-keys=1", "each missed key is a pull of its own"),
+    ("missing=wait", "who misses a key waits for its pull instead of coming again"),
+    ("ownership=source", "the source serves until all is copied, and what changed is sent again"),
+];
 
 /// A protocol as the lab names it: `fulva`, `rocksteady,priority-pulls=0`, `fulva,tracking=off`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -14,12 +27,18 @@ pub struct Variant {
     protocol: String,
     /// Whether clients use what they know to have moved.
     tracking: bool,
+    /// Whether the nodes have threads of their own for moving data.
+    offloading: bool,
 }
 
 impl Variant {
+    fn of(protocol: &str) -> Variant {
+        Variant { protocol: protocol.to_owned(), tracking: true, offloading: true }
+    }
+
     /// Every protocol there is, as it stands in the list of them.
     pub fn protocols() -> Vec<Variant> {
-        PROTOCOLS.iter().map(|known| Variant { protocol: known.name.to_owned(), tracking: true }).collect()
+        PROTOCOLS.iter().map(|known| Variant::of(known.name)).collect()
     }
 
     /// The protocol with its options, as a migration takes it.
@@ -37,23 +56,41 @@ impl Variant {
         self.tracking
     }
 
-    /// Whether nothing about the protocol was changed.
-    pub fn is_plain(&self) -> bool {
-        self.tracking && !self.protocol.contains(',')
+    /// Whether the nodes have threads of their own for moving data; otherwise those that serve clients do it.
+    pub const fn offloading(&self) -> bool {
+        self.offloading
     }
 
-    /// What was changed, for people: `priority-pulls=0`.
-    pub fn changes(&self) -> String {
-        let options = self.protocol.split(',').skip(1).map(str::to_owned);
-        let tracking = (!self.tracking).then(|| format!("{TRACKING}=off"));
-        options.chain(tracking).collect::<Vec<_>>().join(", ")
+    /// Whether nothing about the protocol was changed.
+    pub fn is_plain(&self) -> bool {
+        self.off().next().is_none() && !self.protocol.contains(',')
+    }
+
+    /// What was changed: `priority-pulls=0`.
+    pub fn changes(&self) -> impl Iterator<Item = String> {
+        self.protocol.split(',').skip(1).map(str::to_owned).chain(self.off())
+    }
+
+    /// Those changes that do not explain themselves, with what they mean.
+    pub fn meanings(&self) -> Vec<(String, &'static str)> {
+        let meaning = |change: String| {
+            let known = MEANINGS.iter().find(|(known, _)| *known == change);
+            known.map(|&(_, meaning)| (change, meaning))
+        };
+        self.changes().filter_map(meaning).collect()
+    }
+
+    /// What is off that is no option of the protocol's.
+    fn off(&self) -> impl Iterator<Item = String> {
+        let all = [(TRACKING, self.tracking), (OFFLOADING, self.offloading)];
+        all.into_iter().filter(|(_, is_on)| !is_on).map(|(name, _)| format!("{name}=off"))
     }
 }
 
 impl std::fmt::Display for Variant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.protocol)?;
-        if self.tracking { Ok(()) } else { write!(f, ",{TRACKING}=off") }
+        self.off().try_for_each(|word| write!(f, ",{word}"))
     }
 }
 
@@ -61,19 +98,27 @@ impl std::str::FromStr for Variant {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Variant, String> {
-        let mut tracking = true;
+        let mut variant = Variant::of("");
         let mut words = Vec::new();
         for word in text.split(',') {
-            match word.split_once('=') {
-                Some((TRACKING, "off")) => tracking = false,
-                Some((TRACKING, "on")) => tracking = true,
-                Some((TRACKING, value)) => return Err(format!("{TRACKING}={value} is neither on nor off")),
-                _ => words.push(word),
-            }
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            let switch = match name {
+                TRACKING => &mut variant.tracking,
+                OFFLOADING => &mut variant.offloading,
+                _ => {
+                    words.push(word);
+                    continue;
+                }
+            };
+            *switch = match value {
+                "on" => true,
+                "off" => false,
+                _ => return Err(format!("{name}={value} is neither on nor off")),
+            };
         }
-        let name = words.join(",");
-        protocol(&name).map_err(|error| error.to_string())?;
-        Ok(Variant { protocol: name, tracking })
+        variant.protocol = words.join(",");
+        protocol(&variant.protocol).map_err(|error| error.to_string())?;
+        Ok(variant)
     }
 }
 
@@ -107,9 +152,29 @@ mod tests {
         let variant: Variant = "fulva,tracking=off,sampling=off".parse().unwrap();
         assert_eq!((variant.protocol(), variant.tracking()), ("fulva,sampling=off", false));
         assert_eq!(variant.to_string(), "fulva,sampling=off,tracking=off");
-        assert_eq!((variant.base(), variant.changes().as_str()), ("fulva", "sampling=off, tracking=off"));
+        assert_eq!(variant.base(), "fulva");
+        assert!(variant.changes().eq(["sampling=off", "tracking=off"]));
         assert!(!variant.is_plain());
         assert_eq!("fulva,tracking=on".parse(), Ok::<Variant, String>(Variant::protocols()[0].clone()));
+    }
+
+    #[test]
+    fn offloading_is_the_nodes_option() {
+        let variant: Variant = "fulva,offloading=off,tracking=off".parse().unwrap();
+        assert_eq!((variant.protocol(), variant.tracking(), variant.offloading()), ("fulva", false, false));
+        assert_eq!(variant.to_string(), "fulva,tracking=off,offloading=off");
+        let variant: Variant = "zephyr,offloading=off".parse().unwrap();
+        assert!(!variant.is_plain() && variant.tracking());
+        assert!(variant.changes().eq(["offloading=off"]));
+    }
+
+    #[test]
+    fn what_has_a_meaning_is_an_option() {
+        for (change, _) in MEANINGS {
+            let variant: Variant = format!("fulva,{change}").parse().unwrap();
+            assert_eq!(variant.meanings().len(), 1, "{change}");
+        }
+        assert_eq!("fulva,partitions=2".parse::<Variant>().unwrap().meanings(), []);
     }
 
     #[test]
@@ -117,6 +182,7 @@ mod tests {
         for (text, told) in [
             ("teleport", "there is no migration protocol 'teleport'"),
             ("fulva,tracking=perhaps", "tracking=perhaps is neither on nor off"),
+            ("fulva,offloading", "offloading= is neither on nor off"),
             ("fulva,sampling", "sampling= is not possible"),
         ] {
             let error = text.parse::<Variant>().unwrap_err();

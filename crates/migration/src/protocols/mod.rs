@@ -30,9 +30,7 @@ pub fn protocol(text: &str) -> Result<ProtocolChoices, ProtocolError> {
     let name = words.next().unwrap_or_default();
     let named = PROTOCOLS.iter().find(|protocol| protocol.name == name);
     let mut choices = **named.ok_or_else(|| ProtocolError::UnknownProtocol { name: name.to_owned() })?;
-    for word in words {
-        options::apply(&mut choices, word)?;
-    }
+    options::apply(&mut choices, &words.collect::<Vec<_>>())?;
     if choices.copies != Copies::AfterFreeze && choices.serves != Serves::WhenAllIsHere {
         return Err(ProtocolError::ServesStale);
     }

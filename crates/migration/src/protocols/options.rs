@@ -4,7 +4,7 @@
 //! with larger pulls. The text travels as it is, in the request and in the migration's record; every node reads it the
 //! same way.
 
-use super::PROTOCOLS;
+use super::{PROTOCOLS, SOURCE_DRIVEN};
 use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN};
 use crate::{
     Copies, OnMissing, PARTITIONS_MAX, Pace, ProtocolChoices, PullBytes, Rounds, Sampling, Serves,
@@ -43,6 +43,9 @@ pub enum ProtocolError {
     /// A copy that may be stale would be served.
     #[error("a protocol that copies before the freeze serves when it is complete: leave out serves=at-once")]
     ServesStale,
+    /// Two options contradict each other.
+    #[error("with ownership=source nobody needs a key that is not at the target yet: leave out {0}")]
+    SourceHasAll(String),
 }
 
 fn names() -> Vec<&'static str> {
@@ -57,7 +60,21 @@ struct ProtocolOption {
     set: fn(&mut ProtocolChoices, &str) -> Option<()>,
 }
 
-const OPTIONS: [ProtocolOption; 10] = [
+/// The option that is applied before all others, wherever it stands: what it changes, others may refine.
+const OWNERSHIP: &str = "ownership";
+
+const OPTIONS: [ProtocolOption; 11] = [
+    ProtocolOption {
+        name: OWNERSHIP,
+        takes: "'source', of a protocol that copies after the freeze: it copies before, as source-driven does",
+        set: |choices, value| {
+            if value != "source" || choices.copies != Copies::AfterFreeze {
+                return None;
+            }
+            *choices = kept_by_source(choices);
+            Some(())
+        },
+    },
     ProtocolOption {
         name: "partitions",
         takes: "a number from 1 to 64",
@@ -166,6 +183,19 @@ const OPTIONS: [ProtocolOption; 10] = [
     },
 ];
 
+/// The same partitions, pulls and pace, while the source goes on serving: what changes is sent again, and the ownership
+/// passes at the end (Rocksteady 2.4.2, "leave ownership at the source", without its replication).
+fn kept_by_source(choices: &ProtocolChoices) -> ProtocolChoices {
+    ProtocolChoices {
+        copies: SOURCE_DRIVEN.copies,
+        serves: SOURCE_DRIVEN.serves,
+        source_reads: SOURCE_DRIVEN.source_reads,
+        missing: SOURCE_DRIVEN.missing,
+        sampling: SOURCE_DRIVEN.sampling,
+        ..*choices
+    }
+}
+
 fn rounds(choices: &mut ProtocolChoices) -> Option<&mut Rounds> {
     match &mut choices.copies {
         Copies::AfterFreeze => None,
@@ -177,8 +207,26 @@ fn number<N: std::str::FromStr + PartialOrd>(text: &str, least: N, most: N) -> O
     text.parse().ok().filter(|number| (least..=most).contains(number))
 }
 
-/// Changes one choice, given as `OPTION=VALUE`.
-pub(super) fn apply(choices: &mut ProtocolChoices, text: &str) -> Result<(), ProtocolError> {
+/// Changes choices, each given as `OPTION=VALUE`.
+pub(super) fn apply(choices: &mut ProtocolChoices, words: &[&str]) -> Result<(), ProtocolError> {
+    let is_ownership = |word: &&&str| word.split('=').next() == Some(OWNERSHIP);
+    for word in words.iter().filter(is_ownership) {
+        apply_one(choices, word)?;
+    }
+    let is_kept_by_source = words.iter().any(|word| is_ownership(&word));
+    for word in words.iter().filter(|word| !is_ownership(word)) {
+        let before = *choices;
+        apply_one(choices, word)?;
+        let asks = (choices.missing, choices.source_reads, choices.sampling);
+        if is_kept_by_source && asks != (before.missing, before.source_reads, before.sampling) {
+            return Err(ProtocolError::SourceHasAll((*word).to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Changes one choice.
+fn apply_one(choices: &mut ProtocolChoices, text: &str) -> Result<(), ProtocolError> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     let option = OPTIONS.iter().find(|option| option.name == name);
     let option = option.ok_or_else(|| ProtocolError::UnknownOption { name: name.to_owned() })?;
@@ -190,7 +238,7 @@ pub(super) fn apply(choices: &mut ProtocolChoices, text: &str) -> Result<(), Pro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FULVA, PriorityPulls, ROCKSTEADY, SOURCE_DRIVEN, protocol};
+    use crate::{FULVA, PriorityPulls, ROCKSTEADY, STOP_AND_COPY, protocol};
 
     #[test]
     fn options_change_one_choice_each() {
@@ -219,6 +267,38 @@ mod tests {
                     ..SOURCE_DRIVEN
                 },
             ),
+            (
+                "rocksteady,ownership=source",
+                ProtocolChoices {
+                    name: "rocksteady",
+                    partitions: ROCKSTEADY.partitions,
+                    pulls: ROCKSTEADY.pulls,
+                    priority: ROCKSTEADY.priority,
+                    ..SOURCE_DRIVEN
+                },
+            ),
+            (
+                "fulva,few=0,ownership=source,sampling=off,missing=wait",
+                ProtocolChoices {
+                    name: "fulva",
+                    copies: Copies::BeforeFreeze(Rounds { few: 0, at_most: 8 }),
+                    partitions: FULVA.partitions,
+                    pulls: FULVA.pulls,
+                    priority: FULVA.priority,
+                    ..SOURCE_DRIVEN
+                },
+            ),
+            (
+                "stop-and-copy,ownership=source,partitions=2",
+                ProtocolChoices {
+                    name: "stop-and-copy",
+                    partitions: 2,
+                    pulls: STOP_AND_COPY.pulls,
+                    pace: Pace::Full,
+                    priority: STOP_AND_COPY.priority,
+                    ..SOURCE_DRIVEN
+                },
+            ),
             ("rocksteady,pace=full", ProtocolChoices { pace: Pace::Full, ..ROCKSTEADY }),
         ] {
             assert_eq!(protocol(text), Ok(choices), "{text}");
@@ -228,7 +308,7 @@ mod tests {
     #[test]
     fn mistakes_are_told() {
         for (text, told) in [
-            ("fulva,sample=off", "a protocol has no option 'sample': the options are partitions, pull-bytes"),
+            ("fulva,sample=off", "a protocol has no option 'sample': the options are ownership, partitions"),
             ("fulva,", "a protocol has no option ''"),
             ("fulva,partitions", "partitions= is not possible: partitions is a number from 1 to 64"),
             ("fulva,partitions=0", "partitions=0 is not possible"),
@@ -239,6 +319,20 @@ mod tests {
                 "fulva,rounds=3",
                 "rounds=3 is not possible: rounds is of a protocol that copies before the freeze",
             ),
+            (
+                "source-driven,ownership=source",
+                "ownership=source is not possible: ownership is 'source', of a protocol that copies after the freeze",
+            ),
+            ("fulva,ownership=target", "ownership=target is not possible"),
+            ("fulva,ownership=source,ownership=source", "ownership=source is not possible"),
+            ("fulva,ownership=source,serves=at-once", "a protocol that copies before the freeze serves when"),
+            ("fulva,serves=at-once,ownership=source", "a protocol that copies before the freeze serves when"),
+            (
+                "fulva,missing=frozen,ownership=source",
+                "with ownership=source nobody needs a key that is not at the target yet: leave out missing=frozen",
+            ),
+            ("rocksteady,ownership=source,missing=40", "with ownership=source nobody needs"),
+            ("rocksteady,ownership=source,sampling=8", "with ownership=source nobody needs"),
             ("source-driven,few=some", "few=some is not possible"),
             ("teleport", "there is no migration protocol 'teleport': the protocols are fulva, rocksteady"),
         ] {

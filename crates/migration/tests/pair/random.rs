@@ -205,7 +205,7 @@ fn seeded_migrations_end_as_the_model_does() {
 }
 
 /// Every kind of choice, made otherwise than by the protocols themselves.
-const WITH_OPTIONS: [&str; 10] = [
+const WITH_OPTIONS: [&str; 13] = [
     "fulva,sampling=off,partitions=3",
     "fulva,missing=wait,priority-keys=2",
     "fulva,serves=complete",
@@ -216,6 +216,9 @@ const WITH_OPTIONS: [&str; 10] = [
     "stop-and-copy,serves=at-once,pace=yield",
     "source-driven,rounds=1,few=0,partitions=1",
     "source-driven,rounds=1000,few=100000,pull-bytes=16384,pace=full",
+    "rocksteady,ownership=source",
+    "fulva,ownership=source",
+    "zephyr,ownership=source,few=0,rounds=2",
 ];
 
 #[test]

@@ -54,11 +54,19 @@ pub struct NodeConfig {
     pub workers: Auto<usize>,
     /// Threads that move data.
     pub movers: usize,
+    /// Whether the workers' threads do their work instead.
+    pub movers_on_workers: bool,
 }
 
 impl Default for NodeConfig {
     fn default() -> NodeConfig {
-        NodeConfig { dir: Auto::Auto, join: String::new(), workers: Auto::Auto, movers: 1 }
+        NodeConfig {
+            dir: Auto::Auto,
+            join: String::new(),
+            workers: Auto::Auto,
+            movers: 1,
+            movers_on_workers: false,
+        }
     }
 }
 

@@ -90,6 +90,6 @@ async fn write(driver: Rc<RefCell<Driver>>, link: Link) {
         if stream.writable().await.is_err() {
             return;
         }
-        driver.borrow_mut().drain();
+        driver.borrow_mut().write_on();
     }
 }

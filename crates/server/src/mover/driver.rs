@@ -1,7 +1,8 @@
 //! A mover with the output of its connections.
 
-use crate::clock::{Clock, process_cpu_us, thread_cpu_us};
+use crate::clock::{Clock, process_cpu_us};
 use crate::mover::MoverReports;
+use crate::mover::own_time::OwnTime;
 use crate::worker::WorkerLink;
 use sidle_migration::Load;
 use sidle_node::{Link, Mover, MoverCommand, MoverEvent, NodeParts};
@@ -73,6 +74,7 @@ pub(super) struct Driver {
     parts: NodeParts,
     workers: Vec<Arc<WorkerLink>>,
     reports: MoverReports,
+    own_time: OwnTime,
     clock: Clock,
     /// How late the slowest worker was when it was last asked.
     worker_lag_us: u64,
@@ -90,6 +92,7 @@ impl Driver {
         parts: NodeParts,
         workers: Vec<Arc<WorkerLink>>,
         reports: MoverReports,
+        own_time: OwnTime,
         clock: Clock,
     ) -> Rc<RefCell<Driver>> {
         Rc::new(RefCell::new(Driver {
@@ -97,6 +100,7 @@ impl Driver {
             parts,
             workers,
             reports,
+            own_time,
             clock,
             worker_lag_us: 0,
             outputs: BTreeMap::new(),
@@ -115,32 +119,40 @@ impl Driver {
         (self.mover.poll_timeout(self.now()), self.mover.is_idle())
     }
 
+    /// Does a piece of work and takes what the mover has to say to it.
+    fn at_work(&mut self, work: impl FnOnce(&mut Driver)) {
+        self.own_time.begin();
+        work(self);
+        self.drain();
+        self.own_time.end();
+    }
+
     /// What workers said, and what time brings.
     pub(super) fn turn(&mut self) {
-        self.mover.turn(self.now());
-        self.drain();
+        self.at_work(|driver| driver.mover.turn(driver.now()));
     }
 
     /// What the control thread said.
     pub(super) fn command(&mut self, command: MoverCommand) {
         tracing::debug!("migration {}: {}", command.migration(), command.name());
-        self.mover.command(self.now(), command);
-        self.drain();
+        self.at_work(|driver| driver.mover.command(driver.now(), command));
     }
 
     /// Finds out how late the slowest worker is.
     pub(super) fn probe_workers(&mut self) {
-        let now = self.now();
-        self.worker_lag_us = self.workers.iter().map(|worker| worker.probe_lag_us(now.0)).max().unwrap_or(0);
-        self.measure();
-        self.drain();
+        self.at_work(|driver| {
+            let now = driver.now();
+            let lags = driver.workers.iter().map(|worker| worker.probe_lag_us(now.0));
+            driver.worker_lag_us = lags.max().unwrap_or(0);
+            driver.measure();
+        });
     }
 
     /// Tells the mover what the node has to bear; to be called between pieces of work.
     fn measure(&mut self) {
         let load = Load {
             worker_lag_us: self.worker_lag_us,
-            mover_cpu_us: thread_cpu_us(),
+            mover_cpu_us: self.own_time.used_us(),
             node_cpu_us: process_cpu_us(),
         };
         self.mover.load(self.now(), load);
@@ -157,34 +169,31 @@ impl Driver {
 
     /// A connection that the mover asked for is open.
     pub(super) fn connected(&mut self, wanted: &Wanted, link: Link) {
-        self.mover.connected(self.now(), wanted.migration, wanted.lane, link);
-        self.drain();
+        self.at_work(|driver| driver.mover.connected(driver.now(), wanted.migration, wanted.lane, link));
     }
 
     /// A connection that the mover asked for could not be opened.
     pub(super) fn connect_failed(&mut self, wanted: &Wanted) {
-        self.mover.connect_failed(self.now(), wanted.migration, wanted.lane);
-        self.drain();
+        self.at_work(|driver| driver.mover.connect_failed(driver.now(), wanted.migration, wanted.lane));
     }
 
     /// A message arrived. What it asks for is sent before what it brought is replayed, so that the next records are
     /// under way meanwhile.
     pub(super) fn message(&mut self, link: Link, message: Message<'_>) {
-        let pending = self.mover.message(self.now(), link, message);
-        self.drain();
-        if let Some(pending) = pending {
-            self.mover.replay(self.now(), pending);
-            self.measure();
-            self.drain();
-        }
+        self.at_work(|driver| {
+            if let Some(pending) = driver.mover.message(driver.now(), link, message) {
+                driver.drain();
+                driver.mover.replay(driver.now(), pending);
+                driver.measure();
+            }
+        });
     }
 
     /// A connection ended by itself.
     pub(super) fn closed(&mut self, link: Link) {
         if let Some(output) = self.outputs.remove(&link) {
             output.waiting.notify_one();
-            self.mover.closed(self.now(), link);
-            self.drain();
+            self.at_work(|driver| driver.mover.closed(driver.now(), link));
         }
     }
 
@@ -194,8 +203,13 @@ impl Driver {
         table.map().node(node).map(|info| info.bus_addr.to_string())
     }
 
+    /// A connection takes more.
+    pub(super) fn write_on(&mut self) {
+        self.at_work(|_| {});
+    }
+
     /// Takes everything that the mover has to say.
-    pub(super) fn drain(&mut self) {
+    fn drain(&mut self) {
         let now = self.now();
         while let Some(event) = self.mover.poll_event() {
             self.follow(event);

@@ -1,18 +1,23 @@
 //! Mover threads: migrations' connections to other nodes, on a runtime of their own.
 //!
-//! The mover itself is pure and sits in a [`Driver`]; one task for each connection reads frames into it, the thread's
-//! main task brings it commands, worker messages and the time. Whoever called it takes its output at once.
+//! The mover itself is pure and sits in a [`Driver`]; one task for each connection reads frames into it, a main task brings
+//! it commands, worker messages and the time. Whoever called it takes its output at once.
+//!
+//! For comparison the tasks can run on a worker's runtime instead, where they take turns with its clients (Fulva, VI-C:
+//! without offloading).
 //!
 //! Ownership: the thread owns everything here; other threads hold a [`MoverLink`] and a [`MoverInbox`].
 
 mod connection;
 mod driver;
+mod own_time;
 
 use crate::clock::Clock;
 use crate::control::links::Lane;
 use crate::thread;
 use crate::worker::WorkerLink;
 use driver::Driver;
+use own_time::OwnTime;
 use sidle_node::{Mover, MoverCommand, MoverReport, NodeParts};
 use sidle_types::MigrationId;
 use std::io;
@@ -84,19 +89,28 @@ pub(crate) struct MoverSetup {
 impl MoverSetup {
     /// Starts the thread.
     pub(crate) fn start(self) -> io::Result<JoinHandle<()>> {
-        let name = format!("mover-{}", self.mover.index().0);
-        thread::start(name, move || {
+        thread::start(self.name(), move || {
             let runtime = Builder::new_current_thread()
                 .enable_all()
                 .build_local(LocalOptions::default())
                 .expect("a runtime needs only an epoll descriptor");
-            runtime.block_on(self.run());
+            runtime.block_on(self.run(OwnTime::of_thread()));
         })
     }
 
-    async fn run(mut self) {
+    /// Starts on the runtime of the calling thread, which does other work too. It needs a timer.
+    pub(crate) fn start_beside_others(self) {
+        thread::run_beside_others(self.name(), self.run(OwnTime::of_turns()));
+    }
+
+    fn name(&self) -> String {
+        format!("mover-{}", self.mover.index().0)
+    }
+
+    async fn run(mut self, own_time: OwnTime) {
         let clock = self.clock;
-        let driver = Driver::new(self.mover, self.parts, self.workers, self.reports, clock);
+        let is_shared = own_time.is_of_turns();
+        let driver = Driver::new(self.mover, self.parts, self.workers, self.reports, own_time, clock);
         let wanted_added = Rc::clone(&driver.borrow().wanted_added);
         let mut probes = interval(LAG_PROBE);
         probes.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -121,6 +135,9 @@ impl MoverSetup {
             }
             driver.borrow_mut().turn();
             connection::follow_events(&Rc::clone(&driver));
+            if is_shared {
+                tokio::task::yield_now().await;
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Worker threads: each one current-thread runtime with its own listening socket.
 //!
 //! A connection lives and dies on one worker. Nothing on a request's way wakes another thread, sets a timer, locks or
-//! allocates: the runtime has no timer at all, and is ticked from outside for what must happen now and then.
+//! allocates: the runtime has no timer at all (but for movers that are to run on it, which is for experiments), and is ticked
+//! from outside for what must happen now and then.
 //!
 //! Ownership: the thread owns its [`Engine`](engine::Engine); other threads hold a [`WorkerLink`].
 
@@ -13,7 +14,7 @@ mod waits;
 use crate::clock::Clock;
 use crate::control::ControlCall;
 use crate::limits::ClientLimits;
-use crate::mover::MoverLink;
+use crate::mover::{MoverLink, MoverSetup};
 use crate::thread;
 use sidle_node::{NodeShared, Worker};
 use std::io;
@@ -102,6 +103,8 @@ pub(crate) struct WorkerSetup {
     pub(crate) table_taken: Arc<Notify>,
     /// The movers that it may have to wake.
     pub(crate) movers: Vec<Arc<MoverLink>>,
+    /// Movers that have no threads of their own and take turns with this worker's clients.
+    pub(crate) movers_here: Vec<MoverSetup>,
     /// What the node's threads share.
     pub(crate) shared: Arc<NodeShared>,
     /// What one client may use.
@@ -120,15 +123,21 @@ impl WorkerSetup {
     }
 
     fn run(self) {
-        let runtime = Builder::new_current_thread()
-            .enable_io()
-            .build_local(LocalOptions::default())
-            .expect("a runtime needs only an epoll descriptor");
+        let mut runtime = Builder::new_current_thread();
+        runtime.enable_io();
+        if !self.movers_here.is_empty() {
+            runtime.enable_time();
+        }
+        let runtime =
+            runtime.build_local(LocalOptions::default()).expect("a runtime needs only an epoll descriptor");
         runtime.block_on(async move {
             let link = Arc::clone(&self.link);
             let listener = tokio::net::TcpListener::from_std(self.listener)
                 .expect("the listener was made for a runtime");
             let ticked = Arc::new(Notify::new());
+            for mover in self.movers_here {
+                mover.start_beside_others();
+            }
             let engine = engine::Engine::new(
                 self.worker,
                 self.movers,

@@ -279,10 +279,7 @@ impl Process {
             if let Some(message) = control.control.poll_transmit() {
                 match (&mut control.seat, &control.conversation) {
                     (Some(seat), _) => seat.handle(now.mono, message, None, world),
-                    (None, Some((id, _))) if control.is_open => {
-                        let frame = frame(message);
-                        world.send(*id, Side::Opener, frame);
-                    }
+                    (None, Some((id, _))) if control.is_open => say(*id, Side::Opener, frame(message), world),
                     // M10: it is said again once there is a conversation.
                     (None, _) => {}
                 }
@@ -293,7 +290,7 @@ impl Process {
                         let mut out = Vec::new();
                         Message::write_control(&ControlMessage::from(message).to_json(), &mut out)
                             .expect("control messages are small");
-                        world.send(id, Side::Acceptor, out);
+                        say(id, Side::Acceptor, out, world);
                     }
                 }
             } else {
@@ -335,6 +332,13 @@ impl Process {
             ControlEvent::Superseded => panic!("two processes run with the identity {}", node_id(host)),
             ControlEvent::Note(text) => world.tell(|| format!("node {}: {text}", host.0)),
         }
+    }
+}
+
+/// M10: a conversation that cannot take more loses it; whoever needs it says it again.
+fn say(id: StreamId, from: Side, frame: Vec<u8>, world: &mut World) {
+    if !world.network.is_full(id, from) {
+        world.send(id, from, frame);
     }
 }
 

@@ -10,6 +10,8 @@ const LEFT: f64 = 330.0;
 const RIGHT: f64 = 170.0;
 const ROW: f64 = 24.0;
 const GAP: f64 = 12.0;
+/// What a figure takes beside its bar.
+const VALUE_ROOM: f64 = 70.0;
 
 /// One bar.
 #[derive(Clone, Debug)]
@@ -76,6 +78,10 @@ fn row(svg: &mut String, bar: &Bar, x: Scale, y: f64, show: &impl Fn(f64) -> Str
         );
         right = right.max(x.at(max));
     }
+    let text = |svg: &mut String, x: f64, words: &str| {
+        let (words, baseline) = (escape(words), middle + 4.5);
+        let _ = write!(svg, "<text class=\"value\" x=\"{x:.1}\" y=\"{baseline:.1}\">{words}</text>");
+    };
     let mut words = show(median);
     if let Some(paper) = bar.paper {
         let at = x.at(paper.value);
@@ -86,14 +92,13 @@ fn row(svg: &mut String, bar: &Bar, x: Scale, y: f64, show: &impl Fn(f64) -> Str
             show(paper.value),
             escape(paper.source)
         );
-        right = right.max(at + 6.0);
-        let _ = write!(words, " (paper {})", show(paper.value));
+        // Each figure beside what it belongs to, where there is room for both.
+        if at > right + VALUE_ROOM {
+            text(svg, at + 14.0, &format!("paper {}", show(paper.value)));
+        } else {
+            right = right.max(at + 6.0);
+            let _ = write!(words, " (paper {})", show(paper.value));
+        }
     }
-    let _ = write!(
-        svg,
-        "<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-        right + 8.0,
-        middle + 4.5,
-        escape(&words)
-    );
+    text(svg, right + 8.0, &words);
 }

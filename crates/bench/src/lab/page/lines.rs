@@ -1,6 +1,6 @@
 //! A chart of lines with bands: medians, and how far the runs lie apart.
 
-use super::svg::{Scale, escape};
+use super::svg::{Scale, escape, x_ticks, y_ticks};
 use crate::lab::spread::Spread;
 use std::fmt::Write;
 
@@ -105,30 +105,9 @@ impl LineChart<'_> {
 
     fn axes(&self, svg: &mut String, x: Scale, y: Scale, (left, right): (f64, f64)) {
         let bottom = HEIGHT - BOTTOM;
-        for tick in y.ticks(5) {
-            let at = y.at(tick);
-            let _ = write!(
-                svg,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-                 <text class=\"tick\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                WIDTH - RIGHT,
-                LEFT - 8.0,
-                at + 4.0,
-                escape(&(self.y_tick)(tick))
-            );
-        }
+        y_ticks(svg, y, &y.ticks(5), (LEFT, WIDTH - RIGHT), self.y_tick);
         let values = if self.x_values.is_empty() { x.ticks(10) } else { self.x_values.clone() };
-        for tick in values {
-            let at = x.at(tick);
-            let _ = write!(
-                svg,
-                "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{}\"/>\
-                 <text class=\"tick\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-                bottom + 5.0,
-                bottom + 18.0,
-                escape(&(self.x_tick)(tick))
-            );
-        }
+        x_ticks(svg, x, &values, bottom, self.x_tick);
         if let Some(reference) = self.reference {
             let at = y.at(reference);
             let _ = write!(

@@ -3,6 +3,7 @@
 mod bars;
 mod frontier;
 mod lines;
+mod policies;
 mod scene;
 mod series;
 mod svg;
@@ -10,6 +11,7 @@ mod table;
 mod whole;
 
 use crate::lab::results::Results;
+use crate::lab::spread::Spread;
 use crate::words::{bytes, count};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -193,6 +195,14 @@ fn chart(title: &str, about: &str, body: &str) -> String {
         escape(title),
         escape(about)
     )
+}
+
+/// A median, with the range where several runs have one.
+fn with_range(spread: &Spread, show: impl Fn(f64) -> String) -> String {
+    match spread.runs {
+        1 => show(spread.median),
+        _ => format!("{} ({} .. {})", show(spread.median), show(spread.min), show(spread.max)),
+    }
 }
 
 fn seconds(value: f64) -> String {

@@ -1,16 +1,18 @@
 //! One scene's pictures: what every protocol did under the same load.
 
 use super::bars::{Bar, bars};
-use super::frontier::{Point, frontier};
+use super::frontier::{Frontier, Point, Reach};
 use super::lines::{Line, LineChart};
+use super::policies::policies;
 use super::series::{series, until_s};
 use super::svg::escape;
 use super::table::winners;
-use super::{Colours, Sources, chart, seconds, trimmed};
+use super::{Colours, Sources, chart, seconds, trimmed, with_range};
 use crate::lab::cell::Scene;
 use crate::lab::measures::{Part, Unit, by_node, during, is_tracked, named};
 use crate::lab::papers::paper;
 use crate::lab::results::{CellRuns, Results};
+use crate::lab::variant::Variant;
 use crate::report::{Report, TimelinePoint};
 use crate::words::{bytes, micros};
 
@@ -21,7 +23,7 @@ pub(super) fn primary(
     colours: &Colours<'_>,
     sources: &mut Sources,
 ) -> String {
-    let cells = results.plain(scene);
+    let cells = results.principal(scene);
     let mut html = format!("<h2 class=\"scene\">{}</h2>", escape(&scene.title()));
     html.push_str(&winners(results, scene, sources));
     html.push_str(&timelines(&cells, scene, colours, sources));
@@ -29,6 +31,7 @@ pub(super) fn primary(
     html.push_str(&tracking(results, scene, colours, sources));
     html.push_str(&by_nodes(&cells, scene, colours, sources));
     html.push_str(&duration_and_impact(results, scene, colours));
+    html.push_str(&policies(results, scene, colours));
     html + &ablations(results, scene, colours, sources)
 }
 
@@ -39,11 +42,12 @@ pub(super) fn other(
     colours: &Colours<'_>,
     sources: &mut Sources,
 ) -> String {
-    let cells = results.plain(scene);
+    let cells = results.principal(scene);
     let inside = winners(results, scene, sources)
         + &timelines(&cells, scene, colours, sources)
         + &extra_bytes(&cells, scene, colours, sources)
-        + &by_nodes(&cells, scene, colours, sources);
+        + &by_nodes(&cells, scene, colours, sources)
+        + &policies(results, scene, colours);
     format!("<details class=\"scene\"><summary>{}</summary>{inside}</details>\n", escape(&scene.title()))
 }
 
@@ -52,7 +56,7 @@ type Of = fn(&Report, &TimelinePoint) -> Option<f64>;
 fn lines(cells: &[&CellRuns], colours: &Colours<'_>, of: Of) -> Vec<Line> {
     let until = until_s(cells);
     let line = |cell: &&CellRuns| Line {
-        name: cell.cell.variant.to_string(),
+        name: cell.cell.name(),
         colour: colours.of(cell.cell.variant.base()),
         points: series(cell, until, of),
         end: cell.spread(|report| report.seconds).map(|seconds| seconds.median),
@@ -89,7 +93,7 @@ fn over_time(cells: &[&CellRuns], y_label: &'static str, y_tick: fn(f64) -> Stri
 /// A line with what the lab has of a measure, and what a paper has, for each of these cells that a paper knows.
 fn beside_papers(cells: &[&CellRuns], scene: &Scene, key: &str, sources: &mut Sources) -> String {
     let measure = named(key);
-    let show = |value| escape(&measure.unit.show(value));
+    let show = |value| measure.unit.show(value);
     let mut words = Vec::new();
     for cell in cells {
         let variant = &cell.cell.variant;
@@ -97,12 +101,10 @@ fn beside_papers(cells: &[&CellRuns], scene: &Scene, key: &str, sources: &mut So
             continue;
         };
         words.push(format!(
-            "{} {} ({} .. {}), {}",
+            "{} {}, {}",
             escape(&variant.to_string()),
-            show(ours.median),
-            show(ours.min),
-            show(ours.max),
-            sources.cite(&show(figure.value), figure.source)
+            escape(&with_range(&ours, show)),
+            sources.cite(&escape(&show(figure.value)), figure.source)
         ));
     }
     if words.is_empty() {
@@ -186,7 +188,7 @@ fn cite(bars: &[Bar], sources: &mut Sources) {
 }
 
 fn tracking(results: &Results, scene: &Scene, colours: &Colours<'_>, sources: &mut Sources) -> String {
-    let cells: Vec<&CellRuns> = results.plain(scene);
+    let cells: Vec<&CellRuns> = results.principal(scene);
     // Only protocols whose source answers are tracked at all.
     let tracked: Vec<&CellRuns> =
         cells.iter().filter(|cell| cell.reports.iter().any(is_tracked)).copied().collect();
@@ -246,14 +248,22 @@ fn duration_and_impact(results: &Results, scene: &Scene, colours: &Colours<'_>) 
             colour: colours.of(cell.cell.variant.base()),
             is_plain: cell.cell.variant.is_plain(),
             seconds: cell.spread(|report| report.seconds)?,
-            during: cell.spread(during)?,
+            impact: cell.spread(during)?,
         })
     };
-    let points: Vec<Point> = results.of_scene(scene).filter_map(point).collect();
+    let points: Vec<Point> = results.compared(scene).filter_map(point).collect();
+    let drawn = Frontier {
+        width: 1080.0,
+        height: 380.0,
+        names: 300.0,
+        impact: "throughput during / before",
+        better: "up and left",
+        is_log: false,
+    };
     chart(
         "Duration against impact",
         "Throughput during the move by that before it, against how long the move took: a longer move costs its price for longer.",
-        &frontier(&points),
+        &Reach::of(&points).map_or_else(String::new, |reach| drawn.draw(&points, reach)),
     )
 }
 
@@ -262,7 +272,7 @@ fn ablations(results: &Results, scene: &Scene, colours: &Colours<'_>, sources: &
     let bases: Vec<&str> = results
         .protocols()
         .into_iter()
-        .filter(|base| results.of_scene(scene).filter(changed).any(|cell| cell.cell.variant.base() == *base))
+        .filter(|base| results.compared(scene).filter(changed).any(|cell| cell.cell.variant.base() == *base))
         .collect();
     let mut html = String::new();
     for key in ["during", "p50", "p99", "seconds"] {
@@ -270,7 +280,7 @@ fn ablations(results: &Results, scene: &Scene, colours: &Colours<'_>, sources: &
         let mut rows = Vec::new();
         for base in &bases {
             let mut cells: Vec<&CellRuns> =
-                results.of_scene(scene).filter(|cell| cell.cell.variant.base() == *base).collect();
+                results.compared(scene).filter(|cell| cell.cell.variant.base() == *base).collect();
             cells.sort_by_key(|cell| !cell.cell.variant.is_plain());
             for (index, cell) in cells.iter().enumerate() {
                 let Some(spread) = cell.spread(measure.of) else { continue };
@@ -292,9 +302,22 @@ fn ablations(results: &Results, scene: &Scene, colours: &Colours<'_>, sources: &
             html += &format!("<h3>{}</h3>{body}{ratios}", escape(&title));
         }
     }
+    let variants = results.compared(scene).map(|cell| &cell.cell.variant);
     chart(
         "Ablations and parameters",
-        "Each protocol as it is, then with one choice changed. Whiskers go from the least to the most of the runs.",
-        &html,
+        "Each protocol as it is, then with one choice or more changed. Whiskers go from the least to the most of the runs. A diamond is the paper's figure.",
+        &(meanings(variants) + &html),
     )
+}
+
+/// What the changes of these variants mean, each once.
+fn meanings<'a>(variants: impl Iterator<Item = &'a Variant>) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for (change, meaning) in variants.flat_map(Variant::meanings) {
+        let line = format!("<b>{}</b>: {meaning}", escape(&change));
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    if lines.is_empty() { String::new() } else { format!("<p class=\"about\">{}.</p>", lines.join("; ")) }
 }

@@ -1,5 +1,7 @@
 //! Pieces of SVG that all charts share: escaping, ticks, scales.
 
+use std::fmt::Write;
+
 /// Text as it may stand in HTML and SVG.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -61,7 +63,45 @@ impl Scale {
 
     /// Values to write beside the axis.
     pub(super) fn ticks(&self, about: usize) -> Vec<f64> {
-        if self.is_log { log_ticks(self.from, self.to) } else { ticks(self.from, self.to, about) }
+        let by_ratio = if self.is_log { log_ticks(self.from, self.to) } else { Vec::new() };
+        // Within less than a factor of two or so there may be none.
+        if by_ratio.len() > 1 { by_ratio } else { ticks(self.from, self.to, about) }
+    }
+}
+
+/// Values beside the y axis, each with a thin line from `left` to `right`.
+pub(super) fn y_ticks(
+    svg: &mut String,
+    y: Scale,
+    values: &[f64],
+    (left, right): (f64, f64),
+    show: impl Fn(f64) -> String,
+) {
+    for &value in values {
+        let at = y.at(value);
+        let _ = write!(
+            svg,
+            "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+             <text class=\"tick\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            left - 8.0,
+            at + 4.0,
+            escape(&show(value))
+        );
+    }
+}
+
+/// Values below the x axis, which lies at `bottom`.
+pub(super) fn x_ticks(svg: &mut String, x: Scale, values: &[f64], bottom: f64, show: impl Fn(f64) -> String) {
+    for &value in values {
+        let at = x.at(value);
+        let _ = write!(
+            svg,
+            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{}\"/>\
+             <text class=\"tick\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            bottom + 5.0,
+            bottom + 18.0,
+            escape(&show(value))
+        );
     }
 }
 
@@ -83,6 +123,10 @@ mod tests {
         assert_eq!((scale.at(0.0), scale.at(1.0), scale.at(2.0)), (100.0, 50.0, 0.0));
         let scale = Scale::log(1.0, 100.0, 0.0, 10.0);
         assert!((scale.at(10.0) - 5.0).abs() < 1e-9);
+        assert_eq!(
+            Scale::log(0.6, 0.9, 0.0, 10.0).ticks(3),
+            [0.6000000000000001, 0.7000000000000001, 0.8, 0.9]
+        );
     }
 
     #[test]

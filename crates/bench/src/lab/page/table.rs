@@ -41,7 +41,7 @@ pub(super) fn standings(spreads: &[Option<Spread>], better: Better) -> Vec<Stand
 
 /// The table of a scene.
 pub(super) fn winners(results: &Results, scene: &Scene, sources: &mut Sources) -> String {
-    let cells = results.plain(scene);
+    let cells = results.principal(scene);
     if cells.is_empty() {
         return String::new();
     }
@@ -50,7 +50,7 @@ pub(super) fn winners(results: &Results, scene: &Scene, sources: &mut Sources) -
                     <table><thead><tr><th></th>"
         .to_owned();
     for cell in &cells {
-        let _ = write!(html, "<th class=\"number\">{}</th>", escape(&cell.cell.variant.to_string()));
+        let _ = write!(html, "<th class=\"number\">{}</th>", escape(&cell.cell.name()));
     }
     html.push_str("</tr></thead><tbody>");
     for measure in &MEASURES {

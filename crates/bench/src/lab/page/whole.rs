@@ -2,9 +2,9 @@
 
 use super::lines::{Line, LineChart};
 use super::svg::escape;
-use super::{Colours, Sources, chart, trimmed};
+use super::{Colours, Sources, chart, trimmed, with_range};
 use crate::lab::cell::{Scene, SourceCpu};
-use crate::lab::measures::during;
+use crate::lab::measures::{Unit, during};
 use crate::lab::papers::{PAPER_RATIOS, PaperRatio};
 use crate::lab::results::{CellRuns, Results};
 use crate::lab::spread::Spread;
@@ -74,7 +74,8 @@ impl Axis {
             scene
         };
         // The longest row of scenes along this axis; the first scene's own where they are equally long.
-        let scenes = results.scenes();
+        let mut scenes = results.scenes();
+        scenes.retain(|scene| results.compared(scene).any(|cell| cell.cell.variant.is_plain()));
         let along = |scene: &Scene| -> Vec<&Scene> {
             let mut row: Vec<&Scene> = scenes
                 .iter()
@@ -97,7 +98,7 @@ impl Axis {
         let x_values: Vec<f64> = row.iter().filter_map(|scene| (self.x)(scene)).collect();
         let line = |name: &str| -> Line {
             let points = row.iter().filter_map(|scene| {
-                let cell = results.plain(scene).into_iter().find(|cell| cell.cell.variant.base() == name)?;
+                let cell = results.compared(scene).find(|cell| cell.cell.variant.to_string() == name)?;
                 Some(((self.x)(scene)?, cell.spread(during)?))
             });
             Line { name: name.to_owned(), colour: colours.of(name), points: points.collect(), end: None }
@@ -143,18 +144,16 @@ pub(super) fn ratio_line(results: &Results, scene: &Scene, measure: &str, source
             && ratio.source_cpu == cpu
             && scene.distribution.to_string() == "zipf:0.99"
     };
-    let cell = |name: &str| results.of_scene(scene).find(|cell| cell.cell.variant.to_string() == name);
+    let cell = |name: &str| results.compared(scene).find(|cell| cell.cell.variant.to_string() == name);
     let mut words = Vec::new();
     for ratio in PAPER_RATIOS.iter().filter(is_here) {
         let (Some(one), Some(other)) = (cell(ratio.variant), cell(ratio.by)) else { continue };
         let Some(ours) = paired(one, other, of) else { continue };
         words.push(format!(
-            "{} / {}: {:.2} ({:.2} .. {:.2}), {}",
+            "{} / {}: {}, {}",
             escape(ratio.variant),
             escape(ratio.by),
-            ours.median,
-            ours.min,
-            ours.max,
+            with_range(&ours, |value| Unit::Ratio.show(value)),
             sources.cite(&format!("{:.2}", ratio.value), ratio.source)
         ));
     }
