@@ -80,6 +80,7 @@ sed -e "s/@protocol@/$protocol/; s/@workload@/$workload/; s/@seed@/$seed/" "$her
 
     fn plan(&self, protocols: &[&str], workloads: &[&str], repeat: u32) -> LabPlan {
         let settings = Settings {
+            modelled: None,
             records: 1000,
             seconds: 1,
             clients: 4,
@@ -278,6 +279,7 @@ fn runs_that_cannot_be_compared_do_not_share_a_folder() {
 #[test]
 fn a_cell_asks_for_what_its_report_must_say() {
     let settings = Settings {
+        modelled: None,
         records: 1000,
         seconds: 2,
         clients: 4,

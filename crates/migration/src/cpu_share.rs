@@ -1,6 +1,6 @@
 //! How much of a node's processor time bulk work may take.
 //!
-//! - While the workers have nothing to do, all that the mover can use.
+//! - While the workers have nothing to do, or are in time and the mover has a core to itself, all that the mover can use.
 //! - While they serve, and in time, a part of one core: what the system would let a mover run in one go a worker on the
 //!   same core would have to wait for.
 //! - While they are late, a share of what the node's threads use, and a small part of wall time in any case: on a machine
@@ -31,6 +31,9 @@ pub(crate) const LEAST_PERMILLE: u64 = 30;
 pub(crate) const SERVING_PERMILLE: u64 = 180;
 /// Workers serve when all threads but the mover use more than this of a core, in thousandths.
 pub(crate) const IDLE_PERMILLE: u64 = 50;
+/// The mover has a core to itself when, beside what all others use, more than this of a core is idle, in thousandths. More
+/// than one: who wakes up on another core must find one.
+pub(crate) const SPARE_PERMILLE: u64 = 1_250;
 /// Over how long a time it is judged whether they do.
 pub(crate) const IDLE_WINDOW_US: u64 = 10_000;
 
@@ -45,6 +48,8 @@ pub struct Load {
     pub mover_cpu_us: u64,
     /// Processor time that the whole node has used so far.
     pub node_cpu_us: u64,
+    /// What of the cores that the node may use nobody but the mover uses, in thousandths of a core, as far as that is known.
+    pub spare_permille: u64,
 }
 
 /// An account of processor time.
@@ -90,7 +95,7 @@ impl CpuShare {
         // Thousandths of microseconds are nanoseconds.
         let earned_ns = if now < self.busy_until {
             (node_us * permille).max(wall_us * LEAST_PERMILLE)
-        } else if self.is_serving {
+        } else if self.is_serving && load.spare_permille < SPARE_PERMILLE {
             wall_us * SERVING_PERMILLE
         } else {
             mover_us * NS_PER_US as u64
@@ -136,14 +141,19 @@ mod tests {
     /// A mover that works whenever it may, in pieces of 100 us, beside workers that use the rest of the node's
     /// `node_permille` of one core; returns its share of wall time in thousandths.
     fn share_of_wall(lag_us: u64, node_permille: u64, permille: u64) -> u64 {
+        share_of_wall_beside(lag_us, node_permille, permille, 0)
+    }
+
+    /// The same, where so much of the machine's cores is left to it.
+    fn share_of_wall_beside(lag_us: u64, node_permille: u64, permille: u64, spare_permille: u64) -> u64 {
         let mut share = CpuShare::new(LIMIT_US);
         let (mut mover_us, mut others_us) = (0, 0);
         let end = 2_000_000;
         let mut now = MonotonicUs(1);
         while now.0 < end {
             let others = 100 * node_permille / 1000;
-            let load =
-                Load { worker_lag_us: lag_us, mover_cpu_us: mover_us, node_cpu_us: mover_us + others_us };
+            let node_cpu_us = mover_us + others_us;
+            let load = Load { worker_lag_us: lag_us, mover_cpu_us: mover_us, node_cpu_us, spare_permille };
             share.measured(now, load, permille);
             if share.ready_at(now) <= now {
                 mover_us += 100;
@@ -167,6 +177,15 @@ mod tests {
     }
 
     #[test]
+    fn a_mover_with_a_core_to_itself_is_not_held_back_until_workers_are_late() {
+        assert!(share_of_wall_beside(LIMIT_US, 1000, 100, SPARE_PERMILLE) > 980);
+        let share = share_of_wall_beside(LIMIT_US, 1000, 100, SPARE_PERMILLE - 1);
+        assert!(share.abs_diff(SERVING_PERMILLE) < 20, "{share} thousandths");
+        let share = share_of_wall_beside(LIMIT_US + 1, 1000, 200, 8_000);
+        assert!((230..270).contains(&share), "{share} thousandths: the lag decides");
+    }
+
+    #[test]
     fn busy_workers_keep_their_share() {
         // A fifth of the whole is a quarter of what the others use.
         let share = share_of_wall(LIMIT_US + 1, 1000, 200);
@@ -185,7 +204,10 @@ mod tests {
     fn a_burst_is_bounded_however_long_was_saved() {
         let mut share = CpuShare::new(LIMIT_US);
         let at = |us: u64, mover_cpu_us: u64| {
-            (MonotonicUs(us), Load { worker_lag_us: LIMIT_US + 1, mover_cpu_us, node_cpu_us: us })
+            (
+                MonotonicUs(us),
+                Load { worker_lag_us: LIMIT_US + 1, mover_cpu_us, node_cpu_us: us, spare_permille: 0 },
+            )
         };
         let (now, load) = at(1, 0);
         share.measured(now, load, 500);
@@ -200,7 +222,12 @@ mod tests {
     #[test]
     fn what_cannot_wait_is_owed_but_only_so_much_of_it() {
         let mut share = CpuShare::new(LIMIT_US);
-        let load = |us| Load { worker_lag_us: LIMIT_US + 1, mover_cpu_us: us, node_cpu_us: 2 * us };
+        let load = |us| Load {
+            worker_lag_us: LIMIT_US + 1,
+            mover_cpu_us: us,
+            node_cpu_us: 2 * us,
+            spare_permille: 0,
+        };
         share.measured(MonotonicUs(1), load(0), 100);
         let late = MonotonicUs(1_000_000);
         share.measured(late, load(999_999), 100);

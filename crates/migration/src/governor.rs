@@ -148,7 +148,12 @@ mod tests {
         let mut governor = governor(now, policy);
         let (mut moved, mut mover_cpu_us, mut others_us) = (0, 0, 0);
         while moved < total && now.0 < until_us {
-            let load = Load { worker_lag_us: lag_us, mover_cpu_us, node_cpu_us: mover_cpu_us + others_us };
+            let load = Load {
+                worker_lag_us: lag_us,
+                mover_cpu_us,
+                node_cpu_us: mover_cpu_us + others_us,
+                spare_permille: 0,
+            };
             governor.measured(now, load, 300);
             let ready = governor.may_pull_at(now, total - moved);
             if ready > now {

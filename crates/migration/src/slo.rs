@@ -103,7 +103,8 @@ mod tests {
         let end = 20_000_000;
         while now.0 < end {
             let lag_us = 100.0 + recent * 2_000.0;
-            let load = Load { worker_lag_us: lag_us as u64, mover_cpu_us, node_cpu_us: now.0 };
+            let load =
+                Load { worker_lag_us: lag_us as u64, mover_cpu_us, node_cpu_us: now.0, spare_permille: 0 };
             slo.measured(now, load);
             let works = slo.ready_at(now) <= now;
             recent = recent * 0.98 + if works { 0.02 } else { 0.0 };

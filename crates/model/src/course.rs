@@ -6,6 +6,7 @@ use crate::machines::{Machine, Machines, MachinesError};
 use crate::model::{Clients, Model};
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
+use sidle_bench::policy::PolicyWord;
 use sidle_bench::report::{CpuSeconds, Gap, Interval, Modelled, Report};
 use sidle_bench::timeline::{Timeline, WINDOW_NS};
 use sidle_cluster::MigrationState;
@@ -132,14 +133,8 @@ impl<'p> Course<'p> {
         let sample = Sample::new(plan.records, plan.sample, plan.distribution, plan.seed);
         let record_bytes = (plan.key_bytes + plan.value_bytes + 64) as u64;
         let memory_bytes = (2 << 30) + sample.len() * record_bytes * 2;
-        let mut model = Model::new(
-            &plan.machines,
-            plan.costs,
-            watch,
-            memory_bytes,
-            sample.weight(),
-            plan.seed,
-        );
+        let mut model =
+            Model::new(&plan.machines, plan.costs, watch, memory_bytes, sample.weight(), plan.seed);
         if !model.run_until(JOIN_NS, Model::is_ready) {
             return Err(ModelError::Stuck("the nodes do not join"));
         }
@@ -191,9 +186,8 @@ impl<'p> Course<'p> {
         let plan = self.plan;
         let threads = u32::from(plan.machines.clients.workers).min(plan.clients);
         let chooser = Chooser::new(plan.distribution, plan.records, plan.seed);
-        let stream = |number: u32| {
-            OperationStream::new(&plan.workload, chooser.clone(), plan.seed, u64::from(number))
-        };
+        let stream =
+            |number: u32| OperationStream::new(&plan.workload, chooser.clone(), plan.seed, u64::from(number));
         self.model.start_clients(Clients {
             load: Rc::clone(&self.load),
             outstanding: plan.clients.div_ceil(threads),
@@ -305,6 +299,7 @@ impl<'p> Course<'p> {
         let all = [&plan.machines.source, &plan.machines.target, &plan.machines.clients];
         let mut report = Report {
             protocol: Some(plan.protocol.clone()),
+            policy: Some(PolicyWord(plan.policy)),
             workload: plan.workload.name().to_owned(),
             records: plan.records,
             value_bytes: plan.value_bytes as u64,
@@ -345,8 +340,14 @@ impl<'p> Course<'p> {
         };
         self.add_clients(&mut report);
         self.add_nodes(&mut report, bytes_moved);
-        report.say_unmeasured("lost_writes", "a modelled run checks reads while it lasts; it reads nothing back");
-        report.say_unmeasured("client.mcr_sph_lookup_ns", "modelled: it is part of what a read costs the client");
+        report.say_unmeasured(
+            "lost_writes",
+            "a modelled run checks reads while it lasts; it reads nothing back",
+        );
+        report.say_unmeasured(
+            "client.mcr_sph_lookup_ns",
+            "modelled: it is part of what a read costs the client",
+        );
         report
     }
 

@@ -29,6 +29,14 @@ pub struct Share {
     pub period_us: u64,
 }
 
+impl Machine {
+    /// The processors that its threads may use together.
+    pub fn processors(&self) -> f64 {
+        let cores = f64::from(self.cores);
+        self.quota.map_or(cores, |quota| quota.processors.min(cores))
+    }
+}
+
 impl Share {
     pub(crate) fn quota(self) -> Quota {
         let period_ns = self.period_us * 1000;
@@ -54,7 +62,9 @@ pub struct Machines {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachinesError {
     /// No preset, no file.
-    #[error("'{0}' is no machine: give 'paper', 'two-cores' or a JSON file, such as a report has under \"modelled\", \"machines\"")]
+    #[error(
+        "'{0}' is no machine: give 'paper', 'two-cores' or a JSON file, such as a report has under \"modelled\", \"machines\""
+    )]
     Unknown(String),
     /// A number is out of range.
     #[error("{0}")]
@@ -75,7 +85,10 @@ impl Machines {
     pub fn two_cores(source_share: f64, target_share: f64) -> Machines {
         let node = |share| Machine {
             cores: 2,
-            quota: Some(Share { processors: share, period_us: if share < 0.4 { (1000.0 / share) as u64 } else { 2500 } }),
+            quota: Some(Share {
+                processors: share,
+                period_us: if share < 0.4 { (1000.0 / share) as u64 } else { 2500 },
+            }),
             workers: 1,
             movers: 1,
         };

@@ -75,13 +75,9 @@ impl Model {
         let [source, target, clients] = [&machines.source, &machines.target, &machines.clients]
             .map(|machine| Threads::new(machine, &mut processors));
         let founding = Founding { cluster: ClusterId::from_bits(1), first: info(0) };
-        let coordinator = Coordinator::open(
-            MonotonicUs(0),
-            MemoryMetaStore::new(),
-            founding,
-            sidle_node::read_protocol,
-        )
-        .expect("an empty store in memory opens");
+        let coordinator =
+            Coordinator::open(MonotonicUs(0), MemoryMetaStore::new(), founding, sidle_node::read_protocol)
+                .expect("an empty store in memory opens");
         let mut roles = Vec::new();
         for (node, threads) in [&source, &target].into_iter().enumerate() {
             roles.extend((0..threads.workers.len()).map(|index| Role::Worker(node, index)));
@@ -140,7 +136,8 @@ impl Model {
 
     /// The clients begin.
     pub(crate) fn start_clients(&mut self, clients: Clients) {
-        let first = self.roles.len() - clients.streams.len();
+        let is_client = |role: &Role| matches!(role, Role::Client(_));
+        let first = self.roles.iter().position(is_client).expect("machines were checked");
         for (index, stream) in clients.streams.into_iter().enumerate() {
             let id = first + index;
             let load = Rc::clone(&clients.load);

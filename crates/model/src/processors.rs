@@ -194,8 +194,8 @@ mod tests {
             now_ns = processors.charge(thread, now_ns, if thread == a { 10 } else { 30 });
             processors.done(thread, true);
         }
-        assert_eq!(ran.iter().filter(|&&thread| thread == a).count(), 5, "{ran:?}");
-        assert_eq!(now_ns, 5 * 10 + 3 * 30);
+        assert_eq!(ran.iter().filter(|&&thread| thread == a).count(), 6, "{ran:?}");
+        assert_eq!((processors.used_ns(a), processors.used_ns(b)), (60, 60));
         assert_eq!(processors.used_by_group_ns(group), now_ns);
     }
 
@@ -229,7 +229,7 @@ mod tests {
         let thread = processors.add_thread(group);
         assert_eq!(processors.charge(thread, 0, 300), 300);
         assert_eq!(processors.charge(thread, 300, 300), 1200, "100 now, 200 in the next period");
-        assert_eq!(processors.charge(thread, 1200, 1000), 4000, "200 in this period, then 400 and 400");
+        assert_eq!(processors.charge(thread, 1200, 1000), 3400, "200 in this period, then 400 and 400");
         assert_eq!(processors.charge(thread, 9_500, 100), 9_600, "nothing is saved up");
         assert_eq!(processors.charge(thread, 9_600, 400), 10_100);
     }

@@ -2,8 +2,8 @@
 
 use crate::exit::{Failure, Status};
 use crate::interrupt;
-use crate::modelled::{self, ModelledArguments};
 use crate::load_arguments::{LoadArguments, write_report};
+use crate::modelled::{self, ModelledArguments};
 use crate::policy_arguments::protocol_help;
 use clap::Args;
 use sidle_bench::demo::{DemoError, DemoOptions, run as demonstrate};

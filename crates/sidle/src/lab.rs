@@ -2,10 +2,11 @@
 
 use crate::exit::{Failure, Status};
 use crate::interrupt;
+use crate::modelled;
 use clap::{Args, Subcommand};
 use sidle_bench::lab::{
-    self, Cell, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Mix, PAGE_FILE, Results,
-    Settings, Skew, SourceCpu, Variant, figures,
+    self, Cell, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Mix, OnModel, PAGE_FILE,
+    Results, Settings, Skew, SourceCpu, Variant, figures,
 };
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::LEAST_SHARE;
@@ -19,6 +20,7 @@ Examples:
   sidle lab run --out mine --protocols fulva rocksteady,missing=wait --workloads a b 20%
   sidle lab run --out mine --protocols fulva --source-cpus 100 70 40 --repeat 7
   sidle lab run --out mine --protocols fulva zephyr --policies adaptive rate=20 deadline=10 slo-p99=2000
+  sidle lab run --out large --modelled paper --records 300000000 --clients 128    machines that are not there
   sidle lab report mine                          draws the page again
 
 Lists stand after their flag, separated by spaces, since commas belong to a protocol's options. As \
@@ -101,12 +103,42 @@ struct RunArguments {
     /// What every draw is made from, the order of the runs included
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    model: ModelArguments,
+}
+
+/// On modelled machines.
+#[derive(Debug, Args)]
+struct ModelArguments {
+    /// Run on modelled machines instead of this one: a name or a file as `sidle demo --modelled` takes it
+    #[arg(long, value_name = "NAME|FILE")]
+    modelled: Option<String>,
+    /// With --modelled: so many of the records are in memory and stand for the others
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, requires = "modelled", value_parser = clap::value_parser!(u64).range(1000..))]
+    sample: u64,
+}
+
+impl ModelArguments {
+    fn on_model(&self) -> Option<OnModel> {
+        let machines = self.modelled.clone()?;
+        Some(OnModel { machines, sample: self.sample })
+    }
+
+    /// The processors that a node at 100 % has.
+    fn node_cpu(&self) -> Result<f64, Failure> {
+        match &self.modelled {
+            None => Ok(Settings::default_node_cpu()),
+            Some(machines) => Ok(modelled::machines(machines)?.target.processors()),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
 struct FiguresArguments {
     #[command(flatten)]
     out: OutArguments,
+    #[command(flatten)]
+    model: ModelArguments,
     /// Fewer records, fewer repeats, shorter margins, and the essential cells only
     #[arg(long)]
     quick: bool,
@@ -139,7 +171,11 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<(), Failure> {
                 rate: if arguments.kind == "open" { arguments.rate.map(f64::from) } else { None },
                 key_bytes: arguments.key_bytes,
                 seed: arguments.seed,
-                node_cpu: arguments.node_cpu.unwrap_or_else(Settings::default_node_cpu),
+                node_cpu: match arguments.node_cpu {
+                    Some(share) => share,
+                    None => arguments.model.node_cpu()?,
+                },
+                modelled: arguments.model.on_model(),
             };
             let all = || Variant::protocols();
             let matrix = Matrix {
@@ -154,6 +190,8 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<(), Failure> {
         }
         LabCommand::Figures(arguments) => {
             let (repeat, settings) = figures::settings(arguments.quick, arguments.seed);
+            let (node_cpu, modelled) = (arguments.model.node_cpu()?, arguments.model.on_model());
+            let settings = Settings { node_cpu, modelled, ..settings };
             measure(&arguments.out, figures::cells(arguments.quick), repeat, settings)
         }
         LabCommand::Report(arguments) => {
@@ -170,7 +208,13 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<(), Failure> {
 
 fn measure(out: &OutArguments, cells: Vec<Cell>, repeat: u32, settings: Settings) -> Result<(), Failure> {
     let terminal = Terminal::new(false);
-    let wants_quotas = cells.iter().any(|cell| cell.scene.source_cpu != SourceCpu::Shared);
+    let is_modelled = settings.modelled.is_some();
+    let (cells, left_out): (Vec<Cell>, Vec<Cell>) =
+        cells.into_iter().partition(|cell| !is_modelled || cell.variant.offloading());
+    if !left_out.is_empty() {
+        terminal.say("modelled movers have threads of their own: offloading=off is left out");
+    }
+    let wants_quotas = !is_modelled && cells.iter().any(|cell| cell.scene.source_cpu != SourceCpu::Shared);
     let mut lab = LabFile::new(settings, repeat, cells);
     if let Some(why) = lab.machine.no_quotas.clone().filter(|_| wants_quotas) {
         let (cells, left_out) = lab::without_quotas(std::mem::take(&mut lab.cells));

@@ -29,7 +29,11 @@ pub(crate) struct ModelledArguments {
 }
 
 /// The report of a demonstration on modelled machines.
-pub(crate) fn run(machines: &str, arguments: &DemoArguments, options: &DemoOptions) -> Result<Report, Failure> {
+pub(crate) fn run(
+    machines: &str,
+    arguments: &DemoArguments,
+    options: &DemoOptions,
+) -> Result<Report, Failure> {
     let refused = Failure::refused;
     let plan = plan(machines, &arguments.modelled, options)?;
     let terminal = Terminal::new(arguments.is_quiet());
@@ -58,6 +62,9 @@ fn plan(machines: &str, modelled: &ModelledArguments, options: &DemoOptions) -> 
     if options.pacing != Pacing::Closed {
         return Err(only("a closed loop"));
     }
+    if !options.offloading {
+        return Err(only("movers with threads of their own"));
+    }
     if options.client != ClientKind::Sidle || options.separate_clients || options.outstanding != 1 {
         return Err(only("clients of Sidle's own that share a thread's connections, one operation each"));
     }
@@ -78,7 +85,7 @@ fn plan(machines: &str, modelled: &ModelledArguments, options: &DemoOptions) -> 
         machines,
         costs: costs(modelled.costs.as_deref(), options)?,
         protocol: options.protocol.clone(),
-        policy: options.policy,
+        policy: options.policy.0,
         records: options.records,
         sample: modelled.sample,
         key_bytes: options.key_bytes,
@@ -98,7 +105,8 @@ fn limit(machine: &mut Machine, processors: f64) {
     machine.quota = Some(Share { processors, period_us });
 }
 
-fn machines(text: &str) -> Result<Machines, Failure> {
+/// The machines of a name or a file.
+pub(crate) fn machines(text: &str) -> Result<Machines, Failure> {
     if let Some(machines) = Machines::preset(text) {
         return Ok(machines);
     }
@@ -108,9 +116,8 @@ fn machines(text: &str) -> Result<Machines, Failure> {
 }
 
 fn costs(file: Option<&Path>, options: &DemoOptions) -> Result<Costs, Failure> {
-    let refused = |path: &Path, error: &dyn std::fmt::Display| {
-        Failure::refused(format!("{}: {error}", path.display()))
-    };
+    let refused =
+        |path: &Path, error: &dyn std::fmt::Display| Failure::refused(format!("{}: {error}", path.display()));
     if let Some(path) = file
         && path.exists()
     {

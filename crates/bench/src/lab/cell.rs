@@ -1,6 +1,6 @@
 //! One cell of the matrix: what is measured again and again, what its files are called, and which report is one of it.
 
-use crate::lab::settings::Settings;
+use crate::lab::settings::{OnModel, Settings};
 use crate::lab::variant::Variant;
 use crate::policy::PolicyWord;
 use crate::report::Report;
@@ -283,6 +283,13 @@ impl Cell {
             option("--cpus", shares.join(","));
         }
         option("--json", json.display().to_string());
+        if let Some(OnModel { machines, sample }) = &settings.modelled {
+            option("--modelled", machines.clone());
+            option("--sample", sample.to_string());
+            // Measured by the first run that needs it: all others take the same.
+            let costs = format!("costs_{}B_{}B.json", settings.key_bytes, self.scene.value_bytes);
+            option("--costs", json.with_file_name(costs).display().to_string());
+        }
         arguments.extend(self.scene.workload.arguments());
         for (is_off, flag) in [
             (!self.variant.tracking(), "--without-tracking"),
@@ -323,6 +330,7 @@ impl Cell {
             (rate == settings.rate, "its loop"),
             (report.seed == settings.seed_of(repeat), "its seed"),
             (cpus_fit, "its processor quotas"),
+            (report.modelled.is_some() == settings.modelled.is_some(), "whether its machines are modelled"),
             (report.migration.is_some() && !report.timeline.is_empty(), "that nothing moved"),
         ] {
             if !fits {

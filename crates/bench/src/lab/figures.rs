@@ -131,7 +131,19 @@ pub fn cells(quick: bool) -> Vec<Cell> {
 pub fn settings(quick: bool, seed: u64) -> (u32, Settings) {
     let (repeat, records, seconds) = if quick { (3, 300_000, 1) } else { (5, 3_000_000, 5) };
     let node_cpu = Settings::default_node_cpu();
-    (repeat, Settings { records, seconds, clients: 64, rate: None, key_bytes: KEY_BYTES, seed, node_cpu })
+    (
+        repeat,
+        Settings {
+            records,
+            seconds,
+            clients: 64,
+            rate: None,
+            key_bytes: KEY_BYTES,
+            seed,
+            node_cpu,
+            modelled: None,
+        },
+    )
 }
 
 #[cfg(test)]

@@ -24,6 +24,6 @@ pub use matrix::{Matrix, add, order, without_quotas};
 pub use page::page;
 pub use results::{CellRuns, Results};
 pub use run::{LabOutcome, LabPlan, expected_run_s, run};
-pub use settings::{LabFile, LabMachine, Settings};
+pub use settings::{LabFile, LabMachine, OnModel, Settings};
 pub use spread::Spread;
 pub use variant::Variant;

@@ -24,6 +24,19 @@ pub struct Settings {
     pub seed: u64,
     /// The processors that a node at 100 % has, where there are quotas.
     pub node_cpu: f64,
+    /// On what machines, if on modelled ones.
+    #[serde(default)]
+    pub modelled: Option<OnModel>,
+}
+
+/// Modelled machines in place of this one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnModel {
+    /// What `sidle demo --modelled` takes: a name, or a file.
+    pub machines: String,
+    /// How many of the records are in memory and stand for the others.
+    pub sample: u64,
 }
 
 impl Settings {

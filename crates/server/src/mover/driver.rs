@@ -3,6 +3,7 @@
 use crate::clock::{Clock, process_cpu_us};
 use crate::mover::MoverReports;
 use crate::mover::own_time::OwnTime;
+use crate::mover::spare_cores::SpareCores;
 use crate::worker::WorkerLink;
 use sidle_migration::Load;
 use sidle_node::{Link, Mover, MoverCommand, MoverEvent, NodeParts};
@@ -75,6 +76,7 @@ pub(super) struct Driver {
     workers: Vec<Arc<WorkerLink>>,
     reports: MoverReports,
     own_time: OwnTime,
+    spare_cores: SpareCores,
     clock: Clock,
     /// How late the slowest worker was when it was last asked.
     worker_lag_us: u64,
@@ -101,6 +103,7 @@ impl Driver {
             workers,
             reports,
             own_time,
+            spare_cores: SpareCores::default(),
             clock,
             worker_lag_us: 0,
             outputs: BTreeMap::new(),
@@ -150,12 +153,14 @@ impl Driver {
 
     /// Tells the mover what the node has to bear; to be called between pieces of work.
     fn measure(&mut self) {
-        let load = Load {
-            worker_lag_us: self.worker_lag_us,
-            mover_cpu_us: self.own_time.used_us(),
-            node_cpu_us: process_cpu_us(),
+        let (now, mover_cpu_us, node_cpu_us) = (self.now(), self.own_time.used_us(), process_cpu_us());
+        // On a worker's thread it has no core to itself.
+        let spare_permille = match self.own_time.is_of_turns() {
+            true => 0,
+            false => self.spare_cores.permille(now.0, mover_cpu_us, node_cpu_us),
         };
-        self.mover.load(self.now(), load);
+        let load = Load { worker_lag_us: self.worker_lag_us, mover_cpu_us, node_cpu_us, spare_permille };
+        self.mover.load(now, load);
     }
 
     /// A name for a new connection.

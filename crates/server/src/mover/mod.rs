@@ -11,6 +11,7 @@
 mod connection;
 mod driver;
 mod own_time;
+mod spare_cores;
 
 use crate::clock::Clock;
 use crate::control::links::Lane;

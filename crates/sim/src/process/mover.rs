@@ -108,7 +108,12 @@ impl Process {
         if self.setup.is_busy && world.now_us >= mover.next_load_us {
             mover.next_load_us = world.now_us + LOAD_US;
             let node_cpu_us = world.now_us / 1000 * BUSY_PERMILLE + mover.cpu_us;
-            let load = Load { worker_lag_us: BUSY_LAG_US, mover_cpu_us: mover.cpu_us, node_cpu_us };
+            let load = Load {
+                worker_lag_us: BUSY_LAG_US,
+                mover_cpu_us: mover.cpu_us,
+                node_cpu_us,
+                spare_permille: 0,
+            };
             mover.mover.load(now.mono, load);
         }
     }

@@ -11,6 +11,7 @@ mod table;
 mod whole;
 
 use crate::lab::results::Results;
+use crate::lab::settings::OnModel;
 use crate::lab::spread::Spread;
 use crate::words::{bytes, count};
 use std::collections::BTreeMap;
@@ -124,7 +125,20 @@ fn verdict(results: &Results) -> String {
 fn about(results: &Results) -> String {
     let machine = &results.lab.machine;
     let settings = &results.lab.settings;
+    let modelled = settings.modelled.as_ref().map_or_else(String::new, |OnModel { machines, sample }| {
+        format!(
+            "<p><strong>These machines are modelled</strong> ({}): the nodes, the coordinator and the clients run their real code on virtual time, \
+             in one thread. Each use of a processor is charged with what it takes on the machine named here (costs_*.json), threads take turns \
+             on modelled cores, and what they send takes its time on a modelled link. Not modelled: caches and memory bandwidth that threads share, the \
+             system's own work, loss of packets. Of the records {sample} are in memory, all popular ones among them; each of the others stands for as \
+             many where records travel in bulk.</p>",
+            escape(machines)
+        )
+    });
     let quotas = match &machine.no_quotas {
+        _ if settings.modelled.is_some() => {
+            format!("A node at 100 % has {:.2} processors.", settings.node_cpu)
+        }
         None => format!(
             "A node at 100 % has {:.2} of a processor, the source less where it says so; the clients have the rest of the machine. \
              A process that has used its share up stalls for the rest of the period (2.5 ms at least): the latencies contain that.",
@@ -136,7 +150,7 @@ fn about(results: &Results) -> String {
         ),
     };
     format!(
-        "<footer><h2>What is measured</h2><p>Two nodes and the clients are processes of one machine: {} processors ({}), {}, {}. {quotas} \
+        "<footer><h2>What is measured</h2>{modelled}<p>Two nodes and the clients are processes of one machine: {} processors ({}), {}, {}. {quotas} \
          The load lasts {} s before the move and again after it. Every cell is measured in rounds, each round in another order; figures are medians over the \
          runs with the range from the least to the most. Compare ratios within a run, not absolute figures with another machine's: the papers' machines had \
          other networks and many times the cores, so that only shapes and ratios can be held against theirs.</p>\
