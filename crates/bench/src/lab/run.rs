@@ -31,13 +31,16 @@ const OBJECTIVE: f64 = 3.0;
 
 /// Filling a model's nodes.
 const MODEL_S: f64 = 3.0;
+/// Records that move in a second of a model.
+const MODELLED_MOVED_PER_S: f64 = 4_000_000.0;
 /// How long a second of a model takes, with a million operations in it.
 const MODELLED_S_PER_S: f64 = 10.0;
 
 /// How long one run takes, roughly, before any was made.
 pub fn expected_run_s(settings: &Settings, cell: &Cell) -> f64 {
     if settings.modelled.is_some() {
-        let modelled_s = 2.0 * settings.seconds as f64 + expected_move_s(settings, cell);
+        let faster = MODELLED_MOVED_PER_S / MOVED_PER_S;
+        let modelled_s = 2.0 * settings.seconds as f64 + expected_move_s(settings, cell) / faster;
         return MODEL_S + MODELLED_S_PER_S * modelled_s;
     }
     let records = settings.records as f64;
