@@ -22,11 +22,6 @@ fn quota_and_period_us(share: f64) -> (u64, u64) {
     (MIN_QUOTA_US, (MIN_QUOTA_US as f64 / share).round() as u64)
 }
 
-/// The period of the quota that holds a process to a share of one processor, in microseconds.
-pub fn period_us(share: f64) -> u64 {
-    quota_and_period_us(share).1
-}
-
 /// Shares of one processor by process: `source=0.4,target=0.4`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CpuShares(pub BTreeMap<String, f64>);

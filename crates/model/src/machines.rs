@@ -37,7 +37,17 @@ impl Machine {
     }
 }
 
+/// The kernel's timer tick, in microseconds, at its usual 250 a second.
+const TICK_US: f64 = 4_000.0;
+
 impl Share {
+    /// A control group's share as the kernel enforces it: it looks at a thread that does not sleep once a tick, and what the
+    /// thread used too much by then is taken from later periods. So the share comes as a tick at a time, whatever shorter
+    /// period was asked for.
+    pub fn enforced(processors: f64) -> Share {
+        Share { processors, period_us: (TICK_US / processors.min(1.0)) as u64 }
+    }
+
     pub(crate) fn quota(self) -> Quota {
         let period_ns = self.period_us * 1000;
         Quota { budget_ns: (self.processors * period_ns as f64) as u64, period_ns }
@@ -83,15 +93,7 @@ impl Machines {
     /// What `sidle lab` sets up on a machine of two cores: a quota of 0.4 for each node and the rest for the clients, everything
     /// over the loopback interface. `source_share`: of a processor.
     pub fn two_cores(source_share: f64, target_share: f64) -> Machines {
-        let node = |share| Machine {
-            cores: 2,
-            quota: Some(Share {
-                processors: share,
-                period_us: if share < 0.4 { (1000.0 / share) as u64 } else { 2500 },
-            }),
-            workers: 1,
-            movers: 1,
-        };
+        let node = |share| Machine { cores: 2, quota: Some(Share::enforced(share)), workers: 1, movers: 1 };
         let clients = Machine { cores: 2, quota: None, workers: 2, movers: 0 };
         let link = Link { latency_ns: 3_000, gbit_per_s: 40.0 };
         Machines { source: node(source_share), target: node(target_share), clients, link }

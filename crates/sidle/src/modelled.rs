@@ -101,8 +101,7 @@ fn plan(machines: &str, modelled: &ModelledArguments, options: &DemoOptions) -> 
 
 /// A share as `sidle demo --cpus` would give it.
 fn limit(machine: &mut Machine, processors: f64) {
-    let period_us = sidle_bench::quota::period_us(processors);
-    machine.quota = Some(Share { processors, period_us });
+    machine.quota = Some(Share::enforced(processors));
 }
 
 /// The machines of a name or a file.

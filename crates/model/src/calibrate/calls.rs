@@ -1,0 +1,160 @@
+//! What system calls take: two threads that send each other messages over the loopback interface, as a node and its clients do.
+//!
+//! Both are busy at the same time, on cores of their own where there are two: what one writes, the other has to fetch from the
+//! first one's cache, which a single thread that reads what it wrote would never see.
+
+use super::{monotonic_ns, thread_cpu_ns};
+use rustix::event::epoll;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+/// Connections between the two, each with one message under way: as many as the load has.
+const CONNECTIONS: usize = 64;
+/// Bytes of a usual request or reply.
+const MESSAGE_BYTES: usize = 150;
+/// Bytes of a bulk message.
+const BULK_BYTES: usize = 64 << 10;
+/// Messages that each thread answers.
+const MESSAGES: u64 = 100_000;
+/// Bulk messages; the quickest counts.
+const BULK_MESSAGES: usize = 500;
+
+/// Processor time of each call, in nanoseconds.
+pub(super) struct Calls {
+    pub(super) poll_ns: u64,
+    pub(super) sleep_ns: u64,
+    pub(super) read_ns: u64,
+    pub(super) write_ns: u64,
+    pub(super) copy_ns_per_kib: u64,
+}
+
+impl Calls {
+    pub(super) fn measure() -> io::Result<Calls> {
+        let poll_ns = poll_ns()?;
+        let busy = exchange(CONNECTIONS, MESSAGES)?;
+        let alone = exchange(1, MESSAGES / 10)?;
+        let calls_ns = busy.cpu_ns.saturating_sub(poll_ns * busy.polls) / busy.messages;
+        let read_ns = calls_ns * busy.reading_ns / (busy.reading_ns + busy.writing_ns).max(1);
+        let write_ns = calls_ns - read_ns;
+        // Alone, a connection's thread sleeps before each message.
+        let sleep_ns = (alone.cpu_ns / alone.messages).saturating_sub(poll_ns + read_ns + write_ns);
+        Ok(Calls {
+            poll_ns,
+            sleep_ns,
+            read_ns,
+            write_ns,
+            copy_ns_per_kib: copy_ns_per_kib(read_ns + write_ns)?,
+        })
+    }
+}
+
+/// Asking which of many connections have something, while some have.
+fn poll_ns() -> io::Result<u64> {
+    let mut pairs = (0..CONNECTIONS).map(|_| pair()).collect::<io::Result<Vec<_>>>()?;
+    let poller = poller(pairs.iter().map(|(_, far)| far))?;
+    for (near, _) in pairs.iter_mut().step_by(8) {
+        near.write_all(&[7; MESSAGE_BYTES])?;
+    }
+    let mut events = Vec::with_capacity(CONNECTIONS);
+    let begun_ns = thread_cpu_ns();
+    for _ in 0..MESSAGES / 10 {
+        events.clear();
+        epoll::wait(&poller, rustix::buffer::spare_capacity(&mut events), None)?;
+    }
+    Ok((thread_cpu_ns() - begun_ns) / (MESSAGES / 10))
+}
+
+/// One write and one read of bulk make a copy each; a cost is charged at either end.
+fn copy_ns_per_kib(calls_ns: u64) -> io::Result<u64> {
+    let (mut near, mut far) = pair()?;
+    let mut bulk = vec![7; BULK_BYTES];
+    let mut least_ns = u64::MAX;
+    for _ in 0..BULK_MESSAGES {
+        let begun_ns = monotonic_ns();
+        near.write_all(&bulk)?;
+        far.read_exact(&mut bulk)?;
+        least_ns = least_ns.min(monotonic_ns() - begun_ns);
+    }
+    Ok(least_ns.saturating_sub(calls_ns) * 1024 / BULK_BYTES as u64 / 2)
+}
+
+/// What a thread used while it answered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    cpu_ns: u64,
+    messages: u64,
+    polls: u64,
+    /// Time between the beginning and the end of reads, and of writes: for their proportion.
+    reading_ns: u64,
+    writing_ns: u64,
+}
+
+/// Two threads answer each other's messages; what the second used.
+fn exchange(connections: usize, messages: u64) -> io::Result<Used> {
+    let (near, far): (Vec<_>, Vec<_>) =
+        (0..connections).map(|_| pair()).collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
+    for mut stream in &near {
+        stream.write_all(&[7; MESSAGE_BYTES])?;
+    }
+    let other =
+        std::thread::Builder::new().name("answers".to_owned()).spawn(move || answer(&far, messages))?;
+    answer(&near, messages)?;
+    other.join().unwrap_or_else(|_| Err(io::Error::other("the answering thread failed")))
+}
+
+/// Answers so many messages.
+fn answer(streams: &[TcpStream], messages: u64) -> io::Result<Used> {
+    let poller = poller(streams.iter())?;
+    let mut events: Vec<epoll::Event> = Vec::with_capacity(streams.len());
+    let mut message = [0; MESSAGE_BYTES];
+    let mut used = Used::default();
+    let begun_ns = thread_cpu_ns();
+    while used.messages < messages {
+        epoll::wait(&poller, rustix::buffer::spare_capacity(&mut events), None)?;
+        used.polls += 1;
+        for event in events.drain(..) {
+            let mut stream = &streams[event.data.u64() as usize];
+            let begun_ns = monotonic_ns();
+            stream.read_exact(&mut message)?;
+            let read_ns = monotonic_ns();
+            stream.write_all(&message)?;
+            used.reading_ns += read_ns - begun_ns;
+            used.writing_ns += monotonic_ns() - read_ns;
+            used.messages += 1;
+        }
+    }
+    used.cpu_ns = thread_cpu_ns() - begun_ns;
+    Ok(used)
+}
+
+fn poller<'s>(streams: impl Iterator<Item = &'s TcpStream>) -> io::Result<rustix::fd::OwnedFd> {
+    let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for (index, stream) in streams.enumerate() {
+        epoll::add(&poller, stream, epoll::EventData::new_u64(index as u64), epoll::EventFlags::IN)?;
+    }
+    Ok(poller)
+}
+
+/// Two ends of a connection over the loopback interface.
+fn pair() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    let near = TcpStream::connect(listener.local_addr()?)?;
+    let (far, _) = listener.accept()?;
+    near.set_nodelay(true)?;
+    far.set_nodelay(true)?;
+    Ok((near, far))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_takes_some_time_and_none_takes_long() {
+        let calls = Calls::measure().expect("the loopback interface works");
+        for ns in [calls.poll_ns, calls.read_ns, calls.write_ns] {
+            assert!((20..1_000_000).contains(&ns), "{ns} ns");
+        }
+        assert!(calls.copy_ns_per_kib < 100_000);
+    }
+}
