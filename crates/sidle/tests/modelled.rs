@@ -53,7 +53,8 @@ fn a_lab_runs_on_a_sample_and_says_what_is_modelled() {
     let stored = report["modelled"]["stored_records"].as_u64().unwrap();
     assert!((20_000..30_000).contains(&stored), "{stored}");
     let page = std::fs::read_to_string(out.join("report.html")).unwrap();
-    assert!(page.contains("These machines are modelled"));
+    assert!(page.contains("These machines are modelled") && page.contains("Every answer was right."));
+    assert!(!page.contains("left out") && !page.contains("could be read back"), "nothing is missing");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One cell of the matrix: what is measured again and again, what its files are called, and which report is one of it.
 
+use crate::lab::folder::costs_file;
 use crate::lab::settings::{OnModel, Settings};
 use crate::lab::variant::Variant;
 use crate::policy::PolicyWord;
@@ -287,7 +288,7 @@ impl Cell {
             option("--modelled", machines.clone());
             option("--sample", sample.to_string());
             // Measured by the first run that needs it: all others take the same.
-            let costs = format!("costs_{}B_{}B.json", settings.key_bytes, self.scene.value_bytes);
+            let costs = costs_file(settings.key_bytes, self.scene.value_bytes);
             option("--costs", json.with_file_name(costs).display().to_string());
         }
         arguments.extend(self.scene.workload.arguments());

@@ -10,6 +10,18 @@ use std::time::{Duration, Instant};
 
 /// The name of the lab's own file.
 pub const LAB_FILE: &str = "lab.json";
+/// What the names of files with the costs of modelled work begin with.
+const COSTS: &str = "costs_";
+
+/// The file with what work costs, where keys and values have these sizes.
+pub(crate) fn costs_file(key_bytes: usize, value_bytes: usize) -> String {
+    format!("{COSTS}{key_bytes}B_{value_bytes}B.json")
+}
+
+/// Whether a file has that name.
+pub(crate) fn is_costs_file(name: &str) -> bool {
+    name.starts_with(COSTS) && name.ends_with(".json")
+}
 /// The name of the lab's page.
 pub const PAGE_FILE: &str = "report.html";
 const FAILED: &str = ".failed.json";
@@ -181,7 +193,8 @@ impl Folder {
     /// Removes the files that have a lab's names, and no others.
     fn clear(&self) -> Result<(), FolderError> {
         for name in self.names()? {
-            if name == LAB_FILE || name == PAGE_FILE || name.ends_with(PART) || is_run_name(&name) {
+            let is_known = [LAB_FILE, PAGE_FILE].contains(&name.as_str()) || is_costs_file(&name);
+            if is_known || name.ends_with(PART) || is_run_name(&name) {
                 let path = self.file(&name);
                 std::fs::remove_file(&path).map_err(io(&path))?;
             }

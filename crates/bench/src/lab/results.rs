@@ -2,7 +2,7 @@
 
 use crate::lab::cell::{Cell, Scene};
 use crate::lab::folder::{
-    FailedRun, Folder, FolderError, LAB_FILE, PAGE_FILE, RunState, is_run_name, run_file,
+    FailedRun, Folder, FolderError, LAB_FILE, RunState, is_costs_file, is_run_name, run_file,
 };
 use crate::lab::settings::LabFile;
 use crate::lab::spread::Spread;
@@ -62,7 +62,7 @@ impl Results {
         }
         let is_odd = |name: &&String| {
             is_run_name(name) && !name.ends_with(".failed.json") && !known.contains(name)
-                || name.ends_with(".json") && !is_run_name(name) && *name != LAB_FILE && *name != PAGE_FILE
+                || name.ends_with(".json") && !is_run_name(name) && !is_costs_file(name) && *name != LAB_FILE
         };
         let names = folder.names()?;
         odd.extend(names.iter().filter(is_odd).map(|name| (name.clone(), "no run of this lab".to_owned())));

@@ -13,6 +13,7 @@ mod whole;
 use crate::lab::results::Results;
 use crate::lab::settings::OnModel;
 use crate::lab::spread::Spread;
+use crate::report::Report;
 use crate::words::{bytes, count};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -88,7 +89,8 @@ fn verdict(results: &Results) -> String {
     let reports = || results.cells.iter().flat_map(|cell| &cell.reports);
     let wrong: u64 = reports().map(|report| report.wrong_values).sum();
     let lost: u64 = reports().filter_map(|report| report.lost_writes).sum();
-    let unknown = reports().filter(|report| report.lost_writes.is_none()).count();
+    let is_unknown = |report: &&Report| report.lost_writes.is_none() && report.modelled.is_none();
+    let unknown = reports().filter(is_unknown).count();
     let errors: u64 = reports().flat_map(|report| report.errors.values()).sum();
     let is_fine =
         wrong == 0 && lost == 0 && unknown == 0 && results.failed.is_empty() && results.odd.is_empty();
