@@ -96,10 +96,13 @@ fn exchange(connections: usize, messages: u64) -> io::Result<Used> {
     for mut stream in &near {
         stream.write_all(&[7; MESSAGE_BYTES])?;
     }
-    let other =
-        std::thread::Builder::new().name("answers".to_owned()).spawn(move || answer(&far, messages))?;
+    // Both ends of each connection outlive both threads: who is done first must not break what the other still reads.
+    let answered = move || answer(&far, messages).map(|used| (used, far));
+    let other = std::thread::Builder::new().name("answers".to_owned()).spawn(answered)?;
     answer(&near, messages)?;
-    other.join().unwrap_or_else(|_| Err(io::Error::other("the answering thread failed")))
+    let (used, _far) =
+        other.join().unwrap_or_else(|_| Err(io::Error::other("the answering thread failed")))?;
+    Ok(used)
 }
 
 /// Answers so many messages.
