@@ -42,6 +42,22 @@ fn a_way_slower_than_the_timers() {
     });
 }
 
+/// An answer may take longer than the wait after which it is asked for again. It is on its way, and is not sent twice.
+#[test]
+fn an_answer_on_its_way_is_not_given_again() {
+    for_every_protocol(|protocol| {
+        // 0.7 s for the one record, at a byte a microsecond.
+        let faults = Faults { bytes_per_us: 1, ..Faults::NONE };
+        let mut pair = Pair::new(Setup { faults, ..Setup::of(protocol) });
+        pair.expect_ok(Op::Set(key(0), vec![b'v'; 700_000], None));
+        pair.begin();
+        pair.ends_well();
+        let sent = pair.source_machine.as_ref().map(|machine| machine.counters().records_sent);
+        let [(_, bulk_bytes), _] = pair.net.sent;
+        assert!(bulk_bytes < 1_000_000, "{bulk_bytes} bytes on the bulk lane, {sent:?} records");
+    });
+}
+
 /// M10: whatever was under way when the connection was cut is sent again over the next one.
 #[test]
 fn link_cut_and_back() {
