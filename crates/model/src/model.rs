@@ -15,7 +15,6 @@ use sidle_cluster::{
 use sidle_node::{ControlEvent, ControlInput, ControlReply, ControlRequest};
 use sidle_types::{MigrationPolicy, MonotonicUs, PositionRange};
 use sidle_workload::OperationStream;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What a message of a control thread or the coordinator takes to be handled: they have a thread of their own, which is never busy.
@@ -55,7 +54,7 @@ pub(crate) struct Model {
     coordinator_due: Option<MonotonicUs>,
     roles: Vec<Role>,
     /// What leaves when a thread's turn is over, and whether it has more to do.
-    turns: BTreeMap<ThreadId, (Vec<Output>, bool)>,
+    turns: Vec<(Vec<Output>, bool)>,
     /// The earliest time that each thread wants to be woken at.
     alarms: Vec<Option<u64>>,
     pub(crate) replies: Vec<ControlReply>,
@@ -97,8 +96,8 @@ impl Model {
             coordinator,
             coordinator_due: None,
             alarms: vec![None; roles.len()],
+            turns: roles.iter().map(|_| Default::default()).collect(),
             roles,
-            turns: BTreeMap::new(),
             replies: Vec::new(),
         };
         for number in 0..model.nodes.len() {
@@ -230,7 +229,7 @@ impl Model {
             let start_ns = self.now_ns();
             let Turn { cost_ns, outputs, has_more } = self.turn(thread, has_slept);
             let end_ns = self.processors.charge(thread, start_ns, cost_ns);
-            self.turns.insert(thread, (outputs, has_more));
+            self.turns[thread] = (outputs, has_more);
             self.agenda.at(end_ns, Event::Done(thread));
         }
     }
@@ -258,7 +257,7 @@ impl Model {
     }
 
     fn done(&mut self, thread: ThreadId) {
-        let (outputs, has_more) = self.turns.remove(&thread).unwrap_or_default();
+        let (outputs, has_more) = std::mem::take(&mut self.turns[thread]);
         self.processors.done(thread, has_more);
         for output in outputs {
             self.output(thread, output);

@@ -25,6 +25,7 @@ struct Group {
     period: u64,
     left_ns: u64,
     waiting: BTreeSet<(u64, ThreadId)>,
+    used_ns: u64,
     /// What the thread that ran last had behind it.
     least_ns: u64,
 }
@@ -66,6 +67,7 @@ impl Processors {
             period: 0,
             left_ns,
             waiting: BTreeSet::new(),
+            used_ns: 0,
             least_ns: 0,
         });
         self.groups.len() - 1
@@ -121,7 +123,9 @@ impl Processors {
         let thread = &mut self.threads[id];
         thread.behind_ns += cost_ns;
         thread.used_ns += cost_ns;
-        self.groups[thread.group].pass(start_ns, cost_ns)
+        let group = &mut self.groups[thread.group];
+        group.used_ns += cost_ns;
+        group.pass(start_ns, cost_ns)
     }
 
     /// The turn is over. `has_more`: it has something to do at once.
@@ -148,7 +152,7 @@ impl Processors {
 
     /// Processor time that all threads of a group have used.
     pub(crate) fn used_by_group_ns(&self, group: usize) -> u64 {
-        self.threads.iter().filter(|thread| thread.group == group).map(|thread| thread.used_ns).sum()
+        self.groups[group].used_ns
     }
 }
 

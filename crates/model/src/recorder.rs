@@ -13,7 +13,6 @@ pub(crate) struct Recorder {
     windows: Vec<Window>,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) wrong_values: u64,
-    pub(crate) troubles: Vec<String>,
     pub(crate) sph_bytes_max: u64,
     pub(crate) extra_bytes: u64,
 }
@@ -39,9 +38,6 @@ impl Gap {
         self.last_ns = Some(now_ns);
     }
 }
-
-/// How many troubles are told.
-const TROUBLES: usize = 5;
 
 impl Recorder {
     /// The load begins.
@@ -81,11 +77,9 @@ impl Recorder {
         *self.errors.entry(format!("{reason:?}")).or_default() += 1;
     }
 
-    /// The client could not do something.
+    /// A node refused the client something, or said what it could not make sense of.
     pub(crate) fn trouble(&mut self, what: String) {
-        if self.troubles.len() < TROUBLES {
-            self.troubles.push(what);
-        }
+        *self.errors.entry(what).or_default() += 1;
     }
 
     /// What the client knows of the migration, and bytes beyond the necessary since this was last said.
