@@ -28,7 +28,7 @@ pub struct Costs {
     pub pack_ns_per_kib: u64,
     /// At the target's mover: to check and replay a KiB of records.
     pub replay_ns_per_kib: u64,
-    /// At either mover: to handle any other message.
+    /// At either mover: to handle any other message. At a worker: to look at what movers and the control thread have for it.
     pub message_ns: u64,
 }
 

@@ -243,8 +243,9 @@ pub(crate) struct Spare {
     permille: u64,
 }
 
-/// Over how long a time that is measured.
+/// Over how long a time that is measured; what is longer was a rest, and says nothing of now.
 const SPARE_WINDOW_US: u64 = 50_000;
+const SPARE_REST_US: u64 = 4 * SPARE_WINDOW_US;
 
 impl Spare {
     pub(crate) fn permille(&mut self, now_us: u64, mover_us: u64, node_us: u64, cores: u64) -> u64 {
@@ -252,7 +253,8 @@ impl Spare {
         if wall_us >= SPARE_WINDOW_US {
             let others_us = node_us - mover_us;
             let others_permille = (others_us - self.others_us) * 1000 / wall_us;
-            self.permille = (cores * 1000).saturating_sub(others_permille);
+            let was_rest = wall_us > SPARE_REST_US;
+            self.permille = if was_rest { 0 } else { (cores * 1000).saturating_sub(others_permille) };
             (self.at_us, self.others_us) = (now_us, others_us);
         }
         self.permille

@@ -5,6 +5,8 @@ use std::thread::available_parallelism;
 
 /// Over how long a time it is measured: the kernel tells idle time in hundredths of a second, for all cores together.
 const WINDOW_US: u64 = 50_000;
+/// What is longer was a rest: nobody asked while nothing moved, and what was idle then says nothing of now.
+const REST_US: u64 = 4 * WINDOW_US;
 /// The kernel counts processor time in hundredths of a second on every Linux there is.
 const US_PER_CLOCK_TICK: u64 = 10_000;
 
@@ -56,6 +58,9 @@ fn idle_us(text: &str) -> Option<u64> {
 /// What was idle or the mover's, but no more than what the rest of the node leaves of the cores that it may use.
 fn spare_permille(before: Used, now: Used, cores: u64) -> u64 {
     let wall_us = now.at_us.saturating_sub(before.at_us).max(1);
+    if wall_us > REST_US {
+        return 0;
+    }
     let permille = |us: u64, earlier_us: u64| us.saturating_sub(earlier_us) * 1000 / wall_us;
     let mover = permille(now.mover_us, before.mover_us);
     let others = permille(now.node_us, before.node_us).saturating_sub(mover);
@@ -86,6 +91,8 @@ mod tests {
             "the workers use one of the two that the node may use"
         );
         assert_eq!(spare_permille(before, now, 1), 0);
+        let after_a_rest = Used { at_us: REST_US + 1, idle_us: 8 * REST_US, ..now };
+        assert_eq!(spare_permille(before, after_a_rest, 8), 0, "most of it was before anything moved");
     }
 
     #[test]
@@ -95,6 +102,6 @@ mod tests {
         assert_eq!(spare.permille(WINDOW_US - 1, 0, 0), 0, "the window is not over");
         // A machine of several cores may or may not have some to spare: it is never more than there are.
         let cores = available_parallelism().map_or(1, NonZero::get) as u64;
-        assert!(spare.permille(10 * WINDOW_US, 0, 0) <= cores * 1000);
+        assert!(spare.permille(2 * WINDOW_US, 0, 0) <= cores * 1000);
     }
 }
