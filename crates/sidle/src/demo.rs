@@ -63,22 +63,12 @@ pub(crate) struct DemoArguments {
     without_offloading: bool,
     /// Write the JSON report and nothing else: no display, no summary, and no page that was not asked for
     #[arg(long)]
-    quiet: bool,
+    pub(crate) quiet: bool,
     /// Stop as after Ctrl-C when the standard input ends, as it does with the program that started the demonstration
     #[arg(long)]
-    stop_with_stdin: bool,
+    pub(crate) stop_with_stdin: bool,
     #[command(flatten)]
     pub(crate) modelled: ModelledArguments,
-}
-
-impl DemoArguments {
-    pub(crate) const fn is_quiet(&self) -> bool {
-        self.quiet
-    }
-
-    pub(crate) const fn stops_with_stdin(&self) -> bool {
-        self.stop_with_stdin
-    }
 }
 
 /// Where the page goes when nothing else is said.

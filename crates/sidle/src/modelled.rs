@@ -36,10 +36,10 @@ pub(crate) fn run(
 ) -> Result<Report, Failure> {
     let refused = Failure::refused;
     let plan = plan(machines, &arguments.modelled, options)?;
-    let terminal = Terminal::new(arguments.is_quiet());
+    let terminal = Terminal::new(arguments.quiet);
     terminal.say("time, processors and network are modelled; what runs on them is the real code");
     let stop = interrupt::flag()?;
-    if arguments.stops_with_stdin() {
+    if arguments.stop_with_stdin {
         interrupt::raise_when_stdin_ends(&stop);
     }
     let line = terminal.progress("modelling", 1000);
