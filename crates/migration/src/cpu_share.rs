@@ -98,6 +98,8 @@ impl CpuShare {
         } else if self.is_serving && load.spare_permille < SPARE_PERMILLE {
             wall_us * SERVING_PERMILLE
         } else {
+            // What nobody else wants costs nothing, nor does what was owed matter to anybody now.
+            self.balance_ns = self.balance_ns.max(0);
             mover_us * NS_PER_US as u64
         };
         let balance_ns = self.balance_ns + earned_ns as i64 - mover_us as i64 * NS_PER_US;
@@ -112,9 +114,6 @@ impl CpuShare {
         }
         let (node_us, mover_us) = load.since(before);
         self.is_serving = node_us.saturating_sub(mover_us) * 1000 > wall_us * IDLE_PERMILLE;
-        if !self.is_serving && now >= self.busy_until {
-            self.balance_ns = self.balance_ns.max(0);
-        }
         self.window = (now, load);
     }
 
@@ -183,6 +182,24 @@ mod tests {
         assert!(share.abs_diff(SERVING_PERMILLE) < 20, "{share} thousandths");
         let share = share_of_wall_beside(LIMIT_US + 1, 1000, 200, 8_000);
         assert!((230..270).contains(&share), "{share} thousandths: the lag decides");
+    }
+
+    #[test]
+    fn debts_are_forgotten_when_a_core_becomes_free() {
+        let mut share = CpuShare::new(LIMIT_US);
+        let load = |mover_cpu_us, spare_permille| Load {
+            mover_cpu_us,
+            node_cpu_us: 1_000_000 + 2 * mover_cpu_us,
+            spare_permille,
+            ..Load::default()
+        };
+        share.measured(MonotonicUs(1), load(0, 0), 100);
+        let now = MonotonicUs(1_001);
+        share.measured(now, load(1_000, 0), 100);
+        assert!(share.ready_at(now) > now, "it used all of a core where workers serve");
+        let now = MonotonicUs(2_001);
+        share.measured(now, load(1_000, SPARE_PERMILLE), 100);
+        assert_eq!(share.ready_at(now), now, "nobody wants it back, and nothing would ever be earned");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::clients::{
 };
 use crate::clock::{Clock, WALL_OFF_MS};
 use crate::link::{LinksSetup, Quality, SPREAD};
-use crate::process::HostSetup;
+use crate::process::{HostSetup, Pressure};
 use crate::random::Random;
 use crate::weather::WeatherSetup;
 use crate::workload::Workload;
@@ -130,7 +130,7 @@ fn host(random: &mut Random, is_tight: bool, bugs: Bugs) -> HostSetup {
         echoes_permille: if random.one_in(2) { 0 } else { random.below(200) },
         // The server looks ten times a second.
         tick_us: random.magnitude(50_000, 2_000_000),
-        is_busy: random.one_in(3),
+        pressure: Pressure::draw(random),
     }
 }
 

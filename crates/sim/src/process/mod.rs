@@ -4,6 +4,7 @@ mod cleaner;
 mod connection;
 mod control;
 mod mover;
+mod pressure;
 mod seat;
 mod worker;
 
@@ -16,6 +17,7 @@ use cleaner::CleanerThread;
 pub use control::ControlThread;
 use mover::MoverThread;
 pub(crate) use mover::OUTPUT_BYTES;
+pub use pressure::Pressure;
 pub use seat::Seat;
 use sidle_cluster::{HostPort, MetaError, NodeInfo, TabletMap};
 use sidle_migration::ImportView;
@@ -52,8 +54,8 @@ pub struct HostSetup {
     pub echoes_permille: u64,
     /// How often its workers look for expired keys.
     pub tick_us: u64,
-    /// Whether its workers are always late, so that bulk work is held back.
-    pub is_busy: bool,
+    /// What its threads have to bear, which decides how far bulk work is held back.
+    pub pressure: Pressure,
 }
 
 /// The name of the node on a machine.

@@ -1,20 +1,14 @@
 //! A migration thread: one frame, one command or one connection at a turn.
 
+use super::pressure::{self, Pressure};
 use super::{MOVERS, Process, host_of};
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, Thread, World};
-use sidle_migration::Load;
 use sidle_node::{Link, Mover, MoverCommand, MoverEvent, MoverIndex, MoverPort, MoverReport, NodeParts, Now};
 use sidle_types::MigrationId;
 use sidle_wire::{FrameReader, Hello, Lane, Message};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How often it is looked at how late the workers are, while something moves.
-const LOAD_US: u64 = 2_000;
-/// How late the workers of a busy machine are.
-const BUSY_LAG_US: u64 = 3_000;
-/// What the threads of a busy machine use of two cores, in thousandths.
-const BUSY_PERMILLE: u64 = 1_900;
 /// What a frame costs the mover.
 const FRAME_CPU_US: u64 = 60;
 
@@ -96,24 +90,20 @@ impl Process {
             let at_us = self.setup.clock.instant(due).max(world.now_us + 1);
             world.turn_at(Actor::Thread(self.host, thread), at_us);
         }
-        if self.setup.is_busy && !self.movers[index].mover.is_idle() {
+        if self.setup.pressure != Pressure::None && !self.movers[index].mover.is_idle() {
             let at_us = self.movers[index].next_load_us;
             world.turn_at(Actor::Thread(self.host, thread), at_us);
         }
     }
 
-    /// Tells the mover what its node has to bear, on machines that are busy.
+    /// Tells the mover what its node has to bear.
     fn load(&mut self, index: usize, now: Now, world: &World) {
         let mover = &mut self.movers[index];
-        if self.setup.is_busy && world.now_us >= mover.next_load_us {
-            mover.next_load_us = world.now_us + LOAD_US;
-            let node_cpu_us = world.now_us / 1000 * BUSY_PERMILLE + mover.cpu_us;
-            let load = Load {
-                worker_lag_us: BUSY_LAG_US,
-                mover_cpu_us: mover.cpu_us,
-                node_cpu_us,
-                spare_permille: 0,
-            };
+        if world.now_us < mover.next_load_us {
+            return;
+        }
+        if let Some(load) = self.setup.pressure.load(world.now_us, mover.cpu_us) {
+            mover.next_load_us = world.now_us + pressure::EVERY_US;
             mover.mover.load(now.mono, load);
         }
     }
