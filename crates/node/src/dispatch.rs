@@ -306,21 +306,22 @@ impl Worker {
     }
 
     #[cold]
-    fn write_error(&mut self, session: &Session, error: ReplyError, out: &mut Vec<u8>) {
+    pub(crate) fn write_error(&mut self, session: &Session, error: ReplyError, out: &mut Vec<u8>) {
         self.stats.count_error(error.code());
         ReplyWriter::new(out, session.version).error_bytes(&error.line());
     }
 }
 
+pub(crate) const NOT_SERVED: ReplyError = ReplyError::text("CLUSTERDOWN Hash slot not served");
 const CROSSSLOT: ReplyError = ReplyError::text("CROSSSLOT Keys in request don't hash to the same slot");
 
 #[cold]
 fn redirect_error(redirect: Redirect<'_>) -> ReplyError {
     let mut text = String::with_capacity(48);
     let written = match redirect {
+        Redirect::NotServed => return NOT_SERVED,
         Redirect::Moved(slot, address) => write!(text, "MOVED {slot} {address}"),
         Redirect::Ask(slot, address) => write!(text, "ASK {slot} {address}"),
-        Redirect::NotServed => write!(text, "CLUSTERDOWN Hash slot not served"),
     };
     written.expect("writing to a string cannot fail");
     ReplyError::owned(text)

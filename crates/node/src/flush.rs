@@ -6,9 +6,11 @@
 //!   be discarded: from that instant on everything that has not arrived is absent, for good. It does both between two
 //!   replays, since a record that arrived in between would outlive the flush.
 //! - What is copied at present is cleared as well, and marked: the target clears it too (M11).
+//! - While the node owns a range without its data (R3), it refuses: another node may still answer for what is there.
 //! - Frozen copies (exports) belong to another node, and are left alone: their owner is still being sent them.
 
 use crate::covered::Covered;
+use crate::dispatch::NOT_SERVED;
 use crate::parking::Ticket;
 use crate::queue::ToMover;
 use crate::range_table::Role;
@@ -33,7 +35,12 @@ pub(crate) struct Flush {
 impl Worker {
     /// Goes one step further with the flush that the session asked for; `Err` when there is more to do.
     pub(crate) fn flush(&mut self, session: &mut Session, out: &mut Vec<u8>) -> Result<(), Ticket> {
-        let mut flush = session.route.flush.take().unwrap_or_default();
+        let begun = session.route.flush.take();
+        if begun.is_none() && self.ranges.entries().iter().any(|entry| matches!(entry.role, Role::Lost)) {
+            self.write_error(session, NOT_SERVED, out);
+            return Ok(());
+        }
+        let mut flush = begun.unwrap_or_default();
         if let Some((ticket, asked)) = flush.asked.take() {
             let flushed = self.parking.take_flushed(ticket);
             // An import that was over before its mover was asked is the node's own, and is cleared as such.

@@ -93,6 +93,7 @@ fn node_before_joining_serves_nothing() {
     let mut client = node.connect();
     let down = Value::Error("CLUSTERDOWN Hash slot not served".into());
     assert_eq!(node.ask(&mut client, "GET a"), down);
+    assert_eq!(node.ask(&mut client, "FLUSHALL"), down, "nobody knows what there is to flush");
     let Value::Bulk(info) = node.ask(&mut client, "CLUSTER INFO") else { panic!("no text") };
     assert!(info.starts_with(b"cluster_state:fail\r\n"));
 }

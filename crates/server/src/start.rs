@@ -39,7 +39,7 @@ pub enum StartError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The memory cannot be had.
-    #[error("cannot set up the memory: {0}. Choose another size with --max-memory")]
+    #[error("cannot set up the memory: {0}. Choose another size with --max-memory, or fewer --workers")]
     Store(#[from] StoreError),
     /// The coordinator cannot read what it had written.
     #[error("the cluster's metadata in the data directory cannot be used: {0}")]
@@ -207,7 +207,11 @@ fn advertised_host(config: &Config, bound: IpAddr) -> String {
 fn store_config(config: &Config) -> StoreConfig {
     let half_of_machine = || Size(process::machine_memory_bytes().unwrap_or(ASSUMED_MACHINE_BYTES) / 2);
     let memory_bytes = config.memory.max_memory.unwrap_or_else(half_of_machine).0;
-    StoreConfig { preallocate: config.memory.preallocate, ..StoreConfig::with_memory(memory_bytes) }
+    let heads = config.worker_count() as u16 + config.node.movers as u16;
+    StoreConfig {
+        preallocate: config.memory.preallocate,
+        ..StoreConfig::with_memory(memory_bytes).for_heads(heads)
+    }
 }
 
 fn node_parts(

@@ -6,7 +6,7 @@ use crate::clients::{
 };
 use crate::clock::{Clock, WALL_OFF_MS};
 use crate::link::{LinksSetup, Quality, SPREAD};
-use crate::process::{HostSetup, Pressure};
+use crate::process::{HostSetup, Pressure, store_config};
 use crate::random::Random;
 use crate::weather::WeatherSetup;
 use crate::workload::Workload;
@@ -110,15 +110,17 @@ impl Plan {
 /// What slow moves bring in a second at most.
 const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (20_000, 500_000);
 
-/// How much memory a node has where there is plenty, and where there is not: the least that a store works with, and a bit.
+/// How much memory a node has where there is plenty. Where there is not, it has the least that a store works with, and a bit.
 const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);
-const TIGHT_BYTES: (u64, u64) = (1 << 20, 2 << 20);
 
 fn host(random: &mut Random, is_tight: bool, bugs: Bugs) -> HostSetup {
     // Some have room, so that others are short of it in the middle of a move.
-    let (low, high) = if is_tight && !random.one_in(4) { TIGHT_BYTES } else { PLENTY_BYTES };
+    let is_tight = is_tight && !random.one_in(4);
+    let workers = random.between(1, 4) as u16;
+    let least = store_config(workers).least_memory_bytes();
+    let (low, high) = if is_tight { (least, least * 2) } else { PLENTY_BYTES };
     HostSetup {
-        workers: random.between(1, 4) as u16,
+        workers,
         memory_bytes: random.between(low, high),
         clock: Clock {
             offset_us: random.magnitude(1, 1 << 40),

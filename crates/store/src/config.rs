@@ -4,10 +4,14 @@ use crate::address;
 
 /// The smallest segment that is accepted.
 pub const MIN_SEGMENT_BYTES: u32 = 4 << 10;
+/// The smallest segment that is chosen without being asked for: smaller ones make values of a few KiB large.
+const MIN_CHOSEN_SEGMENT_BYTES: u32 = 64 << 10;
 /// The largest segment that is accepted.
 pub const MAX_SEGMENT_BYTES: u32 = 64 << 20;
-/// The fewest segments that a store works with: open heads, the cleaner's reserve and something to clean.
-pub const MIN_SEGMENTS: u64 = 16;
+/// What a store needs beside what its heads take: the reserves, the cleaner's head, some index, and something to clean.
+const SEGMENTS_BESIDE_HEADS: u64 = 12;
+/// What each head takes: the segment that it has open, which cannot be cleaned, and one to clean meanwhile.
+const SEGMENTS_PER_HEAD: u64 = 2;
 /// The longest value, Redis's limit for a string.
 pub const MAX_VALUE_BYTES: usize = 512 << 20;
 /// The longest key. Redis's limit, less one byte so that a length fits 29 bits.
@@ -21,6 +25,8 @@ pub struct StoreConfig {
     /// The unit in which the log is allocated, cleaned and freed; a power of two. Values over a quarter of it take
     /// whole segments of their own.
     pub segment_bytes: u32,
+    /// How many heads append at a time, about: it decides how little memory is too little.
+    pub heads: u16,
     /// Whether to ask the kernel for huge pages.
     pub huge_pages: bool,
     /// Whether to have the kernel back the whole log with pages when the store is made, instead of as it fills.
@@ -29,7 +35,13 @@ pub struct StoreConfig {
 
 impl Default for StoreConfig {
     fn default() -> StoreConfig {
-        StoreConfig { memory_bytes: 1 << 30, segment_bytes: 1 << 20, huge_pages: true, preallocate: false }
+        StoreConfig {
+            memory_bytes: 1 << 30,
+            segment_bytes: 1 << 20,
+            heads: 2,
+            huge_pages: true,
+            preallocate: false,
+        }
     }
 }
 
@@ -39,13 +51,28 @@ impl StoreConfig {
         StoreConfig { memory_bytes, ..StoreConfig::default() }
     }
 
+    /// For so many heads, with smaller segments where memory is too little for large ones.
+    #[must_use]
+    pub fn for_heads(mut self, heads: u16) -> StoreConfig {
+        self.heads = heads;
+        while self.memory_bytes < self.least_memory_bytes() && self.segment_bytes > MIN_CHOSEN_SEGMENT_BYTES {
+            self.segment_bytes /= 2;
+        }
+        self
+    }
+
+    /// The least memory that works with these segments and heads.
+    pub fn least_memory_bytes(&self) -> u64 {
+        (SEGMENTS_BESIDE_HEADS + SEGMENTS_PER_HEAD * u64::from(self.heads)) * u64::from(self.segment_bytes)
+    }
+
     /// Checks that the numbers make a store.
     pub fn validate(&self) -> Result<(), StoreError> {
         let segment = self.segment_bytes;
         if !segment.is_power_of_two() || !(MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&segment) {
             return Err(StoreError::SegmentBytes(segment));
         }
-        let least = MIN_SEGMENTS * u64::from(segment);
+        let least = self.least_memory_bytes();
         let most = address::SPACE_BYTES / 2;
         if !(least..=most).contains(&self.memory_bytes) {
             return Err(StoreError::MemoryBytes { asked: self.memory_bytes, least, most });
@@ -61,11 +88,11 @@ pub enum StoreError {
     #[error("segments of {0} bytes: give a power of two from 4 KiB to 64 MiB")]
     SegmentBytes(u32),
     /// The memory limit cannot be used.
-    #[error("a memory limit of {asked} bytes: give {least} to {most} bytes")]
+    #[error("a memory limit of {asked} bytes: so many threads that write need {least} to {most} bytes")]
     MemoryBytes {
         /// What was asked for.
         asked: u64,
-        /// The least that works with this segment size.
+        /// The least that works with this segment size and so many heads.
         least: u64,
         /// The most that addresses reach.
         most: u64,
@@ -86,3 +113,28 @@ pub enum StoreError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store's memory limit is reached")]
 pub struct OutOfMemory;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_heads_in_little_memory_get_smaller_segments() {
+        let segment =
+            |memory_bytes, heads| StoreConfig::with_memory(memory_bytes).for_heads(heads).segment_bytes;
+        assert_eq!(segment(1 << 30, 64), 1 << 20);
+        assert_eq!(segment(16 << 20, 2), 1 << 20);
+        assert_eq!(segment(16 << 20, 3), 512 << 10);
+        assert_eq!(segment(16 << 20, 64), 64 << 10);
+        StoreConfig::with_memory(16 << 20).for_heads(64).validate().unwrap();
+    }
+
+    #[test]
+    fn memory_that_heads_would_use_up_is_refused() {
+        let config = StoreConfig::with_memory(8 << 20).for_heads(64);
+        let refused = config.validate().unwrap_err();
+        assert!(
+            matches!(refused, StoreError::MemoryBytes { least, .. } if least == (12 + 2 * 64) * (64 << 10))
+        );
+    }
+}

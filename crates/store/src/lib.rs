@@ -77,8 +77,8 @@ mod writer;
 pub use batch::{BatchError, RecordBatch, RecordBatchIter};
 pub use cleaner::{CleanOutcome, Cleaner};
 pub use config::{
-    MAX_KEY_BYTES, MAX_SEGMENT_BYTES, MAX_VALUE_BYTES, MIN_SEGMENT_BYTES, MIN_SEGMENTS, OutOfMemory,
-    StoreConfig, StoreError,
+    MAX_KEY_BYTES, MAX_SEGMENT_BYTES, MAX_VALUE_BYTES, MIN_SEGMENT_BYTES, OutOfMemory, StoreConfig,
+    StoreError,
 };
 pub use log::LogHead;
 pub use record::{Record, RecordError};

@@ -154,7 +154,7 @@ impl Side {
             memory_bytes: MEMORY_BYTES,
             segment_bytes: SEGMENT_BYTES,
             huge_pages: false,
-            preallocate: false,
+            ..StoreConfig::default()
         };
         let store = Store::new(config).expect("a valid configuration");
         let head = store.log_head();

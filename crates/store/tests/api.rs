@@ -116,8 +116,13 @@ fn scan_and_replay_copy_a_range() {
 #[test]
 fn a_preallocated_store_holds_as_much_as_another() {
     let records_that_fit = |preallocate: bool| {
-        let config =
-            StoreConfig { memory_bytes: 4 << 20, segment_bytes: 64 << 10, huge_pages: false, preallocate };
+        let config = StoreConfig {
+            memory_bytes: 4 << 20,
+            segment_bytes: 64 << 10,
+            huge_pages: false,
+            preallocate,
+            ..StoreConfig::default()
+        };
         let store = Store::new(config).unwrap();
         let mut head = store.log_head();
         let mut put = |n: u32| {

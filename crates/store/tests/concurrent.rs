@@ -45,7 +45,7 @@ impl Test {
             memory_bytes: memory_mib << 20,
             segment_bytes: 64 << 10,
             huge_pages: false,
-            preallocate: false,
+            ..StoreConfig::default()
         };
         Test {
             store: Store::new(config).unwrap(),

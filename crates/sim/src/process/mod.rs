@@ -58,6 +58,16 @@ pub struct HostSetup {
     pub pressure: Pressure,
 }
 
+/// What the store of a node with so many workers is like, but for its size.
+pub fn store_config(workers: u16) -> StoreConfig {
+    StoreConfig {
+        segment_bytes: SEGMENT_BYTES,
+        heads: workers + MOVERS,
+        huge_pages: false,
+        ..StoreConfig::default()
+    }
+}
+
 /// The name of the node on a machine.
 pub fn node_id(host: HostId) -> NodeId {
     NodeId::from_bytes([host.0 as u8 + 1; 20])
@@ -203,12 +213,7 @@ fn parts(info: &NodeInfo, setup: &HostSetup) -> NodeParts {
         executable: "sidle".into(),
         config_file: String::new(),
     };
-    let config = StoreConfig {
-        memory_bytes: setup.memory_bytes,
-        segment_bytes: SEGMENT_BYTES,
-        huge_pages: false,
-        preallocate: false,
-    };
+    let config = StoreConfig { memory_bytes: setup.memory_bytes, ..store_config(setup.workers) };
     let first = Arc::new(RangeTable::before_joining(info.clone()));
     NodeParts {
         store: Arc::new(Store::new(config).expect("a good configuration")),
