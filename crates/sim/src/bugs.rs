@@ -51,6 +51,7 @@ const RARE: &[(&str, u64)] = &[
     ("absent-answer-overwrites", 150),
     ("target-serves-before-activate", 300),
     ("expiry-leaves-no-tombstone", 150),
+    ("freeze-without-barrier", 120),
     ("silence-counts-as-death", 300),
     ("restarted-target-serves-at-once", 800),
 ];
