@@ -36,6 +36,13 @@ pub enum Role {
     Lost,
 }
 
+impl Role {
+    /// Whether commands on the range run here.
+    pub fn is_served(&self) -> bool {
+        matches!(self, Role::Owned | Role::Importing(_))
+    }
+}
+
 impl fmt::Debug for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -109,7 +116,8 @@ impl RangeTable {
     /// The table of `node` under `map`, with the imports and exports that it takes part in.
     ///
     /// # Panics
-    /// If two imports overlap (the coordinator starts no such migrations), or no member is called `node`.
+    /// If two imports overlap (the coordinator starts no such migrations), what is imported is tracked (M11), or no
+    /// member is called `node`.
     pub fn new(
         node: NodeId,
         map: Arc<TabletMap>,
@@ -126,10 +134,11 @@ impl RangeTable {
             .map(|range| {
                 let owner = map.owner_of(range.first());
                 let role = role(node, owner, &map, range, imports, exports);
-                let is_owned = matches!(role, Role::Owned);
-                let tracked =
-                    exports.iter().find(|view| is_owned && view.is_tracked() && view.range().covers(range));
-                RangeEntry { range, role, owner, tracked: tracked.cloned() }
+                let mut tracking = exports.iter().filter(|view| view.is_tracked());
+                let tracked = tracking.find(|view| role.is_served() && view.range().covers(range)).cloned();
+                let is_unmarked = tracked.is_some() && matches!(role, Role::Importing(_));
+                assert!(!is_unmarked, "M11: {range} is tracked while it is imported");
+                RangeEntry { range, role, owner, tracked }
             })
             .collect();
         RangeTable::from_entries(node, map, join_neighbours(entries))
@@ -194,16 +203,13 @@ impl RangeTable {
 
     /// The ranges that this node owns, those that still arrive included, in order.
     pub fn owned(&self) -> impl Iterator<Item = PositionRange> + '_ {
-        self.entries
-            .iter()
-            .filter(|entry| matches!(entry.role, Role::Owned | Role::Importing(_)))
-            .map(|entry| entry.range)
+        self.entries.iter().filter(|entry| entry.role.is_served()).map(|entry| entry.range)
     }
 
     /// Whether this node owns the position.
     #[inline]
     pub fn is_owned(&self, position: Position) -> bool {
-        self.owns_everything || matches!(self.entry_at(position).role, Role::Owned | Role::Importing(_))
+        self.owns_everything || self.entry_at(position).role.is_served()
     }
 
     /// How a walk over this node's keys goes on from a position.

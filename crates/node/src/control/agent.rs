@@ -5,7 +5,7 @@ use super::{ControlEvent, NodeControl};
 use crate::mover::MoverCommand;
 use sidle_cluster::{AgentEvent, AgentInput, NodeLoad, Survey};
 use sidle_migration::MigrationSpec;
-use sidle_types::MonotonicUs;
+use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs};
 
 impl NodeControl {
     /// Does everything that the agent asks for.
@@ -27,7 +27,7 @@ impl NodeControl {
                 AgentEvent::AbandonPrepared { migration, why } => self.abandon(migration, why),
                 AgentEvent::Track { record } => self.start_tracking(record),
                 AgentEvent::Policy { migration, policy } => {
-                    self.command(MoverCommand::Policy(migration, policy));
+                    self.hear_policy(migration, policy);
                 }
                 AgentEvent::StopTracking { migration } => self.stop_tracking(migration),
                 AgentEvent::StartExport { record } => self.start_export(record),
@@ -51,6 +51,16 @@ impl NodeControl {
                 }
                 AgentEvent::Reply { ticket, reply } => self.replied(ticket, reply),
             }
+        }
+    }
+
+    /// A migration is to press so hard from now on. One whose machines are not made yet is made with it.
+    fn hear_policy(&mut self, id: MigrationId, policy: MigrationPolicy) {
+        if let Some(record) = self.to_track.get_mut(&id) {
+            record.policy = policy;
+        } else {
+            self.preparations.entry(id).and_modify(|preparation| preparation.record.policy = policy);
+            self.command(MoverCommand::Policy(id, policy));
         }
     }
 

@@ -12,22 +12,38 @@ impl NodeControl {
     /// The range is copied while this node serves it: from the next table on workers mark what they change in it, and
     /// behind its barrier it is copied (C5).
     pub(super) fn start_tracking(&mut self, record: MigrationRecord) {
-        let id = record.id;
-        match self.spec(&record) {
-            Ok(spec) => {
-                self.drop_tracked_in(record.range);
-                let (view, writer) = ExportView::new(&spec);
-                self.exports.insert(id, view);
-                self.command(MoverCommand::StartExport(Box::new(spec), writer));
-                self.publish(vec![Then::Track(id)]);
+        self.drop_tracked_in(record.range);
+        self.to_track.insert(record.id, record);
+        self.track_waiting();
+    }
+
+    /// Goes on with ranges whose import is over by now. The coordinator asks for nothing before that, but this node may
+    /// hear of it later; and what is written into an import is not marked (C6).
+    pub(super) fn track_waiting(&mut self) {
+        let imports = &self.imports;
+        let has_arrived = |_: &MigrationId, record: &mut MigrationRecord| {
+            !imports.values().any(|import| import.view.range().overlaps(record.range))
+        };
+        let ready: Vec<_> = self.to_track.extract_if(.., has_arrived).collect();
+        for (id, record) in ready {
+            match self.spec(&record) {
+                Ok(spec) => {
+                    let (view, writer) = ExportView::new(&spec);
+                    self.exports.insert(id, view);
+                    self.command(MoverCommand::StartExport(Box::new(spec), writer));
+                    self.publish(vec![Then::Track(id)]);
+                }
+                // The target asks in vain, and the preparation is given up.
+                Err(why) => {
+                    self.event(ControlEvent::Note(format!("migration {id} cannot be copied: {why}")));
+                }
             }
-            // The target asks in vain, and the preparation is given up.
-            Err(why) => self.event(ControlEvent::Note(format!("migration {id} cannot be copied: {why}"))),
         }
     }
 
     /// The copy comes to nothing; what was kept for it goes.
     pub(super) fn stop_tracking(&mut self, id: MigrationId) {
+        self.to_track.remove(&id);
         if self.exports.remove(&id).is_some() {
             self.command(MoverCommand::DropExport(id));
             self.publish(Vec::new());
@@ -39,7 +55,9 @@ impl NodeControl {
     fn drop_tracked_in(&mut self, range: PositionRange) {
         let overlapping =
             self.exports.iter().filter(|(_, view)| view.is_tracked() && view.range().overlaps(range));
-        let dead: Vec<MigrationId> = overlapping.map(|(&id, _)| id).collect();
+        let waiting = self.to_track.iter().filter(|(_, record)| record.range.overlaps(range));
+        let dead: Vec<MigrationId> =
+            overlapping.map(|(&id, _)| id).chain(waiting.map(|(&id, _)| id)).collect();
         dead.into_iter().for_each(|id| self.stop_tracking(id));
     }
 

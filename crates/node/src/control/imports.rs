@@ -15,7 +15,7 @@ const FILL_PERCENT: u64 = 90;
 /// A migration to this node that may begin.
 #[derive(Debug)]
 pub(super) struct Preparation {
-    record: MigrationRecord,
+    pub(super) record: MigrationRecord,
     stage: Stage,
     /// Where the protocol copies before the freeze, what arrives already.
     copy: Option<Import>,

@@ -17,6 +17,8 @@
 //!   earlier owner's leavings would be taken for newer than what arrives.
 //! - C5 (M11): a mover hears that a range is tracked only with the proof that every worker has passed the table by which
 //!   it marks what it changes there.
+//! - C6 (M11): a range is tracked only when no import of this node's overlaps it: what is written into an import is not
+//!   marked.
 //!
 //! Realises: design "Ownership changes use one barrier", and "Fulva, step by step", steps 1 to 3 and 9.
 //! Ownership: the control thread.
@@ -39,7 +41,9 @@ use crate::worker::NodeParts;
 use imports::{Import, Preparation};
 use jobs::Jobs;
 use requests::OpenRequest;
-use sidle_cluster::{AgentInput, ClusterId, NodeAgent, NodeInfo, TabletMap, ToCoordinator, ToNode};
+use sidle_cluster::{
+    AgentInput, ClusterId, MigrationRecord, NodeAgent, NodeInfo, TabletMap, ToCoordinator, ToNode,
+};
 use sidle_migration::{ExportView, ImportView, Tuning};
 use sidle_types::{MigrationId, MonotonicUs, PositionRange};
 use std::collections::{BTreeMap, VecDeque};
@@ -106,6 +110,8 @@ pub struct NodeControl {
     preparations: BTreeMap<MigrationId, Preparation>,
     /// As the target, from commit on.
     imports: BTreeMap<MigrationId, Import>,
+    /// As the source, ranges to be tracked once what is still imported of them is over (C6).
+    to_track: BTreeMap<MigrationId, MigrationRecord>,
     /// As the source, from commit on, or from when the range is copied before.
     exports: BTreeMap<MigrationId, Arc<ExportView>>,
     /// Migrations that are over and whose leavings a mover clears: exports their records, imports their tombstones,
@@ -140,6 +146,7 @@ impl NodeControl {
             map: None,
             preparations: BTreeMap::new(),
             imports: BTreeMap::new(),
+            to_track: BTreeMap::new(),
             exports: BTreeMap::new(),
             clearing: BTreeMap::new(),
             to_freeze: Vec::new(),
@@ -170,6 +177,7 @@ impl NodeControl {
         self.pass_barriers(now);
         self.run_jobs(now);
         self.prepare_waiting(now);
+        self.track_waiting();
         self.follow_agent(now);
         if self.agent.poll_timeout().is_some_and(|due| due <= now) {
             let load = self.load();
@@ -236,6 +244,7 @@ impl NodeControl {
         let own = [
             ("preparations", self.preparations.len()),
             ("imports", self.imports.len()),
+            ("ranges to be tracked", self.to_track.len()),
             ("exports", self.exports.len()),
             ("ranges being cleared by movers", self.clearing.len()),
             ("ranges to be frozen", self.to_freeze.len()),

@@ -1,7 +1,7 @@
 //! Links between test nodes: ordered, with latency, to be held, cut and restored.
 
-use sidle_cluster::{ToCoordinator, ToNode};
-use sidle_types::MigrationId;
+use sidle_cluster::{CoordinatorSays, ToCoordinator, ToNode};
+use sidle_types::{MigrationId, NodeId};
 use sidle_wire::{FrameReader, Lane};
 use std::collections::BTreeMap;
 
@@ -87,6 +87,8 @@ pub struct Network {
     pub hold_priority: bool,
     /// Connections stay half open while this is set.
     pub hold_opening: bool,
+    /// The coordinator's maps do not come to this node; it goes on sending them.
+    pub lose_maps_to: Option<NodeId>,
     /// Connections break and cannot be opened while this is set.
     pub is_cut: bool,
     held: Vec<Delivery>,
@@ -163,12 +165,20 @@ impl Network {
         loop {
             let entry = self.queue.first_entry().filter(|entry| entry.key().0 <= self.now_us)?;
             let delivery = entry.remove();
+            if self.is_lost(&delivery) {
+                continue;
+            }
             if self.is_held(&delivery) {
                 self.held.push(delivery);
             } else {
                 return Some(delivery);
             }
         }
+    }
+
+    fn is_lost(&self, delivery: &Delivery) -> bool {
+        let Delivery::ToNode(message) = delivery else { return false };
+        Some(message.to) == self.lose_maps_to && matches!(message.body, CoordinatorSays::MapUpdate { .. })
     }
 
     fn is_held(&self, delivery: &Delivery) -> bool {

@@ -2,7 +2,7 @@
 //! commit leaves no trace.
 
 use crate::common::*;
-use sidle_migration::SOURCE_DRIVEN;
+use sidle_migration::{FULVA, SOURCE_DRIVEN};
 use sidle_node::testing::ClusterSetup;
 use sidle_resp::Value;
 use sidle_types::PositionRange;
@@ -113,6 +113,36 @@ fn cancelled_and_copied_again_at_once() {
         scene.finish(sidle_types::MigrationId(second as u64));
         assert_eq!(scene.ask(2, "GET key1"), bulk("new"));
         assert_eq!(scene.ask(2, "DBSIZE"), int(100));
+    });
+}
+
+/// To the source the range is an import still, into which it writes without marks: it is tracked when that is over (C6).
+#[test]
+fn a_source_that_has_not_heard_of_its_imports_end() {
+    for_protocols_that(copies_ahead, 2, |mut scene| {
+        scene.fill(keys("key", 100));
+        let there = scene.start_by(FULVA.name, EVERYTHING, 1);
+        scene
+            .cluster
+            .run_until("it runs", |cluster| cluster.nodes[1].workers[0].ranges().import(there).is_some());
+        scene.cluster.network.lose_maps_to = Some(scene.cluster.nodes[1].info.id);
+        scene.cluster.run_for(2_000_000);
+        assert_eq!(scene.state(there), "done");
+        let back = scene.start(EVERYTHING, 0);
+        scene.cluster.run_for(2_000_000);
+        assert!(
+            scene.cluster.nodes[1].workers[0].ranges().import(there).is_some(),
+            "it does not know better"
+        );
+        assert_eq!(scene.ask(1, "DEL key1"), int(1));
+        assert_eq!(scene.ask(1, "SET key2 new"), ok());
+        assert_eq!(scene.ask(0, &format!("SIDLE.MIGRATE SET {back} RATE 1000000")), ok());
+        scene.cluster.network.lose_maps_to = None;
+        scene.finish(back);
+        assert_eq!(scene.state(back), "done");
+        assert_eq!(scene.ask(0, "GET key1"), Value::Null);
+        assert_eq!(scene.ask(0, "GET key2"), bulk("new"));
+        assert_eq!(scene.ask(0, "DBSIZE"), int(99));
     });
 }
 
