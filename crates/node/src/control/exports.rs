@@ -12,20 +12,19 @@ impl NodeControl {
     /// The range is copied while this node serves it: from the next table on workers mark what they change in it, and
     /// behind its barrier it is copied (C5).
     pub(super) fn start_tracking(&mut self, record: MigrationRecord) {
-        self.drop_tracked_in(record.range);
+        self.drop_tracked_in(record.range, record.id);
         self.to_track.insert(record.id, record);
         self.track_waiting();
     }
 
-    /// Goes on with ranges whose import is over by now. The coordinator asks for nothing before that, but this node may
-    /// hear of it later; and what is written into an import is not marked (C6).
+    /// Goes on with ranges that are this node's and have arrived whole (C6).
     pub(super) fn track_waiting(&mut self) {
-        let imports = &self.imports;
-        let has_arrived = |_: &MigrationId, record: &mut MigrationRecord| {
-            !imports.values().any(|import| import.view.range().overlaps(record.range))
-        };
-        let ready: Vec<_> = self.to_track.extract_if(.., has_arrived).collect();
-        for (id, record) in ready {
+        let ready: Vec<MigrationId> = (self.to_track.iter())
+            .filter(|(_, record)| self.is_whole(record.range))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in ready {
+            let record = self.to_track.remove(&id).expect("just seen");
             match self.spec(&record) {
                 Ok(spec) => {
                     let (view, writer) = ExportView::new(&spec);
@@ -41,6 +40,19 @@ impl NodeControl {
         }
     }
 
+    /// Whether this node owns all of the range and takes part in nothing there. The coordinator asks for nothing before
+    /// that, but this node may hear of the end of what came before later than of what comes next; and what it is asked
+    /// late is of a migration that is over.
+    fn is_whole(&self, range: PositionRange) -> bool {
+        let is_owned = self
+            .map
+            .as_ref()
+            .is_some_and(|map| map.tablets_in(range).iter().all(|tablet| tablet.owner == self.me.id));
+        is_owned
+            && !self.imports.values().any(|import| import.view.range().overlaps(range))
+            && !self.exports.values().any(|view| view.range().overlaps(range))
+    }
+
     /// The copy comes to nothing; what was kept for it goes.
     pub(super) fn stop_tracking(&mut self, id: MigrationId) {
         self.to_track.remove(&id);
@@ -50,14 +62,16 @@ impl NodeControl {
         }
     }
 
-    /// A migration that tracked something of the range was given up, though this node has not heard of it: the
+    /// Earlier migrations that tracked something of the range were given up, though this node has not heard of it: the
     /// coordinator begins nothing that overlaps what is not over.
-    fn drop_tracked_in(&mut self, range: PositionRange) {
-        let overlapping =
-            self.exports.iter().filter(|(_, view)| view.is_tracked() && view.range().overlaps(range));
-        let waiting = self.to_track.iter().filter(|(_, record)| record.range.overlaps(range));
-        let dead: Vec<MigrationId> =
-            overlapping.map(|(&id, _)| id).chain(waiting.map(|(&id, _)| id)).collect();
+    fn drop_tracked_in(&mut self, range: PositionRange, later: MigrationId) {
+        let tracked =
+            (self.exports.iter()).filter(|(_, view)| view.is_tracked()).map(|(&id, view)| (id, view.range()));
+        let waiting = self.to_track.iter().map(|(&id, record)| (id, record.range));
+        let dead: Vec<MigrationId> = (tracked.chain(waiting))
+            .filter(|(id, its)| *id < later && its.overlaps(range))
+            .map(|(id, _)| id)
+            .collect();
         dead.into_iter().for_each(|id| self.stop_tracking(id));
     }
 
@@ -68,7 +82,8 @@ impl NodeControl {
             // It was tracked until now.
             return self.to_freeze.push(id);
         }
-        self.drop_tracked_in(record.range);
+        self.to_track.remove(&id);
+        self.drop_tracked_in(record.range, id);
         match self.spec(&record) {
             Ok(spec) => {
                 let (view, writer) = ExportView::new(&spec);

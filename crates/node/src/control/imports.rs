@@ -109,7 +109,9 @@ impl NodeControl {
                 || self.exports.values().any(|view| view.range().overlaps(range))
                 || self.clearing.values().any(|clearing| clearing.overlaps(range))
                 || self.jobs.overlaps(range)
-                || self.is_awaited(range);
+                || self.is_awaited(range)
+                // Who owns it takes nothing in: the map is to change yet, or the question is late (C7).
+                || self.owns_any(range);
             if in_hand && !self.bugs.prepares_over_leavings {
                 continue;
             }
@@ -125,6 +127,25 @@ impl NodeControl {
             let source = preparation.record.source;
             self.command(MoverCommand::Expect(id, source));
         }
+    }
+
+    fn owns_any(&self, range: PositionRange) -> bool {
+        let Some(map) = &self.map else { return false };
+        map.tablets_in(range).iter().any(|tablet| tablet.owner == self.me.id)
+    }
+
+    /// What of the range is nobody's: neither owned nor exported nor imported nor copied by this node (C7).
+    pub(super) fn leavings_in(&self, range: PositionRange) -> Vec<PositionRange> {
+        let owned = self.map.iter().flat_map(|map| map.tablets_in(range));
+        let owned = owned.filter(|tablet| tablet.owner == self.me.id).map(|tablet| tablet.range);
+        let exported = self.exports.values().map(|view| view.range());
+        let imported = self.imports.values().map(|import| import.view.range());
+        let prepared = self.preparations.values().filter(|preparation| preparation.stage != Stage::Clearing);
+        let prepared = prepared.map(|preparation| preparation.record.range);
+        owned.chain(exported).chain(imported).chain(prepared).fold(vec![range], |left, used| {
+            let outside = |part: PositionRange| <[_; 2]>::from(part.without(used)).into_iter().flatten();
+            left.into_iter().flat_map(outside).collect()
+        })
     }
 
     /// Whether another migration, whose end this node has not heard of yet, has copied something of the range.

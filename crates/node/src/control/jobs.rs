@@ -33,9 +33,9 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    /// Clears a range that no worker serves or reads any more: that is what the proof says.
-    pub(super) fn discard(&mut self, range: PositionRange, _proof: BarrierPassed) {
-        self.push(What::Everything, range, None);
+    /// Clears ranges that no worker serves or reads any more: that is what the proof says.
+    pub(super) fn discard(&mut self, ranges: Vec<PositionRange>, _proof: BarrierPassed) {
+        ranges.into_iter().for_each(|range| self.push(What::Everything, range, None));
     }
 
     /// Clears the tombstones of a range in which no worker leaves any: that is what the proof says.

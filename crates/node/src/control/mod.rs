@@ -17,8 +17,10 @@
 //!   earlier owner's leavings would be taken for newer than what arrives.
 //! - C5 (M11): a mover hears that a range is tracked only with the proof that every worker has passed the table by which
 //!   it marks what it changes there.
-//! - C6 (M11): a range is tracked only when no import of this node's overlaps it: what is written into an import is not
-//!   marked.
+//! - C6 (M11): a range is tracked only where this node owns it and no import or export of its own overlaps it: what is
+//!   written into an import is not marked.
+//! - C7: nothing is discarded that this node owns, exports, imports or copies. Messages may be late and come twice (M10), and what
+//!   was nobody's when they were sent may be somebody's since.
 //!
 //! Realises: design "Ownership changes use one barrier", and "Fulva, step by step", steps 1 to 3 and 9.
 //! Ownership: the control thread.
@@ -110,7 +112,7 @@ pub struct NodeControl {
     preparations: BTreeMap<MigrationId, Preparation>,
     /// As the target, from commit on.
     imports: BTreeMap<MigrationId, Import>,
-    /// As the source, ranges to be tracked once what is still imported of them is over (C6).
+    /// As the source, ranges that will be tracked once they are whole (C6).
     to_track: BTreeMap<MigrationId, MigrationRecord>,
     /// As the source, from commit on, or from when the range is copied before.
     exports: BTreeMap<MigrationId, Arc<ExportView>>,

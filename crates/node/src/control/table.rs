@@ -21,7 +21,7 @@ pub(super) enum Then {
     Release(MigrationId),
     /// The import's tombstones go (C3).
     Finish(MigrationId),
-    /// What the store holds in the range is nobody's (C2).
+    /// What the store holds in the range is nobody's, where that is still so (C2, C7).
     Discard(PositionRange),
     /// Tombstones in the range are of no use any more (C3).
     Sweep(PositionRange),
@@ -117,7 +117,7 @@ impl NodeControl {
                     Then::Freeze(id) => self.command(MoverCommand::Frozen(id, proof)),
                     Then::Release(id) => self.command(MoverCommand::ReleaseExport(id, proof)),
                     Then::Finish(id) => self.command(MoverCommand::FinishImport(id, proof)),
-                    Then::Discard(range) => self.jobs.discard(range, proof),
+                    Then::Discard(range) => self.jobs.discard(self.leavings_in(range), proof),
                     Then::Sweep(range) => self.jobs.sweep(range, proof),
                 }
             }

@@ -87,8 +87,11 @@ pub struct Network {
     pub hold_priority: bool,
     /// Connections stay half open while this is set.
     pub hold_opening: bool,
-    /// The coordinator's maps do not come to this node; it goes on sending them.
-    pub lose_maps_to: Option<NodeId>,
+    /// What the coordinator says of this kind to this node is lost on its way.
+    pub lose: Option<(NodeId, fn(&CoordinatorSays) -> bool)>,
+    /// What the coordinator says of this kind is kept as well, to come once more.
+    pub keep: Option<fn(&CoordinatorSays) -> bool>,
+    kept: Vec<ToNode>,
     /// Connections break and cannot be opened while this is set.
     pub is_cut: bool,
     held: Vec<Delivery>,
@@ -102,7 +105,19 @@ impl Network {
     }
 
     pub(super) fn send(&mut self, delivery: Delivery) {
+        if let Delivery::ToNode(message) = &delivery
+            && self.keep.is_some_and(|is_kind| is_kind(&message.body))
+        {
+            self.kept.push(message.clone());
+        }
         self.send_in(LATENCY_US, delivery);
+    }
+
+    /// Everything that was kept comes once more.
+    pub fn repeat_kept(&mut self) {
+        for message in std::mem::take(&mut self.kept) {
+            self.send(Delivery::ToNode(message));
+        }
     }
 
     fn send_in(&mut self, us: u64, delivery: Delivery) {
@@ -178,7 +193,7 @@ impl Network {
 
     fn is_lost(&self, delivery: &Delivery) -> bool {
         let Delivery::ToNode(message) = delivery else { return false };
-        Some(message.to) == self.lose_maps_to && matches!(message.body, CoordinatorSays::MapUpdate { .. })
+        self.lose.is_some_and(|(node, is_kind)| message.to == node && is_kind(&message.body))
     }
 
     fn is_held(&self, delivery: &Delivery) -> bool {

@@ -2,6 +2,7 @@
 //! commit leaves no trace.
 
 use crate::common::*;
+use sidle_cluster::CoordinatorSays;
 use sidle_migration::{FULVA, SOURCE_DRIVEN};
 use sidle_node::testing::ClusterSetup;
 use sidle_resp::Value;
@@ -125,7 +126,8 @@ fn a_source_that_has_not_heard_of_its_imports_end() {
         scene
             .cluster
             .run_until("it runs", |cluster| cluster.nodes[1].workers[0].ranges().import(there).is_some());
-        scene.cluster.network.lose_maps_to = Some(scene.cluster.nodes[1].info.id);
+        let is_map = |said: &CoordinatorSays| matches!(said, CoordinatorSays::MapUpdate { .. });
+        scene.cluster.network.lose = Some((scene.cluster.nodes[1].info.id, is_map));
         scene.cluster.run_for(2_000_000);
         assert_eq!(scene.state(there), "done");
         let back = scene.start(EVERYTHING, 0);
@@ -137,7 +139,7 @@ fn a_source_that_has_not_heard_of_its_imports_end() {
         assert_eq!(scene.ask(1, "DEL key1"), int(1));
         assert_eq!(scene.ask(1, "SET key2 new"), ok());
         assert_eq!(scene.ask(0, &format!("SIDLE.MIGRATE SET {back} RATE 1000000")), ok());
-        scene.cluster.network.lose_maps_to = None;
+        scene.cluster.network.lose = None;
         scene.finish(back);
         assert_eq!(scene.state(back), "done");
         assert_eq!(scene.ask(0, "GET key1"), Value::Null);

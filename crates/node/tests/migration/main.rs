@@ -10,6 +10,7 @@ mod faults;
 mod flush;
 mod freeze;
 mod histories;
+mod late;
 mod many;
 mod missing;
 mod requests;
