@@ -53,15 +53,6 @@ pub(crate) struct Text {
     words: [u64; 3],
 }
 
-/// A text together with what is needed to append it to another.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fragment {
-    text: Text,
-    hashes: [u64; 2],
-    /// Each base to the power of the length.
-    shifts: [u64; 2],
-}
-
 /// A number below 2^124 modulo [`PRIME`], a Mersenne prime: what lies above its bits counts once more below.
 const fn reduce(number: u128) -> u64 {
     let folded = (number as u64 & PRIME) + (number >> 61) as u64;
@@ -120,31 +111,46 @@ fn power(base: u64, mut exponent: u64) -> u64 {
     result
 }
 
-impl Fragment {
-    pub(crate) fn new(bytes: &[u8]) -> Fragment {
-        let hashes = hash(bytes);
-        let text = if bytes.len() <= SHORT_BYTES {
-            Text::short(bytes)
-        } else {
-            Text { length: bytes.len() as u64, words: [hashes[0], hashes[1], 0] }
-        };
-        Fragment { text, hashes, shifts: BASES.map(|base| power(base, bytes.len() as u64)) }
+impl Text {
+    pub(crate) fn new(bytes: &[u8]) -> Text {
+        if bytes.len() <= SHORT_BYTES {
+            return Text::short(bytes);
+        }
+        let [first, second] = hash(bytes);
+        Text { length: bytes.len() as u64, words: [first, second, 0] }
     }
 
-    pub(crate) fn of_datum(datum: &Datum) -> Fragment {
+    pub(crate) fn of_datum(datum: &Datum) -> Text {
         match datum {
-            Datum::Null => Fragment::new(b""),
-            Datum::Integer(number) => Fragment::new(number.to_string().as_bytes()),
-            Datum::Text(text) => Fragment::new(text.as_bytes()),
+            Datum::Null => Text::short(b""),
+            Datum::Integer(number) => Text::of_integer(*number),
+            Datum::Text(text) => Text::new(text.as_bytes()),
         }
     }
 
-    pub(crate) const fn state(self) -> State {
-        State::Present(self.text)
+    fn of_integer(number: i64) -> Text {
+        let mut bytes = [0; SHORT_BYTES];
+        let mut at = SHORT_BYTES;
+        let mut rest = number.unsigned_abs();
+        loop {
+            at -= 1;
+            bytes[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if number < 0 {
+            at -= 1;
+            bytes[at] = b'-';
+        }
+        Text::short(&bytes[at..])
     }
-}
 
-impl Text {
+    pub(crate) const fn state(self) -> State {
+        State::Present(self)
+    }
+
     fn short(bytes: &[u8]) -> Text {
         let mut padded = [0; SHORT_BYTES];
         padded[..bytes.len()].copy_from_slice(bytes);
@@ -167,23 +173,25 @@ impl Text {
         bytes
     }
 
-    fn append(self, tail: &Fragment) -> Text {
-        let length = self.length + tail.text.length;
-        if length <= SHORT_BYTES as u64 {
-            let (head, tail_bytes) = (self.short_bytes(), tail.text.short_bytes());
-            let at = self.length as usize;
-            let mut joined = [0; SHORT_BYTES];
-            joined[..at].copy_from_slice(&head[..at]);
-            joined[at..length as usize].copy_from_slice(&tail_bytes[..tail.text.length as usize]);
-            return Text::short(&joined[..length as usize]);
-        }
-        let hashes = if self.is_short() {
-            let bytes = self.short_bytes();
-            hash(&bytes[..self.length as usize])
+    /// The polynomials of the text.
+    fn hashes(&self) -> [u64; 2] {
+        if self.is_short() {
+            hash(&self.short_bytes()[..self.length as usize])
         } else {
             [self.words[0], self.words[1]]
-        };
-        let joined = |i: usize| (multiply(hashes[i], tail.shifts[i]) + tail.hashes[i]) % PRIME;
+        }
+    }
+
+    fn append(self, tail: &Text) -> Text {
+        let length = self.length + tail.length;
+        if length <= SHORT_BYTES as u64 {
+            let (mut joined, tail_bytes) = (self.short_bytes(), tail.short_bytes());
+            let at = self.length as usize;
+            joined[at..length as usize].copy_from_slice(&tail_bytes[..tail.length as usize]);
+            return Text::short(&joined[..length as usize]);
+        }
+        let (head, tail_hashes) = (self.hashes(), tail.hashes());
+        let joined = |i: usize| (multiply(head[i], power(BASES[i], tail.length)) + tail_hashes[i]) % PRIME;
         Text { length, words: [joined(0), joined(1), 0] }
     }
 
@@ -193,8 +201,14 @@ impl Text {
             return None;
         }
         let bytes = self.short_bytes();
-        let text = std::str::from_utf8(&bytes[..self.length as usize]).ok()?;
-        text.parse().ok().filter(|number: &i64| number.to_string() == text)
+        let text = &bytes[..self.length as usize];
+        let digits = text.strip_prefix(b"-").unwrap_or(text);
+        let is_canonical = match digits {
+            [] => false,
+            [b'0', ..] => text == b"0",
+            digits => digits.iter().all(u8::is_ascii_digit),
+        };
+        is_canonical.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
     }
 }
 
@@ -214,7 +228,7 @@ impl Reply {
         match (op, result) {
             (Op::Set | Op::Flush, _) => Reply::Done,
             (Op::Get | Op::GetSet | Op::GetDel, Datum::Null) => Reply::Value(State::Absent),
-            (Op::Get | Op::GetSet | Op::GetDel, value) => Reply::Value(Fragment::of_datum(value).state()),
+            (Op::Get | Op::GetSet | Op::GetDel, value) => Reply::Value(Text::of_datum(value).state()),
             (_, Datum::Integer(number)) => Reply::Integer(*number),
             (_, Datum::Null | Datum::Text(_)) => Reply::Refused,
         }
@@ -225,14 +239,14 @@ impl Reply {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Action {
     pub(crate) op: Op,
-    pub(crate) text: Fragment,
+    pub(crate) text: Text,
     delta: i64,
 }
 
 impl Action {
     pub(crate) fn new(op: Op, arg: &Datum) -> Action {
         let delta = if let Datum::Integer(number) = arg { *number } else { 0 };
-        Action { op, text: Fragment::of_datum(arg), delta }
+        Action { op, text: Text::of_datum(arg), delta }
     }
 
     /// The action of an operation whose reply nobody hears: what does the same is the same.
@@ -247,7 +261,7 @@ impl Action {
 
     /// Whether two actions make the same of every state, and answer the same.
     pub(crate) fn does_the_same(&self, other: &Action) -> bool {
-        (self.op, self.text.text, self.delta) == (other.op, other.text.text, other.delta)
+        (self.op, self.text, self.delta) == (other.op, other.text, other.delta)
     }
 
     /// Whether what comes of it depends on what was there.
@@ -276,7 +290,7 @@ impl Action {
             Op::StrLen => (Reply::Integer(state.length() as i64), state),
             Op::Append => {
                 let next = match state {
-                    State::Absent => self.text.text,
+                    State::Absent => self.text,
                     State::Present(text) => text.append(&self.text),
                 };
                 (Reply::Integer(next.length as i64), State::Present(next))
@@ -287,9 +301,7 @@ impl Action {
                     State::Present(text) => text.integer(),
                 };
                 match old.and_then(|old| old.checked_add(self.delta)) {
-                    Some(sum) => {
-                        (Reply::Integer(sum), State::Present(Text::short(sum.to_string().as_bytes())))
-                    }
+                    Some(sum) => (Reply::Integer(sum), State::Present(Text::of_integer(sum))),
                     None => (Reply::Refused, state),
                 }
             }
@@ -302,7 +314,7 @@ mod tests {
     use super::*;
 
     fn state(text: &str) -> State {
-        Fragment::new(text.as_bytes()).state()
+        Text::new(text.as_bytes()).state()
     }
 
     #[test]
@@ -342,9 +354,23 @@ mod tests {
 
     #[test]
     fn increment_follows_redis_integers() {
-        for (old, sum) in
-            [("5", Some(12)), ("-7", Some(0)), ("05", None), ("+5", None), ("", None), ("x", None)]
-        {
+        let cases = [
+            ("5", Some(12)),
+            ("0", Some(7)),
+            ("-7", Some(0)),
+            ("-10", Some(-3)),
+            ("-9223372036854775808", Some(i64::MIN + 7)),
+            ("9223372036854775808", None),
+            ("05", None),
+            ("-05", None),
+            ("-0", None),
+            ("-", None),
+            ("+5", None),
+            ("5 ", None),
+            ("", None),
+            ("x", None),
+        ];
+        for (old, sum) in cases {
             let (reply, next) = Action::new(Op::IncrBy, &7.into()).apply(state(old));
             match sum {
                 Some(sum) => assert_eq!((reply, next), (Reply::Integer(sum), state(&sum.to_string()))),

@@ -172,6 +172,13 @@ impl KeyChecker {
     fn judge_return(&mut self, returning: usize) {
         let has_room = self.call_until(self.waiting[returning].call.return_ns);
         let place = self.waiting[returning].place.filter(|_| has_room);
+        if let Some(place) = place
+            && let Some(after) = self.after_alone(returning, place)
+        {
+            self.configurations[0].state = after;
+            self.waiting.swap_remove(returning);
+            return;
+        }
         let Some(found) = place.and_then(|place| self.take_effect(place)) else {
             self.verdict = Judged::Undecided;
             return;
@@ -183,6 +190,17 @@ impl KeyChecker {
             return;
         }
         self.forget_what_all_have_used();
+    }
+
+    /// The state after this operation where nothing but it can have taken effect, and it can: most operations are alone.
+    fn after_alone(&self, returning: usize, place: u32) -> Option<State> {
+        let [only] = &self.configurations[..] else { return None };
+        let is_alone = self.waiting.iter().filter(|waiting| waiting.place.is_some()).count() == 1
+            && self.loose.iter().all(|loose| loose.count == 0);
+        if !is_alone || only.done & 1 << place != 0 {
+            return None;
+        }
+        self.waiting[returning].call.after(only.state)
     }
 
     /// Lets everything begin that was called by this instant; false when that is too much at once.

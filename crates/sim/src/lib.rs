@@ -24,6 +24,7 @@ mod sectors;
 pub mod simulation;
 pub mod story;
 pub mod summary;
+mod turns;
 pub mod weather;
 pub mod workload;
 pub mod world;

@@ -4,6 +4,7 @@ use crate::checks::Checks;
 use crate::network::{Network, Side, StreamId};
 use crate::random::Random;
 use crate::story::Story;
+use crate::turns::Turns;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -112,7 +113,7 @@ pub struct World {
     queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
     /// The next turn of each actor that has one.
-    turns: BTreeMap<Actor, u64>,
+    turns: Turns,
 }
 
 impl World {
@@ -129,7 +130,7 @@ impl World {
             pace,
             queue: BinaryHeap::new(),
             sequence: 0,
-            turns: BTreeMap::new(),
+            turns: Turns::default(),
         }
     }
 
@@ -138,11 +139,12 @@ impl World {
         loop {
             let Reverse((at_us, _, event)) = self.queue.pop()?;
             if let Event::Turn(actor) = event {
-                if self.turns.get(&actor) != Some(&at_us) {
+                let turn = self.turns.of(actor);
+                if *turn != Some(at_us) {
                     // It was given an earlier turn since.
                     continue;
                 }
-                self.turns.remove(&actor);
+                *turn = None;
             }
             self.now_us = at_us;
             return Some(event);
@@ -163,12 +165,10 @@ impl World {
     /// Gives an actor a turn then, unless it has one before.
     pub fn turn_at(&mut self, actor: Actor, at_us: u64) {
         let at_us = at_us.max(self.now_us);
-        match self.turns.get(&actor) {
-            Some(&earlier) if earlier <= at_us => {}
-            _ => {
-                self.turns.insert(actor, at_us);
-                self.schedule(at_us, Event::Turn(actor));
-            }
+        let turn = self.turns.of(actor);
+        if turn.is_none_or(|earlier| earlier > at_us) {
+            *turn = Some(at_us);
+            self.schedule(at_us, Event::Turn(actor));
         }
     }
 
@@ -184,7 +184,7 @@ impl World {
 
     /// Takes away the turns of all threads of a machine: its process is gone.
     pub fn forget_turns(&mut self, host: HostId) {
-        self.turns.retain(|actor, _| !matches!(actor, Actor::Thread(on, _) if *on == host));
+        self.turns.forget(host);
     }
 
     /// Counts a thing that was met.

@@ -36,8 +36,6 @@ const VICTIMS_PER_CHOICE: usize = 8;
 const MOST_LIVE_PERCENT: u64 = 97;
 /// Records whose buckets are loaded together.
 const RECORDS_TOGETHER: usize = 24;
-/// Free segments kept backed with pages ahead of use.
-const WARM_SEGMENTS: usize = 32;
 /// Bytes of a victim that a helping writer goes through in one step.
 const HELP_BYTES: usize = 64 << 10;
 /// Steps after which a helping writer gives up and tries its luck.
@@ -91,7 +89,7 @@ impl Cleaner<'_> {
         let mut cleaning = lock(&store.cleaning);
         let outcome = store.clean(&mut cleaning, budget_bytes);
         drop(cleaning);
-        if outcome != CleanOutcome::Progress && store.log.warm_one(WARM_SEGMENTS) {
+        if outcome != CleanOutcome::Progress && store.log.warm_one() {
             return CleanOutcome::Progress;
         }
         outcome
@@ -206,13 +204,14 @@ impl Store {
             }
             let live = segment.live_bytes();
             let kept = segment.kept_bytes();
-            // In need only what is dead counts (C4): what is left at the end of a segment would be left in another.
-            let (is_worth_it, whole) = match is_urgent {
-                true => (kept + SEGMENT_START < segment.used_bytes(), segment.used_bytes()),
-                false => {
-                    let whole = segments.segment_bytes();
-                    (kept * 100 <= whole * MOST_LIVE_PERCENT, whole)
-                }
+            let used = segment.used_bytes();
+            // What is left at the end of a segment because the next record did not fit would be left in another: it
+            // counts only where it is more than that. In need no dead byte is too few (C4).
+            let is_cut_short = segments.segment_bytes() - used > self.log.largest_ordinary();
+            let whole = if is_cut_short { segments.segment_bytes() } else { used };
+            let is_worth_it = match is_urgent {
+                true => kept + SEGMENT_START < used,
+                false => kept * 100 <= whole * MOST_LIVE_PERCENT,
             };
             if !is_worth_it {
                 continue;

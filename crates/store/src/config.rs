@@ -29,6 +29,8 @@ pub struct StoreConfig {
     pub heads: u16,
     /// Whether to ask the kernel for huge pages.
     pub huge_pages: bool,
+    /// How many free segments the cleaner keeps backed with pages ahead of their use.
+    pub warm_segments: usize,
     /// Whether to have the kernel back the whole log with pages when the store is made, instead of as it fills.
     pub preallocate: bool,
 }
@@ -40,6 +42,7 @@ impl Default for StoreConfig {
             segment_bytes: 1 << 20,
             heads: 2,
             huge_pages: true,
+            warm_segments: 32,
             preallocate: false,
         }
     }

@@ -26,6 +26,7 @@ pub(crate) struct Log {
     region: Region,
     pub(crate) segments: Segments,
     segment_shift: u32,
+    warm_segments: usize,
     pub(crate) epochs: Epochs,
     /// Numbers of segments (a run by its first) that are empty and wait for readers.
     limbo: Limbo<u64>,
@@ -47,6 +48,7 @@ impl Log {
             region,
             segments,
             segment_shift: config.segment_bytes.trailing_zeros(),
+            warm_segments: config.warm_segments,
             epochs: Epochs::new(),
             limbo: Limbo::new(),
         })
@@ -74,7 +76,7 @@ impl Log {
 
     /// The longest record that shares a segment with others.
     #[inline]
-    fn largest_ordinary(&self) -> u64 {
+    pub(crate) fn largest_ordinary(&self) -> u64 {
         self.segments.segment_bytes() / 4
     }
 
@@ -160,8 +162,8 @@ impl Log {
     }
 
     /// Backs one free segment with pages ahead of its use; whether there was one to do.
-    pub(crate) fn warm_one(&self, want_warm: usize) -> bool {
-        let Some(number) = self.segments.to_warm(want_warm) else { return false };
+    pub(crate) fn warm_one(&self) -> bool {
+        let Some(number) = self.segments.to_warm(self.warm_segments) else { return false };
         // SAFETY: a free segment, in no list while it is in our hands.
         unsafe { self.region.populate(number << self.segment_shift, 1 << self.segment_shift) }
         self.segments.warmed(number);

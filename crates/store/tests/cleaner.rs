@@ -165,6 +165,33 @@ fn many_writers_share_the_reserve_of_tombstones() {
 }
 
 /// What dies is spread so thin that no segment would be worth cleaning for the sake of values.
+/// Values that leave something over at the end of each segment: copying them to other segments gains nothing.
+#[test]
+fn a_store_full_of_live_values_is_not_cleaned_in_vain() {
+    let store = store(8 * MIB, 64 << 10);
+    let mut head = store.log_head();
+    let value = [7; 14_000];
+    let count = (0..).take_while(|n| put(&store, &mut head, &format!("{n:04}"), &value).is_ok()).count();
+    assert!(count > 450, "{count}: four fit into a segment");
+    let mut cleaner = store.cleaner();
+    // Once through everything would be 128 steps.
+    let steps = (0..128).take_while(|_| cleaner.step(64 << 10) != CleanOutcome::Idle).count();
+    assert!(steps < 16, "{steps} steps for nothing");
+}
+
+/// Heads that come and go leave segments with much room: that room is used.
+#[test]
+fn segments_that_were_cut_short_are_cleaned() {
+    let store = store(8 * MIB, 64 << 10);
+    let value = [7; 14_000];
+    for n in 0..100 {
+        put(&store, &mut store.log_head(), &format!("{n:04}"), &value).unwrap();
+    }
+    let mut head = store.log_head();
+    let count = (100..).take_while(|n| put(&store, &mut head, &format!("{n:04}"), &value).is_ok()).count();
+    assert!(count > 350, "{count}");
+}
+
 #[test]
 fn a_full_store_deletes_in_any_order() {
     let store = store(32 * MIB, 64 << 10);

@@ -127,7 +127,12 @@ impl From<Position> for String {
 // Positions travel as hex strings in JSON: 64-bit integers do not survive readers that use doubles.
 impl Serialize for Position {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        // As it is displayed, without the formatter: maps and metadata are mostly positions.
+        let mut text = *b"0x0000000000000000";
+        for (place, digit) in text[2..].iter_mut().rev().enumerate() {
+            *digit = b"0123456789abcdef"[(self.0 >> (4 * place) & 0xf) as usize];
+        }
+        serializer.serialize_str(std::str::from_utf8(&text).expect("digits"))
     }
 }
 
@@ -282,6 +287,7 @@ mod tests {
     fn parse_and_print_round_trip() {
         for position in [Position::FIRST, Position(0x1234), Position::LAST] {
             assert_eq!(position.to_string().parse(), Ok(position));
+            assert_eq!(serde_json::to_string(&position).unwrap(), format!("\"{position}\""));
         }
         for bad in ["", "0x", "0x+1", "-1", "0x10000000000000000", "slot"] {
             assert!(bad.parse::<Position>().is_err(), "{bad}");

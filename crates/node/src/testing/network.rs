@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 /// How long a message is under way between two nodes.
 pub const LATENCY_US: u64 = 40;
 
+/// Chooses among what the coordinator says.
+type IsKind = fn(&CoordinatorSays) -> bool;
+
 /// Something under way.
 pub(super) enum Delivery {
     ToCoordinator(ToCoordinator),
@@ -88,9 +91,9 @@ pub struct Network {
     /// Connections stay half open while this is set.
     pub hold_opening: bool,
     /// What the coordinator says of this kind to this node is lost on its way.
-    pub lose: Option<(NodeId, fn(&CoordinatorSays) -> bool)>,
+    pub lose: Option<(NodeId, IsKind)>,
     /// What the coordinator says of this kind is kept as well, to come once more.
-    pub keep: Option<fn(&CoordinatorSays) -> bool>,
+    pub keep: Option<IsKind>,
     kept: Vec<ToNode>,
     /// Connections break and cannot be opened while this is set.
     pub is_cut: bool,

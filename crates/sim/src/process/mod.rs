@@ -64,6 +64,8 @@ pub fn store_config(workers: u16) -> StoreConfig {
         segment_bytes: SEGMENT_BYTES,
         heads: workers + MOVERS,
         huge_pages: false,
+        // Nobody waits for pages here, and most stores stay nearly empty.
+        warm_segments: 0,
         ..StoreConfig::default()
     }
 }

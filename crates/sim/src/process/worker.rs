@@ -59,18 +59,18 @@ impl WorkerThread {
 
     /// Runs one command of one connection that has one; returns whether there was one, and what the control is asked.
     pub(super) fn serve_one(&mut self, host: HostId, now: Now, world: &mut World) -> (bool, Option<Call>) {
-        let is_ready = |(id, connection): &(&StreamId, &mut Connection)| {
-            // What cannot be sent is not run.
-            connection.is_ready() && !world.network.is_full(**id, Side::Acceptor)
-        };
-        let full = |(id, connection): (&StreamId, &Connection)| {
-            connection.is_ready() && world.network.is_full(*id, Side::Acceptor)
-        };
-        let held_back = self.connections.iter().filter(|&entry| full(entry)).count();
-        let mut ready: Vec<(&StreamId, &mut Connection)> =
-            self.connections.iter_mut().filter(is_ready).collect();
+        let mut held_back = 0;
+        let mut ready: Vec<(&StreamId, &mut Connection)> = (self.connections.iter_mut())
+            .filter(|(_, connection)| connection.is_ready())
+            .filter(|(id, _)| {
+                // What cannot be sent is not run.
+                let is_full = world.network.is_full(**id, Side::Acceptor);
+                held_back += u64::from(is_full);
+                !is_full
+            })
+            .collect();
         if held_back > 0 {
-            *world.met.entry("held back").or_default() += held_back as u64;
+            world.meet("held back", held_back);
         }
         while !ready.is_empty() {
             let (&id, connection) = ready.swap_remove(world.random.index(ready.len()));

@@ -19,12 +19,12 @@ impl Workload {
         let value = self.value(random, is_number, turn, 0);
         let (op, arg, name) = if random.permille(self.writes_permille) {
             match random.below(8) {
-                0 | 1 => (Op::Set, value, "SET"),
+                0 | 1 => (Op::Set, value.whole(), "SET"),
                 2 | 3 if is_number => (Op::IncrBy, Datum::Integer(random.between(1, 5) as i64), "INCRBY"),
-                2 | 3 => (Op::Append, short(value), "APPEND"),
-                4 => (Op::GetSet, value, "GETSET"),
+                2 | 3 => (Op::Append, value.short, "APPEND"),
+                4 => (Op::GetSet, value.whole(), "GETSET"),
                 5 => (Op::Del, Datum::Null, "DEL"),
-                6 => (Op::SetNx, value, "SETNX"),
+                6 => (Op::SetNx, value.whole(), "SETNX"),
                 _ => (Op::GetDel, Datum::Null, "GETDEL"),
             }
         } else {
@@ -55,7 +55,7 @@ impl Workload {
             let key = self.key(number);
             words.push(key.clone());
             let (op, arg) = match is_write {
-                true => (Op::Set, short(self.value(random, number.is_multiple_of(2), turn, place))),
+                true => (Op::Set, self.value(random, number.is_multiple_of(2), turn, place).short),
                 false => (Op::Get, Datum::Null),
             };
             words.extend(word(&arg));
@@ -65,17 +65,37 @@ impl Workload {
         Asked { words, class, order: Order::Key(1), purpose: Purpose::Registers(records, shape) }
     }
 
-    fn value(&self, random: &mut Random, is_number: bool, turn: Turn, place: usize) -> Datum {
+    fn value(&self, random: &mut Random, is_number: bool, turn: Turn, place: usize) -> Value {
         let Turn { client, serial, .. } = turn;
         if is_number {
-            return Datum::Integer((client * 1_000_000_000 + serial * 100 + place as u64 * 10) as i64);
+            let number = (client * 1_000_000_000 + serial * 100 + place as u64 * 10) as i64;
+            return Value { short: Datum::Integer(number), padding: 0 };
         }
-        let mut text = format!("{client}.{serial}.{place}");
-        if random.permille(self.large_permille) {
-            let bytes = random.between(LARGE_BYTES, self.large_bytes.max(LARGE_BYTES)) as usize;
-            text.push_str(&"x".repeat(bytes));
+        let padding = match random.permille(self.large_permille) {
+            true => random.between(LARGE_BYTES, self.large_bytes.max(LARGE_BYTES)) as usize,
+            false => 0,
+        };
+        Value { short: Datum::Text(format!("{client}.{serial}.{place}")), padding }
+    }
+}
+
+/// A value that is written once.
+struct Value {
+    /// Without its padding. Large values are set, not appended to each other.
+    short: Datum,
+    /// How many bytes make it large.
+    padding: usize,
+}
+
+impl Value {
+    fn whole(self) -> Datum {
+        match self.short {
+            Datum::Text(mut text) => {
+                text.extend(std::iter::repeat_n('x', self.padding));
+                Datum::Text(text)
+            }
+            other => other,
         }
-        Datum::Text(text)
     }
 }
 
@@ -93,14 +113,6 @@ fn one(name: &str, class: Class, record: Operation) -> Asked {
     let mut words = vec![name.to_owned(), record.key.clone()];
     words.extend(word(&record.arg));
     Asked { words, class, order: Order::Key(1), purpose: Purpose::Registers(vec![record], Shape::One) }
-}
-
-/// Large values are set, not appended to each other.
-fn short(value: Datum) -> Datum {
-    match value {
-        Datum::Text(text) => Datum::Text(text.trim_end_matches('x').to_owned()),
-        other => other,
-    }
 }
 
 fn record(client: u64, op: Op, key: String, arg: Datum, now_us: u64) -> Operation {
