@@ -18,6 +18,7 @@ use crate::Operation;
 use crate::model::{Action, Reply, State};
 use crate::search::Call;
 use crate::{Op, Outcome};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// The most operations of one key under way at once.
@@ -28,14 +29,14 @@ const MOST_UNDER_WAY: usize = 64;
 pub enum Judged {
     /// Some order explains everything so far.
     Fine,
-    /// No order does; this operation is the first that has no place.
-    Stuck(Box<Operation>),
+    /// No order does; the operation that was added under this number is the first that has no place.
+    Stuck(usize),
     /// There are too many possible orders; nothing is claimed about the key any more.
     Undecided,
 }
 
 /// Of each class of operations of unknown fate, how many have taken effect; classes of which none has are left out.
-type Used = Vec<(u32, u32)>;
+type Used = SmallVec<[(u32, u32); 2]>;
 
 /// What the key may be like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +57,6 @@ struct Loose {
 /// An operation that has not been judged.
 #[derive(Clone, Debug)]
 struct Waiting {
-    operation: Operation,
     call: Call,
     /// Its place in [`Configuration::done`], once it was called.
     place: Option<u32>,
@@ -65,7 +65,7 @@ struct Waiting {
 /// The configurations found, without those that others stand for.
 #[derive(Debug, Default)]
 struct Found {
-    by_state: BTreeMap<(State, u64), Vec<Used>>,
+    by_state: BTreeMap<(State, u64), SmallVec<[Used; 1]>>,
     count: usize,
 }
 
@@ -137,15 +137,15 @@ impl KeyChecker {
         }
     }
 
-    /// Takes in an operation that has returned, or of which nothing more will be heard.
-    pub fn add(&mut self, operation: &Operation) {
-        let Some(call) = Call::new(operation, 0) else { return };
+    /// Takes in an operation that has returned, or of which nothing more will be heard, under a number of the caller's.
+    pub fn add(&mut self, number: usize, operation: &Operation) {
+        let Some(call) = Call::new(operation, number) else { return };
         if self.verdict != Judged::Fine {
             return;
         }
         match operation.outcome {
             Outcome::Ok if call.reply.is_some() => {
-                self.waiting.push(Waiting { operation: operation.clone(), call, place: None });
+                self.waiting.push(Waiting { call, place: None });
             }
             _ => self.to_be_called.push(call),
         }
@@ -186,7 +186,7 @@ impl KeyChecker {
         self.configurations = found.into_configurations();
         let returned = self.waiting.swap_remove(returning);
         if self.configurations.is_empty() {
-            self.verdict = Judged::Stuck(Box::new(returned.operation));
+            self.verdict = Judged::Stuck(returned.call.source);
             return;
         }
         self.forget_what_all_have_used();

@@ -179,10 +179,10 @@ fn judge_online(history: &[Operation]) -> Judged {
     heard.sort_by_key(|operation| operation.return_ns.unwrap_or(operation.call_ns + 35));
     let mut checker = KeyChecker::new(100_000);
     for (index, operation) in heard.iter().enumerate() {
-        checker.add(operation);
+        checker.add(index, operation);
         let under_way = heard[index + 1..].iter().map(|operation| operation.call_ns).min();
         if let Judged::Stuck(culprit) = checker.judge(under_way.unwrap_or(u64::MAX)) {
-            return Judged::Stuck(culprit.clone());
+            return Judged::Stuck(*culprit);
         }
     }
     checker.judge(u64::MAX).clone()

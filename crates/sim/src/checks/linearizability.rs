@@ -27,13 +27,13 @@ impl Judge {
         from: usize,
         under_way_ns: impl Fn(&str) -> Option<u64>,
     ) -> Result<(), Violation> {
-        for operation in &history[from..] {
-            self.checker(&operation.key).add(operation);
+        for (number, operation) in history.iter().enumerate().skip(from) {
+            self.checker(&operation.key).add(number, operation);
         }
         for Operation { key, .. } in &history[from..] {
             let before_ns = under_way_ns(key).unwrap_or(u64::MAX);
-            if let Judged::Stuck(culprit) = self.checker(key).judge(before_ns) {
-                return Err(explain(history, &culprit.clone()));
+            if let &Judged::Stuck(culprit) = self.checker(key).judge(before_ns) {
+                return Err(explain(history, &history[culprit]));
             }
         }
         Ok(())
@@ -53,7 +53,7 @@ impl Judge {
         for (key, checker) in &mut self.keys {
             match checker.judge(u64::MAX) {
                 Judged::Fine => {}
-                Judged::Stuck(culprit) => return Err(explain(history, culprit)),
+                Judged::Stuck(culprit) => return Err(explain(history, &history[*culprit])),
                 Judged::Undecided => hard.push(key.as_str()),
             }
         }
