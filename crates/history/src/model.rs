@@ -129,22 +129,7 @@ impl Text {
     }
 
     fn of_integer(number: i64) -> Text {
-        let mut bytes = [0; SHORT_BYTES];
-        let mut at = SHORT_BYTES;
-        let mut rest = number.unsigned_abs();
-        loop {
-            at -= 1;
-            bytes[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        if number < 0 {
-            at -= 1;
-            bytes[at] = b'-';
-        }
-        Text::short(&bytes[at..])
+        Text::short(itoa::Buffer::new().format(number).as_bytes())
     }
 
     pub(crate) const fn state(self) -> State {

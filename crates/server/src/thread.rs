@@ -1,9 +1,10 @@
 //! The node's threads.
 
+use std::borrow::Cow;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::thread::{Builder, JoinHandle};
-use tokio::task::spawn_local;
 
 /// How much lower than the workers' priority the cleaner's is, in the scheduler's nice levels.
 const NICENESS: i32 = 10;
@@ -19,13 +20,17 @@ pub(crate) fn start(name: String, body: impl FnOnce() + Send + 'static) -> io::R
     })
 }
 
-/// Runs on the calling thread's runtime what else would have a thread of its own. A panic in it ends the process too.
-pub(crate) fn run_beside_others(name: String, body: impl Future<Output = ()> + 'static) {
-    let task = spawn_local(body);
-    spawn_local(async move {
-        if task.await.is_err_and(|error| error.is_panic()) {
-            end_node(&name);
-        }
+/// Starts a task on the calling thread's runtime, which would only put a panic on record. Here it ends the process, as on
+/// a thread: the task shares what it broke with all others.
+pub(crate) fn start_task(name: impl Into<Cow<'static, str>>, body: impl Future<Output = ()> + 'static) {
+    let name = name.into();
+    tokio::task::spawn_local(async move {
+        let mut body = pin!(body);
+        std::future::poll_fn(|context| {
+            // What a panic leaves half done is never looked at again.
+            catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(context))).unwrap_or_else(|_| end_node(&name))
+        })
+        .await;
     });
 }
 
@@ -40,5 +45,37 @@ pub(crate) fn lower_priority() {
     // Linux takes "this process" to be the calling thread.
     if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
         tracing::debug!("the thread keeps its priority: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    const IS_CHILD: &str = "SIDLE_TEST_TASK_PANICS";
+
+    /// Runs itself in a process of its own, which is to end.
+    #[test]
+    fn a_panic_in_a_task_ends_the_process() {
+        if std::env::var_os(IS_CHILD).is_some() {
+            let runtime = tokio::runtime::Builder::new_current_thread().build_local(Default::default());
+            runtime.expect("a runtime").block_on(async {
+                start_task("a task", async {
+                    tokio::task::yield_now().await;
+                    panic!("a broken invariant");
+                });
+                for _ in 0..10 {
+                    tokio::task::yield_now().await;
+                }
+            });
+            return;
+        }
+        let test = "thread::tests::a_panic_in_a_task_ends_the_process";
+        let program = std::env::current_exe().expect("this program");
+        let output =
+            Command::new(program).args(["--exact", test]).env(IS_CHILD, "1").output().expect("it starts");
+        assert!(!output.status.success(), "it went on: {output:?}");
+        assert_eq!(output.status.code(), None, "it was ended by a signal: {output:?}");
     }
 }

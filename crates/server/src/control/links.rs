@@ -5,6 +5,7 @@
 
 use crate::bus::{self, BusError, Said};
 use crate::join::Search;
+use crate::thread::start_task;
 use sidle_cluster::{ControlMessage, ToCoordinator, ToNode};
 use sidle_wire::{FrameReader, Hello, Message};
 use std::future::Future;
@@ -74,7 +75,7 @@ pub(crate) async fn accept(
         match listener.accept().await {
             Ok((stream, address)) => {
                 let (events, detour) = (events.clone(), detour.clone());
-                tokio::task::spawn_local(async move {
+                start_task("a node's connection", async move {
                     if let Err(error) = welcome(stream, events, detour).await {
                         tracing::debug!("bus connection from {address} ended: {error}");
                     }

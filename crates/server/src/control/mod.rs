@@ -15,6 +15,7 @@ use crate::join;
 use crate::mover::{MoverInbox, MoverInput, MoverLink};
 use crate::process::Sampler;
 use crate::start::StartError;
+use crate::thread::start_task;
 use crate::worker::WorkerLink;
 use coordinator::CoordinatorSeat;
 use links::{BusEvent, Lane, Outbox};
@@ -173,14 +174,14 @@ impl ControlThread {
         let (events, queue) = mpsc::channel(links::EVENTS);
         let detour = self.seat.is_none().then(|| self.coordinator_at.subscribe());
         let listener = tokio::net::TcpListener::from_std(self.setup.bus.try_clone()?)?;
-        tokio::task::spawn_local(links::accept(listener, events.clone(), detour));
+        start_task("the listener for nodes", links::accept(listener, events.clone(), detour));
         if self.seat.is_none() {
             let search = join::Search {
                 join: self.setup.join.clone(),
                 password: self.setup.password.clone(),
                 found_at: self.found_at.subscribe(),
             };
-            tokio::task::spawn_local(links::follow_coordinator(search, events));
+            start_task("the search for the coordinator", links::follow_coordinator(search, events));
         }
         Ok(queue)
     }

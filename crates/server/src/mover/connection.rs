@@ -3,13 +3,16 @@
 use super::driver::{Driver, Wanted};
 use crate::bus::{self, BusError};
 use crate::control::links::Lane;
+use crate::thread::start_task;
 use sidle_node::Link;
 use sidle_wire::{FrameReader, Hello, Message};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use tokio::net::TcpStream;
-use tokio::task::spawn_local;
+
+/// What its tasks are called.
+const NAME: &str = "a connection to another node";
 
 /// Takes over a connection that another node opened, whose first frame was `hello`.
 pub(super) fn take_over(driver: &Rc<RefCell<Driver>>, hello: &Hello, lane: Lane) -> io::Result<()> {
@@ -24,7 +27,7 @@ pub(super) fn follow_events(driver: &Rc<RefCell<Driver>>) {
     let wanted = std::mem::take(&mut driver.borrow_mut().wanted);
     for wanted in wanted {
         let driver = Rc::clone(driver);
-        spawn_local(async move {
+        start_task("a new connection to another node", async move {
             match open(&driver, &wanted).await {
                 Ok(stream) => {
                     let link = run(&driver, Rc::new(stream), FrameReader::new());
@@ -48,9 +51,9 @@ async fn open(driver: &Rc<RefCell<Driver>>, wanted: &Wanted) -> Result<TcpStream
 /// Starts the tasks of a connection.
 fn run(driver: &Rc<RefCell<Driver>>, stream: Rc<TcpStream>, reader: FrameReader) -> Link {
     let link = driver.borrow_mut().add(Rc::clone(&stream));
-    spawn_local(write(Rc::clone(driver), link));
+    start_task(NAME, write(Rc::clone(driver), link));
     let driver = Rc::clone(driver);
-    spawn_local(async move {
+    start_task(NAME, async move {
         if let Err(error) = read(&driver, link, &stream, reader).await {
             tracing::debug!("a connection to another node ended: {error}");
         }

@@ -101,7 +101,7 @@ impl MoverSetup {
 
     /// Starts on the runtime of the calling thread, which does other work too. It needs a timer.
     pub(crate) fn start_beside_others(self) {
-        thread::run_beside_others(self.name(), self.run(OwnTime::of_turns()));
+        thread::start_task(self.name(), self.run(OwnTime::of_turns()));
     }
 
     fn name(&self) -> String {

@@ -2,6 +2,7 @@
 
 use super::connection::Connection;
 use super::engine::SharedEngine;
+use crate::thread::start_task;
 use socket2::{SockRef, TcpKeepalive};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -56,5 +57,5 @@ fn admit(stream: TcpStream, address: SocketAddr, engine: &SharedEngine) {
         tracing::debug!("{address} left at once: {error}");
         return;
     }
-    tokio::task::spawn_local(Connection::new(stream, address, place, SharedEngine::clone(engine)));
+    start_task("a client's connection", Connection::new(stream, address, place, SharedEngine::clone(engine)));
 }

@@ -146,7 +146,8 @@ impl WorkerSetup {
                 self.control,
                 self.clock,
             );
-            tokio::task::spawn_local(accept::run(listener, std::rc::Rc::clone(&engine), Arc::clone(&ticked)));
+            let accepts = accept::run(listener, std::rc::Rc::clone(&engine), Arc::clone(&ticked));
+            thread::start_task("the listener for clients", accepts);
             while !link.is_stopped() {
                 link.notify.notified().await;
                 let is_awaited = link.table_awaited.swap(false, Ordering::AcqRel);
