@@ -29,6 +29,7 @@ const PURE_DEPENDENCIES: &[&str] = &[
     "crossbeam-epoch",
     "crossbeam-utils",
     "hashbrown",
+    "itoa",
     "hdrhistogram",
     "loom",
     "memchr",
