@@ -111,7 +111,7 @@ impl NodeControl {
                 || self.jobs.overlaps(range)
                 || self.is_awaited(range)
                 // Who owns it takes nothing in: the map is to change yet, or the question is late (C7).
-                || self.owns_any(range);
+                || self.owned_in(range).next().is_some();
             if in_hand && !self.bugs.prepares_over_leavings {
                 continue;
             }
@@ -129,23 +129,25 @@ impl NodeControl {
         }
     }
 
-    fn owns_any(&self, range: PositionRange) -> bool {
-        let Some(map) = &self.map else { return false };
-        map.tablets_in(range).iter().any(|tablet| tablet.owner == self.me.id)
+    /// The tablets that this node owns and that share a position with the range.
+    fn owned_in(&self, range: PositionRange) -> impl Iterator<Item = PositionRange> {
+        let tablets = self.map.iter().flat_map(move |map| map.tablets_in(range));
+        tablets.filter(|tablet| tablet.owner == self.me.id).map(|tablet| tablet.range)
     }
 
     /// What of the range is nobody's: neither owned nor exported nor imported nor copied by this node (C7).
     pub(super) fn leavings_in(&self, range: PositionRange) -> Vec<PositionRange> {
-        let owned = self.map.iter().flat_map(|map| map.tablets_in(range));
-        let owned = owned.filter(|tablet| tablet.owner == self.me.id).map(|tablet| tablet.range);
         let exported = self.exports.values().map(|view| view.range());
         let imported = self.imports.values().map(|import| import.view.range());
         let prepared = self.preparations.values().filter(|preparation| preparation.stage != Stage::Clearing);
         let prepared = prepared.map(|preparation| preparation.record.range);
-        owned.chain(exported).chain(imported).chain(prepared).fold(vec![range], |left, used| {
-            let outside = |part: PositionRange| <[_; 2]>::from(part.without(used)).into_iter().flatten();
-            left.into_iter().flat_map(outside).collect()
-        })
+        self.owned_in(range).chain(exported).chain(imported).chain(prepared).fold(
+            vec![range],
+            |left, used| {
+                let outside = |part: PositionRange| <[_; 2]>::from(part.without(used)).into_iter().flatten();
+                left.into_iter().flat_map(outside).collect()
+            },
+        )
     }
 
     /// Whether another migration, whose end this node has not heard of yet, has copied something of the range.

@@ -19,8 +19,8 @@
 //!   it marks what it changes there.
 //! - C6 (M11): a range is tracked only where this node owns it and no import or export of its own overlaps it: what is
 //!   written into an import is not marked.
-//! - C7: nothing is discarded that this node owns, exports, imports or copies. Messages may be late and come twice (M10), and what
-//!   was nobody's when they were sent may be somebody's since.
+//! - C7: nothing is discarded that this node owns, exports, imports or copies. Messages may be late and come twice (M10),
+//!   and what was nobody's when they were sent may be somebody's since.
 //!
 //! Realises: design "Ownership changes use one barrier", and "Fulva, step by step", steps 1 to 3 and 9.
 //! Ownership: the control thread.
