@@ -19,6 +19,7 @@ pub mod link;
 pub mod network;
 pub mod plan;
 pub mod process;
+mod queue;
 pub mod random;
 mod sectors;
 pub mod simulation;

@@ -5,6 +5,7 @@ use crate::clients::{Manners, Operator, Other, Session, SessionSetup};
 use crate::host::Host;
 use crate::network::{Network, Place, Port, Side, StreamId};
 use crate::plan::Plan;
+use crate::queue::code_of;
 use crate::random::Random;
 use crate::story::Story;
 use crate::summary::{Failure, Summary};
@@ -306,17 +307,7 @@ impl Simulation {
 
     fn note(&mut self, event: Event) -> Result<(), Violation> {
         let now_us = self.world.now_us;
-        let kind = match event {
-            Event::Turn(Actor::Thread(host, Thread::Control)) => host.0 as u64,
-            Event::Turn(Actor::Thread(host, Thread::Worker(index))) => 100 + (host.0 * 16 + index) as u64,
-            Event::Turn(Actor::Thread(host, Thread::Mover(index))) => 300 + (host.0 * 16 + index) as u64,
-            Event::Turn(Actor::Thread(host, Thread::Cleaner)) => 500 + host.0 as u64,
-            Event::Turn(Actor::Client(number)) => 600 + number as u64,
-            Event::Turn(Actor::Weather) => 700,
-            Event::Knock(id) => 1_000 + (id.0 << 2),
-            Event::Arrival(id, side) => 1_001 + (id.0 << 2) + side as u64,
-        };
-        self.world.story.note(now_us << 20 ^ kind);
+        self.world.story.note(now_us << 20 ^ u64::from(code_of(event)));
         self.at_once = if self.at_once.0 == now_us { (now_us, self.at_once.1 + 1) } else { (now_us, 1) };
         if self.at_once.1 > EVENTS_AT_ONE_INSTANT {
             return Err(Violation::new("liveness", format!("time stands still at {event:?}")));

@@ -2,11 +2,11 @@
 
 use crate::checks::Checks;
 use crate::network::{Network, Side, StreamId};
+use crate::queue::Queue;
 use crate::random::Random;
 use crate::story::Story;
 use crate::turns::Turns;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 /// A machine, by number; the first one runs the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,8 +110,7 @@ pub struct World {
     /// How often each thing was met that simulations are there to meet.
     pub met: BTreeMap<&'static str, u64>,
     pace: Pace,
-    queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    sequence: u64,
+    queue: Queue,
     /// The next turn of each actor that has one.
     turns: Turns,
 }
@@ -128,8 +127,7 @@ impl World {
             checks: Checks::default(),
             met: BTreeMap::new(),
             pace,
-            queue: BinaryHeap::new(),
-            sequence: 0,
+            queue: Queue::default(),
             turns: Turns::default(),
         }
     }
@@ -137,7 +135,7 @@ impl World {
     /// The next event, at whose time it then is; `None` when nothing will ever happen again.
     pub fn next_event(&mut self) -> Option<Event> {
         loop {
-            let Reverse((at_us, _, event)) = self.queue.pop()?;
+            let (at_us, event) = self.queue.pop()?;
             if let Event::Turn(actor) = event {
                 let turn = self.turns.of(actor);
                 if *turn != Some(at_us) {
@@ -153,13 +151,12 @@ impl World {
 
     /// When the next event is due, turns that were moved included.
     pub fn next_at_us(&self) -> Option<u64> {
-        self.queue.peek().map(|Reverse((at_us, _, _))| *at_us)
+        self.queue.next_at_us()
     }
 
     /// Lets something happen then.
     pub fn schedule(&mut self, at_us: u64, event: Event) {
-        self.sequence += 1;
-        self.queue.push(Reverse((at_us.max(self.now_us), self.sequence, event)));
+        self.queue.push(at_us.max(self.now_us), event);
     }
 
     /// Gives an actor a turn then, unless it has one before.

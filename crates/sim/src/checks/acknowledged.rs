@@ -8,6 +8,7 @@
 //!   no node died that had the key.
 
 use super::Violation;
+use super::keys::ByKey;
 use sidle_history::{Datum, Op, Operation, Outcome};
 use sidle_types::KeyHash;
 use std::collections::{BTreeMap, VecDeque};
@@ -40,7 +41,7 @@ struct Key {
 /// What was acknowledged of every key.
 #[derive(Debug, Default)]
 pub(super) struct Acknowledged {
-    keys: BTreeMap<String, Key>,
+    keys: ByKey<Key>,
 }
 
 impl Acknowledged {
@@ -50,10 +51,7 @@ impl Acknowledged {
         operation: &Operation,
         is_removing: impl Fn(&str) -> bool,
     ) -> Result<(), Violation> {
-        if !self.keys.contains_key(&operation.key) {
-            self.keys.insert(operation.key.clone(), Key::default());
-        }
-        let key = self.keys.get_mut(&operation.key).expect("it was just made, if it was not there");
+        let key = self.keys.entry_ref(&operation.key).or_default();
         match (operation.outcome, operation.return_ns) {
             (Outcome::None, _) => {}
             (Outcome::Ok, Some(return_ns)) => {

@@ -4,8 +4,8 @@
 //! shows near the instant at which it happened. Keys that are too hard for that are judged once more as a whole.
 
 use super::Violation;
+use super::keys::ByKey;
 use sidle_history::{CheckOptions, Judged, KeyChecker, Operation, check};
-use std::collections::BTreeMap;
 
 /// How many configurations are looked at for one return before the judge gives up on the key.
 const CONFIGURATIONS: usize = 5_000;
@@ -15,7 +15,7 @@ const CONFIGURATIONS_OF_WHOLE_KEYS: usize = 100_000;
 /// The judge over all keys.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
-    keys: BTreeMap<String, KeyChecker>,
+    keys: ByKey<KeyChecker>,
 }
 
 impl Judge {
@@ -40,11 +40,7 @@ impl Judge {
     }
 
     fn checker(&mut self, key: &str) -> &mut KeyChecker {
-        // Most operations are on keys that are known.
-        if !self.keys.contains_key(key) {
-            self.keys.insert(key.to_owned(), KeyChecker::new(CONFIGURATIONS));
-        }
-        self.keys.get_mut(key).expect("it was just made, if it was not there")
+        self.keys.entry_ref(key).or_insert_with(|| KeyChecker::new(CONFIGURATIONS))
     }
 
     /// Nothing is under way any more. Returns how many keys were too hard to decide.

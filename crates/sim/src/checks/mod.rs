@@ -5,6 +5,7 @@ mod acknowledged;
 mod deadlines;
 mod endings;
 mod frozen;
+mod keys;
 mod leaks;
 mod linearizability;
 mod losses;

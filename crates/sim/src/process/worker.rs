@@ -96,6 +96,11 @@ impl WorkerThread {
         (false, None)
     }
 
+    /// Whether there is something that could be run.
+    fn has_work(&self) -> bool {
+        self.connections.values().any(Connection::is_ready)
+    }
+
     fn drop_connection(&mut self, id: StreamId) {
         if let Some(connection) = self.connections.remove(&id)
             && let Some(ticket) = connection.session.ticket()
@@ -154,7 +159,7 @@ impl Process {
         if worker.look_around(host, now, world) {
             world.wake(host, Thread::Control);
         }
-        let (is_busy, call) = worker.serve_one(host, now, world);
+        let (has_served, call) = worker.serve_one(host, now, world);
         while let Some(mover) = worker.worker.poll_notify() {
             world.wake(host, Thread::Mover(usize::from(mover.0)));
         }
@@ -166,6 +171,7 @@ impl Process {
         if self.workers[index].look_around(host, now, world) {
             world.wake(host, Thread::Control);
         }
-        is_busy
+        // What arrives gives a turn of its own, and what is not whole yet comes to nothing.
+        has_served && self.workers[index].has_work()
     }
 }

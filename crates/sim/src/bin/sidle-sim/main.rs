@@ -3,14 +3,20 @@
 // A program at the edge: it measures how fast it is.
 #![allow(clippy::disallowed_methods)]
 
+mod hunt;
+mod side_by_side;
+mod totals;
+
 use clap::Parser;
 use sidle_sim::{Bugs, Failure, Story, Summary, run, run_and_record};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufWriter;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use totals::Totals;
 
 // A tenth of a simulation is allocation.
 #[global_allocator]
@@ -28,9 +34,12 @@ struct Arguments {
     /// Begin with a seed that nobody has tried: the time of day
     #[arg(long, conflicts_with = "seed")]
     fresh: bool,
-    /// How many seeds to run, one after the other [default: 1, or without end when --minutes is given]
+    /// How many seeds to run [default: 1, or without end when --minutes is given]
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
+    /// Run so many seeds side by side, each on a thread of its own [default: one for each processor]
+    #[arg(long, value_name = "N", conflicts_with = "trace")]
+    threads: Option<NonZeroUsize>,
     /// Stop after so many minutes, however many seeds are left
     #[arg(long, value_name = "M")]
     minutes: Option<f64>,
@@ -76,62 +85,14 @@ impl Arguments {
     fn count(&self) -> u64 {
         self.seeds.unwrap_or(if self.minutes.is_some() { u64::MAX } else { 1 })
     }
-}
 
-/// What all seeds came to.
-#[derive(Default)]
-struct Totals {
-    seeds: u64,
-    failed: Vec<u64>,
-    simulated_us: u64,
-    operations: u64,
-    migrations: u64,
-    troubles: u64,
-    deaths: u64,
-    undecided: usize,
-    /// How long simulations of so many nodes took, and how long they lasted on their own clocks.
-    by_nodes: BTreeMap<usize, (Duration, u64)>,
-    /// How often each thing was met, and in how many seeds.
-    met: BTreeMap<&'static str, (u64, u64)>,
-}
-
-impl Totals {
-    fn add(&mut self, summary: &Summary, took: Duration) {
-        let (all, simulated_us) = self.by_nodes.entry(summary.nodes).or_default();
-        *all += took;
-        *simulated_us += summary.simulated_us;
-        self.simulated_us += summary.simulated_us;
-        self.operations += summary.answered;
-        self.migrations += summary.migrations;
-        self.troubles += summary.troubles;
-        self.deaths += summary.deaths;
-        self.undecided += summary.undecided;
-        for (&what, &times) in summary.met.iter().filter(|(_, times)| **times > 0) {
-            let (sum, seeds) = self.met.entry(what).or_default();
-            *sum += times;
-            *seeds += 1;
+    fn threads(&self) -> usize {
+        match self.threads {
+            // Two stories at once could not be read.
+            _ if self.trace => 1,
+            Some(threads) => threads.get(),
+            None => side_by_side::processors(),
         }
-    }
-
-    fn print(&self, took: Duration) {
-        for (nodes, (took, simulated_us)) in &self.by_nodes {
-            let speed = *simulated_us as f64 / 1e6 / took.as_secs_f64();
-            println!("{nodes} nodes: {speed:.0} simulated seconds a second");
-        }
-        let seconds = took.as_secs_f64();
-        println!(
-            "{} seeds in {seconds:.1} s ({:.1} a second, {:.0} simulated seconds a second): {} operations answered, {} migrations \
-             begun, {} troubles, {} deaths, {} keys undecided, {} seeds failed",
-            self.seeds,
-            self.seeds as f64 / seconds,
-            self.simulated_us as f64 / 1e6 / seconds,
-            self.operations,
-            self.migrations,
-            self.troubles,
-            self.deaths,
-            self.undecided,
-            self.failed.len(),
-        );
     }
 }
 
@@ -153,40 +114,47 @@ fn main() -> ExitCode {
             eprintln!("an assertion failed at {}:{}", place.file(), place.line());
         }
     }));
+    let threads = arguments.threads();
     if arguments.hunt {
-        return hunt(&arguments);
+        return hunt::hunt(arguments.seed, threads);
     }
-    let started = Instant::now();
+    let (started, first) = (Instant::now(), arguments.first_seed());
     let mut totals = Totals::default();
-    let first = arguments.first_seed();
-    for seed in first..first.saturating_add(arguments.count()) {
-        if arguments.minutes.is_some_and(|minutes| started.elapsed().as_secs_f64() >= minutes * 60.0) {
-            break;
-        }
-        totals.seeds += 1;
+    let has_time =
+        || arguments.minutes.is_none_or(|minutes| started.elapsed().as_secs_f64() < minutes * 60.0);
+    let timed = |seed| {
         let before = Instant::now();
         let history = arguments.history.as_deref().filter(|_| seed == first);
-        match simulate(&arguments, seed, history) {
-            Ok(summary) => {
-                totals.add(&summary, before.elapsed());
-                if arguments.verbose {
-                    println!("seed {seed}: {:.0} ms, {summary:?}", before.elapsed().as_secs_f64() * 1e3);
+        (simulate(&arguments, seed, history), before.elapsed())
+    };
+    let count = arguments.count();
+    if count > 0 {
+        let seeds = first..=first.saturating_add(count - 1);
+        side_by_side::each(threads, seeds, has_time, timed, |seed, (result, took)| {
+            totals.seeds += 1;
+            match result {
+                Ok(summary) => {
+                    totals.add(&summary, took);
+                    if arguments.verbose {
+                        println!("seed {seed}: {:.0} ms, {summary:?}", took.as_secs_f64() * 1e3);
+                    }
+                }
+                Err(failure) => {
+                    totals.failed.push(seed);
+                    let at_s = failure.at_us as f64 / 1e6;
+                    println!("seed {seed} failed after {at_s:.6} simulated seconds: {}", failure.violation);
+                    if arguments.bug.is_some() {
+                        return ControlFlow::Break(());
+                    }
                 }
             }
-            Err(failure) => {
-                totals.failed.push(seed);
-                let at_s = failure.at_us as f64 / 1e6;
-                println!("seed {seed} failed after {at_s:.6} simulated seconds: {}", failure.violation);
-                if arguments.bug.is_some() {
-                    break;
-                }
-            }
-        }
+            ControlFlow::Continue(())
+        });
     }
     if arguments.met {
-        totals.met.iter().for_each(|(what, (sum, seeds))| println!("{what}: {sum} in {seeds} seeds"));
+        totals.print_met();
     }
-    totals.print(started.elapsed());
+    totals.print(started.elapsed(), threads);
     match totals.failed.first() {
         None => ExitCode::SUCCESS,
         Some(seed) => {
@@ -227,36 +195,4 @@ fn write_history(simulation: &sidle_sim::Simulation, path: &Path) -> std::io::Re
     let mut registers = BufWriter::new(File::create(path)?);
     let mut timed = BufWriter::new(File::create(path.with_added_extension("ttl"))?);
     simulation.write_history(&mut registers, &mut timed)
-}
-
-/// Puts each known fault back, one at a time.
-fn hunt(arguments: &Arguments) -> ExitCode {
-    // Assertions that fail are what is hoped for here.
-    std::panic::set_hook(Box::new(|_| {}));
-    let mut missed = 0;
-    for (name, _) in Bugs::names() {
-        let bugs = Bugs::with(name).unwrap_or_default();
-        let started = Instant::now();
-        let Some(limit) = Bugs::seeds(name) else { continue };
-        let found = (arguments.seed..arguments.seed + limit)
-            .find_map(|seed| run(seed, bugs, Story::silent()).err().map(|failure| (seed, failure)));
-        let seconds = started.elapsed().as_secs_f64();
-        match found {
-            Some((seed, failure)) => {
-                let check = failure.violation.check;
-                println!("{name:36} seed {seed:4} of {limit:4}, {seconds:5.1} s: {check}");
-            }
-            None => {
-                missed += 1;
-                println!("{name:36} NOT FOUND within {limit} seeds, {seconds:.1} s");
-            }
-        }
-    }
-    match missed {
-        0 => ExitCode::SUCCESS,
-        _ => {
-            println!("{missed} known faults were not seen by any checker");
-            ExitCode::FAILURE
-        }
-    }
 }
