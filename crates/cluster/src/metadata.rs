@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// How many finished migrations are remembered.
 pub const HISTORY: usize = 64;
 
-/// Everything the coordinator keeps. It is committed as a whole: it is small and changes rarely.
+/// Everything the coordinator keeps. It is committed as a whole, and changes rarely.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metadata {
@@ -20,7 +20,7 @@ pub struct Metadata {
     /// Migrations that do not run yet (queued and preparing), in order of their ids.
     pub waiting: Vec<MigrationRecord>,
     /// Migrations that are over, the latest last, [`HISTORY`] at most.
-    pub history: VecDeque<MigrationRecord>,
+    pub history: VecDeque<Arc<MigrationRecord>>,
     /// The next migration's number.
     pub next_migration: MigrationId,
 }
@@ -45,7 +45,7 @@ impl Metadata {
 
     /// All migrations: running, waiting, over.
     pub fn all_migrations(&self) -> impl Iterator<Item = &MigrationRecord> {
-        self.unfinished().chain(&self.history)
+        self.unfinished().chain(self.history.iter().map(Arc::as_ref))
     }
 
     /// Ends a migration: from here on it is history, and no longer in the map.
@@ -65,7 +65,7 @@ impl Metadata {
         }
         record.state = state;
         record.counters = counters.unwrap_or(record.counters);
-        self.history.push_back(record);
+        self.history.push_back(Arc::new(record));
         while self.history.len() > HISTORY {
             self.history.pop_front();
         }

@@ -12,8 +12,9 @@
 //! 4. After a failed commit the store is opened anew before the next one, because redb refuses everything after an
 //!    input or output error.
 //!
-//! The metadata is one JSON text under one key, after its CRC32C (redb checks its pages only after a crash), in the format
-//! whose version is written beside it.
+//! The metadata is two JSON texts, each after its CRC32C (redb checks its pages only after a crash): the migrations that
+//! are over, which most commits leave as they are and do not write again, and all the rest. The version of the format is
+//! written beside them. The first version had everything in the one text; it is read, and written anew by the next commit.
 //!
 //! # Ownership
 //! The control thread of the process that runs the coordinator. redb locks a file against other processes.
@@ -21,17 +22,24 @@
 use crate::medium::{FileMedium, Medium};
 use crc32c::crc32c;
 use redb::{Database, Durability, ReadableDatabase, TableDefinition, TableError};
-use sidle_cluster::{MetaError, MetaStore, Metadata};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sidle_cluster::{MetaError, MetaStore, Metadata, MigrationRecord};
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
 const TABLE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("sidle coordinator");
 const FORMAT_KEY: &str = "format";
 const METADATA_KEY: &str = "metadata";
+const HISTORY_KEY: &str = "history";
 
 /// The version of what is stored; one that is not known is refused.
-const FORMAT: &[u8] = b"1";
+const FORMAT: &[u8] = b"2";
+/// The version before, which had no history apart.
+const FORMAT_WITHOUT_HISTORY: &[u8] = b"1";
 
 /// How much of the store is kept in memory: all of it, as a rule.
 const CACHE_BYTES: usize = 1 << 20;
@@ -42,7 +50,12 @@ pub struct RedbMetaStore<M: Medium = FileMedium> {
     medium: M,
     /// `None` after a failed commit, until the store is opened anew.
     database: Option<Database>,
+    /// What was committed last of the migrations that are over; `None` when that is not known.
+    history: Option<History>,
 }
+
+/// Migrations that are over.
+type History = VecDeque<Arc<MigrationRecord>>;
 
 impl RedbMetaStore {
     /// Opens the store in this file, or creates it where there is no such file. Its folder must be there.
@@ -55,7 +68,7 @@ impl<M: Medium> RedbMetaStore<M> {
     /// Opens the store on this medium, or creates it where there is none.
     pub fn open_on(medium: M) -> Result<RedbMetaStore<M>, MetaError> {
         let database = open_or_create(&medium)?;
-        Ok(RedbMetaStore { medium, database: Some(database) })
+        Ok(RedbMetaStore { medium, database: Some(database), history: None })
     }
 
     fn database(&mut self) -> Result<&Database, MetaError> {
@@ -74,12 +87,17 @@ impl<M: Medium> MetaStore for RedbMetaStore<M> {
     }
 
     fn commit(&mut self, metadata: &Metadata) -> Result<(), MetaError> {
-        let text = serde_json::to_vec(metadata).expect("metadata has string keys only");
+        let rest = Metadata { history: History::new(), ..metadata.clone() };
+        let mut texts = vec![(METADATA_KEY, text_of(&rest))];
+        if self.history.as_ref() != Some(&metadata.history) {
+            texts.push((HISTORY_KEY, text_of(&metadata.history)));
+        }
         let name = self.medium.name();
         let database = self.database()?;
-        let written = guarded(&name, || write_metadata(database, Some(&text)));
-        if written.is_err() {
-            self.database = None;
+        let written = guarded(&name, || write(database, &texts));
+        match written {
+            Ok(()) => self.history = Some(metadata.history.clone()),
+            Err(_) => (self.database, self.history) = (None, None),
         }
         written
     }
@@ -88,7 +106,7 @@ impl<M: Medium> MetaStore for RedbMetaStore<M> {
 fn open_or_create<M: Medium>(medium: &M) -> Result<Database, MetaError> {
     match content(medium)? {
         Some(content) => replace(medium, &content, check),
-        None => replace(medium, &[], |name, database| guarded(name, || write_metadata(database, None))),
+        None => replace(medium, &[], |name, database| guarded(name, || write(database, &[]))),
     }
 }
 
@@ -144,7 +162,7 @@ fn lay<M: Medium>(medium: &M, name: &str, content: &[u8]) -> Result<Database, Me
 /// Whether the database is ours and can be read.
 fn check(name: &str, database: &Database) -> Result<(), MetaError> {
     match guarded(name, || read_key(database, FORMAT_KEY))?.as_deref() {
-        Some(FORMAT) => read_metadata(name, database).map(|_| ()),
+        Some(FORMAT | FORMAT_WITHOUT_HISTORY) => read_metadata(name, database).map(|_| ()),
         Some(other) => Err(MetaError(format!(
             "{name} has format {}, and this version of sidle reads format {}: start the version that wrote it",
             String::from_utf8_lossy(other),
@@ -155,7 +173,24 @@ fn check(name: &str, database: &Database) -> Result<(), MetaError> {
 }
 
 fn read_metadata(name: &str, database: &Database) -> Result<Option<Metadata>, MetaError> {
-    let Some(stored) = guarded(name, || read_key(database, METADATA_KEY))? else { return Ok(None) };
+    let Some(metadata) = read_text::<Metadata>(name, database, METADATA_KEY)? else { return Ok(None) };
+    let format = guarded(name, || read_key(database, FORMAT_KEY))?;
+    if format.as_deref() == Some(FORMAT_WITHOUT_HISTORY) {
+        return Ok(Some(metadata));
+    }
+    match read_text(name, database, HISTORY_KEY)? {
+        Some(history) => Ok(Some(Metadata { history, ..metadata })),
+        None => Err(damaged(name, &"its list of past migrations is missing")),
+    }
+}
+
+/// What a JSON text says, if it is there.
+fn read_text<T: DeserializeOwned>(
+    name: &str,
+    database: &Database,
+    key: &str,
+) -> Result<Option<T>, MetaError> {
+    let Some(stored) = guarded(name, || read_key(database, key))? else { return Ok(None) };
     let Some((checksum, text)) = stored.split_first_chunk() else {
         return Err(damaged(name, &"it is cut short"));
     };
@@ -163,6 +198,15 @@ fn read_metadata(name: &str, database: &Database) -> Result<Option<Metadata>, Me
         return Err(damaged(name, &"its checksum is wrong"));
     }
     serde_json::from_slice(text).map(Some).map_err(|error| damaged(name, &error))
+}
+
+/// A JSON text, after four bytes for its checksum.
+fn text_of(value: &impl Serialize) -> Vec<u8> {
+    let mut text = vec![0; 4];
+    serde_json::to_writer(&mut text, value).expect("it has string keys only, and memory takes it");
+    let checksum = crc32c(&text[4..]).to_le_bytes();
+    text[..4].copy_from_slice(&checksum);
+    text
 }
 
 fn read_key(database: &Database, key: &str) -> Result<Option<Vec<u8>>, redb::Error> {
@@ -175,17 +219,16 @@ fn read_key(database: &Database, key: &str) -> Result<Option<Vec<u8>>, redb::Err
     Ok(value.map(|value| value.value().to_vec()))
 }
 
-/// Writes the format, and the metadata if there is any, in one transaction.
-fn write_metadata(database: &Database, text: Option<&[u8]>) -> Result<(), redb::Error> {
+/// Writes the format and these texts, each with its checksum, in one transaction.
+fn write(database: &Database, texts: &[(&str, Vec<u8>)]) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(Durability::Immediate)?;
     transaction.set_two_phase_commit(true);
     {
         let mut table = transaction.open_table(TABLE)?;
         table.insert(FORMAT_KEY, FORMAT)?;
-        if let Some(text) = text {
-            let checksum = crc32c(text).to_le_bytes();
-            table.insert(METADATA_KEY, [&checksum[..], text].concat().as_slice())?;
+        for (key, text) in texts {
+            table.insert(*key, text.as_slice())?;
         }
     }
     transaction.commit()?;
@@ -229,8 +272,10 @@ fn damaged(name: &str, why: &dyn std::fmt::Display) -> MetaError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidle_cluster::{ClusterId, HostPort, Incarnation, NodeInfo, TabletMap};
-    use sidle_types::{MigrationId, NodeId};
+    use sidle_cluster::{
+        ClusterId, HostPort, Incarnation, MigrationCounters, MigrationState, NodeInfo, RequestKey, TabletMap,
+    };
+    use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, TabletEpoch};
     use std::fs;
 
     fn metadata(next: u64) -> Metadata {
@@ -241,7 +286,30 @@ mod tests {
             bus_addr: HostPort::new("::1", 17000).unwrap(),
         };
         let new = Metadata::new(ClusterId::from_bits(9), TabletMap::founded_by(first));
-        Metadata { next_migration: MigrationId(next), ..new }
+        // Every fifth commit ends a migration.
+        let history = (0..next).filter(|id| id.is_multiple_of(5)).map(|id| Arc::new(ended(id))).collect();
+        Metadata { next_migration: MigrationId(next), history, ..new }
+    }
+
+    fn ended(id: u64) -> MigrationRecord {
+        let node = NodeId::from_bytes([7; 20]);
+        MigrationRecord {
+            id: MigrationId(id),
+            protocol: "fulva".to_owned(),
+            frozen_reads: true,
+            range: PositionRange::ALL,
+            policy: MigrationPolicy::default(),
+            source: node,
+            source_incarnation: Incarnation(1),
+            target: node,
+            target_incarnation: Incarnation(1),
+            epoch: TabletEpoch(0),
+            map_epoch: MapEpoch(0),
+            partitions: Vec::new(),
+            state: MigrationState::Cancelled,
+            counters: MigrationCounters::default(),
+            requested_by: RequestKey { node, incarnation: Incarnation(1), number: id },
+        }
     }
 
     fn stored(path: &Path, next: u64) {
@@ -267,6 +335,37 @@ mod tests {
         drop(store);
         assert_eq!(RedbMetaStore::open(&path).unwrap().load().unwrap(), Some(metadata(20)));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left behind");
+    }
+
+    #[test]
+    fn a_store_of_the_first_format_is_read_and_written_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("coordinator.redb");
+        let database = Database::create(&path).unwrap();
+        write(&database, &[(METADATA_KEY, text_of(&metadata(11)))]).unwrap();
+        set_format(&database, FORMAT_WITHOUT_HISTORY);
+        drop(database);
+        let mut store = RedbMetaStore::open(&path).unwrap();
+        assert_eq!(store.load().unwrap(), Some(metadata(11)));
+        store.commit(&metadata(12)).unwrap();
+        drop(store);
+        assert_eq!(RedbMetaStore::open(&path).unwrap().load().unwrap(), Some(metadata(12)));
+    }
+
+    #[test]
+    fn a_store_without_its_history_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("coordinator.redb");
+        let database = Database::create(&path).unwrap();
+        write(&database, &[(METADATA_KEY, text_of(&metadata(11)))]).unwrap();
+        drop(database);
+        assert!(open_error(&path).contains("past migrations is missing"));
+    }
+
+    fn set_format(database: &Database, format: &[u8]) {
+        let transaction = database.begin_write().unwrap();
+        transaction.open_table(TABLE).unwrap().insert(FORMAT_KEY, format).unwrap();
+        transaction.commit().unwrap();
     }
 
     #[test]
@@ -354,9 +453,7 @@ mod tests {
         assert!(open_error(&path).contains("another program"));
         let newer = folder.path().join("newer.redb");
         let database = Database::create(&newer).unwrap();
-        let transaction = database.begin_write().unwrap();
-        transaction.open_table(TABLE).unwrap().insert(FORMAT_KEY, b"2".as_slice()).unwrap();
-        transaction.commit().unwrap();
+        set_format(&database, b"3");
         drop(database);
         assert!(open_error(&newer).contains("start the version that wrote it"));
     }
@@ -367,9 +464,11 @@ mod tests {
         let path = folder.path().join("coordinator.redb");
         drop(RedbMetaStore::open(&path).unwrap());
         let database = Database::open(&path).unwrap();
-        let text =
-            serde_json::to_string(&metadata(5)).unwrap().replace("0xffffffffffffffff", "0xfffffffffffffffe");
-        write_metadata(&database, Some(text.as_bytes())).unwrap();
+        let text = serde_json::to_string(&metadata(5)).unwrap();
+        let text = text.replace("0xffffffffffffffff", "0xfffffffffffffffe");
+        let whole: serde_json::Value = serde_json::from_str(&text).unwrap();
+        write(&database, &[(METADATA_KEY, text_of(&whole)), (HISTORY_KEY, text_of(&History::new()))])
+            .unwrap();
         drop(database);
         assert!(open_error(&path).contains("gap or overlap"));
     }
