@@ -35,6 +35,7 @@ impl NodeControl {
                 AgentEvent::Publish { map } => {
                     let epoch = map.epoch();
                     self.map = Some(map);
+                    self.meet_missed_commits();
                     self.publish(vec![Then::TellAgent(epoch)]);
                 }
                 AgentEvent::ReleaseExport { migration, range } => self.release_export(migration, range),

@@ -156,6 +156,13 @@ impl NodeControl {
         others.any(|(_, other)| other.copy.is_some() && other.record.range.overlaps(range))
     }
 
+    /// Migrations not heard of as running of which something was copied that is this node's.
+    pub(super) fn owned_copies(&self) -> Vec<MigrationId> {
+        let copies = self.preparations.iter().filter(|(_, preparation)| preparation.copy.is_some());
+        let owned = copies.filter(|(_, copied)| self.owned_in(copied.record.range).next().is_some());
+        owned.map(|(&id, _)| id).collect()
+    }
+
     /// Forgets what was made ready; whether there was anything.
     fn drop_preparation(&mut self, id: MigrationId) -> bool {
         let Some(preparation) = self.preparations.remove(&id) else { return false };
@@ -169,9 +176,22 @@ impl NodeControl {
         true
     }
 
-    /// The migration will not begin.
+    /// The map may say that a range is this node's whose copy is still prepared: the migration ran and is over, and the
+    /// maps in between were lost. The copy becomes an import, of which nothing is served unless it is activated, until
+    /// the migration's end comes and says what is to be done with it (C8).
+    pub(super) fn meet_missed_commits(&mut self) {
+        for id in self.owned_copies() {
+            if let Some(copy) = self.preparations.remove(&id).and_then(|preparation| preparation.copy) {
+                self.imports.insert(id, copy);
+            }
+        }
+    }
+
+    /// The migration will not begin, or did and is over, and its commit was not heard of.
     pub(super) fn abandon(&mut self, id: MigrationId, why: String) {
-        if self.drop_preparation(id) {
+        if self.imports.contains_key(&id) {
+            self.discard_rest(id, why);
+        } else if self.drop_preparation(id) {
             self.event(ControlEvent::Note(format!("migration {id} does not begin: {why}")));
         }
     }

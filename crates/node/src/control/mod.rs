@@ -21,6 +21,8 @@
 //!   written into an import is not marked.
 //! - C7: nothing is discarded that this node owns, exports, imports or copies. Messages may be late and come twice (M10),
 //!   and what was nobody's when they were sent may be somebody's since.
+//! - C8 (M11): what is copied ahead of the freeze is served as an import, or not at all: what was deleted or overwritten
+//!   since may still be in it. A node may come to own the range without having heard that the migration ran.
 //!
 //! Realises: design "Ownership changes use one barrier", and "Fulva, step by step", steps 1 to 3 and 9.
 //! Ownership: the control thread.

@@ -40,6 +40,7 @@ impl NodeControl {
         let Some(map) = &self.map else { return };
         let imports: Vec<_> = self.imports.values().map(|import| Arc::clone(&import.view)).collect();
         let exports: Vec<_> = self.exports.values().cloned().collect();
+        debug_assert_eq!(self.owned_copies(), [], "a copy would be served before its last round (C8)");
         let table = RangeTable::new(self.me.id, Arc::clone(map), &imports, &exports);
         // C1: only a table by which this node no longer owns the range starts its freeze.
         let (given, kept) = (self.to_freeze.drain(..)).partition(|id| map.migration(*id).is_some());

@@ -205,6 +205,39 @@ fn the_source_restarts_before_the_last_round() {
     });
 }
 
+/// The same, and the target hears of no map until all is over: it has the range, and has never heard that the migration
+/// ran (C8).
+#[test]
+fn the_source_restarts_before_the_last_round_and_the_target_hears_of_it_late() {
+    for_protocols_that(copies_ahead, 2, |mut scene| {
+        scene.fill(keys("key", 100));
+        let id = scene.start(EVERYTHING, 1);
+        let is_map = |said: &CoordinatorSays| matches!(said, CoordinatorSays::MapUpdate { .. });
+        scene.cluster.network.lose = Some((scene.cluster.nodes[1].info.id, is_map));
+        scene.cluster.nodes[0].held_workers = vec![1];
+        while scene.state(id) != "running" {
+            scene.cluster.run_for(10_000);
+        }
+        scene.cluster.restart(0);
+        scene.cluster.run_for(5_000_000);
+        scene.to[0] = scene.cluster.connect(0, 0);
+        assert_eq!(scene.state(id), "failed");
+        assert_eq!(scene.cluster.nodes[1].parts.store.len(), 100, "it does not know better");
+        assert_eq!(scene.ask(1, "GET key1"), moved("key1", 0));
+        scene.cluster.network.lose = None;
+        scene.cluster.run_until("it has the range", |cluster| {
+            let ranges = cluster.nodes[1].workers[0].ranges();
+            ranges.owns_everything()
+        });
+        assert_eq!(scene.ask(1, "GET key1"), Value::Null, "a copy that may be stale is worse than none");
+        assert_eq!(scene.ask(1, "SET key1 again"), ok());
+        scene.cluster.run_for(2_000_000);
+        assert_eq!(scene.ask(1, "GET key1"), bulk("again"));
+        assert_eq!(scene.ask(1, "DBSIZE"), int(1));
+        assert!(scene.cluster.nodes[1].control.in_hand().is_empty());
+    });
+}
+
 /// A copy for which there is no memory waits, says so, and can be given up.
 #[test]
 fn no_memory_for_the_copy() {

@@ -30,6 +30,7 @@ const OPTIONS: &[&str] = &[
     "pace=full",
     "serves=complete",
     "serves=at-once",
+    "ownership=source",
 ];
 
 /// Draws how ranges are to be moved.
