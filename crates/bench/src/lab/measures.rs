@@ -63,7 +63,7 @@ const fn measure(
 }
 
 /// The table of who wins on what, in its order.
-pub const MEASURES: [Measure; 16] = [
+pub const MEASURES: [Measure; 17] = [
     measure("during", "throughput during the move / before", Better::Higher, Unit::Ratio, during),
     measure("first", "the same in the first tenth of the move", Better::Higher, Unit::Ratio, |report| {
         part_of_move(report, 0.0, 0.1)
@@ -77,6 +77,7 @@ pub const MEASURES: [Measure; 16] = [
     measure("after", "throughput after the move / before", Better::Higher, Unit::Ratio, |report| {
         ratio(report.throughput.after, report.throughput.before)
     }),
+    measure("cost", "seconds of the load before that the move cost", Better::Lower, Unit::Seconds, cost),
     measure(
         "p50",
         "median latency of reads during the move / before",
@@ -175,6 +176,13 @@ pub fn during(report: &Report) -> Option<f64> {
     ratio(report.throughput.during, report.throughput.before)
 }
 
+/// What was not done during the move that could have been had it been over at once, in seconds of the throughput before:
+/// how a slow move that disturbs little compares with a fast one that disturbs much.
+fn cost(report: &Report) -> Option<f64> {
+    let missed = report.throughput.after? - report.throughput.during?;
+    Some(ratio(Some(missed), report.throughput.before)? * report.seconds?)
+}
+
 /// Throughput in a part of the move (0 is its start, 1 its end), by that before it; at least one window.
 fn part_of_move(report: &Report, from: f64, to: f64) -> Option<f64> {
     let move_ = report.migration?;
@@ -258,7 +266,13 @@ mod tests {
         Report {
             migration: Some(Interval { from_ms: 200.0, to_ms: 1190.0 }),
             bytes_moved: Some(200),
-            throughput: Throughput { before: Some(1000.0), during: Some(900.0), ..Throughput::default() },
+            throughput: Throughput {
+                before: Some(1000.0),
+                during: Some(900.0),
+                after: Some(1500.0),
+                ..Throughput::default()
+            },
+            seconds: Some(2.0),
             latency_us: Latency { before: reads(20.0), during: reads(10.0), after: reads(0.0) },
             timeline: [100, 100, 50, 90, 90, 90, 90, 90, 90, 90, 90, 130, 160]
                 .into_iter()
@@ -274,6 +288,7 @@ mod tests {
         let of = |key: &str| (named(key).of)(&report());
         assert_eq!(of("during"), Some(0.9));
         assert_eq!(of("first"), Some(0.5), "the first window of ten");
+        assert_eq!(of("cost"), Some(1.2), "600 operations a second for two seconds");
         assert_eq!(of("last"), Some(1.1), "90 and 130 in 200 ms");
         assert_eq!(of("p50"), Some(0.5));
         assert_eq!(of("extra_client"), Some(110.0 / 200.0), "from the move's start on");
