@@ -142,6 +142,9 @@ struct FiguresArguments {
     /// Fewer records, fewer repeats, shorter margins, and the essential cells only
     #[arg(long)]
     quick: bool,
+    /// Runs of each cell [default: 5, with --quick 3]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=99))]
+    repeat: Option<u32>,
     /// What every draw is made from, the order of the runs included
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -192,6 +195,7 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<(), Failure> {
             let (repeat, settings) = figures::settings(arguments.quick, arguments.seed);
             let (node_cpu, modelled) = (arguments.model.node_cpu()?, arguments.model.on_model());
             let settings = Settings { node_cpu, modelled, ..settings };
+            let repeat = arguments.repeat.unwrap_or(repeat);
             measure(&arguments.out, figures::cells(arguments.quick), repeat, settings)
         }
         LabCommand::Report(arguments) => {
