@@ -19,7 +19,8 @@ const MET: &[(&str, u64)] = &[
     ("cancelled while the source counts", 6),
     ("cancelled while the target makes room", 12),
     ("cancelled too late", 25),
-    ("fulva", 50),
+    // Five seeds in six, over 600 of them.
+    ("fulva", 42),
     ("rocksteady", 25),
     ("zephyr", 25),
     ("source-driven", 20),
@@ -64,12 +65,15 @@ fn seeds_meet_what_they_are_there_for() {
     assert!(rare.is_empty(), "hardly anything was met: {rare:?} of {met:?}");
 }
 
+/// Among so many seeds, a fault shows in the keys with a time to live a few times: it does in every 36th.
+const SEEDS_FOR_ENDS: u64 = 240;
+
 /// Faults show in the keys with a time to live, too. The judge of registers, who is asked first, may have seen more.
 #[test]
 fn the_judge_of_ends_sees_missing_tombstones() {
     let migration = sidle_migration::Bugs { no_tombstones: true, ..sidle_migration::Bugs::NONE };
     let bugs = Bugs { migration, ..Bugs::default() };
-    let found = (1..=SEEDS).filter(|&seed| {
+    let found = (1..=SEEDS_FOR_ENDS).filter(|&seed| {
         let (_, simulation) = run_and_record(seed, bugs, Story::silent());
         check_deadlines(&simulation.history().timed).is_err()
     });
