@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, RangeInclusive};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -22,21 +22,20 @@ pub(crate) fn each<R: Send>(
 ) {
     // In steps from the first, so that the last seed of all can be among them.
     let (first, last) = seeds.into_inner();
-    let (steps, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let steps = AtomicU64::new(0);
     let next = || {
-        let is_on = !stop.load(Ordering::Relaxed) && goes_on();
-        is_on.then(|| first.checked_add(steps.fetch_add(1, Ordering::Relaxed)))?.filter(|seed| *seed <= last)
+        let step = goes_on().then(|| steps.fetch_add(1, Ordering::Relaxed))?;
+        first.checked_add(step).filter(|seed| *seed <= last)
     };
     let (results, heard) = mpsc::channel();
     thread::scope(|scope| {
         for results in vec![results; threads] {
             scope.spawn(|| {
                 let results = results;
-                while let Some(seed) = next() {
-                    if results.send((seed, run(seed))).is_err() {
-                        break;
-                    }
-                }
+                // Nobody listens any more after a break.
+                while let Some(seed) = next()
+                    && results.send((seed, run(seed))).is_ok()
+                {}
             });
         }
         let mut early = BTreeMap::new();
@@ -45,7 +44,6 @@ pub(crate) fn each<R: Send>(
             early.insert(seed, result);
             while let Some(result) = early.remove(&due) {
                 if hear(due, result).is_break() {
-                    stop.store(true, Ordering::Relaxed);
                     return;
                 }
                 due = due.wrapping_add(1);
