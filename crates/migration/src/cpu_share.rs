@@ -6,25 +6,19 @@
 //! - While they are late, a share of what the node's threads use, and a small part of wall time in any case: on a machine
 //!   that others keep busy the migration ends all the same, and it is what relieves an overloaded node.
 //!
-//! What is saved up is a short burst at most. It is an account: time earns, work spends, and work waits while more is
-//! spent than earned.
-//!
 //! Realises: Rocksteady 2.3.1 (pulls and replay at the lowest priority, so that client requests keep their latency).
 //! There a scheduler in the same process decides; a node cannot give its threads such priorities: the system's lowest
 //! ones starve on a busy machine, and with them whoever waits for a priority pull.
 //!
 //! Ownership: a source or target machine, on its mover.
 
+use crate::cpu_account::{CpuAccount, NS_PER_US};
 use sidle_types::MonotonicUs;
 
 /// For how long workers count as busy after one was late.
 pub(crate) const BUSY_US: u64 = 20_000;
-/// What a mover may save up and then spend at once.
-pub(crate) const BURST_US: u64 = 200;
 /// What it may owe: spent in quiet times, or by work that cannot wait.
 pub(crate) const DEBT_US: u64 = 2_000;
-/// How soon a mover that waits looks again.
-pub(crate) const REST_US: u64 = 1_000;
 /// What is earned of wall time in any case, in thousandths.
 pub(crate) const LEAST_PERMILLE: u64 = 30;
 /// What is earned of wall time while workers serve in time, in thousandths.
@@ -37,7 +31,15 @@ pub(crate) const SPARE_PERMILLE: u64 = 1_250;
 /// Over how long a time it is judged whether they do.
 pub(crate) const IDLE_WINDOW_US: u64 = 10_000;
 
-const NS_PER_US: i64 = 1_000;
+/// How often the workers are asked for a sign of life while something moves.
+const PROBE_US: u64 = 2_000;
+/// The same while they are later than that: it lasts for some time then, and asking costs them and the mover what they lack.
+const LATE_PROBE_US: u64 = 8_000;
+
+/// How long after the workers gave their last sign of life, so late, they are to be asked for the next.
+pub const fn probe_after_us(worker_lag_us: u64) -> u64 {
+    if worker_lag_us > PROBE_US { LATE_PROBE_US } else { PROBE_US }
+}
 
 /// What a mover measures of its node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +54,7 @@ pub struct Load {
     pub spare_permille: u64,
 }
 
-/// An account of processor time.
+/// Says how much of its node's processor time a mover earns.
 #[derive(Debug)]
 pub(crate) struct CpuShare {
     lag_limit_us: u64,
@@ -62,8 +64,7 @@ pub(crate) struct CpuShare {
     measured: Option<(MonotonicUs, Load)>,
     /// The one from which on it is judged whether workers serve.
     window: (MonotonicUs, Load),
-    /// What may be spent, in nanoseconds; negative: owed.
-    balance_ns: i64,
+    account: CpuAccount,
 }
 
 impl CpuShare {
@@ -76,7 +77,7 @@ impl CpuShare {
             is_serving: true,
             measured: None,
             window: (MonotonicUs(0), Load::default()),
-            balance_ns: 0,
+            account: CpuAccount::new(DEBT_US),
         }
     }
 
@@ -99,11 +100,10 @@ impl CpuShare {
             wall_us * SERVING_PERMILLE
         } else {
             // What nobody else wants costs nothing, nor does what was owed matter to anybody now.
-            self.balance_ns = self.balance_ns.max(0);
-            mover_us * NS_PER_US as u64
+            self.account.forget_debts();
+            mover_us * NS_PER_US
         };
-        let balance_ns = self.balance_ns + earned_ns as i64 - mover_us as i64 * NS_PER_US;
-        self.balance_ns = balance_ns.clamp(-(DEBT_US as i64) * NS_PER_US, BURST_US as i64 * NS_PER_US);
+        self.account.settle(wall_us, earned_ns, mover_us);
     }
 
     fn judge(&mut self, now: MonotonicUs, load: Load) {
@@ -119,7 +119,7 @@ impl CpuShare {
 
     /// When bulk work may go on: now, or later.
     pub(crate) fn ready_at(&self, now: MonotonicUs) -> MonotonicUs {
-        if self.balance_ns >= 0 { now } else { now.plus_us(REST_US) }
+        self.account.ready_at(now)
     }
 }
 
@@ -134,6 +134,7 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu_account::RESUME_US;
 
     const LIMIT_US: u64 = 1_000;
 
@@ -218,25 +219,6 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_bounded_however_long_was_saved() {
-        let mut share = CpuShare::new(LIMIT_US);
-        let at = |us: u64, mover_cpu_us: u64| {
-            (
-                MonotonicUs(us),
-                Load { worker_lag_us: LIMIT_US + 1, mover_cpu_us, node_cpu_us: us, spare_permille: 0 },
-            )
-        };
-        let (now, load) = at(1, 0);
-        share.measured(now, load, 500);
-        let (now, load) = at(1_000_000, 0);
-        share.measured(now, load, 500);
-        assert_eq!(share.ready_at(now), now);
-        let (now, load) = at(1_000_010, BURST_US + 10);
-        share.measured(now, load, 500);
-        assert_eq!(share.ready_at(now), now.plus_us(REST_US));
-    }
-
-    #[test]
     fn what_cannot_wait_is_owed_but_only_so_much_of_it() {
         let mut share = CpuShare::new(LIMIT_US);
         let load = |us| Load {
@@ -249,7 +231,7 @@ mod tests {
         let late = MonotonicUs(1_000_000);
         share.measured(late, load(999_999), 100);
         assert!(share.ready_at(late) > late);
-        let paid = late.plus_us((DEBT_US + 1) * 1000 / LEAST_PERMILLE);
+        let paid = late.plus_us((DEBT_US + RESUME_US + 1) * 1000 / LEAST_PERMILLE);
         share.measured(paid, load(999_999), 100);
         assert_eq!(share.ready_at(paid), paid);
     }

@@ -27,6 +27,7 @@
 mod barrier;
 mod bugs;
 mod choices;
+mod cpu_account;
 mod cpu_share;
 mod event;
 mod export_view;
@@ -48,7 +49,7 @@ pub use bugs::{Bugs, PutBack};
 pub use choices::{
     Copies, OnMissing, Pace, PriorityPulls, ProtocolChoices, PullBytes, Rounds, Sampling, Serves, SourceReads,
 };
-pub use cpu_share::Load;
+pub use cpu_share::{Load, probe_after_us};
 pub use event::{Breach, Failure, SourceEvent, SourceInput, TargetEvent, TargetInput, Waiter, WaiterRefusal};
 pub use export_view::{ExportPhase, ExportView, ExportWriter};
 pub use import_view::{ImportPhase, ImportView, ImportWriter};

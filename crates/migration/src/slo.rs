@@ -7,6 +7,7 @@
 //!
 //! Ownership: a governor.
 
+use crate::cpu_account::CpuAccount;
 use crate::cpu_share::Load;
 use sidle_types::MonotonicUs;
 
@@ -24,13 +25,10 @@ const LEAST_PERMILLE: u64 = 10;
 const MOST_PERMILLE: u64 = 1_000;
 /// By how much the share grows in a window that kept the objective, in thousandths of wall time.
 const STEP_PERMILLE: u64 = 20;
-/// What may be saved up, and what may be owed, in nanoseconds of processor time.
-const BURST_NS: i64 = 200_000;
-const DEBT_NS: i64 = 5_000_000;
-/// How soon a mover that waits looks again.
-const REST_US: u64 = 1_000;
+/// What may be owed, in microseconds of processor time.
+const DEBT_US: u64 = 5_000;
 
-/// An account of processor time that earns what the objective leaves room for.
+/// Says how much processor time the objective leaves room for.
 #[derive(Debug)]
 pub(crate) struct Slo {
     objective_us: u64,
@@ -40,7 +38,7 @@ pub(crate) struct Slo {
     samples: u64,
     late: u64,
     measured: Option<(MonotonicUs, Load)>,
-    balance_ns: i64,
+    account: CpuAccount,
 }
 
 impl Slo {
@@ -53,7 +51,7 @@ impl Slo {
             samples: 0,
             late: 0,
             measured: None,
-            balance_ns: 0,
+            account: CpuAccount::new(DEBT_US),
         }
     }
 
@@ -69,10 +67,9 @@ impl Slo {
         }
         let Some((at, before)) = self.measured.replace((now, load)) else { return };
         let used_us = load.mover_cpu_us.saturating_sub(before.mover_cpu_us);
+        let wall_us = now.since(at);
         // Thousandths of microseconds are nanoseconds.
-        let earned_ns = now.since(at) * self.permille;
-        let balance_ns = self.balance_ns + earned_ns as i64 - used_us as i64 * 1_000;
-        self.balance_ns = balance_ns.clamp(-DEBT_NS, BURST_NS);
+        self.account.settle(wall_us, wall_us * self.permille, used_us);
     }
 
     fn judge(&mut self, now: MonotonicUs) {
@@ -86,7 +83,7 @@ impl Slo {
 
     /// When bulk work may go on: now, or later.
     pub(crate) fn ready_at(&self, now: MonotonicUs) -> MonotonicUs {
-        if self.balance_ns >= 0 { now } else { now.plus_us(REST_US) }
+        self.account.ready_at(now)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::mover::MoverReports;
 use crate::mover::own_time::OwnTime;
 use crate::mover::spare_cores::SpareCores;
 use crate::worker::WorkerLink;
-use sidle_migration::Load;
+use sidle_migration::{Load, probe_after_us};
 use sidle_node::{Link, Mover, MoverCommand, MoverEvent, NodeParts};
 use sidle_types::{MigrationId, MonotonicUs, NodeId};
 use sidle_wire::{Lane, Message};
@@ -80,6 +80,8 @@ pub(super) struct Driver {
     clock: Clock,
     /// How late the slowest worker was when it was last asked.
     worker_lag_us: u64,
+    /// When it is asked again.
+    next_probe: MonotonicUs,
     pub(super) outputs: BTreeMap<Link, Output>,
     last_link: u64,
     /// Connections to be opened by tasks.
@@ -106,6 +108,7 @@ impl Driver {
             spare_cores: SpareCores::default(),
             clock,
             worker_lag_us: 0,
+            next_probe: MonotonicUs(0),
             outputs: BTreeMap::new(),
             last_link: 0,
             wanted: Vec::new(),
@@ -117,9 +120,10 @@ impl Driver {
         self.clock.mono()
     }
 
-    /// When the next turn is due, and whether nothing moves.
-    pub(super) fn rest(&self) -> (Option<MonotonicUs>, bool) {
-        (self.mover.poll_timeout(self.now()), self.mover.is_idle())
+    /// When there is something to be done, or measured, that only time brings.
+    pub(super) fn due(&self) -> Option<MonotonicUs> {
+        let probe = (!self.mover.is_idle()).then_some(self.next_probe);
+        self.mover.poll_timeout(self.now()).into_iter().chain(probe).min()
     }
 
     /// Does a piece of work and takes what the mover has to say to it.
@@ -141,12 +145,15 @@ impl Driver {
         self.at_work(|driver| driver.mover.command(driver.now(), command));
     }
 
-    /// Finds out how late the slowest worker is.
-    pub(super) fn probe_workers(&mut self) {
+    /// Time has passed without anything else: what has it brought? Finds out now and then how late the slowest worker is.
+    pub(super) fn measure_again(&mut self) {
         self.at_work(|driver| {
             let now = driver.now();
-            let lags = driver.workers.iter().map(|worker| worker.probe_lag_us(now.0));
-            driver.worker_lag_us = lags.max().unwrap_or(0);
+            if now >= driver.next_probe && !driver.mover.is_idle() {
+                let lags = driver.workers.iter().map(|worker| worker.probe_lag_us(now.0));
+                driver.worker_lag_us = lags.max().unwrap_or(0);
+                driver.next_probe = now.plus_us(probe_after_us(driver.worker_lag_us));
+            }
             driver.measure();
         });
     }

@@ -26,13 +26,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
-
-/// How often the workers are asked for a sign of life while something moves.
-const LAG_PROBE: Duration = Duration::from_millis(2);
+use tokio::time::{Instant, sleep_until};
 
 /// What other threads hold of a mover to wake it.
 #[derive(Debug, Default)]
@@ -113,11 +109,8 @@ impl MoverSetup {
         let is_shared = own_time.is_of_turns();
         let driver = Driver::new(self.mover, self.parts, self.workers, self.reports, own_time, clock);
         let wanted_added = Rc::clone(&driver.borrow().wanted_added);
-        let mut probes = interval(LAG_PROBE);
-        probes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !self.link.stop.load(Ordering::Acquire) {
-            let (timeout, is_idle) = driver.borrow().rest();
-            let due = timeout.map(|at| Instant::from_std(clock.instant(at)));
+            let due = driver.borrow().due().map(|at| Instant::from_std(clock.instant(at)));
             tokio::select! {
                 () = self.link.notify.notified() => {}
                 () = wanted_added.notified() => {}
@@ -131,8 +124,9 @@ impl MoverSetup {
                     // The control thread is gone: the process ends.
                     None => return,
                 },
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
-                _ = probes.tick(), if !is_idle => driver.borrow_mut().probe_workers(),
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    driver.borrow_mut().measure_again();
+                }
             }
             driver.borrow_mut().turn();
             connection::follow_events(&Rc::clone(&driver));

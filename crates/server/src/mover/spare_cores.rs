@@ -1,12 +1,18 @@
 //! How much of the machine's cores is left to a mover.
 
+use std::fs::File;
 use std::num::NonZero;
+use std::os::unix::fs::FileExt;
 use std::thread::available_parallelism;
 
 /// Over how long a time it is measured: the kernel tells idle time in hundredths of a second, for all cores together.
 const WINDOW_US: u64 = 50_000;
 /// What is longer was a rest: nobody asked while nothing moved, and what was idle then says nothing of now.
 const REST_US: u64 = 4 * WINDOW_US;
+/// How long it is believed how many cores the node may use: asking takes a score of system calls.
+const CORES_US: u64 = 1_000_000;
+/// The first line of `/proc/stat` is shorter.
+const LINE_BYTES: usize = 256;
 /// The kernel counts processor time in hundredths of a second on every Linux there is.
 const US_PER_CLOCK_TICK: u64 = 10_000;
 
@@ -23,6 +29,10 @@ struct Used {
 /// How much of the machine's cores is left to a mover, in thousandths of a core. 0 where the system does not tell.
 #[derive(Debug, Default)]
 pub(super) struct SpareCores {
+    times: Option<File>,
+    cores: u64,
+    /// Until when that is believed.
+    cores_until_us: u64,
     last: Option<Used>,
     permille: u64,
 }
@@ -32,19 +42,32 @@ impl SpareCores {
     pub(super) fn permille(&mut self, now_us: u64, mover_us: u64, node_us: u64) -> u64 {
         let is_due = self.last.is_none_or(|last| now_us.saturating_sub(last.at_us) >= WINDOW_US);
         if is_due {
-            let now = std::fs::read_to_string("/proc/stat")
-                .ok()
-                .and_then(|text| idle_us(&text))
-                .map(|idle_us| Used { at_us: now_us, idle_us, mover_us, node_us });
-            // As far as its affinity and its control group let it use them.
-            let cores = available_parallelism().map_or(1, NonZero::get) as u64;
+            let now = self.idle_us().map(|idle_us| Used { at_us: now_us, idle_us, mover_us, node_us });
             self.permille = match (self.last, now) {
-                (Some(last), Some(now)) => spare_permille(last, now, cores),
+                (Some(last), Some(now)) => spare_permille(last, now, self.cores(now_us)),
                 _ => 0,
             };
             self.last = now;
         }
         self.permille
+    }
+
+    fn idle_us(&mut self) -> Option<u64> {
+        if self.times.is_none() {
+            self.times = File::open("/proc/stat").ok();
+        }
+        let mut line = [0; LINE_BYTES];
+        let length = self.times.as_ref()?.read_at(&mut line, 0).ok()?;
+        idle_us(std::str::from_utf8(&line[..length]).ok()?)
+    }
+
+    /// As many as its affinity and its control group let the node use.
+    fn cores(&mut self, now_us: u64) -> u64 {
+        if now_us >= self.cores_until_us {
+            self.cores = available_parallelism().map_or(1, NonZero::get) as u64;
+            self.cores_until_us = now_us + CORES_US;
+        }
+        self.cores
     }
 }
 
