@@ -14,7 +14,8 @@ use crate::policy::PolicyWord;
 use crate::quota::{CpuShares, Quotas};
 use crate::report::{CpuSeconds, Report};
 use crate::terminal::Terminal;
-use course::{Course, Moved};
+pub(crate) use course::Course;
+use course::Moved;
 use sidle_types::{PositionRange, Slot};
 use sidle_workload::{Distribution, KeyFormat, ValueFormat, Workload};
 use std::path::PathBuf;
@@ -100,7 +101,7 @@ const MEMORY_SHARE: f64 = 0.6;
 
 impl DemoOptions {
     /// Memory that a node needs for all records: the log at three quarters full, the index, some room.
-    fn node_memory_bytes(&self, records: u64) -> u64 {
+    pub(crate) fn node_memory_bytes(&self, records: u64) -> u64 {
         let record_bytes = (self.key_bytes + self.value_bytes + 64) as u64;
         (256 << 20) + records * record_bytes * 3 / 2
     }
@@ -138,12 +139,7 @@ pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
         nodes.source.address(),
         nodes.target.address()
     ));
-    let world = World::new(plan(options, records, &nodes)?, stop, None);
-
-    let bar = terminal.progress("loading", records);
-    let loaded = load_records(&world, |done| bar.set_position(done))?;
-    bar.finish_and_clear();
-    check_loaded(&world, &loaded)?;
+    let world = loaded_world(options, records, &nodes, terminal, stop)?;
 
     let mut cpu_limits = None;
     if let (Some(quotas), Some(shares)) = (&mut quotas, &options.cpus) {
@@ -181,6 +177,22 @@ pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
         return Err(DemoError::Interrupted);
     }
     Ok(finished(options, &world, &measured, &moved, &back, cpu_limits))
+}
+
+/// The load's world, with every record written.
+pub(crate) fn loaded_world<'a>(
+    options: &DemoOptions,
+    records: u64,
+    nodes: &NodePair,
+    terminal: &Terminal,
+    stop: &'a AtomicBool,
+) -> Result<World<'a>, DemoError> {
+    let world = World::new(plan(options, records, nodes)?, stop, None);
+    let bar = terminal.progress("loading", records);
+    let loaded = load_records(&world, |done| bar.set_position(done))?;
+    bar.finish_and_clear();
+    check_loaded(&world, &loaded)?;
+    Ok(world)
 }
 
 fn plan(options: &DemoOptions, records: u64, nodes: &NodePair) -> Result<Plan, DemoError> {

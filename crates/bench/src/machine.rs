@@ -11,15 +11,23 @@ pub fn cores() -> u32 {
 /// machine does not say.
 pub fn cpu_seconds(pid: u32) -> Option<f64> {
     let process = Path::new("/proc").join(pid.to_string());
-    precise_cpu_seconds(&process).or_else(|| coarse_cpu_seconds(&process))
+    precise_cpu_seconds(&process, "").or_else(|| coarse_cpu_seconds(&process))
+}
+
+/// The same of those of its threads whose names begin like this.
+pub fn threads_cpu_seconds(pid: u32, prefix: &str) -> Option<f64> {
+    precise_cpu_seconds(&Path::new("/proc").join(pid.to_string()), prefix)
 }
 
 /// To the nanosecond, from the scheduler's account of every thread. Threads that have ended are not in it.
-fn precise_cpu_seconds(process: &Path) -> Option<f64> {
+fn precise_cpu_seconds(process: &Path, prefix: &str) -> Option<f64> {
     let mut sum_ns = 0u64;
     for thread in std::fs::read_dir(process.join("task")).ok()? {
-        let account = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
-        sum_ns += account.split_ascii_whitespace().next()?.parse::<u64>().ok()?;
+        let thread = thread.ok()?.path();
+        if std::fs::read_to_string(thread.join("comm")).ok()?.starts_with(prefix) {
+            let account = std::fs::read_to_string(thread.join("schedstat")).ok()?;
+            sum_ns += account.split_ascii_whitespace().next()?.parse::<u64>().ok()?;
+        }
     }
     (sum_ns > 0).then_some(sum_ns as f64 / 1e9)
 }

@@ -1,7 +1,9 @@
 //! What work costs on the present machine.
 //!
 //! The state machines' share is timed in a model that runs a migration: it makes the calls that the server and the load generator
-//! make, on a store that does not fit into the caches. What the system's calls take is measured over the loopback interface.
+//! make, on a store that does not fit into the caches. What the system's calls take is measured over the loopback interface. What
+//! a request, or moving a record, then takes that neither accounts for (the runtime, waking up, cold caches, threads that get into
+//! each other's way) comes from a real load and a real move: the model's are charged as much processor time, at either end.
 
 #![allow(clippy::disallowed_methods)] // it measures: clocks, sockets, a thread
 
@@ -13,14 +15,29 @@ use crate::machines::Machines;
 use crate::stopwatch::{ClockNs, Stopwatch};
 use calls::Calls;
 use rustix::time::{ClockId, clock_gettime};
+use sidle_bench::demo::{DemoError, DemoOptions};
+use sidle_bench::policy::PolicyWord;
+use sidle_bench::real_costs::{self, RealCosts};
+use sidle_bench::terminal::Terminal;
 use sidle_types::MigrationPolicy;
 use sidle_workload::{Distribution, Workload};
 use std::io;
+use std::sync::atomic::AtomicBool;
 
 /// Records of the model that is timed: more than the caches hold.
 const RECORDS: u64 = 1_000_000;
 /// How long its load lasts before and after the move.
 const MARGIN_NS: u64 = 200_000_000;
+/// Records of the real load, and of the model that is compared with it.
+const REAL_RECORDS: u64 = 300_000;
+/// How long the latter's load lasts.
+const COMPARED_NS: u64 = 500_000_000;
+/// The part of a processor that each node of the real load may use, where it can be limited: as in a lab on two cores.
+const NODE_SHARE: f64 = 0.4;
+/// How records are moved for it.
+const PROTOCOL: &str = "fulva";
+/// How often the model is compared: what requests take changes how many of them come together.
+const COMPARISONS: usize = 3;
 
 /// Why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
@@ -31,16 +48,33 @@ pub enum CalibrationError {
     /// The timed model failed.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The real load failed.
+    #[error("no load can be made to measure what a request takes: {0}")]
+    Load(#[from] DemoError),
 }
 
-/// What work costs here, for keys and values of these sizes. Takes a few seconds on an otherwise idle machine.
+/// What work costs here, for keys and values of these options' sizes. Takes some seconds on an otherwise idle machine.
 ///
 /// # Errors
 /// [`CalibrationError`] says what could not be measured.
-pub fn costs(key_bytes: usize, value_bytes: usize) -> Result<Costs, CalibrationError> {
+pub fn costs(
+    options: &DemoOptions,
+    terminal: &Terminal,
+    stop: &AtomicBool,
+) -> Result<Costs, CalibrationError> {
+    let (key_bytes, value_bytes) = (options.key_bytes, options.value_bytes);
+    let load = load(options);
+    let real = real_costs::measure(&load, NODE_SHARE, terminal, stop)?;
+    terminal.say(&format!(
+        "a request takes {:.1} us at the node and {:.1} us at its client; moving a KiB takes {:.1} us at the source and {:.1} us at the target",
+        real.node_ns / 1000.0,
+        real.client_ns / 1000.0,
+        real.pack_ns_per_kib / 1000.0,
+        real.replay_ns_per_kib / 1000.0,
+    ));
     let calls = Calls::measure()?;
     let watch = timed_model(key_bytes, value_bytes)?;
-    Ok(Costs {
+    let mut costs = Costs {
         poll_ns: calls.poll_ns,
         sleep_ns: calls.sleep_ns,
         read_ns: calls.read_ns,
@@ -53,6 +87,62 @@ pub fn costs(key_bytes: usize, value_bytes: usize) -> Result<Costs, CalibrationE
         pack_ns_per_kib: watch.pack.ns_per_kib(),
         replay_ns_per_kib: watch.replay.ns_per_kib(),
         message_ns: watch.message.mean_ns(),
+    };
+    for _ in 0..COMPARISONS {
+        costs = fitted(&load, costs, real)?;
+    }
+    Ok(costs)
+}
+
+/// The real load and move: the demonstration's, on fewer records.
+fn load(options: &DemoOptions) -> DemoOptions {
+    DemoOptions {
+        records: REAL_RECORDS,
+        workload: Workload::with_write_ratio(5.0),
+        distribution: Distribution::Zipf(0.99),
+        clients: 64,
+        protocol: PROTOCOL.to_owned(),
+        policy: PolicyWord(MigrationPolicy::Adaptive),
+        tracking: true,
+        ..options.clone()
+    }
+}
+
+/// Costs with which the model takes what the real load and move take.
+fn fitted(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Costs, ModelError> {
+    let share = real.node_share.unwrap_or(1.0);
+    let mut machines = Machines::two_cores(share, share);
+    if real.node_share.is_none() {
+        (machines.source.quota, machines.target.quota) = (None, None);
+    }
+    let plan = Plan {
+        machines,
+        costs,
+        protocol: PROTOCOL.to_owned(),
+        policy: MigrationPolicy::Adaptive,
+        records: load.records,
+        sample: load.records,
+        key_bytes: load.key_bytes,
+        value_bytes: load.value_bytes,
+        workload: load.workload.clone(),
+        distribution: load.distribution,
+        clients: load.clients,
+        tracking: true,
+        margin_ns: COMPARED_NS,
+        seed: 1,
+    };
+    let ([node_ns, client_ns], [pack_ns, replay_ns]) = Course::new(&plan, Stopwatch::default())?.costs()?;
+    let more = |cost_ns: u64, real_ns: f64, modelled_ns: f64| {
+        (cost_ns as f64 + real_ns - modelled_ns).max(0.0) as u64
+    };
+    Ok(Costs {
+        get_ns: more(costs.get_ns, real.node_ns, node_ns),
+        set_ns: more(costs.set_ns, real.node_ns, node_ns),
+        ask_get_ns: more(costs.ask_get_ns, real.client_ns, client_ns),
+        ask_set_ns: more(costs.ask_set_ns, real.client_ns, client_ns),
+        pack_ns_per_kib: more(costs.pack_ns_per_kib, real.pack_ns_per_kib, pack_ns),
+        replay_ns_per_kib: more(costs.replay_ns_per_kib, real.replay_ns_per_kib, replay_ns),
+        ..costs
     })
 }
 
@@ -75,7 +165,7 @@ fn timed_model(key_bytes: usize, value_bytes: usize) -> Result<Stopwatch, ModelE
     let plan = Plan {
         machines: Machines::two_cores(1.0, 1.0),
         costs,
-        protocol: "fulva".to_owned(),
+        protocol: PROTOCOL.to_owned(),
         policy: MigrationPolicy::Adaptive,
         records: RECORDS,
         sample: RECORDS,

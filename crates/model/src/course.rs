@@ -182,6 +182,28 @@ impl<'p> Course<'p> {
         Ok(())
     }
 
+    /// The load for as long as the margin, then the move: the processor time of an operation before it, in nanoseconds, at the
+    /// source and at the clients; and of a moved KiB, at the movers of the source and of the target.
+    pub(crate) fn costs(&mut self) -> Result<([f64; 2], [f64; 2]), ModelError> {
+        self.start_clients();
+        self.pass("before", WARM_UP_NS, &mut |_| true)?;
+        self.start_ns = self.model.now_ns();
+        self.model.clients.iter_mut().for_each(|client| client.recorder().start(self.start_ns));
+        let begun = self.model.cpu_seconds();
+        self.pass("before", self.plan.margin_ns, &mut |_| true)?;
+        let ended = self.model.cpu_seconds();
+        for client in &mut self.model.clients {
+            client.recorder().hand_over(&mut self.timeline);
+        }
+        let operations: u64 = self.timeline.points(false, false).iter().map(|point| point.operations).sum();
+        self.follow_move(&mut |_| true)?;
+        let moved_bytes = self.model.migration().map_or(0, |migration| migration.counters.bytes_moved);
+        let each = |seconds: f64, pieces: f64| seconds * 1e9 / pieces.max(1.0);
+        let of_operations = [0, 2].map(|machine| each(ended[machine] - begun[machine], operations as f64));
+        let of_moved = self.model.mover_seconds().map(|seconds| each(seconds, moved_bytes as f64 / 1024.0));
+        Ok((of_operations, of_moved))
+    }
+
     fn start_clients(&mut self) {
         let plan = self.plan;
         let threads = u32::from(plan.machines.clients.workers).min(plan.clients);

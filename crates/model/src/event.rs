@@ -1,7 +1,7 @@
 //! What happens in a model, and what a turn of a thread brings about.
 
 use crate::links::Class;
-use crate::processors::ThreadId;
+use crate::processors::{PoolId, ThreadId};
 use sidle_client_core::ConnectionId;
 use sidle_cluster::{ToCoordinator, ToNode};
 use sidle_node::{Link, MoverReport};
@@ -13,6 +13,8 @@ use sidle_wire::Lane;
 pub(crate) enum Event {
     /// A thread's turn is over.
     Done(ThreadId),
+    /// A group's quota gives it processor time again, on these cores.
+    Release(PoolId),
     /// A thread wanted to be woken now.
     Wake(ThreadId),
     /// Something arrived for a thread.

@@ -37,15 +37,16 @@ impl Machine {
     }
 }
 
-/// The kernel's timer tick, in microseconds, at its usual 250 a second.
-const TICK_US: f64 = 4_000.0;
+/// The period of a share, in microseconds: as short as it may be, so that a thread that has used its share up is not kept waiting
+/// for long.
+const PERIOD_US: f64 = 2_500.0;
+/// The least that a kernel gives in a period, in microseconds.
+const LEAST_BUDGET_US: f64 = 1_000.0;
 
 impl Share {
-    /// A control group's share as the kernel enforces it: it looks at a thread that does not sleep once a tick, and what the
-    /// thread used too much by then is taken from later periods. So the share comes as a tick at a time, whatever shorter
-    /// period was asked for.
-    pub fn enforced(processors: f64) -> Share {
-        Share { processors, period_us: (TICK_US / processors.min(1.0)) as u64 }
+    /// So many processors, as `sidle demo --cpus` asks for them.
+    pub fn of(processors: f64) -> Share {
+        Share { processors, period_us: PERIOD_US.max(LEAST_BUDGET_US / processors) as u64 }
     }
 
     pub(crate) fn quota(self) -> Quota {
@@ -66,6 +67,9 @@ pub struct Machines {
     pub clients: Machine,
     /// Between any two of them.
     pub link: Link,
+    /// Where all three are one machine: its cores, which their threads share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_cores: Option<u32>,
 }
 
 /// Why machines cannot be modelled.
@@ -87,16 +91,23 @@ impl Machines {
     pub const fn paper() -> Machines {
         let node = Machine { cores: 8, quota: None, workers: 4, movers: 2 };
         let clients = Machine { cores: 16, quota: None, workers: 16, movers: 0 };
-        Machines { source: node, target: node, clients, link: Link { latency_ns: 5_000, gbit_per_s: 40.0 } }
+        let link = Link { latency_ns: 5_000, gbit_per_s: 40.0 };
+        Machines { source: node, target: node, clients, link, shared_cores: None }
     }
 
-    /// What `sidle lab` sets up on a machine of two cores: a quota of 0.4 for each node and the rest for the clients, everything
-    /// over the loopback interface. `source_share`: of a processor.
+    /// What `sidle lab` sets up on a machine of two cores: a quota for each node and none for the clients, everything over the
+    /// loopback interface. `source_share`: of a processor.
     pub fn two_cores(source_share: f64, target_share: f64) -> Machines {
-        let node = |share| Machine { cores: 2, quota: Some(Share::enforced(share)), workers: 1, movers: 1 };
+        let node = |share| Machine { cores: 2, quota: Some(Share::of(share)), workers: 1, movers: 1 };
         let clients = Machine { cores: 2, quota: None, workers: 2, movers: 0 };
         let link = Link { latency_ns: 3_000, gbit_per_s: 40.0 };
-        Machines { source: node(source_share), target: node(target_share), clients, link }
+        Machines {
+            source: node(source_share),
+            target: node(target_share),
+            clients,
+            link,
+            shared_cores: Some(2),
+        }
     }
 
     /// A preset by name.
@@ -132,6 +143,9 @@ impl Machines {
                     ));
                 }
             }
+        }
+        if self.shared_cores.is_some_and(|cores| !(1..=1024).contains(&cores)) {
+            return wrong("shared_cores: give 1 to 1024".to_owned());
         }
         let Link { latency_ns, gbit_per_s } = self.link;
         if latency_ns > 1_000_000_000 || !(0.001..=100_000.0).contains(&gbit_per_s) {

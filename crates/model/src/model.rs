@@ -7,7 +7,7 @@ use crate::event::{Arrival, Event, Output, Turn};
 use crate::links::Interfaces;
 use crate::machines::Machines;
 use crate::node::{Node, Threads, info, now, number_of};
-use crate::processors::{Processors, ThreadId};
+use crate::processors::{GroupId, PoolId, Processors, ThreadId};
 use crate::stopwatch::Stopwatch;
 use sidle_cluster::{
     ClusterId, Coordinator, CoordinatorInput, Founding, MemoryMetaStore, MigrationRecord, NodeName,
@@ -49,12 +49,14 @@ pub(crate) struct Model {
     pub(crate) watch: Stopwatch,
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Vec<ClientThread>,
-    client_group: usize,
+    client_group: GroupId,
     coordinator: Coordinator<MemoryMetaStore>,
     coordinator_due: Option<MonotonicUs>,
     roles: Vec<Role>,
-    /// What leaves when a thread's turn is over, and whether it has more to do.
-    turns: Vec<(Vec<Output>, bool)>,
+    /// The present turn of each thread.
+    turns: Vec<Turn>,
+    /// When a group goes on that stands still, by cores.
+    releases: Vec<Option<u64>>,
     /// The earliest time that each thread wants to be woken at.
     alarms: Vec<Option<u64>>,
     pub(crate) replies: Vec<ControlReply>,
@@ -71,8 +73,12 @@ impl Model {
         seed: u64,
     ) -> Model {
         let mut processors = Processors::default();
-        let [source, target, clients] = [&machines.source, &machines.target, &machines.clients]
-            .map(|machine| Threads::new(machine, &mut processors));
+        let shared = machines.shared_cores.map(|cores| processors.add_pool(cores as usize));
+        let [source, target, clients] =
+            [&machines.source, &machines.target, &machines.clients].map(|machine| {
+                let pool = shared.unwrap_or_else(|| processors.add_pool(machine.cores as usize));
+                Threads::new(machine, pool, &mut processors)
+            });
         let founding = Founding { cluster: ClusterId::from_bits(1), first: info(0) };
         let coordinator =
             Coordinator::open(MonotonicUs(0), MemoryMetaStore::new(), founding, sidle_node::read_protocol)
@@ -84,6 +90,7 @@ impl Model {
         }
         roles.extend((0..clients.workers.len()).map(Role::Client));
         let node = |number, threads| Node::new(number, threads, memory_bytes, weight, seed);
+        let releases = vec![None; processors.pools()];
         let mut model = Model {
             agenda: Agenda::default(),
             nodes: vec![node(0, [&source, &target]), node(1, [&target, &source])],
@@ -96,7 +103,8 @@ impl Model {
             coordinator,
             coordinator_due: None,
             alarms: vec![None; roles.len()],
-            turns: roles.iter().map(|_| Default::default()).collect(),
+            turns: roles.iter().map(|_| Turn::default()).collect(),
+            releases,
             roles,
             replies: Vec::new(),
         };
@@ -115,6 +123,14 @@ impl Model {
     pub(crate) fn cpu_seconds(&self) -> [f64; 3] {
         [self.nodes[0].group, self.nodes[1].group, self.client_group]
             .map(|group| self.processors.used_by_group_ns(group) as f64 / 1e9)
+    }
+
+    /// Processor time that the movers of the source and of the target have used, in seconds.
+    pub(crate) fn mover_seconds(&self) -> [f64; 2] {
+        [0, 1].map(|node| {
+            let movers = self.nodes[node].movers.iter();
+            movers.map(|mover| self.processors.used_ns(mover.id)).sum::<u64>() as f64 / 1e9
+        })
     }
 
     /// The record of the one migration, if it was asked for.
@@ -189,6 +205,7 @@ impl Model {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Done(thread) => self.done(thread),
+            Event::Release(pool) => self.schedule(pool),
             Event::Wake(thread) => {
                 if self.alarms[thread].is_some_and(|at_ns| at_ns <= self.now_ns()) {
                     self.alarms[thread] = None;
@@ -220,17 +237,23 @@ impl Model {
 
     fn wake(&mut self, thread: ThreadId) {
         self.processors.wake(thread);
-        self.schedule(self.processors.group_of(thread));
+        self.schedule(self.processors.pool_of(thread));
     }
 
-    /// Gives idle cores of a group to threads that wait.
-    fn schedule(&mut self, group: usize) {
-        while let Some((thread, has_slept)) = self.processors.take(group) {
-            let start_ns = self.now_ns();
-            let Turn { cost_ns, outputs, has_more } = self.turn(thread, has_slept);
-            let end_ns = self.processors.charge(thread, start_ns, cost_ns);
-            self.turns[thread] = (outputs, has_more);
-            self.agenda.at(end_ns, Event::Done(thread));
+    /// Gives idle cores to threads that wait for them.
+    fn schedule(&mut self, pool: PoolId) {
+        while let Some((thread, has_slept)) = self.processors.take(pool, self.now_ns()) {
+            let turn = self.turn(thread, has_slept);
+            self.processors.charge(thread, turn.cost_ns);
+            self.agenda.at(self.now_ns() + turn.cost_ns, Event::Done(thread));
+            self.turns[thread] = turn;
+        }
+        let release = self.processors.next_release(pool);
+        if release != self.releases[pool] {
+            self.releases[pool] = release;
+            if let Some(at_ns) = release {
+                self.agenda.at(at_ns, Event::Release(pool));
+            }
         }
     }
 
@@ -257,12 +280,12 @@ impl Model {
     }
 
     fn done(&mut self, thread: ThreadId) {
-        let (outputs, has_more) = std::mem::take(&mut self.turns[thread]);
-        self.processors.done(thread, has_more);
+        let Turn { cost_ns, outputs, has_more } = std::mem::take(&mut self.turns[thread]);
+        self.processors.done(thread, self.agenda.now_ns(), cost_ns, has_more);
         for output in outputs {
             self.output(thread, output);
         }
-        self.schedule(self.processors.group_of(thread));
+        self.schedule(self.processors.pool_of(thread));
     }
 
     /// The machine of a thread: a node's number, or the clients'.

@@ -4,13 +4,15 @@ use crate::demo::DemoArguments;
 use crate::exit::{Failure, Status};
 use crate::interrupt;
 use clap::Args;
-use sidle_bench::demo::DemoOptions;
+use sidle_bench::demo::{DemoError, DemoOptions};
 use sidle_bench::load::{ClientKind, Pacing};
 use sidle_bench::report::Report;
 use sidle_bench::terminal::Terminal;
+use sidle_model::calibrate::{self, CalibrationError};
 use sidle_model::machines::{Machine, Machines, MachinesError, Share};
-use sidle_model::{Costs, ModelError, Plan, Progress, calibrate};
+use sidle_model::{Costs, ModelError, Plan, Progress};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// On what machines.
@@ -35,13 +37,13 @@ pub(crate) fn run(
     options: &DemoOptions,
 ) -> Result<Report, Failure> {
     let refused = Failure::refused;
-    let plan = plan(machines, &arguments.modelled, options)?;
     let terminal = Terminal::new(arguments.quiet);
     terminal.say("time, processors and network are modelled; what runs on them is the real code");
     let stop = interrupt::flag()?;
     if arguments.stop_with_stdin {
         interrupt::raise_when_stdin_ends(&stop);
     }
+    let plan = plan(machines, &arguments.modelled, options, &terminal, &stop)?;
     let line = terminal.progress("modelling", 1000);
     let report = sidle_model::run(&plan, |Progress { part, at_ns, moved }| {
         line.set_prefix(part);
@@ -57,7 +59,13 @@ pub(crate) fn run(
     })
 }
 
-fn plan(machines: &str, modelled: &ModelledArguments, options: &DemoOptions) -> Result<Plan, Failure> {
+fn plan(
+    machines: &str,
+    modelled: &ModelledArguments,
+    options: &DemoOptions,
+    terminal: &Terminal,
+    stop: &AtomicBool,
+) -> Result<Plan, Failure> {
     let only = |what: &str| Failure::refused(format!("modelled machines have {what} only"));
     if options.pacing != Pacing::Closed {
         return Err(only("a closed loop"));
@@ -83,7 +91,7 @@ fn plan(machines: &str, modelled: &ModelledArguments, options: &DemoOptions) -> 
     machines.check().map_err(Failure::refused)?;
     Ok(Plan {
         machines,
-        costs: costs(modelled.costs.as_deref(), options)?,
+        costs: costs(modelled.costs.as_deref(), options, terminal, stop)?,
         protocol: options.protocol.clone(),
         policy: options.policy.0,
         records: options.records,
@@ -101,7 +109,7 @@ fn plan(machines: &str, modelled: &ModelledArguments, options: &DemoOptions) -> 
 
 /// A share as `sidle demo --cpus` would give it.
 fn limit(machine: &mut Machine, processors: f64) {
-    machine.quota = Some(Share::enforced(processors));
+    machine.quota = Some(Share::of(processors));
 }
 
 /// The machines of a name or a file.
@@ -114,7 +122,12 @@ pub(crate) fn machines(text: &str) -> Result<Machines, Failure> {
     serde_json::from_slice(&json).map_err(|error| Failure::refused(format!("{text}: {error}")))
 }
 
-fn costs(file: Option<&Path>, options: &DemoOptions) -> Result<Costs, Failure> {
+fn costs(
+    file: Option<&Path>,
+    options: &DemoOptions,
+    terminal: &Terminal,
+    stop: &AtomicBool,
+) -> Result<Costs, Failure> {
     let refused =
         |path: &Path, error: &dyn std::fmt::Display| Failure::refused(format!("{}: {error}", path.display()));
     if let Some(path) = file
@@ -123,7 +136,11 @@ fn costs(file: Option<&Path>, options: &DemoOptions) -> Result<Costs, Failure> {
         let json = std::fs::read(path).map_err(|error| refused(path, &error))?;
         return serde_json::from_slice(&json).map_err(|error| refused(path, &error));
     }
-    let costs = calibrate::costs(options.key_bytes, options.value_bytes).map_err(Failure::refused)?;
+    terminal.say("measuring what work takes on this machine");
+    let costs = calibrate::costs(options, terminal, stop).map_err(|error| match error {
+        CalibrationError::Load(DemoError::Interrupted) => Failure::new(Status::Detached, "interrupted"),
+        other => Failure::refused(other),
+    })?;
     if let Some(path) = file {
         let json = serde_json::to_string_pretty(&costs).expect("costs are plain data");
         std::fs::write(path, json + "\n").map_err(|error| refused(path, &error))?;

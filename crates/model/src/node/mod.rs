@@ -6,12 +6,12 @@ mod worker;
 use crate::costs::Costs;
 use crate::event::{Arrival, Turn};
 use crate::machines::Machine;
-use crate::processors::{Processors, ThreadId};
+use crate::processors::{GroupId, PoolId, Processors, ThreadId};
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
-pub(crate) use mover::{MoverThread, PROBE_US};
+pub(crate) use mover::MoverThread;
 use sidle_cluster::{HostPort, Incarnation, NodeInfo};
-use sidle_migration::{Load, Tuning};
+use sidle_migration::{Load, Tuning, probe_after_us};
 use sidle_node::{
     Config, Mover, MoverIndex, NodeControl, NodeParts, NodeShared, Now, ProcessFacts, Published, RangeTable,
     Worker, WorkerIndex, connect,
@@ -61,7 +61,7 @@ pub(crate) fn number_of(id: NodeId) -> usize {
 
 /// A node.
 pub(crate) struct Node {
-    pub(crate) group: usize,
+    pub(crate) group: GroupId,
     /// Cores that it may use: whole ones, and one at least.
     cores: u64,
     pub(crate) parts: NodeParts,
@@ -76,7 +76,7 @@ pub(crate) struct Node {
 /// The numbers of a node's threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Threads {
-    pub(crate) group: usize,
+    pub(crate) group: GroupId,
     /// Cores that they may use: whole ones, and one at least.
     cores: u64,
     pub(crate) workers: Vec<ThreadId>,
@@ -84,10 +84,10 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// The threads of a machine, on its cores.
-    pub(crate) fn new(machine: &Machine, processors: &mut Processors) -> Threads {
+    /// The threads of a machine, on these cores.
+    pub(crate) fn new(machine: &Machine, pool: PoolId, processors: &mut Processors) -> Threads {
         let quota = machine.quota.map(crate::machines::Share::quota);
-        let group = processors.add_group(machine.cores as usize, quota);
+        let group = processors.add_group(pool, quota);
         let mut threads = |count: u16| (0..count).map(|_| processors.add_thread(group)).collect();
         let cores = (machine.processors() as u64).max(1);
         Threads { group, cores, workers: threads(machine.workers), movers: threads(machine.movers) }
@@ -180,7 +180,6 @@ impl Node {
         let mut turn = Turn::default();
         let mover = &mut self.movers[index];
         if !mover.mover.is_idle() && now.0 >= mover.next_probe_us {
-            mover.next_probe_us = now.0 + PROBE_US;
             mover.lag_us = (self.workers.iter_mut())
                 .map(|worker| {
                     turn.outputs.push(crate::event::Output::Wake(worker.id));
@@ -188,6 +187,7 @@ impl Node {
                 })
                 .max()
                 .unwrap_or(0);
+            mover.next_probe_us = now.0 + probe_after_us(mover.lag_us);
             turn.outputs.push(crate::event::Output::WakeAt(mover.id, mover.next_probe_us * 1000));
         }
         let (used_ns, node_ns) = (processors.used_ns(mover.id), processors.used_by_group_ns(self.group));

@@ -14,9 +14,6 @@ use sidle_types::{MigrationId, MonotonicUs};
 use sidle_wire::{FrameReader, Lane, Message};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How often the workers are asked for a sign of life while something moves.
-pub(crate) const PROBE_US: u64 = 2_000;
-
 /// A lane as one end has it.
 #[derive(Clone, Copy, Debug)]
 struct Wire {
