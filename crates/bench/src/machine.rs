@@ -92,6 +92,21 @@ mod tests {
     }
 
     #[test]
+    fn threads_are_told_apart_by_name() {
+        let busy = std::thread::Builder::new().name("busy-0".to_owned()).spawn(|| {
+            let since = std::time::Instant::now();
+            while since.elapsed().as_millis() < 50 {
+                std::hint::spin_loop();
+            }
+            let own = |prefix| threads_cpu_seconds(std::process::id(), prefix);
+            (own("busy-"), own("nobody"), own(""))
+        });
+        let (busy, nobody, all) = busy.expect("it starts").join().expect("it ends");
+        assert_eq!(nobody, None);
+        assert!(busy > Some(0.0) && busy <= all, "{busy:?} of {all:?}");
+    }
+
+    #[test]
     fn a_process_that_is_gone_has_no_time() {
         assert_eq!(cpu_seconds(u32::MAX), None);
     }

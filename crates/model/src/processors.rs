@@ -5,7 +5,7 @@
 //! next, as in the kernel's fair scheduler. A thread that slept has no claim on what it did not use meanwhile.
 //!
 //! A quota is enforced as the kernel does: it gives a group its budget in every period, and looks at what was used when a
-//! thread leaves its core, or else once a tick. What was used too much by then is owed, and the group stands still until later
+//! thread falls asleep, or else once a tick. What was used too much by then is owed, and the group stands still until later
 //! budgets have paid for it.
 
 use std::collections::BTreeSet;
@@ -268,7 +268,7 @@ impl Group {
 }
 
 impl Account {
-    /// So much was used up to now. `is_looked_at`: a thread leaves its core, so that the kernel looks.
+    /// So much was used up to now. `is_looked_at`: a thread falls asleep, so that the kernel looks.
     fn spend(&mut self, now_ns: u64, cost_ns: u64, is_looked_at: bool) {
         let Quota { budget_ns, period_ns } = self.quota;
         let period = now_ns / period_ns;
@@ -290,6 +290,15 @@ impl Account {
 mod tests {
     use super::*;
 
+    /// One core, and a group with so many threads on it.
+    fn one_core(quota: Option<Quota>, threads: usize) -> (Processors, PoolId, Vec<ThreadId>) {
+        let mut processors = Processors::default();
+        let pool = processors.add_pool(1);
+        let group = processors.add_group(pool, quota);
+        let threads = (0..threads).map(|_| processors.add_thread(group)).collect();
+        (processors, pool, threads)
+    }
+
     /// Runs whoever is next for one turn of its length; who it was, and when it is over.
     fn turn(
         processors: &mut Processors,
@@ -305,10 +314,8 @@ mod tests {
 
     #[test]
     fn threads_share_a_core_by_what_they_have_used() {
-        let mut processors = Processors::default();
-        let pool = processors.add_pool(1);
-        let group = processors.add_group(pool, None);
-        let [a, b] = [processors.add_thread(group), processors.add_thread(group)];
+        let (mut processors, pool, threads) = one_core(None, 2);
+        let (a, b) = (threads[0], threads[1]);
         processors.wake(a);
         processors.wake(b);
         let (mut ran, mut now_ns) = (Vec::new(), 0);
@@ -321,15 +328,13 @@ mod tests {
         }
         assert_eq!(ran.iter().filter(|&&id| id == a).count(), 6, "{ran:?}");
         assert_eq!((processors.used_ns(a), processors.used_ns(b)), (6 * STINT_NS, 6 * STINT_NS));
-        assert_eq!(processors.used_by_group_ns(group), now_ns);
+        assert_eq!(processors.used_by_group_ns(0), now_ns);
     }
 
     #[test]
     fn a_thread_keeps_its_core_for_a_stint() {
-        let mut processors = Processors::default();
-        let pool = processors.add_pool(1);
-        let group = processors.add_group(pool, None);
-        let [a, b] = [processors.add_thread(group), processors.add_thread(group)];
+        let (mut processors, pool, threads) = one_core(None, 2);
+        let (a, b) = (threads[0], threads[1]);
         processors.wake(a);
         processors.wake(b);
         let mut ran = Vec::new();
@@ -354,10 +359,8 @@ mod tests {
 
     #[test]
     fn who_slept_has_no_claim_on_the_past() {
-        let mut processors = Processors::default();
-        let pool = processors.add_pool(1);
-        let group = processors.add_group(pool, None);
-        let [busy, late] = [processors.add_thread(group), processors.add_thread(group)];
+        let (mut processors, pool, threads) = one_core(None, 2);
+        let (busy, late) = (threads[0], threads[1]);
         processors.wake(busy);
         for _ in 0..10 {
             turn(&mut processors, pool, 0, |_| STINT_NS).expect("it has more");
@@ -393,11 +396,9 @@ mod tests {
     /// Nobody else wants the core, so the kernel looks once a tick.
     #[test]
     fn a_thread_alone_uses_too_much_until_a_tick_and_pays_for_it() {
-        let mut processors = Processors::default();
-        let pool = processors.add_pool(1);
         let quota = Quota { budget_ns: 1_000_000, period_ns: 2_500_000 };
-        let group = processors.add_group(pool, Some(quota));
-        let thread = processors.add_thread(group);
+        let (mut processors, pool, threads) = one_core(Some(quota), 1);
+        let thread = threads[0];
         processors.wake(thread);
         let (mut now_ns, mut longest_ns) = (0, 0);
         while now_ns < 1_000_000_000 {
@@ -416,10 +417,8 @@ mod tests {
 
     #[test]
     fn what_comes_while_a_thread_runs_gives_it_another_turn() {
-        let mut processors = Processors::default();
-        let pool = processors.add_pool(1);
-        let group = processors.add_group(pool, None);
-        let thread = processors.add_thread(group);
+        let (mut processors, pool, threads) = one_core(None, 1);
+        let thread = threads[0];
         processors.wake(thread);
         assert_eq!(processors.take(pool, 0), Some((thread, true)));
         processors.wake(thread);
