@@ -14,7 +14,7 @@ const MIN_QUOTA_US: u64 = 1_000;
 pub const LEAST_SHARE: f64 = 0.1;
 
 /// The quota and the period that hold a process to a share of one processor, in microseconds.
-fn quota_and_period_us(share: f64) -> (u64, u64) {
+pub fn quota_and_period_us(share: f64) -> (u64, u64) {
     let quota_us = (share * PERIOD_US as f64).round() as u64;
     if quota_us >= MIN_QUOTA_US {
         return (quota_us, PERIOD_US);

@@ -35,6 +35,8 @@ pub(crate) const IDLE_WINDOW_US: u64 = 10_000;
 const PROBE_US: u64 = 2_000;
 /// The same while they are later than that: it lasts for some time then, and asking costs them and the mover what they lack.
 const LATE_PROBE_US: u64 = 8_000;
+const _: () =
+    assert!(2 * LATE_PROBE_US < BUSY_US, "late workers count as busy until they have been asked again");
 
 /// How long after the workers gave their last sign of life, so late, they are to be asked for the next.
 pub const fn probe_after_us(worker_lag_us: u64) -> u64 {
@@ -201,6 +203,12 @@ mod tests {
         let now = MonotonicUs(2_001);
         share.measured(now, load(1_000, SPARE_PERMILLE), 100);
         assert_eq!(share.ready_at(now), now, "nobody wants it back, and nothing would ever be earned");
+    }
+
+    #[test]
+    fn late_workers_are_asked_less_often() {
+        assert_eq!(probe_after_us(LIMIT_US), PROBE_US);
+        assert!(probe_after_us(PROBE_US + 1) > probe_after_us(PROBE_US));
     }
 
     #[test]

@@ -62,7 +62,6 @@ pub fn costs(
     terminal: &Terminal,
     stop: &AtomicBool,
 ) -> Result<Costs, CalibrationError> {
-    let (key_bytes, value_bytes) = (options.key_bytes, options.value_bytes);
     let load = load(options);
     let real = real_costs::measure(&load, NODE_SHARE, terminal, stop)?;
     terminal.say(&format!(
@@ -73,7 +72,7 @@ pub fn costs(
         real.replay_ns_per_kib / 1000.0,
     ));
     let calls = Calls::measure()?;
-    let watch = timed_model(key_bytes, value_bytes)?;
+    let watch = timed_model(&load)?;
     let mut costs = Costs {
         poll_ns: calls.poll_ns,
         sleep_ns: calls.sleep_ns,
@@ -108,18 +107,13 @@ fn load(options: &DemoOptions) -> DemoOptions {
     }
 }
 
-/// Costs with which the model takes what the real load and move take.
-fn fitted(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Costs, ModelError> {
-    let share = real.node_share.unwrap_or(1.0);
-    let mut machines = Machines::two_cores(share, share);
-    if real.node_share.is_none() {
-        (machines.source.quota, machines.target.quota) = (None, None);
-    }
-    let plan = Plan {
+/// A model of that.
+fn plan(load: &DemoOptions, machines: Machines, costs: Costs) -> Plan {
+    Plan {
         machines,
         costs,
-        protocol: PROTOCOL.to_owned(),
-        policy: MigrationPolicy::Adaptive,
+        protocol: load.protocol.clone(),
+        policy: load.policy.0,
         records: load.records,
         sample: load.records,
         key_bytes: load.key_bytes,
@@ -127,10 +121,20 @@ fn fitted(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Costs, Mo
         workload: load.workload.clone(),
         distribution: load.distribution,
         clients: load.clients,
-        tracking: true,
-        margin_ns: COMPARED_NS,
+        tracking: load.tracking,
+        margin_ns: MARGIN_NS,
         seed: 1,
-    };
+    }
+}
+
+/// Costs with which the model takes what the real load and move take.
+fn fitted(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Costs, ModelError> {
+    let share = real.node_share.unwrap_or(1.0);
+    let mut machines = Machines::two_cores(share, share);
+    if real.node_share.is_none() {
+        (machines.source.quota, machines.target.quota) = (None, None);
+    }
+    let plan = Plan { margin_ns: COMPARED_NS, ..plan(load, machines, costs) };
     let ([node_ns, client_ns], [pack_ns, replay_ns]) = Course::new(&plan, Stopwatch::default())?.costs()?;
     let more = |cost_ns: u64, real_ns: f64, modelled_ns: f64| {
         (cost_ns as f64 + real_ns - modelled_ns).max(0.0) as u64
@@ -146,7 +150,8 @@ fn fitted(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Costs, Mo
     })
 }
 
-fn timed_model(key_bytes: usize, value_bytes: usize) -> Result<Stopwatch, ModelError> {
+/// The real code's times, in a model of the load.
+fn timed_model(load: &DemoOptions) -> Result<Stopwatch, ModelError> {
     // What the model is charged matters little: the code does the same, a little sooner or later.
     let costs = Costs {
         poll_ns: 500,
@@ -163,20 +168,11 @@ fn timed_model(key_bytes: usize, value_bytes: usize) -> Result<Stopwatch, ModelE
         message_ns: 1000,
     };
     let plan = Plan {
-        machines: Machines::two_cores(1.0, 1.0),
-        costs,
-        protocol: PROTOCOL.to_owned(),
-        policy: MigrationPolicy::Adaptive,
         records: RECORDS,
         sample: RECORDS,
-        key_bytes,
-        value_bytes,
+        // Enough of both for a mean.
         workload: Workload::with_write_ratio(20.0),
-        distribution: Distribution::Zipf(0.99),
-        clients: 64,
-        tracking: true,
-        margin_ns: MARGIN_NS,
-        seed: 1,
+        ..plan(load, Machines::two_cores(1.0, 1.0), costs)
     };
     let mut course = Course::new(&plan, Stopwatch::by(monotonic_ns as ClockNs))?;
     course.go(&mut |_| true)?;

@@ -159,10 +159,7 @@ impl<'p> Course<'p> {
 
     /// Before, the move, after.
     pub(crate) fn go(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), ModelError> {
-        self.start_clients();
-        self.pass("before", WARM_UP_NS, progress)?;
-        self.start_ns = self.model.now_ns();
-        self.model.clients.iter_mut().for_each(|client| client.recorder().start(self.start_ns));
+        self.start_load(progress)?;
         let cpu = self.model.cpu_seconds();
         self.pass("before", self.plan.margin_ns, progress)?;
         self.follow_move(progress)?;
@@ -185,10 +182,7 @@ impl<'p> Course<'p> {
     /// The load for as long as the margin, then the move: the processor time of an operation before it, in nanoseconds, at the
     /// source and at the clients; and of a moved KiB, at the movers of the source and of the target.
     pub(crate) fn costs(&mut self) -> Result<([f64; 2], [f64; 2]), ModelError> {
-        self.start_clients();
-        self.pass("before", WARM_UP_NS, &mut |_| true)?;
-        self.start_ns = self.model.now_ns();
-        self.model.clients.iter_mut().for_each(|client| client.recorder().start(self.start_ns));
+        self.start_load(&mut |_| true)?;
         let begun = self.model.cpu_seconds();
         self.pass("before", self.plan.margin_ns, &mut |_| true)?;
         let ended = self.model.cpu_seconds();
@@ -202,6 +196,15 @@ impl<'p> Course<'p> {
         let of_operations = [0, 2].map(|machine| each(ended[machine] - begun[machine], operations as f64));
         let of_moved = self.model.mover_seconds().map(|seconds| each(seconds, moved_bytes as f64 / 1024.0));
         Ok((of_operations, of_moved))
+    }
+
+    /// The clients begin; from when they are connected, what they see counts.
+    fn start_load(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), ModelError> {
+        self.start_clients();
+        self.pass("before", WARM_UP_NS, progress)?;
+        self.start_ns = self.model.now_ns();
+        self.model.clients.iter_mut().for_each(|client| client.recorder().start(self.start_ns));
+        Ok(())
     }
 
     fn start_clients(&mut self) {

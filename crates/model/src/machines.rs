@@ -3,6 +3,7 @@
 use crate::links::Link;
 use crate::processors::Quota;
 use serde::{Deserialize, Serialize};
+use sidle_bench::quota::quota_and_period_us;
 
 /// The processors of one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,16 +38,10 @@ impl Machine {
     }
 }
 
-/// The period of a share, in microseconds: as short as it may be, so that a thread that has used its share up is not kept waiting
-/// for long.
-const PERIOD_US: f64 = 2_500.0;
-/// The least that a kernel gives in a period, in microseconds.
-const LEAST_BUDGET_US: f64 = 1_000.0;
-
 impl Share {
     /// So many processors, as `sidle demo --cpus` asks for them.
     pub fn of(processors: f64) -> Share {
-        Share { processors, period_us: PERIOD_US.max(LEAST_BUDGET_US / processors) as u64 }
+        Share { processors, period_us: quota_and_period_us(processors).1 }
     }
 
     pub(crate) fn quota(self) -> Quota {

@@ -415,6 +415,23 @@ mod tests {
         assert!((5_000_000..10_000_000).contains(&longest_ns), "it stands for {longest_ns} ns");
     }
 
+    /// The kernel looks, and whoever waits for a core already does not get one either.
+    #[test]
+    fn a_thread_that_falls_asleep_over_budget_stops_its_group() {
+        let quota = Quota { budget_ns: 400_000, period_ns: 1_000_000 };
+        let (mut processors, pool, threads) = one_core(Some(quota), 2);
+        let (a, b) = (threads[0], threads[1]);
+        processors.wake(a);
+        processors.wake(b);
+        assert_eq!(processors.take(pool, 0), Some((a, true)));
+        processors.charge(a, 450_000);
+        processors.done(a, 450_000, 450_000, false);
+        assert_eq!(processors.take(pool, 450_000), None);
+        assert_eq!(processors.next_release(pool), Some(1_000_000));
+        assert_eq!(processors.take(pool, 999_999), None);
+        assert_eq!(processors.take(pool, 1_000_000), Some((b, true)));
+    }
+
     #[test]
     fn what_comes_while_a_thread_runs_gives_it_another_turn() {
         let (mut processors, pool, threads) = one_core(None, 1);
