@@ -96,6 +96,12 @@ impl Log {
         self.region.prefetch(address.offset());
     }
 
+    /// Starts loading the rest of a record whose beginning is there, for whoever will read all of it.
+    #[inline]
+    pub(crate) fn prefetch_rest(&self, address: Address, record: Record<'_>) {
+        self.region.prefetch_rest(address.offset(), record.as_bytes().len());
+    }
+
     /// Counts a mark of absence that the caller is about to publish, so that the cleaner knows what it would gain.
     pub(crate) fn note_absence(&self, address: Address, bytes: usize) {
         self.segments.at(address.offset() >> self.segment_shift).add_absence(bytes as u64);

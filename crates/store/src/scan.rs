@@ -6,7 +6,7 @@
 use crate::bucket::ENTRIES;
 use crate::record::Record;
 use crate::store::{Entry, Guard, Store};
-use crate::walk::Walk;
+use crate::walk::{Reading, Walk};
 use sidle_types::{HashedKey, KeyHash, Position, PositionRange, Slot, WallMs};
 
 /// Buckets that a visit may look at for every record that it may give out, and beyond.
@@ -42,7 +42,7 @@ impl Store {
         let start = batch.len();
         let mut end = ScanEnd { next: None, records: 0 };
         let Some(range) = PositionRange::new(from, last) else { return end };
-        let mut walk = Walk::new(self, guard.pinned(), range, usize::MAX);
+        let mut walk = Walk::new(self, guard.pinned(), range, Reading::Records, usize::MAX);
         // Where the records of the current position start, to be undone if they do not all fit.
         let mut boundary = (start, 0, from);
         while let Some((position, record)) = walk.next() {
@@ -88,7 +88,7 @@ impl Store {
         let guard = self.pin();
         let range = PositionRange::new(position, position).expect("one position");
         let mut records = 0;
-        for (_, record) in Walk::new(self, guard.pinned(), range, usize::MAX) {
+        for (_, record) in Walk::new(self, guard.pinned(), range, Reading::Records, usize::MAX) {
             batch.extend_from_slice(record.as_bytes());
             records += 1;
         }
@@ -107,7 +107,7 @@ impl Store {
         let guard = self.pin();
         let range = PositionRange::new(from, last)?;
         let most_buckets = budget.saturating_mul(BUCKETS_PER_RECORD).saturating_add(MORE_BUCKETS);
-        let mut walk = Walk::new(self, guard.pinned(), range, most_buckets);
+        let mut walk = Walk::new(self, guard.pinned(), range, Reading::Keys, most_buckets);
         let mut visited = 0;
         let mut at = None;
         while let Some((position, record)) = walk.peek() {
@@ -218,7 +218,7 @@ impl Guard<'_> {
         let slot = slot.unwrap_or(Slot::LAST);
         let hash = random.wrapping_mul(SCRAMBLE) ^ random.rotate_left(29);
         let from = Position::new(slot, KeyHash(hash));
-        let first_at = |range| Walk::new(self.store, self.pinned(), range, usize::MAX).next();
+        let first_at = |range| Walk::new(self.store, self.pinned(), range, Reading::Keys, usize::MAX).next();
         let after = first_at(PositionRange::new(from, Position::last_of(slot)).expect("inside the slot"));
         let around =
             || first_at(PositionRange::new(Position::first_of(slot), Position::LAST).expect("up to the end"));

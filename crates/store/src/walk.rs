@@ -41,11 +41,21 @@ impl Store {
     }
 }
 
+/// What of a walk's records is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// Keys, as visits do.
+    Keys,
+    /// Everything, as packing does.
+    Records,
+}
+
 /// Values in the order of their positions, loaded some buckets at a time.
 pub(crate) struct Walk<'p> {
     store: &'p Store,
     pin: Pinned<'p>,
     range: PositionRange,
+    reading: Reading,
     /// Where to look for more; none at the end of the range.
     next: Option<Position>,
     /// Entries of the buckets at hand, before their records are read.
@@ -63,12 +73,14 @@ impl<'p> Walk<'p> {
         store: &'p Store,
         pin: Pinned<'p>,
         range: PositionRange,
+        reading: Reading,
         most_buckets: usize,
     ) -> Walk<'p> {
         Walk {
             store,
             pin,
             range,
+            reading,
             next: Some(range.first()),
             words: Vec::with_capacity(BUCKETS_TOGETHER * ENTRIES),
             found: Vec::with_capacity(BUCKETS_TOGETHER * ENTRIES),
@@ -131,6 +143,9 @@ impl<'p> Walk<'p> {
         self.given = 0;
         for &(slot, word) in &self.words {
             let record = self.store.log.record(word.address(), self.pin);
+            if self.reading == Reading::Records {
+                self.store.log.prefetch_rest(word.address(), record);
+            }
             let position = Position::new(slot, KeyHash::of_key(record.key()));
             if self.range.contains(position) {
                 self.found.push((position, record));
