@@ -230,11 +230,15 @@
       ]);
     }
     const limits = report.machine.cpu_limits;
+    const host = report.machine.disturbance || {};
     table("The machine", null, [
       ["Processors", count(report.machine.cores)],
       ["Quotas", limits ? Object.entries(limits).map(([name, share]) => `${name} ${digits(share * 100)} %`).join(", ")
         + ": a process that uses its share up stalls for the rest of the period, which shows in the latencies"
         : "none: nodes and clients share the machine"],
+      ["Taken by its host", known(host.stolen) ? digits(host.stolen * 100) + "\u00a0% of the processors" : missing],
+      ["Stood still", known(host.longest_still_ms) ? "for " + digits(host.longest_still_ms) + "\u00a0ms at most, "
+        + digits(host.still_ms) + "\u00a0ms in all" : missing],
       ["Processor time, source", known(report.cpu_seconds.source) ? digits(report.cpu_seconds.source) + "\u00a0s" : missing],
       ["Processor time, target", known(report.cpu_seconds.target) ? digits(report.cpu_seconds.target) + "\u00a0s" : missing],
       ["Processor time, clients", known(report.cpu_seconds.clients) ? digits(report.cpu_seconds.clients) + "\u00a0s" : missing],

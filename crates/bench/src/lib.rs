@@ -12,6 +12,7 @@
 pub mod control;
 pub mod demo;
 pub mod gap;
+mod host;
 pub mod lab;
 pub mod latencies;
 pub mod load;

@@ -17,12 +17,21 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
     let Measured { timeline, totals, .. } = measured;
     let (throughput, latency_us) = timeline.parts(setting.migration);
     let moves = setting.migration.is_some();
+    let mut disturbance = measured.disturbance;
+    if setting.cpu_limits.as_ref().is_some_and(|limits| limits.contains_key("clients")) {
+        // Whoever watches for stand-stills is one of them, and waits for the quota.
+        (disturbance.longest_still_ms, disturbance.still_ms) = (None, None);
+    }
     let mut report = Report {
         workload: plan.workload.name().to_owned(),
         records: plan.records,
         value_bytes: plan.values.value_bytes() as u64,
         seed: plan.seed,
-        machine: Machine { cores: crate::machine::cores(), cpu_limits: setting.cpu_limits },
+        machine: Machine {
+            cores: crate::machine::cores(),
+            cpu_limits: setting.cpu_limits,
+            disturbance: Some(disturbance),
+        },
         load: Load {
             kind: if matches!(plan.pacing, Pacing::Open(_)) { "open" } else { "closed" }.to_owned(),
             rate: if let Pacing::Open(rate) = plan.pacing { Some(rate) } else { None },
@@ -42,6 +51,10 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
         timeline: timeline.points(moves, true),
         ..Report::default()
     };
+    if disturbance.longest_still_ms.is_none() {
+        let why = "it takes the right to raise a thread's priority (root), and clients without a quota";
+        report.say_unmeasured("machine.disturbance.longest_still_ms", why);
+    }
     add_totals(&mut report, totals);
     report.extra_bytes.client_side = Some(totals.extra_bytes);
     if moves {

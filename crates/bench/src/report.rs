@@ -100,6 +100,35 @@ pub struct Machine {
     pub cores: u32,
     /// Shares of a processor per process, where there was a quota; `null`: all shared the machine.
     pub cpu_limits: Option<BTreeMap<String, f64>>,
+    /// What its host took from it while the load lasted; `null` in modelled runs, and in reports from before this field.
+    #[serde(default)]
+    pub disturbance: Option<Disturbance>,
+}
+
+/// A run in which the machine stood still for longer tells of that: half a window of the timeline.
+pub const STILL_LIMIT_MS: f64 = 50.0;
+/// The same where its host took more than this share of its processors.
+pub const STOLEN_LIMIT: f64 = 0.1;
+
+/// What a machine did not have of its own time, since its host ran something else, or it slept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disturbance {
+    /// The share of all processor time that the host took ("steal").
+    pub stolen: Option<f64>,
+    /// The longest time, in milliseconds, that a thread of the highest priority was kept waiting; 0 when it never was for
+    /// more than 5 ms.
+    pub longest_still_ms: Option<f64>,
+    /// All such times together.
+    pub still_ms: Option<f64>,
+}
+
+impl Disturbance {
+    /// Whether it was so much that the run says more of the host than of the nodes.
+    pub fn is_much(&self) -> bool {
+        self.longest_still_ms.is_some_and(|ms| ms > STILL_LIMIT_MS)
+            || self.stolen.is_some_and(|share| share > STOLEN_LIMIT)
+    }
 }
 
 /// A run on modelled machines: time is the model's, everything that happens in it is what the real code does.
@@ -323,6 +352,11 @@ pub struct TimelinePoint {
 }
 
 impl Report {
+    /// Whether the machine's host disturbed the run so much that its figures say little.
+    pub fn is_disturbed(&self) -> bool {
+        self.machine.disturbance.is_some_and(|disturbance| disturbance.is_much())
+    }
+
     /// Notes why a figure is `null`.
     pub fn say_unmeasured(&mut self, figure: &str, reason: &str) {
         self.unmeasured.insert(figure.to_owned(), reason.to_owned());

@@ -1,7 +1,7 @@
 //! A report in a few lines of text.
 
 use crate::policy::PolicyWord;
-use crate::report::{ByKind, Report};
+use crate::report::{ByKind, Disturbance, Report};
 use crate::words::{bytes, count, micros, rate};
 use std::fmt::Write;
 
@@ -33,6 +33,20 @@ fn latency(part: &ByKind) -> String {
     let kinds: Vec<String> =
         [kind("reads", part.reads), kind("writes", part.writes)].into_iter().flatten().collect();
     if kinds.is_empty() { NOT_MEASURED.to_owned() } else { kinds.join("; ") }
+}
+
+fn host(disturbance: &Disturbance) -> String {
+    let stolen = disturbance.stolen.map(|share| format!("took {:.1} % of the processors", share * 100.0));
+    let still = disturbance.longest_still_ms.map(|ms| match ms > 0.0 {
+        true => format!("let the machine stand still for {ms:.0} ms at most"),
+        false => "never let the machine stand still".to_owned(),
+    });
+    let said: Vec<String> = [stolen, still].into_iter().flatten().collect();
+    match (said.is_empty(), disturbance.is_much()) {
+        (true, _) => NOT_MEASURED.to_owned(),
+        (_, false) => said.join(", "),
+        (_, true) => said.join(", ") + ": these figures say more of it than of the nodes",
+    }
 }
 
 /// The report's main figures, one a line.
@@ -161,6 +175,9 @@ pub fn summary(report: &Report) -> String {
             None => format!("{} processors, shared by nodes and clients", report.machine.cores),
         },
     );
+    if let Some(disturbance) = &report.machine.disturbance {
+        line("its host", host(disturbance));
+    }
     let errors: Vec<String> =
         report.errors.iter().map(|(kind, number)| format!("{kind} {}", count(*number))).collect();
     line("errors", if errors.is_empty() { "none".to_owned() } else { errors.join(", ") });
@@ -179,6 +196,23 @@ pub fn summary(report: &Report) -> String {
 mod tests {
     use super::*;
     use crate::report::Interval;
+
+    #[test]
+    fn a_host_that_disturbed_a_run_is_named() {
+        let said = |stolen, longest_still_ms| {
+            host(&Disturbance { stolen, longest_still_ms, still_ms: longest_still_ms })
+        };
+        assert_eq!(said(None, None), NOT_MEASURED);
+        assert_eq!(
+            said(Some(0.012), Some(0.0)),
+            "took 1.2 % of the processors, never let the machine stand still"
+        );
+        assert_eq!(
+            said(Some(0.012), Some(51.0)),
+            "took 1.2 % of the processors, let the machine stand still for 51 ms at most: these figures say more of it than of the nodes"
+        );
+        assert!(said(Some(0.11), None).ends_with("than of the nodes"));
+    }
 
     #[test]
     fn what_was_not_measured_is_said() {

@@ -175,3 +175,33 @@ fn wrong_answers_failures_and_odd_files_are_said_first() {
     let verdict = page.find("id=\"verdict\"").unwrap();
     assert!(verdict < page.find("Who wins on what").unwrap());
 }
+
+#[test]
+fn runs_that_the_host_disturbed_are_left_out_unless_there_are_no_others() {
+    let folder = recorded();
+    let disturb = |name: &str| {
+        let path = folder.path().join(name);
+        let mut report: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        report["machine"]["disturbance"] =
+            serde_json::json!({ "stolen": 0.02, "longest_still_ms": 120.0, "still_ms": 300.0 });
+        std::fs::write(path, report.to_string()).unwrap();
+    };
+    let names = Folder::to_read(folder.path()).names().unwrap();
+    let runs: Vec<&String> = names.iter().filter(|name| name.contains("_r0")).collect();
+    let of = |run: &str, cell: &str| {
+        runs.iter().find(|name| name.starts_with(cell) && name.contains(run)).unwrap()
+    };
+    disturb(of("_r01", "fulva_b"));
+    disturb(of("_r01", "rocksteady"));
+    disturb(of("_r02", "rocksteady"));
+    let (results, page) = drawn(&folder);
+    assert_eq!((results.runs(), results.left_out()), (6, 1));
+    let during = row(&page, "throughput during the move / before");
+    assert!(!during.contains("0.87 .. 0.96"), "one of the two runs is left: {during}");
+    assert!(
+        during.contains("0.97 .. 1.01") || during.contains("0.99"),
+        "a cell keeps what is all it has: {during}"
+    );
+    assert!(page.contains("In 3 runs the machine stood still for more than 50 ms"), "{page}");
+    assert!(page.contains("1 of them are left out of all figures"), "{page}");
+}

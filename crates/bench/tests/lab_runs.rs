@@ -8,7 +8,7 @@ use sidle_bench::lab::{
     Variant, run, run_file,
 };
 use sidle_bench::policy::PolicyWord;
-use sidle_bench::report::{Interval, Report, TimelinePoint};
+use sidle_bench::report::{Disturbance, Interval, Report, TimelinePoint};
 use sidle_bench::terminal::Terminal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ sed -e "s/@protocol@/$protocol/; s/@workload@/$workload/; s/@seed@/$seed/" "$her
             source_cpus: vec![SourceCpu::Shared],
         };
         let lab = LabFile::new(settings, repeat, matrix.cells());
-        LabPlan { program: self.file("program"), lab, fresh: false }
+        LabPlan { program: self.file("program"), lab, fresh: false, again_if_disturbed: false }
     }
 
     fn names(&self) -> Vec<String> {
@@ -155,6 +155,26 @@ fn what_is_there_is_not_made_again_and_a_larger_matrix_adds_to_it() {
     assert_eq!((counts(&again), log.len()), ((0, 1, 0, 0, 0), 0));
     let lab = Folder::to_read(&bench.out()).lab().unwrap().unwrap();
     assert_eq!((lab.cells.len(), lab.repeat), (2, 2), "a smaller matrix takes nothing away");
+}
+
+#[test]
+fn runs_that_the_host_disturbed_are_made_again_on_request() {
+    let bench = Bench::new();
+    let plan = bench.plan(&["fulva", "zephyr", "rocksteady"], &["a"], 1);
+    bench.run(&plan);
+    let disturb = |cell: usize, wrong_values: u64| {
+        let path = bench.out().join(run_file(&plan.lab.cells[cell], 1));
+        let mut report: Report = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        report.machine.disturbance = Some(Disturbance { stolen: Some(0.5), ..Disturbance::default() });
+        report.wrong_values = wrong_values;
+        std::fs::write(path, serde_json::to_string(&report).unwrap()).unwrap();
+    };
+    disturb(0, 0);
+    disturb(1, 1);
+    assert_eq!(counts(&bench.run(&plan).0), (0, 3, 0, 0, 0), "not by itself");
+    let (outcome, log) = bench.run(&LabPlan { again_if_disturbed: true, ..plan.clone() });
+    assert_eq!((counts(&outcome), log), ((1, 2, 0, 0, 0), vec!["fulva a 7".to_owned()]));
+    assert_eq!(outcome.wrong, 1, "what went wrong is not made good by another run");
 }
 
 #[test]

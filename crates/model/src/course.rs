@@ -330,6 +330,7 @@ impl<'p> Course<'p> {
             value_bytes: plan.value_bytes as u64,
             seed: plan.seed,
             machine: sidle_bench::report::Machine {
+                disturbance: None,
                 cores: all.iter().map(|machine| machine.cores).sum(),
                 cpu_limits: (!limits.is_empty()).then_some(limits),
             },

@@ -51,6 +51,9 @@ struct OutArguments {
     /// Remove what an earlier lab left in the folder
     #[arg(long)]
     fresh: bool,
+    /// Make runs again that the machine's host disturbed: those that are left out of the figures
+    #[arg(long)]
+    again_if_disturbed: bool,
 }
 
 #[derive(Debug, Args)]
@@ -243,7 +246,8 @@ fn measure(out: &OutArguments, cells: Vec<Cell>, repeat: u32, settings: Settings
     let folder = Folder::to_run_in(&out.out).map_err(Failure::refused)?;
     let program = std::env::current_exe().map_err(Failure::refused)?;
     let stop = interrupt::flag()?;
-    let plan = LabPlan { program, lab, fresh: out.fresh };
+    let again_if_disturbed = out.again_if_disturbed;
+    let plan = LabPlan { program, lab, fresh: out.fresh, again_if_disturbed };
     let outcome = lab::run(&plan, &folder, &terminal, &stop).map_err(Failure::refused)?;
     if outcome.made + outcome.found > 0 {
         print_drawn(&folder, &draw(&folder)?);
@@ -261,6 +265,12 @@ fn draw(folder: &Folder) -> Result<Results, Failure> {
 fn print_drawn(folder: &Folder, results: &Results) {
     let shown = |name: &str| folder.file(name).display().to_string();
     println!("{} complete runs of {} cells, in {}", results.runs(), results.cells.len(), shown(LAB_FILE));
+    if results.left_out() > 0 {
+        println!(
+            "{} of them are left out of the figures: the machine's host disturbed them (--again-if-disturbed makes them again)",
+            results.left_out()
+        );
+    }
     println!("{}", shown(PAGE_FILE));
 }
 

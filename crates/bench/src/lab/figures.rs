@@ -140,7 +140,7 @@ pub fn cells(quick: bool) -> Vec<Cell> {
 
 /// How the papers' set is measured: repeats, and what all runs have in common.
 pub fn settings(quick: bool, seed: u64) -> (u32, Settings) {
-    let (repeat, records, seconds) = if quick { (3, 300_000, 1) } else { (5, 3_000_000, 5) };
+    let (repeat, records, seconds) = if quick { (3, 200_000, 1) } else { (5, 3_000_000, 5) };
     let node_cpu = Settings::default_node_cpu();
     (
         repeat,

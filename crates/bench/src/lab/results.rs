@@ -15,11 +15,28 @@ use crate::report::Report;
 pub struct CellRuns {
     /// The cell.
     pub cell: Cell,
-    /// Its complete reports, in the order of their numbers.
+    /// Its complete reports that figures are made of, in the order of their numbers.
     pub reports: Vec<Report>,
+    /// Those that the machine's host disturbed too much, unless there are no others.
+    pub disturbed: Vec<Report>,
 }
 
 impl CellRuns {
+    /// The runs of a cell, told apart. The host knows nothing of what is measured, so leaving out what it disturbed
+    /// favours nobody.
+    fn new(cell: Cell, reports: Vec<Report>) -> CellRuns {
+        let (disturbed, quiet): (Vec<_>, Vec<_>) = reports.into_iter().partition(Report::is_disturbed);
+        match quiet.is_empty() {
+            true => CellRuns { cell, reports: disturbed, disturbed: Vec::new() },
+            false => CellRuns { cell, reports: quiet, disturbed },
+        }
+    }
+
+    /// All complete reports.
+    pub fn all(&self) -> impl Iterator<Item = &Report> {
+        self.reports.iter().chain(&self.disturbed)
+    }
+
     /// A number of each run, together.
     pub fn spread(&self, of: impl Fn(&Report) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.reports.iter().filter_map(of))
@@ -57,7 +74,7 @@ impl Results {
                 known.push(name);
             }
             if !reports.is_empty() {
-                cells.push(CellRuns { cell: cell.clone(), reports });
+                cells.push(CellRuns::new(cell.clone(), reports));
             }
         }
         let is_odd = |name: &&String| {
@@ -71,7 +88,12 @@ impl Results {
 
     /// How many complete runs there are.
     pub fn runs(&self) -> usize {
-        self.cells.iter().map(|cell| cell.reports.len()).sum()
+        self.cells.iter().map(|cell| cell.all().count()).sum()
+    }
+
+    /// How many of them are left out of the figures, as the machine's host disturbed them.
+    pub fn left_out(&self) -> usize {
+        self.cells.iter().map(|cell| cell.disturbed.len()).sum()
     }
 
     /// The scenes, the one with the most measured first.

@@ -69,6 +69,8 @@ pub struct LabPlan {
     pub lab: LabFile,
     /// Whether to start anew.
     pub fresh: bool,
+    /// Whether to make runs again that the machine's host disturbed. One with a wrong answer stays.
+    pub again_if_disturbed: bool,
 }
 
 /// What became of it.
@@ -105,6 +107,11 @@ pub fn run(
             let cell = &cells[index];
             match folder.state(cell, repeat, settings) {
                 RunState::Missing => missing.push((cell, repeat)),
+                RunState::Complete(report)
+                    if plan.again_if_disturbed && report.is_disturbed() && is_proven(&report) =>
+                {
+                    missing.push((cell, repeat));
+                }
                 RunState::Complete(report) => {
                     outcome.found += 1;
                     outcome.wrong += usize::from(!is_proven(&report));

@@ -5,7 +5,8 @@ use crate::load::desk::{Desk, Meter, Totals};
 use crate::load::feed::{Feed, Sweep};
 use crate::load::plan::{Pacing, World};
 use crate::load::thread::{Task, Thread};
-use crate::report::{Gap, Percentiles};
+use crate::machine::raise_own_priority;
+use crate::report::{Disturbance, Gap, Percentiles};
 use crate::timeline::{Recorder, Timeline};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +43,8 @@ pub struct Measured {
     pub totals: Totals,
     /// How long it lasted.
     pub elapsed_ns: u64,
+    /// What the machine's host took from it.
+    pub disturbance: Disturbance,
 }
 
 /// Gaps that a prober sees.
@@ -150,6 +153,7 @@ pub fn run_workload(
             })
             .collect();
         drop(sink);
+        let host = scope.spawn(|| crate::host::watch(&end));
         let prober = probe.map(|gaps| scope.spawn(|| run_probe(world, gaps, &end)));
         let mut timeline = watch(world, start_ns, &windows, tick);
         end.store(true, Ordering::Relaxed);
@@ -162,7 +166,8 @@ pub fn run_workload(
         }
         windows.try_iter().for_each(|(number, window)| timeline.add(number, &window));
         timeline.truncate(elapsed_ns);
-        Ok(Measured { timeline, totals, elapsed_ns })
+        let disturbance = host.join().expect("the watcher does not panic");
+        Ok(Measured { timeline, totals, elapsed_ns, disturbance })
     })
 }
 
@@ -208,18 +213,13 @@ const PROBED_RECORDS: usize = 512;
 /// nodes keep it waiting, not how long the load keeps it from a core.
 const PROBE_NICENESS: i32 = -15;
 
-fn raise_priority() {
-    #[cfg(target_os = "linux")]
-    // Linux takes "this process" to be the calling thread. Without the right to it the prober shares the load's fate.
-    let _ = rustix::process::setpriority_process(None, PROBE_NICENESS);
-}
-
 /// The prober's operations in a second. Back to back they would take a core, and with it the capacity that is measured.
 const PROBES_PER_S: f64 = 5_000.0;
 
 /// One client, one operation at a time, a read and then a write, in turn.
 fn run_probe(world: &World<'_>, gaps: &ProbeGaps, end: &AtomicBool) -> std::io::Result<Totals> {
-    raise_priority();
+    // Without the right to it the prober shares the load's fate.
+    raise_own_priority(PROBE_NICENESS);
     let feed = Feed::Probe { records: world.moving_records(PROBED_RECORDS), turn: 0 };
     let task = Task { clients: 1, outstanding: 1, pacing: Pacing::Open(PROBES_PER_S), feed, end };
     let meter = Meter::Probe { reads: &gaps.reads, writes: &gaps.writes };

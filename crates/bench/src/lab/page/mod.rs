@@ -13,7 +13,7 @@ mod whole;
 use crate::lab::results::Results;
 use crate::lab::settings::OnModel;
 use crate::lab::spread::Spread;
-use crate::report::Report;
+use crate::report::{Report, STILL_LIMIT_MS, STOLEN_LIMIT};
 use crate::words::{bytes, count};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -86,7 +86,7 @@ fn head(results: &Results) -> String {
 
 /// Whether every answer was right, which runs failed, and which files were not understood.
 fn verdict(results: &Results) -> String {
-    let reports = || results.cells.iter().flat_map(|cell| &cell.reports);
+    let reports = || results.cells.iter().flat_map(|cell| cell.all());
     let wrong: u64 = reports().map(|report| report.wrong_values).sum();
     let lost: u64 = reports().filter_map(|report| report.lost_writes).sum();
     let is_unknown = |report: &&Report| report.lost_writes.is_none() && report.modelled.is_none();
@@ -104,6 +104,16 @@ fn verdict(results: &Results) -> String {
     );
     if unknown > 0 {
         let _ = write!(html, " In {unknown} runs not every record could be read back.");
+    }
+    let disturbed = reports().filter(|report| report.is_disturbed()).count();
+    if disturbed > 0 {
+        let _ = write!(
+            html,
+            "<br>In {disturbed} runs the machine stood still for more than {STILL_LIMIT_MS:.0} ms, or its host took more than {:.0} % of its processors: \
+             {} of them are left out of all figures, the others are all that their cells have.",
+            STOLEN_LIMIT * 100.0,
+            results.left_out(),
+        );
     }
     if !results.failed.is_empty() {
         html.push_str("<br><strong>Runs that failed:</strong><ul>");

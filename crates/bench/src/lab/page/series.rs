@@ -67,6 +67,7 @@ mod tests {
             source_cpu: SourceCpu::Shared,
         };
         let cell = CellRuns {
+            disturbed: Vec::new(),
             cell: Cell { variant: "fulva".parse().unwrap(), policy: Default::default(), scene },
             reports: vec![run(250.0, &[9, 1, 2, 3]), run(110.0, &[9, 4, 5])],
         };
