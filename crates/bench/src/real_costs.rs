@@ -90,9 +90,56 @@ pub fn measure(
     })
 }
 
+/// Measures some times, and gives the median of each cost.
+///
+/// # Errors
+/// The first measurement's that fails.
+///
+/// # Panics
+/// When it is to be measured no times.
+pub fn medians(
+    times: usize,
+    mut measure: impl FnMut() -> Result<RealCosts, DemoError>,
+) -> Result<RealCosts, DemoError> {
+    let all: Vec<RealCosts> = (0..times).map(|_| measure()).collect::<Result<_, _>>()?;
+    let median = |of: fn(&RealCosts) -> f64| {
+        let mut values: Vec<f64> = all.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    Ok(RealCosts {
+        node_ns: median(|costs| costs.node_ns),
+        client_ns: median(|costs| costs.client_ns),
+        pack_ns_per_kib: median(|costs| costs.pack_ns_per_kib),
+        replay_ns_per_kib: median(|costs| costs.replay_ns_per_kib),
+        node_share: all[0].node_share,
+    })
+}
+
 /// Nanoseconds between two readings in seconds.
 fn between(begun: Option<[f64; 2]>, ended: Option<[f64; 2]>) -> Result<[f64; 2], DemoError> {
     let untold = || DemoError::Options("this system does not tell how busy a thread was".to_owned());
     let (begun, ended) = begun.zip(ended).ok_or_else(untold)?;
     Ok([0, 1].map(|index| (ended[index] - begun[index]) * 1e9))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disturbed_measurement_does_not_count() {
+        let costs = |ns: f64| RealCosts {
+            node_ns: ns,
+            client_ns: 2.0 * ns,
+            pack_ns_per_kib: -ns,
+            replay_ns_per_kib: 7.0,
+            node_share: Some(0.4),
+        };
+        let mut seen = [10.0, 90.0, 11.0].into_iter();
+        let medians = medians(3, || Ok(costs(seen.next().expect("three are asked for"))));
+        assert_eq!(medians.expect("all can be measured"), costs(11.0));
+        let interrupted = super::medians(3, || Err(DemoError::Interrupted));
+        assert!(matches!(interrupted, Err(DemoError::Interrupted)));
+    }
 }

@@ -3,14 +3,15 @@
 //! The state machines' share is timed in a model that runs a migration: it makes the calls that the server and the load generator
 //! make, on a store that does not fit into the caches. What the system's calls take is measured over the loopback interface. What
 //! a request, or moving a record, then takes that neither accounts for (the runtime, waking up, cold caches, threads that get into
-//! each other's way) comes from a real load and a real move: the model's are charged as much processor time, at either end.
+//! each other's way) comes from a real load and two real moves: the model's are charged as much processor time, at either end. One
+//! of the moves holds nothing back: what it takes goes by the byte. What the other takes beyond that goes by how often it is taken up again.
 
 #![allow(clippy::disallowed_methods)] // it measures: clocks, sockets, a thread
 
 mod calls;
 
 use crate::costs::Costs;
-use crate::course::{Course, ModelError, Plan};
+use crate::course::{Course, ModelError, Plan, Taken};
 use crate::machines::Machines;
 use crate::stopwatch::{ClockNs, Stopwatch};
 use calls::Calls;
@@ -34,8 +35,11 @@ const REAL_RECORDS: u64 = 300_000;
 const COMPARED_NS: u64 = 500_000_000;
 /// The part of a processor that each node of the real load may use, where it can be limited: as in a lab on two cores.
 const NODE_SHARE: f64 = 0.4;
-/// How records are moved for it.
+/// How records are moved for it: in pieces, between sleeps, and in one go.
 const PROTOCOL: &str = "fulva";
+const IN_ONE_GO: &str = "stop-and-copy";
+/// How often each is measured: a machine that somebody else disturbs is so for some seconds.
+const MEASUREMENTS: usize = 3;
 /// How often the model is compared: what requests take changes how many of them come together.
 const COMPARISONS: usize = 3;
 
@@ -53,7 +57,7 @@ pub enum CalibrationError {
     Load(#[from] DemoError),
 }
 
-/// What work costs here, for keys and values of these options' sizes. Takes some seconds on an otherwise idle machine.
+/// What work costs here, for keys and values of these options' sizes. Takes half a minute on an otherwise idle machine.
 ///
 /// # Errors
 /// [`CalibrationError`] says what could not be measured.
@@ -63,13 +67,19 @@ pub fn costs(
     stop: &AtomicBool,
 ) -> Result<Costs, CalibrationError> {
     let load = load(options);
-    let real = real_costs::measure(&load, NODE_SHARE, terminal, stop)?;
+    let in_one_go = DemoOptions { protocol: IN_ONE_GO.to_owned(), ..load.clone() };
+    let measured =
+        |load| real_costs::medians(MEASUREMENTS, || real_costs::measure(load, NODE_SHARE, terminal, stop));
+    let (real, real_in_one_go) = (measured(&load)?, measured(&in_one_go)?);
     terminal.say(&format!(
-        "a request takes {:.1} us at the node and {:.1} us at its client; moving a KiB takes {:.1} us at the source and {:.1} us at the target",
+        "a request takes {:.1} us at the node and {:.1} us at its client; moving a KiB takes {:.1} us at the source and {:.1} us at the target, \
+         in one go {:.1} and {:.1} us",
         real.node_ns / 1000.0,
         real.client_ns / 1000.0,
         real.pack_ns_per_kib / 1000.0,
         real.replay_ns_per_kib / 1000.0,
+        real_in_one_go.pack_ns_per_kib / 1000.0,
+        real_in_one_go.replay_ns_per_kib / 1000.0,
     ));
     let calls = Calls::measure()?;
     let watch = timed_model(&load)?;
@@ -86,8 +96,10 @@ pub fn costs(
         pack_ns_per_kib: watch.pack.ns_per_kib(),
         replay_ns_per_kib: watch.replay.ns_per_kib(),
         message_ns: watch.message.mean_ns(),
+        resume_ns: 0,
     };
     for _ in 0..COMPARISONS {
+        costs = fitted_in_one_go(&in_one_go, costs, real_in_one_go)?;
         costs = fitted(&load, costs, real)?;
     }
     Ok(costs)
@@ -127,25 +139,44 @@ fn plan(load: &DemoOptions, machines: Machines, costs: Costs) -> Plan {
     }
 }
 
-/// Costs with which the model takes what the real load and move take.
-fn fitted(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Costs, ModelError> {
+/// What a model of the real load and move takes.
+fn modelled(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Taken, ModelError> {
     let share = real.node_share.unwrap_or(1.0);
     let mut machines = Machines::two_cores(share, share);
     if real.node_share.is_none() {
         (machines.source.quota, machines.target.quota) = (None, None);
     }
     let plan = Plan { margin_ns: COMPARED_NS, ..plan(load, machines, costs) };
-    let ([node_ns, client_ns], [pack_ns, replay_ns]) = Course::new(&plan, Stopwatch::default())?.costs()?;
-    let more = |cost_ns: u64, real_ns: f64, modelled_ns: f64| {
-        (cost_ns as f64 + real_ns - modelled_ns).max(0.0) as u64
-    };
+    Course::new(&plan, Stopwatch::default())?.taken()
+}
+
+/// A cost with what the model lacks, or without what it has too much.
+fn more(cost_ns: u64, lacks_ns: f64) -> u64 {
+    (cost_ns as f64 + lacks_ns).max(0.0) as u64
+}
+
+/// Costs with which a move in one go takes what the real one takes.
+fn fitted_in_one_go(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Costs, ModelError> {
+    let taken = modelled(load, costs, real)?;
     Ok(Costs {
-        get_ns: more(costs.get_ns, real.node_ns, node_ns),
-        set_ns: more(costs.set_ns, real.node_ns, node_ns),
-        ask_get_ns: more(costs.ask_get_ns, real.client_ns, client_ns),
-        ask_set_ns: more(costs.ask_set_ns, real.client_ns, client_ns),
-        pack_ns_per_kib: more(costs.pack_ns_per_kib, real.pack_ns_per_kib, pack_ns),
-        replay_ns_per_kib: more(costs.replay_ns_per_kib, real.replay_ns_per_kib, replay_ns),
+        pack_ns_per_kib: more(costs.pack_ns_per_kib, real.pack_ns_per_kib - taken.pack_ns_per_kib),
+        replay_ns_per_kib: more(costs.replay_ns_per_kib, real.replay_ns_per_kib - taken.replay_ns_per_kib),
+        ..costs
+    })
+}
+
+/// Costs with which requests, and a move in pieces, take what the real ones take.
+fn fitted(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Costs, ModelError> {
+    let taken = modelled(load, costs, real)?;
+    let (node_lacks_ns, client_lacks_ns) = (real.node_ns - taken.node_ns, real.client_ns - taken.client_ns);
+    let kib_lacks_ns =
+        real.pack_ns_per_kib + real.replay_ns_per_kib - taken.pack_ns_per_kib - taken.replay_ns_per_kib;
+    Ok(Costs {
+        get_ns: more(costs.get_ns, node_lacks_ns),
+        set_ns: more(costs.set_ns, node_lacks_ns),
+        ask_get_ns: more(costs.ask_get_ns, client_lacks_ns),
+        ask_set_ns: more(costs.ask_set_ns, client_lacks_ns),
+        resume_ns: more(costs.resume_ns, kib_lacks_ns / taken.resumptions_per_kib.max(f64::MIN_POSITIVE)),
         ..costs
     })
 }
@@ -166,6 +197,7 @@ fn timed_model(load: &DemoOptions) -> Result<Stopwatch, ModelError> {
         pack_ns_per_kib: 700,
         replay_ns_per_kib: 1000,
         message_ns: 1000,
+        resume_ns: 0,
     };
     let plan = Plan {
         records: RECORDS,

@@ -30,6 +30,10 @@ pub struct Costs {
     pub replay_ns_per_kib: u64,
     /// At either mover: to handle any other message. At a worker: to look at what movers and the control thread have for it.
     pub message_ns: u64,
+    /// At either mover, for the first batch after a sleep: what it looks at by itself then (clocks, how busy its node is), and
+    /// caches that others have used meanwhile. 0 in files from before this field, where moving a KiB contains it.
+    #[serde(default)]
+    pub resume_ns: u64,
 }
 
 impl Costs {

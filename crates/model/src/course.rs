@@ -119,6 +119,17 @@ pub(crate) struct Course<'p> {
     cpu: CpuSeconds,
 }
 
+/// Processor time that work took in a model, in nanoseconds; see `RealCosts`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) node_ns: f64,
+    pub(crate) client_ns: f64,
+    pub(crate) pack_ns_per_kib: f64,
+    pub(crate) replay_ns_per_kib: f64,
+    /// How often movers took bulk work up again, at both ends together, for each KiB.
+    pub(crate) resumptions_per_kib: f64,
+}
+
 impl<'p> Course<'p> {
     /// Nodes that have joined and are full of records.
     pub(crate) fn new(plan: &'p Plan, watch: Stopwatch) -> Result<Course<'p>, ModelError> {
@@ -179,9 +190,8 @@ impl<'p> Course<'p> {
         Ok(())
     }
 
-    /// The load for as long as the margin, then the move: the processor time of an operation before it, in nanoseconds, at the
-    /// source and at the clients; and of a moved KiB, at the movers of the source and of the target.
-    pub(crate) fn costs(&mut self) -> Result<([f64; 2], [f64; 2]), ModelError> {
+    /// The load for as long as the margin, then the move.
+    pub(crate) fn taken(&mut self) -> Result<Taken, ModelError> {
         self.start_load(&mut |_| true)?;
         let begun = self.model.cpu_seconds();
         self.pass("before", self.plan.margin_ns, &mut |_| true)?;
@@ -192,10 +202,12 @@ impl<'p> Course<'p> {
         let operations: u64 = self.timeline.points(false, false).iter().map(|point| point.operations).sum();
         self.follow_move(&mut |_| true)?;
         let moved_bytes = self.model.migration().map_or(0, |migration| migration.counters.bytes_moved);
-        let each = |seconds: f64, pieces: f64| seconds * 1e9 / pieces.max(1.0);
-        let of_operations = [0, 2].map(|machine| each(ended[machine] - begun[machine], operations as f64));
-        let of_moved = self.model.mover_seconds().map(|seconds| each(seconds, moved_bytes as f64 / 1024.0));
-        Ok((of_operations, of_moved))
+        let (operations, moved_kib) = ((operations as f64).max(1.0), (moved_bytes as f64 / 1024.0).max(1.0));
+        let [node_ns, client_ns] = [0, 2].map(|machine| (ended[machine] - begun[machine]) * 1e9 / operations);
+        let [pack_ns_per_kib, replay_ns_per_kib] =
+            self.model.mover_seconds().map(|seconds| seconds * 1e9 / moved_kib);
+        let resumptions_per_kib = self.model.resumptions() as f64 / moved_kib;
+        Ok(Taken { node_ns, client_ns, pack_ns_per_kib, replay_ns_per_kib, resumptions_per_kib })
     }
 
     /// The clients begin; from when they are connected, what they see counts.

@@ -133,6 +133,11 @@ impl Model {
         })
     }
 
+    /// How often those have taken bulk work up again.
+    pub(crate) fn resumptions(&self) -> u64 {
+        self.nodes[..2].iter().flat_map(|node| &node.movers).map(|mover| mover.resumptions).sum()
+    }
+
     /// The record of the one migration, if it was asked for.
     pub(crate) fn migration(&self) -> Option<&MigrationRecord> {
         self.coordinator.data().all_migrations().next()

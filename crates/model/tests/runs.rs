@@ -20,6 +20,7 @@ const COSTS: Costs = Costs {
     pack_ns_per_kib: 700,
     replay_ns_per_kib: 1_000,
     message_ns: 1_000,
+    resume_ns: 3_000,
 };
 
 fn plan(protocol: &str) -> Plan {

@@ -39,6 +39,10 @@ pub(crate) struct MoverThread {
     /// What the last bulk pull takes beyond what was charged, a pull's worth, and what leaves when all of it is charged.
     debt_ns: u64,
     slice_ns: u64,
+    /// Whether it has slept since its last bulk work.
+    is_cold: bool,
+    /// How often it took bulk work up again.
+    pub(crate) resumptions: u64,
     held: Option<Output>,
     pub(crate) next_probe_us: u64,
     /// How late the slowest worker was when it was last asked.
@@ -68,6 +72,8 @@ impl MoverThread {
             weight,
             debt_ns: 0,
             slice_ns: 0,
+            is_cold: true,
+            resumptions: 0,
             held: None,
             next_probe_us: 0,
             lag_us: 0,
@@ -103,6 +109,7 @@ impl MoverThread {
         turn: &mut Turn,
     ) {
         turn.cost_ns += if has_slept { costs.sleep_ns + costs.poll_ns } else { 0 };
+        self.is_cold |= has_slept;
         self.mover.load(now, load);
         self.mover.turn(now);
         let [small, bulk] = &mut self.frames;
@@ -127,7 +134,7 @@ impl MoverThread {
         } else if let Some((link, bytes)) = bulk.pop_front() {
             let per_kib = costs.copy_ns_per_kib + costs.replay_ns_per_kib;
             let takes_ns = costs.read_ns + Costs::of_bytes(per_kib, bytes.len() as u64);
-            self.owe(takes_ns, turn);
+            self.owe(takes_ns, costs, turn);
             self.hear(now, link, &bytes, watch, turn);
         } else {
             did_something = false;
@@ -136,11 +143,14 @@ impl MoverThread {
         turn.has_more = did_something || sent;
     }
 
-    /// Charges a piece of bulk work: once now, the rest in turns to come.
-    fn owe(&mut self, takes_ns: u64, turn: &mut Turn) {
-        turn.cost_ns += takes_ns;
-        self.slice_ns = takes_ns;
-        self.debt_ns = (takes_ns as f64 * (self.weight - 1.0)) as u64;
+    /// Charges a piece of bulk work: once now, the rest in turns to come. If it is the first after a sleep, so would be each of
+    /// the pieces that it stands for.
+    fn owe(&mut self, takes_ns: u64, costs: &Costs, turn: &mut Turn) {
+        let resumes = std::mem::take(&mut self.is_cold);
+        self.resumptions += u64::from(resumes);
+        self.slice_ns = takes_ns + if resumes { costs.resume_ns } else { 0 };
+        turn.cost_ns += self.slice_ns;
+        self.debt_ns = (self.slice_ns as f64 * (self.weight - 1.0)) as u64;
     }
 
     fn hear(&mut self, now: MonotonicUs, link: Link, bytes: &[u8], watch: &mut Stopwatch, turn: &mut Turn) {
@@ -191,7 +201,7 @@ impl MoverThread {
                 }
                 watch.pack.add(took_ns, length);
                 let per_kib = costs.copy_ns_per_kib + costs.pack_ns_per_kib;
-                self.owe(costs.write_ns + Costs::of_bytes(per_kib, length), turn);
+                self.owe(costs.write_ns + Costs::of_bytes(per_kib, length), costs, turn);
                 if self.debt_ns > 0 {
                     self.held = Some(output);
                 } else {
