@@ -43,6 +43,9 @@ const MEASUREMENTS: usize = 3;
 /// How often the model is compared: what requests take changes how many of them come together.
 const COMPARISONS: usize = 3;
 
+/// Taking bulk work up again takes no longer, whatever a move took: where movers hardly sleep, it is not what their time goes into.
+const RESUME_NS_MAX: u64 = 500_000;
+
 /// Why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
@@ -171,12 +174,13 @@ fn fitted(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Costs, Mo
     let (node_lacks_ns, client_lacks_ns) = (real.node_ns - taken.node_ns, real.client_ns - taken.client_ns);
     let kib_lacks_ns =
         real.pack_ns_per_kib + real.replay_ns_per_kib - taken.pack_ns_per_kib - taken.replay_ns_per_kib;
+    let resume_lacks_ns = kib_lacks_ns / taken.resumptions_per_kib.max(f64::MIN_POSITIVE);
     Ok(Costs {
         get_ns: more(costs.get_ns, node_lacks_ns),
         set_ns: more(costs.set_ns, node_lacks_ns),
         ask_get_ns: more(costs.ask_get_ns, client_lacks_ns),
         ask_set_ns: more(costs.ask_set_ns, client_lacks_ns),
-        resume_ns: more(costs.resume_ns, kib_lacks_ns / taken.resumptions_per_kib.max(f64::MIN_POSITIVE)),
+        resume_ns: more(costs.resume_ns, resume_lacks_ns).min(RESUME_NS_MAX),
         ..costs
     })
 }
