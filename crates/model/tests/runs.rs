@@ -82,6 +82,26 @@ fn throughput_follows_from_the_costs() {
     assert!((halved - 50_000.0).abs() < 2_000.0, "{halved} operations a second on half a processor");
 }
 
+/// What sleeps between batches pays for each resumption, what works through does not: so the two are told apart in calibration.
+#[test]
+fn taking_bulk_work_up_again_costs_a_move_that_sleeps() {
+    let slowdown = |protocol: &str| {
+        let [none, much] = [0, 500_000].map(|resume_ns| {
+            let mut plan = Plan {
+                costs: Costs { resume_ns, ..COSTS },
+                records: 100_000,
+                sample: 100_000,
+                ..plan(protocol)
+            };
+            plan.machines = Machines::two_cores(0.4, 0.4);
+            report(&plan).seconds.expect("it moved")
+        });
+        much / none
+    };
+    let (in_pieces, in_one_go) = (slowdown("fulva"), slowdown("stop-and-copy"));
+    assert!(in_one_go < 2.0 && in_pieces > 2.0, "{in_one_go} times as long in one go, {in_pieces} in pieces");
+}
+
 /// A record that stands for ten takes ten times as long to move, and no protocol notices.
 #[test]
 fn a_sample_moves_as_long_as_what_it_stands_for() {
