@@ -18,6 +18,7 @@ pub mod machines;
 mod model;
 mod node;
 mod processors;
+mod quota;
 mod recorder;
 mod sample;
 mod stopwatch;

@@ -1,7 +1,7 @@
 //! The machines of a model.
 
 use crate::links::Link;
-use crate::processors::Quota;
+use crate::quota::Quota;
 use serde::{Deserialize, Serialize};
 use sidle_bench::quota::quota_and_period_us;
 
@@ -44,9 +44,11 @@ impl Share {
         Share { processors, period_us: quota_and_period_us(processors).1 }
     }
 
-    pub(crate) fn quota(self) -> Quota {
+    /// `phase`: how much of its first period has passed, 0 to 1.
+    pub(crate) fn quota(self, phase: f64) -> Quota {
         let period_ns = self.period_us * 1000;
-        Quota { budget_ns: (self.processors * period_ns as f64) as u64, period_ns }
+        let budget_ns = (self.processors * period_ns as f64) as u64;
+        Quota { budget_ns, period_ns, first_ns: ((1.0 - phase) * period_ns as f64) as u64 }
     }
 }
 

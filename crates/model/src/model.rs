@@ -14,13 +14,15 @@ use sidle_cluster::{
 };
 use sidle_node::{ControlEvent, ControlInput, ControlReply, ControlRequest};
 use sidle_types::{MigrationPolicy, MonotonicUs, PositionRange};
-use sidle_workload::OperationStream;
+use sidle_workload::{OperationStream, Random};
 use std::rc::Rc;
 
 /// What a message of a control thread or the coordinator takes to be handled: they have a thread of their own, which is never busy.
 const CONTROL_NS: u64 = 20_000;
 /// The clients' machine; the nodes are 0 and 1.
 const CLIENTS: usize = 2;
+/// The stream of a seed's draws that quotas' phases come from; clients' are numbered from 0.
+const PHASES: u64 = u64::MAX;
 /// How often the course of the load goes on.
 pub(crate) const TICK_NS: u64 = 5_000_000;
 
@@ -74,10 +76,11 @@ impl Model {
     ) -> Model {
         let mut processors = Processors::default();
         let shared = machines.shared_cores.map(|cores| processors.add_pool(cores as usize));
+        let mut phases = Random::new(seed, PHASES);
         let [source, target, clients] =
             [&machines.source, &machines.target, &machines.clients].map(|machine| {
                 let pool = shared.unwrap_or_else(|| processors.add_pool(machine.cores as usize));
-                Threads::new(machine, pool, &mut processors)
+                Threads::new(machine, pool, phases.unit(), &mut processors)
             });
         let founding = Founding { cluster: ClusterId::from_bits(1), first: info(0) };
         let coordinator =
@@ -241,7 +244,7 @@ impl Model {
     }
 
     fn wake(&mut self, thread: ThreadId) {
-        self.processors.wake(thread);
+        self.processors.wake(thread, self.agenda.now_ns());
         self.schedule(self.processors.pool_of(thread));
     }
 
@@ -285,8 +288,12 @@ impl Model {
     }
 
     fn done(&mut self, thread: ThreadId) {
-        let Turn { cost_ns, outputs, has_more } = std::mem::take(&mut self.turns[thread]);
-        self.processors.done(thread, self.agenda.now_ns(), cost_ns, has_more);
+        let Turn { outputs, has_more, .. } = std::mem::take(&mut self.turns[thread]);
+        if matches!(self.roles[thread], Role::Mover(..)) {
+            // It bounds its share of the node by the processor time that both have used.
+            self.processors.look(thread, self.agenda.now_ns());
+        }
+        self.processors.done(thread, self.agenda.now_ns(), has_more);
         for output in outputs {
             self.output(thread, output);
         }

@@ -75,11 +75,13 @@ fn throughput_follows_from_the_costs() {
     let mut plan = Plan { costs, workload: Workload::with_write_ratio(0.0), ..plan("fulva") };
     plan.machines.clients.workers = 8;
     plan.machines.clients.cores = 8;
+    plan.machines.source.quota = None;
     let before = report(&plan).throughput.before.expect("there was a load");
     assert!((before - 100_000.0).abs() < 3_000.0, "{before} operations a second");
-    plan.machines.source.quota = Machines::two_cores(0.5, 1.0).source.quota;
-    let halved = report(&plan).throughput.before.expect("there was a load");
-    assert!((halved - 50_000.0).abs() < 2_000.0, "{halved} operations a second on half a processor");
+    plan.machines.source.quota = Machines::two_cores(0.4, 1.0).source.quota;
+    let part = report(&plan).throughput.before.expect("there was a load");
+    // What the pool holds at a period's end is lost, so it is a little less.
+    assert!((36_000.0..=40_500.0).contains(&part), "{part} operations a second on 0.4 of a processor");
 }
 
 /// What sleeps between batches pays for each resumption, what works through does not: so the two are told apart in calibration.

@@ -84,9 +84,9 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// The threads of a machine, on these cores.
-    pub(crate) fn new(machine: &Machine, pool: PoolId, processors: &mut Processors) -> Threads {
-        let quota = machine.quota.map(crate::machines::Share::quota);
+    /// The threads of a machine, on these cores. `phase`: of its quota's first period.
+    pub(crate) fn new(machine: &Machine, pool: PoolId, phase: f64, processors: &mut Processors) -> Threads {
+        let quota = machine.quota.map(|share| share.quota(phase));
         let group = processors.add_group(pool, quota);
         let mut threads = |count: u16| (0..count).map(|_| processors.add_thread(group)).collect();
         let cores = (machine.processors() as u64).max(1);
