@@ -1,0 +1,283 @@
+use super::*;
+use std::collections::BTreeSet;
+
+const QUOTA: Quota = Quota { budget_ns: 1_000_000, period_ns: 2_500_000, first_ns: 2_500_000 };
+
+/// So many cores, and a group with so many threads on them.
+fn cores(cores: usize, quota: Option<Quota>, threads: usize) -> (Processors, PoolId, Vec<ThreadId>) {
+    let mut processors = Processors::default();
+    let pool = processors.add_pool(cores);
+    let group = processors.add_group(pool, quota);
+    let threads = (0..threads).map(|_| processors.add_thread(group)).collect();
+    (processors, pool, threads)
+}
+
+/// Runs whoever is next on one core for one turn of its length; who it was, and when it is over.
+fn turn(
+    processors: &mut Processors,
+    pool: PoolId,
+    now_ns: u64,
+    cost: impl Fn(ThreadId) -> u64,
+) -> Option<(ThreadId, u64)> {
+    let (id, _) = processors.take(pool, now_ns)?;
+    processors.charge(id, cost(id));
+    processors.done(id, now_ns + cost(id), true);
+    Some((id, now_ns + cost(id)))
+}
+
+/// Lets threads that always have more to do run for so long, in turns of this length.
+fn run(processors: &mut Processors, pool: PoolId, for_ns: u64, cost_ns: u64) {
+    let mut ends: BTreeSet<(u64, ThreadId)> = BTreeSet::new();
+    let mut now_ns = 0;
+    while now_ns < for_ns {
+        while let Some((id, _)) = processors.take(pool, now_ns) {
+            processors.charge(id, cost_ns);
+            ends.insert((now_ns + cost_ns, id));
+        }
+        let release_ns = processors.next_release(pool).unwrap_or(u64::MAX);
+        match ends.first().copied() {
+            Some((end_ns, id)) if end_ns <= release_ns => {
+                ends.pop_first();
+                now_ns = end_ns;
+                processors.done(id, now_ns, true);
+            }
+            _ => now_ns = release_ns,
+        }
+    }
+}
+
+#[test]
+fn threads_share_a_core_by_what_they_have_used() {
+    let (mut processors, pool, threads) = cores(1, None, 2);
+    let (a, b) = (threads[0], threads[1]);
+    processors.wake(a, 0);
+    processors.wake(b, 0);
+    let mut now_ns = 0;
+    while now_ns < 1_000_000_000 {
+        let cost = |id| if id == a { 10_000 } else { 30_000 };
+        now_ns = turn(&mut processors, pool, now_ns, cost).expect("both always have more to do").1;
+    }
+    let part = processors.used_ns(a) as f64 / now_ns as f64;
+    assert!((0.49..0.51).contains(&part), "{part} of a core");
+    assert_eq!(processors.used_by_group_ns(0), now_ns);
+}
+
+#[test]
+fn a_thread_keeps_its_core_until_a_tick_finds_its_slice_used_up() {
+    let (mut processors, pool, threads) = cores(1, None, 2);
+    processors.wake(threads[0], 0);
+    processors.wake(threads[1], 0);
+    let (mut ran, mut now_ns) = (Vec::new(), 0);
+    while now_ns < 3 * TICK_NS {
+        let (id, end_ns) = turn(&mut processors, pool, now_ns, |_| 10_000).expect("both have more to do");
+        if ran.last().is_none_or(|&(last, _)| last != id) {
+            ran.push((id, now_ns));
+        }
+        now_ns = end_ns;
+    }
+    let [a, b] = [threads[0], threads[1]];
+    assert_eq!(ran, [(a, 0), (b, TICK_NS), (a, 2 * TICK_NS)]);
+}
+
+#[test]
+fn a_thread_that_wakes_up_with_less_behind_it_is_next_and_one_with_more_waits() {
+    let (mut processors, pool, threads) = cores(1, None, 2);
+    let (busy, late) = (threads[0], threads[1]);
+    processors.wake(busy, 0);
+    processors.wake(late, 0);
+    let mut now_ns = 0;
+    while now_ns < TICK_NS {
+        now_ns = turn(&mut processors, pool, now_ns, |_| 10_000).expect("both have more").1;
+    }
+    let (id, _) = processors.take(pool, now_ns).expect("both have more");
+    assert_eq!(id, late);
+    processors.done(late, now_ns, false);
+    let mut wakes_up_and_works = |cost_ns| {
+        assert_eq!(processors.take(pool, now_ns), Some((busy, false)));
+        processors.charge(busy, 10_000);
+        processors.wake(late, now_ns + 5_000);
+        now_ns += 10_000;
+        processors.done(busy, now_ns, true);
+        let (next, _) = processors.take(pool, now_ns).expect("both have something to do");
+        if next == late {
+            processors.charge(late, cost_ns);
+            now_ns += cost_ns;
+            processors.done(late, now_ns, false);
+        }
+        next
+    };
+    assert_eq!(wakes_up_and_works(100_000), late, "it waited for a tick");
+    assert_eq!(wakes_up_and_works(3_000_000), late, "and still has some of that to its credit");
+    assert_eq!(wakes_up_and_works(0), busy);
+}
+
+#[test]
+fn groups_share_cores() {
+    let mut processors = Processors::default();
+    let pool = processors.add_pool(1);
+    let groups = [processors.add_group(pool, None), processors.add_group(pool, None)];
+    let [a, b] = groups.map(|group| processors.add_thread(group));
+    processors.wake(a, 0);
+    processors.wake(b, 0);
+    assert_eq!(processors.take(pool, 0), Some((a, true)));
+    assert_eq!(processors.take(pool, 0), None, "there is one core");
+    assert_eq!((processors.pool_of(a), processors.pool_of(b)), (pool, pool));
+}
+
+#[test]
+fn who_slept_has_no_claim_on_the_past() {
+    let (mut processors, pool, threads) = cores(1, None, 2);
+    let (busy, late) = (threads[0], threads[1]);
+    processors.wake(busy, 0);
+    let mut now_ns = 0;
+    while now_ns < 5 * TICK_NS {
+        now_ns = turn(&mut processors, pool, now_ns, |_| 10_000).expect("it has more").1;
+    }
+    processors.wake(late, now_ns);
+    let (begun_ns, mut late_ns) = (now_ns, 0);
+    while now_ns < begun_ns + 4 * TICK_NS {
+        let (id, end_ns) = turn(&mut processors, pool, now_ns, |_| 10_000).expect("both have more");
+        late_ns += if id == late { end_ns - now_ns } else { 0 };
+        now_ns = end_ns;
+    }
+    assert!(late_ns.abs_diff(2 * TICK_NS) <= 10_000, "{late_ns} ns, though the other has had 5 ticks more");
+}
+
+#[test]
+fn a_thread_wakes_up_where_it_was_if_that_is_idle_and_else_on_another_idle_core() {
+    let (mut processors, pool, threads) = cores(2, None, 4);
+    let [a, b, c, _] = [threads[0], threads[1], threads[2], threads[3]];
+    processors.wake(b, 0);
+    processors.wake(c, 0);
+    let on = |processors: &Processors, id: ThreadId| processors.threads[id].core;
+    assert_eq!((on(&processors, b), on(&processors, c)), (1, 0));
+    processors.take(pool, 0);
+    processors.take(pool, 0);
+    processors.wake(a, 0);
+    assert_eq!((on(&processors, a), processors.take(pool, 0)), (0, None), "all are busy, so it waits");
+    processors.done(b, 10, false);
+    processors.wake(b, 10);
+    processors.take(pool, 10);
+    processors.done(c, 20, false);
+    assert_eq!(processors.take(pool, 20), Some((a, true)));
+    processors.wake(c, 20);
+    processors.done(b, 30, false);
+    assert_eq!(processors.take(pool, 30), None, "it ran just now, so it waits for the core that it was on");
+    assert_eq!(processors.take(pool, 20 + WARM_NS), Some((c, true)));
+    assert_eq!(on(&processors, c), 1);
+}
+
+#[test]
+fn a_group_that_used_its_budget_up_stands_still_and_leaves_its_core() {
+    let mut processors = Processors::default();
+    let pool = processors.add_pool(1);
+    let [limited, free] = [processors.add_group(pool, Some(QUOTA)), processors.add_group(pool, None)];
+    let [limited, free] = [limited, free].map(|group| processors.add_thread(group));
+    processors.wake(limited, 0);
+    processors.wake(free, 0);
+    run(&mut processors, pool, 1_000_000_000, 50_000);
+    let [limited, free] = [limited, free].map(|id| processors.used_ns(id) as f64 / 1e9);
+    assert!((0.35..0.405).contains(&limited), "{limited} of a core");
+    assert!((limited + free - 1.0).abs() < 0.001, "{limited} and {free} of a core");
+}
+
+/// What a core has too much, what it owes and what it is paid cancel out in the long run.
+#[test]
+fn a_share_is_kept_in_the_long_run() {
+    for (threads, cost_ns) in [(1, 10_000), (2, 10_000), (3, 10_000), (2, 170_000), (3, 430_000)] {
+        let (mut processors, pool, ids) = cores(2, Some(QUOTA), threads);
+        for id in ids {
+            processors.wake(id, 0);
+        }
+        run(&mut processors, pool, 10_000_000_000, cost_ns);
+        let part = processors.used_by_group_ns(0) as f64 / 1e10;
+        assert!((part / 0.4 - 1.0).abs() < 0.01, "{threads} threads: {part} of a core");
+    }
+}
+
+/// Nobody else wants the core, so the kernel looks once a tick.
+#[test]
+fn a_thread_alone_uses_too_much_until_a_tick_and_pays_for_it() {
+    let (mut processors, pool, threads) = cores(1, Some(QUOTA), 1);
+    processors.wake(threads[0], 0);
+    let mut now_ns = 0;
+    while let Some((_, end_ns)) = turn(&mut processors, pool, now_ns, |_| 10_000) {
+        now_ns = end_ns;
+    }
+    assert_eq!(now_ns, TICK_NS, "the pool gave it 1 ms at first and 1 at the tick, but it had used 4");
+    assert_eq!(processors.next_release(pool), Some(5_000_000));
+    assert_eq!(processors.take(pool, 5_000_000), None, "1 ms is left to pay");
+    assert_eq!(processors.take(pool, 7_500_000), None, "it is even, and has nothing");
+    assert_eq!(processors.take(pool, 10_000_000), Some((threads[0], false)));
+}
+
+/// Between two ticks more periods begin than the pool can hold. (On a machine a busy loop gets 0.7 of its core this way.)
+#[test]
+fn a_thread_alone_with_a_whole_processor_does_not_get_it() {
+    let quota = Quota { budget_ns: 2_500_000, ..QUOTA };
+    let (mut processors, pool, threads) = cores(1, Some(quota), 1);
+    processors.wake(threads[0], 0);
+    run(&mut processors, pool, 1_000_000_000, 10_000);
+    let part = processors.used_ns(threads[0]) as f64 / 1e9;
+    assert!((0.75..0.8).contains(&part), "{part} of a core");
+}
+
+#[test]
+fn a_thread_that_asks_for_its_processor_time_is_looked_at() {
+    let (mut processors, pool, threads) = cores(1, Some(QUOTA), 1);
+    processors.wake(threads[0], 0);
+    let mut now_ns = 0;
+    while processors.take(pool, now_ns).is_some() {
+        now_ns += 10_000;
+        processors.look(threads[0], now_ns);
+        processors.done(threads[0], now_ns, true);
+    }
+    assert_eq!(now_ns, QUOTA.budget_ns);
+}
+
+/// The core counts when a thread of the group joins it, and the one that runs is stopped though no tick has come.
+#[test]
+fn a_thread_of_the_group_that_wakes_up_beside_one_that_runs_makes_the_core_count() {
+    let (mut processors, pool, threads) = cores(1, Some(QUOTA), 2);
+    let (a, b) = (threads[0], threads[1]);
+    processors.wake(a, 0);
+    processors.take(pool, 0);
+    processors.charge(a, 1_510_000);
+    processors.wake(b, 1_500_000);
+    processors.done(a, 1_510_000, true);
+    assert_eq!(processors.take(pool, 1_510_000), None);
+    assert_eq!(processors.next_release(pool), Some(2_500_000));
+    assert_eq!(processors.take(pool, 2_500_000).map(|(id, _)| id), Some(b), "the second has used less");
+}
+
+/// Debts are a core's own: the group runs on elsewhere, and who wakes up on the core that owes stands beside an idle one.
+#[test]
+fn a_thread_stands_on_a_core_that_owes_while_its_group_runs_on_another() {
+    let (mut processors, pool, threads) = cores(2, Some(QUOTA), 2);
+    let (a, b) = (threads[0], threads[1]);
+    processors.wake(a, 0);
+    processors.take(pool, 0);
+    processors.wake(b, 2_600_000);
+    processors.take(pool, 2_600_000);
+    processors.done(b, 2_700_000, false);
+    processors.done(a, 3_900_000, false);
+    processors.wake(b, 3_900_000);
+    processors.wake(a, 3_900_000);
+    assert_eq!(processors.take(pool, 3_900_000), Some((b, true)), "its core has 0.9 ms left");
+    assert_eq!(processors.take(pool, 3_900_000), None, "this core owes 2.9 ms");
+    processors.done(b, 3_950_000, false);
+    assert_eq!(processors.take(pool, 3_950_000), None, "and nobody takes the thread to the idle core");
+}
+
+#[test]
+fn what_comes_while_a_thread_runs_gives_it_another_turn() {
+    let (mut processors, pool, threads) = cores(1, None, 1);
+    let thread = threads[0];
+    processors.wake(thread, 0);
+    assert_eq!(processors.take(pool, 0), Some((thread, true)));
+    processors.wake(thread, 0);
+    processors.done(thread, 1, false);
+    assert_eq!(processors.take(pool, 1), Some((thread, false)));
+    processors.done(thread, 2, false);
+    assert_eq!(processors.take(pool, 2), None);
+}
