@@ -238,14 +238,14 @@ fn a_thread_that_asks_for_its_processor_time_is_looked_at() {
 /// The core counts when a thread of the group joins it, and the one that runs is stopped though no tick has come.
 #[test]
 fn a_thread_of_the_group_that_wakes_up_beside_one_that_runs_makes_the_core_count() {
-    let (mut processors, pool, threads) = cores(1, Some(QUOTA), 2);
+    let (mut processors, pool, threads) = cores(1, Some(Quota { budget_ns: 300_000, ..QUOTA }), 2);
     let (a, b) = (threads[0], threads[1]);
     processors.wake(a, 0);
     processors.take(pool, 0);
-    processors.charge(a, 1_510_000);
-    processors.wake(b, 1_500_000);
-    processors.done(a, 1_510_000, true);
-    assert_eq!(processors.take(pool, 1_510_000), None);
+    processors.charge(a, 510_000);
+    processors.wake(b, 500_000);
+    processors.done(a, 510_000, true);
+    assert_eq!(processors.take(pool, 510_000), None);
     assert_eq!(processors.next_release(pool), Some(2_500_000));
     assert_eq!(processors.take(pool, 2_500_000).map(|(id, _)| id), Some(b), "the second has used less");
 }
