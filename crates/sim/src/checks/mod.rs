@@ -30,6 +30,7 @@ use progress::ProgressSeen;
 use sidle_history::Operation;
 use sidle_node::NodeControl;
 use sidle_store::Store;
+use sidle_types::MonotonicUs;
 
 /// A machine's frozen ranges and the queues of all are looked at after so many facts: a walk over a store takes longer
 /// than most of what happens.
@@ -112,9 +113,11 @@ impl Checks {
         Checks { is_fair, ..Checks::default() }
     }
 
-    /// A command that was parked at this machine has been woken.
-    pub fn waited(&mut self, host: HostId, us: u64) {
-        if let Some(violation) = waits::check(host, us).err().filter(|_| self.is_fair) {
+    /// A command that was parked at this machine at `since` has been woken. `filling_at`: when the machine was last seen to fill a range
+    /// that it serves to nobody meanwhile.
+    pub fn waited(&mut self, host: HostId, now: MonotonicUs, since: MonotonicUs, filling_at: MonotonicUs) {
+        let found = waits::check(host, now, since, filling_at).err();
+        if let Some(violation) = found.filter(|_| self.is_fair) {
             self.found.get_or_insert(violation);
         }
     }

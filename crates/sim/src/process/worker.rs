@@ -4,7 +4,9 @@ use super::connection::{Came, Connection, Waits};
 use super::{Process, control::Call};
 use crate::network::{Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
+use sidle_migration::ImportPhase;
 use sidle_node::{Bugs, ControlReply, NodeParts, Now, Worker, WorkerIndex, WorkerPort};
+use sidle_types::MonotonicUs;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How many values with a deadline are looked at.
@@ -18,6 +20,8 @@ pub struct WorkerThread {
     /// Answers of the control thread.
     pub(super) answers: VecDeque<(StreamId, ControlReply)>,
     next_tick_us: u64,
+    /// When it last saw a range fill that is served to nobody meanwhile.
+    filling_at: MonotonicUs,
 }
 
 impl WorkerThread {
@@ -30,7 +34,8 @@ impl WorkerThread {
     ) -> WorkerThread {
         let mut worker = Worker::new(parts, index, ports, seed);
         worker.put_back(bugs);
-        WorkerThread { worker, connections: BTreeMap::new(), answers: VecDeque::new(), next_tick_us: 0 }
+        let (connections, answers) = (BTreeMap::new(), VecDeque::new());
+        WorkerThread { worker, connections, answers, next_tick_us: 0, filling_at: MonotonicUs(0) }
     }
 
     /// How many clients are connected to it.
@@ -48,10 +53,13 @@ impl WorkerThread {
                 flush(id, connection, world);
             }
         }
+        if self.worker.ranges().imports().any(|import| import.phase() == ImportPhase::Filling) {
+            self.filling_at = now.mono;
+        }
         while let Some(ticket) = self.worker.poll_woken() {
             let mut connections = self.connections.values_mut();
             if let Some(since) = connections.find_map(|connection| connection.wake(ticket)) {
-                world.checks.waited(host, now.mono.since(since));
+                world.checks.waited(host, now.mono, since, self.filling_at);
             }
         }
         changed
