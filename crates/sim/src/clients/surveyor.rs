@@ -271,6 +271,14 @@ impl Surveyor {
                     self.go_on(world);
                     return Ok(());
                 }
+                Round::Flushing(flush) if is_out_of_memory(&reply) => {
+                    // Some of an import's keys are gone, others are not.
+                    world.meet("flushes out of memory", 1);
+                    self.flushed(flush, None, line.host, hosts, history);
+                    world.close(stream, Side::Opener);
+                    self.go_on(world);
+                    return Ok(());
+                }
                 Round::Flushing(_) => return Err(format!("FLUSHALL was answered {reply:?}")),
                 Round::Scanning { ref scan, ref mut found } => {
                     let Some((cursor, keys)) = scanned(&reply) else {
@@ -367,6 +375,11 @@ impl Surveyor {
 /// Whether a node refused to flush, since it has a range without the data: then it flushed nothing.
 fn is_refusal(reply: &Value) -> bool {
     matches!(reply, Value::Error(why) if why.starts_with("CLUSTERDOWN "))
+}
+
+/// Whether a node that imports a range had no memory for a tombstone of each key that was there.
+fn is_out_of_memory(reply: &Value) -> bool {
+    matches!(reply, Value::Error(why) if why.starts_with("OOM "))
 }
 
 /// The cursor and the keys of an answer to SCAN.
