@@ -284,7 +284,9 @@ fn what_comes_while_a_thread_runs_gives_it_another_turn() {
 
 #[test]
 fn an_idle_core_takes_nobody_whose_group_stands_still_there() {
-    for (quota, taken) in [(None, true), (Some(QUOTA), false)] {
+    // More than a slice, so that both cores get some of it.
+    let quota = Quota { budget_ns: 6_000_000, period_ns: 10_000_000, first_ns: 10_000_000 };
+    for (quota, taken) in [(None, true), (Some(quota), false)] {
         let mut processors = Processors::default();
         let pool = processors.add_pool(2);
         let [one, other] = [quota, None].map(|quota| processors.add_group(pool, quota));
@@ -294,16 +296,17 @@ fn an_idle_core_takes_nobody_whose_group_stands_still_there() {
         processors.wake(a, 0);
         processors.wake(busy, 0);
         assert!(processors.take(pool, 0).is_some() && processors.take(pool, 0).is_some());
-        processors.charge(a, 1_100_000);
-        processors.charge(busy, 4_000_000);
+        processors.charge(a, 5_500_000);
+        processors.charge(busy, 8_000_000);
         // Both cores are busy, so it waits on the one that it was on last, with `busy`.
         processors.wake(waits, 500_000);
-        processors.done(a, 1_100_000, false);
-        let next = processors.take(pool, 1_100_000).map(|(id, _)| id);
+        processors.done(a, 5_500_000, false);
+        let next = processors.take(pool, 5_500_000).map(|(id, _)| id);
         assert_eq!(next, taken.then_some(waits), "with {quota:?}");
         if !taken {
-            assert_eq!(processors.next_release(pool), Some(2_500_000));
-            assert_eq!(processors.take(pool, 2_500_000), Some((waits, true)), "what was owed is paid");
+            assert_eq!(processors.next_release(pool), Some(10_000_000));
+            processors.done(busy, 8_000_000, false);
+            assert_eq!(processors.take(pool, 8_000_000), Some((waits, true)), "here its group may go on");
         }
     }
 }
