@@ -81,7 +81,7 @@ impl Bandwidth {
                 }
                 continue;
             }
-            self.pool_ns = (self.pool_ns + self.quota.budget_ns as i64).min(self.quota.budget_ns as i64);
+            self.pool_ns = self.quota.budget_ns as i64;
             self.pay();
             let passed = 1 + if self.stopped.is_empty() {
                 (now_ns - self.next_period_ns) / self.quota.period_ns
@@ -213,13 +213,18 @@ mod tests {
         assert_eq!(bandwidth.next_ns(), None);
     }
 
-    #[test]
-    fn what_a_core_gives_back_is_paid_out_after_a_while() {
+    /// Core 1 is stopped, core 0 has most of a slice, and the pool what was given back elsewhere.
+    fn one_stopped() -> Bandwidth {
         let mut bandwidth = two_cores(10, 100);
         assert!(bandwidth.spend(0, 1) && bandwidth.spend(1, 1));
         assert!(!bandwidth.spend(1, 5 * MS) && bandwidth.stop(1));
-        // More was given back elsewhere.
         bandwidth.pool_ns += 2 * MS as i64;
+        bandwidth
+    }
+
+    #[test]
+    fn what_a_core_gives_back_is_paid_out_after_a_while() {
+        let mut bandwidth = one_stopped();
         bandwidth.leave(0, 20 * MS);
         assert_eq!(bandwidth.cores[0].left_ns, KEPT_NS);
         assert_eq!(bandwidth.next_ns(), Some(25 * MS));
@@ -230,10 +235,7 @@ mod tests {
 
     #[test]
     fn what_a_core_gives_back_shortly_before_a_period_waits_for_that() {
-        let mut bandwidth = two_cores(10, 100);
-        assert!(bandwidth.spend(0, 1) && bandwidth.spend(1, 1));
-        assert!(!bandwidth.spend(1, 5 * MS) && bandwidth.stop(1));
-        bandwidth.pool_ns += 2 * MS as i64;
+        let mut bandwidth = one_stopped();
         bandwidth.leave(0, 94 * MS);
         assert_eq!(bandwidth.next_ns(), Some(100 * MS));
     }

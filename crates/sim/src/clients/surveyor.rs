@@ -259,27 +259,22 @@ impl Surveyor {
         };
         for reply in replies {
             match round {
-                Round::Flushing(flush) if reply == Value::Simple("OK".to_owned()) => {
-                    self.flushed(flush, Some(world.now_us), line.host, hosts, history);
+                Round::Flushing(flush) => {
+                    if reply == Value::Simple("OK".to_owned()) {
+                        self.flushed(flush, Some(world.now_us), line.host, hosts, history);
+                    } else if is_out_of_memory(&reply) {
+                        // Some of an import's keys are gone, others are not.
+                        world.meet("flushes out of memory", 1);
+                        self.flushed(flush, None, line.host, hosts, history);
+                    } else if is_refusal(&reply) {
+                        world.meet("flushes refused", 1);
+                    } else {
+                        return Err(format!("FLUSHALL was answered {reply:?}"));
+                    }
                     world.close(stream, Side::Opener);
                     self.go_on(world);
                     return Ok(());
                 }
-                Round::Flushing(_) if is_refusal(&reply) => {
-                    world.meet("flushes refused", 1);
-                    world.close(stream, Side::Opener);
-                    self.go_on(world);
-                    return Ok(());
-                }
-                Round::Flushing(flush) if is_out_of_memory(&reply) => {
-                    // Some of an import's keys are gone, others are not.
-                    world.meet("flushes out of memory", 1);
-                    self.flushed(flush, None, line.host, hosts, history);
-                    world.close(stream, Side::Opener);
-                    self.go_on(world);
-                    return Ok(());
-                }
-                Round::Flushing(_) => return Err(format!("FLUSHALL was answered {reply:?}")),
                 Round::Scanning { ref scan, ref mut found } => {
                     let Some((cursor, keys)) = scanned(&reply) else {
                         return Err(format!("SCAN was answered {reply:?}"));
