@@ -75,7 +75,10 @@ impl Process {
             self.message(index, id, Message::Hello(hello), now, world);
             self.read_frames(index, id, now, world);
         }
-        if let Some((id, side, signal)) = self.mailbox(thread).pop_front() {
+        // What a connection brings waits in it until it is taken over.
+        if self.movers[index].handed_over.is_empty()
+            && let Some((id, side, signal)) = self.mailbox(thread).pop_front()
+        {
             self.mover_hears(index, id, side, signal, now, world);
         }
         let mover = &self.movers[index];
@@ -119,6 +122,8 @@ impl Process {
     ) {
         let mover = &mut self.movers[index];
         let Some(link) = mover.links.get_mut(&id) else {
+            let mut handed_over = mover.handed_over.iter();
+            assert!(handed_over.all(|(other, ..)| *other != id), "taken over before it is heard");
             // It was closed here meanwhile.
             world.close(id, side);
             return;
