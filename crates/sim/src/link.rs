@@ -79,6 +79,14 @@ impl Links {
         }
         us
     }
+
+    /// How many bytes go through in a millisecond over the slowest link between machines that something went over.
+    pub fn slowest_bytes_per_ms(&self) -> Option<u64> {
+        let is_between_machines =
+            |(from, to): &(Place, Place)| matches!((from, to), (Place::Host(_), Place::Host(_)));
+        let between = self.links.iter().filter(|(ends, _)| is_between_machines(ends));
+        between.map(|(_, link)| link.quality.bytes_per_ms).min()
+    }
 }
 
 impl Link {
@@ -133,6 +141,22 @@ mod tests {
             assert!(!qualities[index + 1..].contains(quality), "two links are alike: {quality:?}");
             assert_eq!(*quality, draw(pairs[index]));
         }
+    }
+
+    #[test]
+    fn slowest_is_the_slowest_between_machines_that_was_used() {
+        let mut links = Links::new(setup(0));
+        assert_eq!(links.slowest_bytes_per_ms(), None);
+        let quality = |from, to| Link::draw(&setup(0), from, to).quality.bytes_per_ms;
+        let slowest = quality(A, B).min(quality(B, A));
+        let clients = (0..).map(Place::Client);
+        let slower =
+            clients.into_iter().find(|client| quality(A, *client) < slowest).expect("some are slower");
+        let mut random = Random::new(1);
+        for (from, to) in [(A, slower), (A, B), (B, A)] {
+            links.send_us(from, to, 1, 0, &mut random);
+        }
+        assert_eq!(links.slowest_bytes_per_ms(), Some(slowest));
     }
 
     #[test]

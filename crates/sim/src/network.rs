@@ -9,6 +9,7 @@ use crate::link::{Links, LinksSetup};
 use crate::process::OUTPUT_BYTES;
 use crate::world::{Actor, Event, HostId, World};
 use sidle_migration::tuning::PRIORITY_REPLY_BYTES;
+use sidle_wire::Lane;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A connection, by number.
@@ -158,6 +159,13 @@ impl Network {
     /// once before it was full, up to the end of a frame: a migration's longest, which ends with the record that fills it.
     pub const MOST_UNDER_WAY_BYTES: usize =
         WINDOW_BYTES + OUTPUT_BYTES + PRIORITY_REPLY_BYTES + LARGEST_RECORD_BYTES;
+
+    /// What a migration's message waits for at most over the slowest link between machines: everything that may be under
+    /// way through the connections of both lanes, itself included.
+    pub fn longest_wait_us(&self) -> u64 {
+        let bytes = Lane::ALL.len() * Self::MOST_UNDER_WAY_BYTES;
+        self.links.slowest_bytes_per_ms().map_or(0, |per_ms| bytes as u64 * 1000 / per_ms)
+    }
 
     /// How much is under way that was sent from this end.
     pub fn under_way_bytes(&self, stream: StreamId, from: Side) -> usize {

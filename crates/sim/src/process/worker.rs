@@ -59,7 +59,8 @@ impl WorkerThread {
         while let Some(ticket) = self.worker.poll_woken() {
             let mut connections = self.connections.values_mut();
             if let Some(since) = connections.find_map(|connection| connection.wake(ticket)) {
-                world.checks.waited(host, now.mono, since, self.filling_at);
+                let link_us = world.network.longest_wait_us();
+                world.checks.waited(host, now.mono, since.max(self.filling_at), link_us);
             }
         }
         changed
