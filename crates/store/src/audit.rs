@@ -21,6 +21,13 @@ struct Found {
     bytes: u64,
 }
 
+/// What is referred to in one segment, and how much of that is not worth keeping.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct InSegment {
+    live: u64,
+    spare: u64,
+}
+
 impl Store {
     /// Gives every entry in the range to `f`: its record, and whether that is a tombstone. Slots come in order, what is
     /// in one of them does not.
@@ -30,7 +37,7 @@ impl Store {
 
     /// Compares all counts with what is there; says which one is wrong.
     pub fn check_accounting(&self) -> Result<(), String> {
-        let mut by_segment: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut by_segment: BTreeMap<u64, InSegment> = BTreeMap::new();
         let segment_bytes = self.log.segments.segment_bytes();
         for slot in Slot::all() {
             let table = self.index.slot(slot);
@@ -50,7 +57,9 @@ impl Store {
                 found.tombstones += u64::from(word.kind().is_tombstone);
                 found.expiring += u64::from(word.kind().has_deadline);
                 found.bytes += bytes;
-                *by_segment.entry(word.address().offset() / segment_bytes).or_default() += bytes;
+                let segment = by_segment.entry(word.address().offset() / segment_bytes).or_default();
+                segment.live += bytes;
+                segment.spare += if word.kind().is_tombstone { record.spare_bytes() as u64 } else { 0 };
             });
             let counted = Found {
                 values: table.live(),
@@ -70,7 +79,7 @@ impl Store {
         Ok(())
     }
 
-    fn check_segments(&self, found: &BTreeMap<u64, u64>) -> Result<(), String> {
+    fn check_segments(&self, found: &BTreeMap<u64, InSegment>) -> Result<(), String> {
         let segments = &self.log.segments;
         let (taken, counted) = (segments.recount() * segments.segment_bytes(), segments.taken_bytes());
         if taken != counted {
@@ -78,18 +87,22 @@ impl Store {
         }
         let states = (0..segments.ordinary()).map(|number| (number, segments.at(number)));
         for (number, segment) in states {
-            let live = found.get(&number).copied().unwrap_or(0);
+            let InSegment { live, spare } = found.get(&number).copied().unwrap_or_default();
             let fits = match segment.state() {
                 State::Free => live == 0,
                 // How far it is filled is known to its head alone.
-                State::Open => live <= segments.segment_bytes(),
-                State::Closed | State::Leaving => segment.live_bytes() == live,
+                State::Open => live <= segments.segment_bytes() && segment.spare_bytes() == spare,
+                State::Closed | State::Leaving => {
+                    segment.live_bytes() == live && segment.spare_bytes() == spare
+                }
                 State::Large => false,
             };
             if !fits {
                 let (state, counted) = (segment.state(), segment.live_bytes());
+                let counted_spare = segment.spare_bytes();
                 return Err(format!(
-                    "segment {number} is {state:?}, holds {live} live bytes, and counts {counted}"
+                    "segment {number} is {state:?}, holds {live} live bytes, {spare} of them to spare, and counts {counted}, \
+                     {counted_spare} to spare"
                 ));
             }
         }

@@ -1,7 +1,8 @@
 //! Index entries and buckets.
 //!
 //! An entry is one word, so that it is read and replaced in one step: the record's address (37 bits), whether it is a
-//! tombstone, whether it has a deadline, and 25 bits of the key's hash as a tag. A bucket is one cache line: seven
+//! tombstone, whether it has a deadline, and 25 bits of the key's hash as a tag. What the entry says of its record goes: a
+//! value whose entry has become a tombstone is struck out. A bucket is one cache line: seven
 //! entries and a link to an overflow bucket.
 //!
 //! The tag holds the upper bits of the hash, which also decide the bucket: as a table grows its entries are told
@@ -70,6 +71,12 @@ impl<'p> Word<'p> {
     #[inline]
     pub(crate) fn moved_to(self, address: Address) -> Word<'p> {
         Word { bits: self.bits & !ADDRESS_MASK | address.units(), _pin: std::marker::PhantomData }
+    }
+
+    /// The same entry for the same record, which counts as removed from now on.
+    #[inline]
+    pub(crate) fn struck_out(self) -> Word<'p> {
+        Word { bits: self.bits & !DEADLINE | TOMBSTONE, _pin: std::marker::PhantomData }
     }
 
     /// The entry for a table of the next level, and whether it belongs to the upper of the two buckets that its

@@ -10,8 +10,7 @@
 //!    released an epoch later. Who unlinked a record counts it dead before unpinning, so the counters of a released
 //!    segment are at rest.
 //! C3 The cleaner never waits for a lock while it holds one, except for the lock of the free segments.
-//! C4 Tombstones have a reserve (see [`SlotGuard::remove`](crate::SlotGuard::remove)), and while its last segment is in
-//!    use no dead byte is too few to be cleaned away: whatever was removed makes room for further removals.
+//! C4 Of a value that was struck out only a tombstone is copied.
 //! C5 A mark of absence is never copied: it goes with its segment.
 //!
 //! Realises: Kulkarni, chapter 2, and the RAMCloud papers cited there. Deviations: one level (memory only); survivors
@@ -24,9 +23,10 @@ use crate::address::Address;
 use crate::bucket::Word;
 use crate::config::OutOfMemory;
 use crate::log::{LogHead, SEGMENT_START};
-use crate::record::Record;
+use crate::record::{Draft, Record};
 use crate::segment::{Purpose, State};
 use crate::store::{Guard, Store};
+use crate::writer::counted;
 use sidle_types::HashedKey;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -61,8 +61,8 @@ pub(crate) struct Cleaning {
     /// Chosen segments, best last.
     victims: Vec<u64>,
     current: Option<Victim>,
-    /// The clock when no segment was worth cleaning, and how great the need was.
-    hopeless_at: Option<(u64, bool)>,
+    /// The clock when no segment was worth cleaning.
+    hopeless_at: Option<u64>,
     /// Helpers turned away since.
     turned_away: u32,
 }
@@ -151,19 +151,10 @@ impl Store {
         }
     }
 
-    /// Closes the heads that are no writer's, so that every record lies in a closed segment.
+    /// Closes the cleaner's own head, so that every record lies in a closed segment.
     #[cfg(feature = "testing")]
-    pub(crate) fn close_own_heads(&self) {
+    pub(crate) fn close_own_head(&self) {
         lock(&self.cleaning).head = None;
-        self.leave_last_resort();
-    }
-
-    /// Leaves the tombstones that were written to the reserve to the cleaner.
-    fn leave_last_resort(&self) {
-        // Whoever holds it is writing a tombstone: then it is still needed (C3).
-        if let Ok(mut head) = self.last_resort.try_lock() {
-            *head = None;
-        }
     }
 
     fn clean(&self, cleaning: &mut Cleaning, budget_bytes: usize) -> CleanOutcome {
@@ -172,7 +163,6 @@ impl Store {
         if cleaning.current.is_none() {
             if self.log.segments.is_plenty() {
                 cleaning.put_back(self);
-                self.leave_last_resort();
                 return if freed { CleanOutcome::Progress } else { waiting() };
             }
             if cleaning.victims.is_empty() {
@@ -180,7 +170,7 @@ impl Store {
             }
             let Some(number) = cleaning.victims.pop() else {
                 self.log.segments.want(0);
-                cleaning.hopeless_at = Some(need(self));
+                cleaning.hopeless_at = Some(self.log.segments.clock());
                 return if freed { CleanOutcome::Progress } else { waiting() };
             };
             cleaning.current = Some(Victim { number, at: SEGMENT_START });
@@ -195,7 +185,6 @@ impl Store {
     fn choose_victims(&self) -> Vec<u64> {
         let segments = &self.log.segments;
         let clock = segments.clock();
-        let is_urgent = segments.is_urgent();
         let mut best: Vec<(f64, u64)> = Vec::with_capacity(VICTIMS_PER_CHOICE + 1);
         for number in 0..segments.ordinary() {
             let segment = segments.at(number);
@@ -206,14 +195,10 @@ impl Store {
             let kept = segment.kept_bytes();
             let used = segment.used_bytes();
             // What is left at the end of a segment because the next record did not fit would be left in another: it
-            // counts only where it is more than that. In need no dead byte is too few (C4).
+            // counts only where it is more than that.
             let is_cut_short = segments.segment_bytes() - used > self.log.largest_ordinary();
             let whole = if is_cut_short { segments.segment_bytes() } else { used };
-            let is_worth_it = match is_urgent {
-                true => kept + SEGMENT_START < used,
-                false => kept * 100 <= whole * MOST_LIVE_PERCENT,
-            };
-            if !is_worth_it {
+            if kept * 100 > whole * MOST_LIVE_PERCENT {
                 continue;
             }
             let live_share = kept as f64 / whole as f64;
@@ -304,27 +289,32 @@ impl Store {
             return Ok(false);
         }
         let open = head.open_segment();
-        let copy = head.append_copy(record.as_bytes(), Purpose::Survivor)?;
+        let is_struck_out = word.kind().is_tombstone && !record.is_tombstone();
+        let copy = match is_struck_out {
+            true => head.append(&Draft::tombstone(record.key(), record.version()), Purpose::Survivor)?,
+            false => head.append_copy(record.as_bytes(), Purpose::Survivor)?,
+        };
         if head.open_segment() != open
             && let Some(number) = head.open_segment()
         {
             self.log.segments.at(number).set_age(age);
         }
-        place.bucket.store(place.index, word.moved_to(copy));
+        let moved = word.moved_to(copy);
+        place.bucket.store(place.index, moved);
+        if is_struck_out {
+            let smaller = self.log.record(copy, lock.pinned());
+            table.count(Some(counted(word, record)), Some(counted(moved, smaller)));
+            self.log.forget_spare(address, record);
+        }
         Ok(true)
     }
 }
 
-/// What decides whether it is worth a look at all segments: how many have been opened, and whether everything counts.
-fn need(store: &Store) -> (u64, bool) {
-    (store.log.segments.clock(), store.log.segments.is_urgent())
-}
-
 impl Cleaning {
-    /// Whether helping is in vain: no segment was worth cleaning, none has been opened since, and the need is no greater.
-    /// Records may have been removed, so one helper in some looks again.
+    /// Whether helping is in vain: no segment was worth cleaning, and none has been opened since. Records may have been
+    /// removed, so one helper in some looks again.
     fn is_hopeless(&mut self, store: &Store) -> bool {
-        if self.current.is_some() || self.hopeless_at != Some(need(store)) {
+        if self.current.is_some() || self.hopeless_at != Some(store.log.segments.clock()) {
             return false;
         }
         self.turned_away = (self.turned_away + 1) % HELPERS_TURNED_AWAY;

@@ -8,7 +8,7 @@ pub const MIN_SEGMENT_BYTES: u32 = 4 << 10;
 const MIN_CHOSEN_SEGMENT_BYTES: u32 = 64 << 10;
 /// The largest segment that is accepted.
 pub const MAX_SEGMENT_BYTES: u32 = 64 << 20;
-/// What a store needs beside what its heads take: the reserves, the cleaner's head, some index, and something to clean.
+/// What a store needs beside what its heads take: the cleaner's reserve and head, some index, and something to clean.
 const SEGMENTS_BESIDE_HEADS: u64 = 12;
 /// What each head takes: the segment that it has open, which cannot be cleaned, and one to clean meanwhile.
 const SEGMENTS_PER_HEAD: u64 = 2;

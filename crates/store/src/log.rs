@@ -11,11 +11,12 @@
 #![allow(unsafe_code)] // slices of the region, by the invariants above
 
 use crate::address::Address;
+use crate::bucket::Word;
 use crate::config::{OutOfMemory, StoreConfig, StoreError};
 use crate::epoch::{Epochs, Limbo, Pinned};
 use crate::memory::Region;
 use crate::record::{Draft, Record, Shape};
-use crate::segment::{Purpose, Run, Segments, State};
+use crate::segment::{Purpose, Run, Segment, Segments, State};
 use std::sync::Arc;
 
 /// The first unit of a segment is left free, so that no record has address 0.
@@ -102,19 +103,29 @@ impl Log {
         self.region.prefetch_rest(address.offset(), record.as_bytes().len());
     }
 
-    /// Counts a mark of absence that the caller is about to publish, so that the cleaner knows what it would gain.
-    pub(crate) fn note_absence(&self, address: Address, bytes: usize) {
-        self.segments.at(address.offset() >> self.segment_shift).add_absence(bytes as u64);
+    /// Counts what is not worth keeping of a record whose entry the caller is about to make a tombstone, so that the cleaner
+    /// knows what it would gain.
+    pub(crate) fn note_spare(&self, address: Address, record: Record<'_>) {
+        self.segment_of(address).add_spare(record.spare_bytes() as u64);
     }
 
-    /// Counts a record as dead that the caller has just unlinked from the index.
+    /// The tombstone goes, or is copied.
+    pub(crate) fn forget_spare(&self, address: Address, record: Record<'_>) {
+        self.segment_of(address).remove_spare(record.spare_bytes() as u64);
+    }
+
+    fn segment_of(&self, address: Address) -> &Segment {
+        self.segments.at(address.offset() >> self.segment_shift)
+    }
+
+    /// Counts a record as dead whose entry the caller has just unlinked from the index.
     #[inline]
-    pub(crate) fn bury(&self, address: Address, record: Record<'_>) {
+    pub(crate) fn bury(&self, word: Word<'_>, record: Record<'_>) {
         let bytes = record.as_bytes().len() as u64;
-        let number = address.offset() >> self.segment_shift;
+        let number = word.address().offset() >> self.segment_shift;
         let segment = self.segments.at(number);
-        if record.is_absence() {
-            segment.remove_absence(bytes);
+        if word.kind().is_tombstone {
+            self.forget_spare(word.address(), record);
         }
         segment.add_dead(bytes);
         match segment.state() {
@@ -292,7 +303,6 @@ impl LogHead {
     #[cold]
     fn reserve_cold(&mut self, bytes: u64, purpose: Purpose) -> Result<u64, OutOfMemory> {
         let segment_bytes = self.log.segments.segment_bytes();
-        // A tombstone of a huge key is the only large record that is no value; it has no reserve.
         if bytes > self.log.largest_ordinary() {
             let first = self.log.allocate_run(self.log.run_of(bytes))?;
             return Ok((first << self.log.segment_shift) + SEGMENT_START);

@@ -92,7 +92,12 @@ pub(crate) struct Draft<'a> {
     pub(crate) is_tombstone: bool,
 }
 
-impl Draft<'_> {
+impl<'a> Draft<'a> {
+    /// A tombstone; with version 0, a mark of absence.
+    pub(crate) fn tombstone(key: &'a [u8], version: Version) -> Draft<'a> {
+        Draft { key, value: &[], version, expires_at: None, is_tombstone: true }
+    }
+
     /// Whether this is a mark of absence.
     pub(crate) fn is_absence(&self) -> bool {
         self.is_tombstone && self.version == Version(0)
@@ -247,6 +252,14 @@ impl<'r> Record<'r> {
     #[inline]
     pub(crate) fn is_tombstone(&self) -> bool {
         self.shape.is_tombstone
+    }
+
+    /// How much of a record whose entry is a tombstone need not be kept: all of a mark of absence; of a value that was struck
+    /// out what a tombstone would not take.
+    pub(crate) fn spare_bytes(&self) -> usize {
+        let kept = Shape { value_bytes: 0, has_deadline: false, is_tombstone: true, ..self.shape };
+        let kept_bytes = if self.is_absence() { 0 } else { kept.total_bytes() };
+        self.bytes.len() - kept_bytes
     }
 
     /// Whether this is a mark of absence.

@@ -10,19 +10,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Segments that only the cleaner may take: it needs room to copy into before it can free.
 const CLEANER_RESERVE: u64 = 3;
-/// Further segments that tombstones, but not values, may take, so that deletes work when memory is full. All writers
-/// share them, so they are enough however many writers there are.
-const TOMBSTONE_RESERVE: u64 = 2;
 /// The address space for large records, in multiples of the memory limit.
 const LARGE_AREA_FACTOR: u64 = 4;
 
-/// What memory is wanted for, which decides how deep into the reserves it may reach.
+/// What memory is wanted for, which decides whether it may reach into the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A value, or any other record while there is room for values.
+    /// A record that is written or replayed.
     Value,
-    /// A tombstone, when there is no room for values any more.
-    Tombstone,
     /// A record that the cleaner moves.
     Survivor,
 }
@@ -30,8 +25,7 @@ pub(crate) enum Purpose {
 impl Purpose {
     fn reserve(self) -> u64 {
         match self {
-            Purpose::Value => CLEANER_RESERVE + TOMBSTONE_RESERVE,
-            Purpose::Tombstone => CLEANER_RESERVE,
+            Purpose::Value => CLEANER_RESERVE,
             Purpose::Survivor => 0,
         }
     }
@@ -62,8 +56,9 @@ pub(crate) struct Segment {
     used: AtomicU64,
     /// Bytes of records that nothing refers to any more.
     dead: AtomicU64,
-    /// Bytes of marks of absence that are referred to: live, but not worth keeping.
-    absences: AtomicU64,
+    /// Bytes that are referred to, but not worth keeping: marks of absence, and values that were struck out, up to what a
+    /// tombstone takes.
+    spare: AtomicU64,
     /// When its contents were written: how many segments had been opened before.
     age: AtomicU64,
 }
@@ -97,17 +92,22 @@ impl Segment {
 
     /// Bytes that a cleaner would have to copy; as exact as [`live_bytes`](Self::live_bytes).
     pub(crate) fn kept_bytes(&self) -> u64 {
-        self.live_bytes().saturating_sub(self.absences.load(Ordering::Relaxed))
+        self.live_bytes().saturating_sub(self.spare_bytes())
     }
 
-    /// Counts a mark of absence that the caller is about to publish.
-    pub(crate) fn add_absence(&self, bytes: u64) {
-        self.absences.fetch_add(bytes, Ordering::Relaxed);
+    /// Bytes that are referred to, but not worth keeping.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        self.spare.load(Ordering::Relaxed)
     }
 
-    /// A mark of absence has been unlinked; it is counted as dead besides.
-    pub(crate) fn remove_absence(&self, bytes: u64) {
-        self.absences.fetch_sub(bytes, Ordering::Relaxed);
+    /// Counts what is not worth keeping of a tombstone that the caller is about to publish.
+    pub(crate) fn add_spare(&self, bytes: u64) {
+        self.spare.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A tombstone has been unlinked; it is counted as dead besides.
+    pub(crate) fn remove_spare(&self, bytes: u64) {
+        self.spare.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Counts a record as dead. It has been unlinked before (the cleaner reads this count to learn that).
@@ -264,8 +264,8 @@ impl Segments {
         self.limit.saturating_sub(self.taken.load(Ordering::Relaxed) + index + purpose.reserve())
     }
 
-    /// Whether more is taken than values may take: by the small pieces of index that come with new keys, or by tombstones
-    /// that live on their reserve. Values may then replace others, but not add to the index. What is in limbo counts as
+    /// Whether more is taken than values may take, by the small pieces of index that come with new keys. Values may then
+    /// replace others, but not add to the index. What is in limbo counts as
     /// free: an allocation may have to wait for it, but nobody needs to go without.
     #[inline]
     pub(crate) fn is_overdrawn(&self) -> bool {
@@ -279,12 +279,6 @@ impl Segments {
         if number < self.limit {
             self.in_limbo.fetch_add(1, Ordering::Relaxed);
         }
-    }
-
-    /// Whether the next tombstone that needs a segment would get none: then everything dead is worth cleaning.
-    #[inline]
-    pub(crate) fn is_urgent(&self) -> bool {
-        self.available(Purpose::Tombstone) == 0
     }
 
     /// Whether so few segments are left that writers help the cleaner.
@@ -317,7 +311,7 @@ impl Segments {
         debug_assert_eq!(segment.state(), State::Free);
         segment.used.store(0, Ordering::Relaxed);
         segment.dead.store(0, Ordering::Relaxed);
-        segment.absences.store(0, Ordering::Relaxed);
+        segment.spare.store(0, Ordering::Relaxed);
         segment.set_age(self.opened.fetch_add(1, Ordering::Relaxed));
         segment.set_state(state);
     }
@@ -446,17 +440,13 @@ mod tests {
     }
 
     #[test]
-    fn allocate_keeps_the_reserves() {
+    fn allocate_keeps_the_cleaners_reserve() {
         let segments = segments();
         let mut values = 0;
         while segments.allocate(Purpose::Value).is_some() {
             values += 1;
         }
-        assert_eq!(values, 64 - CLEANER_RESERVE - TOMBSTONE_RESERVE);
-        for _ in 0..TOMBSTONE_RESERVE {
-            assert!(segments.allocate(Purpose::Tombstone).is_some());
-        }
-        assert!(segments.allocate(Purpose::Tombstone).is_none());
+        assert_eq!(values, 64 - CLEANER_RESERVE);
         for _ in 0..CLEANER_RESERVE {
             assert!(segments.allocate(Purpose::Survivor).is_some());
         }

@@ -17,9 +17,6 @@ pub struct Store {
     pub(crate) log: Arc<Log>,
     pub(crate) index: Index,
     pub(crate) cleaning: Mutex<Cleaning>,
-    /// Where tombstones go when there is no room for values: one head for all writers, so that each of their segments
-    /// is filled before the next is taken. Locked last, and until the tombstone is published (L3).
-    pub(crate) last_resort: Mutex<Option<LogHead>>,
 }
 
 /// What a key has.
@@ -27,8 +24,8 @@ pub struct Store {
 pub enum Entry<'g> {
     /// Nothing.
     Absent,
-    /// A mark that the key was removed, with the version of the removal; or, with version 0, that another node said that
-    /// there is no such key.
+    /// A mark that the key was removed, with the version of the value that was (its own where there was none); or, with
+    /// version 0, that another node said that there is no such key.
     Tombstone(Version),
     /// A value; it may be past its deadline.
     Value(Record<'g>),
@@ -61,12 +58,7 @@ impl Store {
     /// Reserves the memory and makes an empty store.
     pub fn new(config: StoreConfig) -> Result<Store, StoreError> {
         config.validate()?;
-        Ok(Store {
-            log: Arc::new(Log::new(&config)?),
-            index: Index::new(),
-            cleaning: Mutex::default(),
-            last_resort: Mutex::default(),
-        })
+        Ok(Store { log: Arc::new(Log::new(&config)?), index: Index::new(), cleaning: Mutex::default() })
     }
 
     /// Whether so little memory is left that writers clean before they write, and marks of absence make way.
@@ -170,20 +162,19 @@ impl Store {
     /// What a key has.
     #[inline]
     pub(crate) fn look_up<'p>(&'p self, key: HashedKey<'_>, pin: Pinned<'p>) -> Entry<'p> {
-        let mut found = None;
+        let mut found = Entry::Absent;
         self.index.slot(key.slot()).find(key.hash().0, pin, |word| {
             let record = self.log.record(word.address(), pin);
             let is_it = record.key() == key.bytes();
             if is_it {
-                found = Some(record);
+                found = match word.kind().is_tombstone {
+                    true => Entry::Tombstone(record.version()),
+                    false => Entry::Value(record),
+                };
             }
             is_it
         });
-        match found {
-            None => Entry::Absent,
-            Some(record) if record.is_tombstone() => Entry::Tombstone(record.version()),
-            Some(record) => Entry::Value(record),
-        }
+        found
     }
 }
 

@@ -10,7 +10,6 @@ use crate::segment::Purpose;
 use crate::slot_table::{Counted, Place, SlotTable};
 use crate::store::{Entry, Guard, Store};
 use sidle_types::{HashedKey, KeyHash, Slot, Version, WallMs};
-use std::sync::PoisonError;
 
 /// What a removal leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,10 +136,9 @@ impl<'s> SlotGuard<'s> {
 
     /// Removes a key; whether it had a value.
     ///
-    /// Leaving nothing takes no memory and cannot fail; neither can removing what is removed already. A tombstone is
-    /// written wherever a value would be; where there is no room for values, to a reserve of two segments that the
-    /// cleaner restores from whatever is dead. It is refused only when that is used up: when neither these segments nor
-    /// the bytes freed since have room for it.
+    /// Removing what has an entry cannot fail. Leaving nothing takes no memory. A tombstone is written where a value would
+    /// be; where there is no room, the value's own record serves as its tombstone, until the cleaner makes a small one of
+    /// it. Only a tombstone for a key without an entry is refused, as a value would be.
     pub fn remove(
         &mut self,
         head: &mut LogHead,
@@ -148,29 +146,37 @@ impl<'s> SlotGuard<'s> {
         leave: Leave,
     ) -> Result<bool, OutOfMemory> {
         self.check(head, key);
-        let had_value = match self.find(key) {
-            Some((_, word)) => !word.kind().is_tombstone,
-            None => false,
-        };
-        match leave {
-            // It hides already whatever a tombstone is to hide.
-            Leave::Tombstone if self.find(key).is_some_and(|(_, word)| word.kind().is_tombstone) => {}
-            Leave::Tombstone => {
-                let version = self.next_version();
-                let draft =
-                    Draft { key: key.bytes(), value: &[], version, expires_at: None, is_tombstone: true };
-                self.write(head, key, &draft)?;
+        let found = self.find(key);
+        match (leave, found) {
+            (Leave::Nothing, None) => {}
+            (Leave::Nothing, Some((place, word))) => {
+                self.clear(place, word);
+                // Versions of the key keep growing if it comes back.
+                self.table().raise_version(self.next_version().0);
+                self.drop_empty_table();
             }
-            Leave::Nothing => {
-                if let Some((place, word)) = self.find(key) {
-                    self.clear(place, word);
-                    // Versions of the key keep growing if it comes back.
-                    self.table().raise_version(self.next_version().0);
-                    self.drop_empty_table();
+            (Leave::Tombstone, None) => {
+                self.write(head, key, &Draft::tombstone(key.bytes(), self.next_version()))?
+            }
+            // It hides already whatever a tombstone is to hide.
+            (Leave::Tombstone, Some((_, word))) if word.kind().is_tombstone => {}
+            (Leave::Tombstone, Some((place, word))) => {
+                let draft = Draft::tombstone(key.bytes(), self.record(word).version());
+                if self.write(head, key, &draft).is_err() {
+                    self.strike_out(place, word);
                 }
             }
         }
-        Ok(had_value)
+        Ok(found.is_some_and(|(_, word)| !word.kind().is_tombstone))
+    }
+
+    /// Turns a value's entry into a tombstone; the record stays where it is.
+    #[cold]
+    fn strike_out(&self, place: Place<'_>, word: Word<'_>) {
+        let (record, struck_out) = (self.record(word), word.struck_out());
+        self.guard.store.log.note_spare(word.address(), record);
+        place.bucket.store(place.index, struck_out);
+        self.table().count(Some(counted(word, record)), Some(counted(struck_out, record)));
     }
 
     /// Notes that another node, asked for a key that has no entry here, said that it has none either. That reads as a
@@ -181,9 +187,7 @@ impl<'s> SlotGuard<'s> {
         if self.find(key).is_some() {
             return Ok(());
         }
-        let version = Version(0);
-        let draft = Draft { key: key.bytes(), value: &[], version, expires_at: None, is_tombstone: true };
-        self.write(head, key, &draft)
+        self.write(head, key, &Draft::tombstone(key.bytes(), Version(0)))
     }
 
     fn next_version(&self) -> Version {
@@ -193,36 +197,20 @@ impl<'s> SlotGuard<'s> {
     /// Appends the record and makes it the key's entry.
     #[inline]
     fn write(&self, head: &mut LogHead, key: HashedKey<'_>, draft: &Draft<'_>) -> Result<(), OutOfMemory> {
-        let is_removal = draft.is_tombstone && !draft.is_absence();
-        if !is_removal {
-            self.admit(|| self.find(key).is_some())?;
-        }
-        match head.append(draft, Purpose::Value) {
-            Ok(address) => self.publish(key, draft, address),
-            Err(OutOfMemory) if is_removal => return self.write_to_reserve(key, draft),
-            Err(OutOfMemory) => return Err(OutOfMemory),
-        }
+        self.admit(|| self.find(key).is_some())?;
+        let address = head.append(draft, Purpose::Value)?;
+        self.publish(key, draft, address);
         Ok(())
     }
 
-    /// Whether a record that is no removal may be written as far as the index goes: while it takes what is kept for
-    /// others, only keys that have an entry may be written.
+    /// Whether a record may be written as far as the index goes: while it takes what is kept for the cleaner, only keys that
+    /// have an entry may be written.
     #[inline]
     pub(crate) fn admit(&self, has_entry: impl FnOnce() -> bool) -> Result<(), OutOfMemory> {
         match self.guard.store.log.segments.is_overdrawn() && !has_entry() {
             true => Err(OutOfMemory),
             false => Ok(()),
         }
-    }
-
-    #[cold]
-    fn write_to_reserve(&self, key: HashedKey<'_>, draft: &Draft<'_>) -> Result<(), OutOfMemory> {
-        let store = self.guard.store;
-        let mut head = store.last_resort.lock().unwrap_or_else(PoisonError::into_inner);
-        let head = head.get_or_insert_with(|| store.log_head());
-        let address = head.append(draft, Purpose::Tombstone)?;
-        self.publish(key, draft, address);
-        Ok(())
     }
 
     /// Makes a record that was just appended the key's entry.
@@ -232,7 +220,7 @@ impl<'s> SlotGuard<'s> {
         let added = Counted { kind, bytes: draft.shape().total_bytes() };
         self.table().raise_version(draft.version.0);
         if draft.is_absence() {
-            self.guard.store.log.note_absence(address, added.bytes);
+            self.guard.store.log.note_spare(address, self.guard.store.log.record(address, self.pinned()));
         }
         match self.find(key) {
             Some((place, old)) => {
@@ -240,7 +228,7 @@ impl<'s> SlotGuard<'s> {
                 let removed = counted(old, record);
                 place.bucket.store(place.index, Word::new(address, key.hash().0, place.level, kind));
                 self.table().count(Some(removed), Some(added));
-                self.guard.store.log.bury(old.address(), record);
+                self.guard.store.log.bury(old, record);
             }
             None => self.insert(key.hash().0, address, added),
         }
@@ -279,7 +267,7 @@ impl<'s> SlotGuard<'s> {
         if self.table().entries() == 0 {
             self.guard.store.index.occupancy.empty(self.slot);
         }
-        self.guard.store.log.bury(word.address(), record);
+        self.guard.store.log.bury(word, record);
     }
 
     /// Gives back the table of a slot that has become empty; the smallest are kept for the next key.
@@ -291,7 +279,8 @@ impl<'s> SlotGuard<'s> {
     }
 }
 
-fn counted(word: Word<'_>, record: Record<'_>) -> Counted {
+/// What an entry counts for in its slot.
+pub(crate) fn counted(word: Word<'_>, record: Record<'_>) -> Counted {
     Counted { kind: word.kind(), bytes: record.as_bytes().len() }
 }
 

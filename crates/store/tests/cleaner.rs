@@ -27,6 +27,10 @@ fn has(store: &Store, key: &str) -> bool {
     matches!(store.pin().get(HashedKey::new(key.as_bytes())), Entry::Value(_))
 }
 
+fn version_of(store: &Store, key: &str) -> Version {
+    store.pin().get(HashedKey::new(key.as_bytes())).value().unwrap().version()
+}
+
 fn clean_up(store: &Store) {
     let mut cleaner = store.cleaner();
     while cleaner.step(1 << 20) != CleanOutcome::Idle {}
@@ -123,10 +127,9 @@ fn a_full_store_refuses_values_and_still_reads_deletes_and_recovers() {
     }
 }
 
-/// Deletions that alternate with writes: had values, or the index that grows with them, filled up what is kept for
-/// tombstones, then a node without room could not even delete, and would never have room again.
+/// Deletions that alternate with writes: a node without room that could not even delete would never have room again.
 #[test]
-fn values_leave_tombstones_their_reserve() {
+fn a_store_that_is_kept_full_deletes() {
     let store = store(2 * MIB, 64 << 10);
     let mut heads = [store.log_head(), store.log_head()];
     let mut count = 0u64;
@@ -146,25 +149,6 @@ fn values_leave_tombstones_their_reserve() {
     }
 }
 
-/// One segment for each writer would be more than the whole reserve.
-#[test]
-fn many_writers_share_the_reserve_of_tombstones() {
-    let store = store(4 * MIB, 64 << 10);
-    let mut heads: Vec<LogHead> = (0..16).map(|_| store.log_head()).collect();
-    let mut count = 0u64;
-    for head in &mut heads {
-        while put(&store, head, &format!("{count:016}"), &[1; 100]).is_ok() {
-            count += 1;
-        }
-    }
-    for i in 0..count {
-        let head = &mut heads[(i % 16) as usize];
-        assert_eq!(remove(&store, head, &format!("{i:016}"), Leave::Tombstone), Ok(true), "{i} of {count}");
-    }
-    assert_eq!(store.len(), 0);
-}
-
-/// What dies is spread so thin that no segment would be worth cleaning for the sake of values.
 /// Values that leave something over at the end of each segment: copying them to other segments gains nothing.
 #[test]
 fn a_store_full_of_live_values_is_not_cleaned_in_vain() {
@@ -192,6 +176,7 @@ fn segments_that_were_cut_short_are_cleaned() {
     assert!(count > 350, "{count}");
 }
 
+/// What dies is spread so thin that no segment is worth cleaning at first: the values' own records serve as tombstones.
 #[test]
 fn a_full_store_deletes_in_any_order() {
     let store = store(32 * MIB, 64 << 10);
@@ -207,6 +192,58 @@ fn a_full_store_deletes_in_any_order() {
         assert_eq!(removed, Ok(true), "{i} of {count}");
     }
     assert_eq!(store.tombstones_in(PositionRange::ALL), count);
+}
+
+/// Nobody writes, and nobody cleans: every value's own record becomes its tombstone. The cleaner then keeps only what a
+/// tombstone takes, and so there is room for values again.
+#[test]
+fn values_are_struck_out_where_there_is_no_room_for_tombstones() {
+    let store = store(4 * MIB, 64 << 10);
+    let mut head = store.log_head();
+    let name = |i: u64| format!("{i:016}");
+    let count = (0..).take_while(|&i| put(&store, &mut head, &name(i), &[1; 100]).is_ok()).count() as u64;
+    let (version, before) = (version_of(&store, &name(0)), store.memory());
+    let mut removing = store.log_head();
+    for i in 0..count {
+        // Locked while pinned, the store does not clean first.
+        let _pinned = store.pin();
+        assert_eq!(remove(&store, &mut removing, &name(i), Leave::Tombstone), Ok(true), "{i} of {count}");
+    }
+    assert_eq!(store.memory(), before);
+    assert_eq!((store.len(), store.tombstones_in(PositionRange::ALL)), (0, count));
+    assert_eq!(store.check_accounting(), Ok(()));
+    let is_removed = |i| matches!(store.pin().get(HashedKey::new(name(i).as_bytes())), Entry::Tombstone(_));
+    assert!((0..count).all(is_removed));
+    clean_up(&store);
+    // 40 bytes of the 136.
+    assert!(store.memory().log_live < before.log_live, "{:?}", store.memory());
+    assert!((0..count).all(is_removed));
+    for i in 0..count / 2 {
+        put(&store, &mut head, &name(i), &[2; 100]).unwrap();
+    }
+    assert!(version_of(&store, &name(0)) > version);
+    assert_eq!((store.len(), store.tombstones_in(PositionRange::ALL)), (count / 2, count - count / 2));
+    assert_eq!(store.check_accounting(), Ok(()));
+}
+
+/// What is struck out is gone for whoever counts values or deadlines. The cleaner leaves large records alone.
+#[test]
+fn a_large_value_that_was_struck_out_goes_with_its_tombstone() {
+    let store = store(4 * MIB, 64 << 10);
+    let mut head = store.log_head();
+    let key = HashedKey::new(b"large");
+    let deadline = Some(sidle_types::WallMs(1));
+    store.lock_slot(key.slot()).put(&mut head, key, &[&[7; 1 << 20]], deadline).unwrap();
+    let small = (0..).take_while(|i| put(&store, &mut head, &format!("{i:016}"), &[1; 100]).is_ok()).count();
+    assert!(small > 10_000, "{small}");
+    let used = store.memory().log_used;
+    assert_eq!(remove(&store, &mut store.log_head(), "large", Leave::Tombstone), Ok(true));
+    assert_eq!(store.memory().log_used, used);
+    assert_eq!((store.expiring_len(), store.tombstones_in(PositionRange::ALL)), (0, 1));
+    assert_eq!(store.check_accounting(), Ok(()));
+    store.sweep_tombstones(Position::FIRST, Position::LAST, usize::MAX);
+    clean_up(&store);
+    assert!(store.memory().log_used < used, "{:?}", store.memory());
 }
 
 #[test]
@@ -253,9 +290,9 @@ fn marks_of_absence_make_way_for_values() {
     assert_eq!(store.check_accounting(), Ok(()));
 }
 
-/// Marks are a convenience: they take nothing from the reserve that deletions need.
+/// Marks are a convenience: a store that is full of them deletes like any other.
 #[test]
-fn marks_of_absence_leave_tombstones_their_reserve() {
+fn marks_of_absence_are_in_no_deletions_way() {
     let store = store(4 * MIB, 64 << 10);
     let mut head = store.log_head();
     let mut count = 0u64;

@@ -107,11 +107,8 @@ impl Mover {
             }
             ToMover::Flush { migration, ticket } => match self.imports.get(&migration) {
                 Some(import) => {
-                    let range = import.machine.spec().range;
-                    match flush::remove_all(&self.store, &mut self.head, range) {
-                        Ok(()) => self.target(now, migration, TargetInput::Flush(waiter(ticket))),
-                        Err(_) => self.wakes.tell(worker, ToWorker::Refuse(ticket)),
-                    }
+                    flush::remove_all(&self.store, &mut self.head, import.machine.spec().range);
+                    self.target(now, migration, TargetInput::Flush(waiter(ticket)));
                 }
                 None => self.wakes.tell(worker, ToWorker::Wake { migration, ticket }),
             },

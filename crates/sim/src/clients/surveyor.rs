@@ -262,10 +262,6 @@ impl Surveyor {
                 Round::Flushing(flush) => {
                     if reply == Value::Simple("OK".to_owned()) {
                         self.flushed(flush, Some(world.now_us), line.host, hosts, history);
-                    } else if is_out_of_memory(&reply) {
-                        // Some of an import's keys are gone, others are not.
-                        world.meet("flushes out of memory", 1);
-                        self.flushed(flush, None, line.host, hosts, history);
                     } else if is_refusal(&reply) {
                         world.meet("flushes refused", 1);
                     } else {
@@ -370,11 +366,6 @@ impl Surveyor {
 /// Whether a node refused to flush, since it has a range without the data: then it flushed nothing.
 fn is_refusal(reply: &Value) -> bool {
     matches!(reply, Value::Error(why) if why.starts_with("CLUSTERDOWN "))
-}
-
-/// Whether a node that imports a range had no memory for a tombstone of each key that was there.
-fn is_out_of_memory(reply: &Value) -> bool {
-    matches!(reply, Value::Error(why) if why.starts_with("OOM "))
 }
 
 /// The cursor and the keys of an answer to SCAN.
