@@ -9,8 +9,9 @@
 //! C2 A segment is retired when none of its records has an entry (whoever kills its last record does it then); it is
 //!    released an epoch later. Who unlinked a record counts it dead before unpinning, so the counters of a released
 //!    segment are at rest.
-//! C3 The cleaner never waits for a lock while it holds one, except for the lock of the free segments.
-//! C4 Of a value that was struck out only a tombstone is copied.
+//! C3 The cleaner never waits for a lock while it holds one, except for those of the free segments and of the list of what was
+//!    struck out, under which nothing else is locked.
+//! C4 Of a value that was struck out only a tombstone is copied; large ones come first.
 //! C5 A mark of absence is never copied: it goes with its segment.
 //!
 //! Realises: Kulkarni, chapter 2, and the RAMCloud papers cited there. Deviations: one level (memory only); survivors
@@ -23,10 +24,9 @@ use crate::address::Address;
 use crate::bucket::Word;
 use crate::config::OutOfMemory;
 use crate::log::{LogHead, SEGMENT_START};
-use crate::record::{Draft, Record};
+use crate::record::Record;
 use crate::segment::{Purpose, State};
 use crate::store::{Guard, Store};
-use crate::writer::counted;
 use sidle_types::HashedKey;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -160,6 +160,11 @@ impl Store {
     fn clean(&self, cleaning: &mut Cleaning, budget_bytes: usize) -> CleanOutcome {
         let freed = self.log.collect() != 0;
         let waiting = || if self.log.is_limbo_empty() { CleanOutcome::Idle } else { CleanOutcome::Waiting };
+        if !self.struck_out.is_empty()
+            && self.shrink_large(cleaning.head.get_or_insert_with(|| self.log_head())).is_ok()
+        {
+            return CleanOutcome::Progress;
+        }
         if cleaning.current.is_none() {
             if self.log.segments.is_plenty() {
                 cleaning.put_back(self);
@@ -289,22 +294,17 @@ impl Store {
             return Ok(false);
         }
         let open = head.open_segment();
-        let is_struck_out = word.kind().is_tombstone && !record.is_tombstone();
-        let copy = match is_struck_out {
-            true => head.append(&Draft::tombstone(record.key(), record.version()), Purpose::Survivor)?,
-            false => head.append_copy(record.as_bytes(), Purpose::Survivor)?,
-        };
+        if word.kind().is_tombstone && !record.is_tombstone() {
+            lock.shrink(head, place, word, record)?;
+            self.log.forget_spare(address, record);
+        } else {
+            let copy = head.append_copy(record.as_bytes(), Purpose::Survivor)?;
+            place.bucket.store(place.index, word.moved_to(copy));
+        }
         if head.open_segment() != open
             && let Some(number) = head.open_segment()
         {
             self.log.segments.at(number).set_age(age);
-        }
-        let moved = word.moved_to(copy);
-        place.bucket.store(place.index, moved);
-        if is_struck_out {
-            let smaller = self.log.record(copy, lock.pinned());
-            table.count(Some(counted(word, record)), Some(counted(moved, smaller)));
-            self.log.forget_spare(address, record);
         }
         Ok(true)
     }
@@ -318,7 +318,7 @@ impl Cleaning {
             return false;
         }
         self.turned_away = (self.turned_away + 1) % HELPERS_TURNED_AWAY;
-        self.turned_away != 0 && store.log.is_limbo_empty()
+        self.turned_away != 0 && store.struck_out.is_empty() && store.log.is_limbo_empty()
     }
 
     /// Leaves the chosen segments that were not begun.

@@ -40,6 +40,7 @@
 //! - `occupancy`: which slots have entries, so that walks and counts pass over the others.
 //! - `epoch`: when what has been unlinked may be reused (E1 to E3).
 //! - `store`, `writer`, `walk`, `scan`, `partition`, `replay`, `discard`: what others call.
+//! - `struck_out`: removals where there is no room for tombstones.
 //!
 //! Unsafe code is in `memory`, `log`, `array`, `index` and `epoch` only. The property test and the fuzzer share
 //! `testing`, and whoever tests accounts has `audit`; loom checks the kernel with `RUSTFLAGS="--cfg loom" cargo test -p sidle-store --lib --release
@@ -68,6 +69,7 @@ mod scan;
 mod segment;
 mod slot_table;
 mod store;
+mod struck_out;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -114,6 +114,11 @@ impl Log {
         self.segment_of(address).remove_spare(record.spare_bytes() as u64);
     }
 
+    /// Whether a live record has a run of its own.
+    pub(crate) fn is_large(&self, address: Address) -> bool {
+        self.segment_of(address).state() == State::Large
+    }
+
     fn segment_of(&self, address: Address) -> &Segment {
         self.segments.at(address.offset() >> self.segment_shift)
     }

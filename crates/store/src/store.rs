@@ -9,6 +9,7 @@ use crate::index::{Index, IndexMemory};
 use crate::log::{Log, LogHead};
 use crate::occupancy::Occupied;
 use crate::record::Record;
+use crate::struck_out::StruckOut;
 use sidle_types::{HashedKey, KeyHash, PositionRange, Slot, Version};
 use std::sync::{Arc, Mutex};
 
@@ -17,6 +18,7 @@ pub struct Store {
     pub(crate) log: Arc<Log>,
     pub(crate) index: Index,
     pub(crate) cleaning: Mutex<Cleaning>,
+    pub(crate) struck_out: StruckOut,
 }
 
 /// What a key has.
@@ -58,7 +60,12 @@ impl Store {
     /// Reserves the memory and makes an empty store.
     pub fn new(config: StoreConfig) -> Result<Store, StoreError> {
         config.validate()?;
-        Ok(Store { log: Arc::new(Log::new(&config)?), index: Index::new(), cleaning: Mutex::default() })
+        Ok(Store {
+            log: Arc::new(Log::new(&config)?),
+            index: Index::new(),
+            cleaning: Mutex::default(),
+            struck_out: StruckOut::default(),
+        })
     }
 
     /// Whether so little memory is left that writers clean before they write, and marks of absence make way.

@@ -80,6 +80,10 @@ impl<'s> SlotGuard<'s> {
         self.slot
     }
 
+    pub(crate) fn store(&self) -> &'s Store {
+        self.guard.store
+    }
+
     #[inline]
     pub(crate) fn table(&self) -> &'s SlotTable {
         self.guard.store.index.slot(self.slot)
@@ -163,20 +167,11 @@ impl<'s> SlotGuard<'s> {
             (Leave::Tombstone, Some((place, word))) => {
                 let draft = Draft::tombstone(key.bytes(), self.record(word).version());
                 if self.write(head, key, &draft).is_err() {
-                    self.strike_out(place, word);
+                    self.strike_out(key.hash(), place, word);
                 }
             }
         }
         Ok(found.is_some_and(|(_, word)| !word.kind().is_tombstone))
-    }
-
-    /// Turns a value's entry into a tombstone; the record stays where it is.
-    #[cold]
-    fn strike_out(&self, place: Place<'_>, word: Word<'_>) {
-        let (record, struck_out) = (self.record(word), word.struck_out());
-        self.guard.store.log.note_spare(word.address(), record);
-        place.bucket.store(place.index, struck_out);
-        self.table().count(Some(counted(word, record)), Some(counted(struck_out, record)));
     }
 
     /// Notes that another node, asked for a key that has no entry here, said that it has none either. That reads as a
@@ -255,7 +250,7 @@ impl<'s> SlotGuard<'s> {
         }
     }
 
-    fn record(&self, word: Word<'_>) -> Record<'_> {
+    pub(crate) fn record(&self, word: Word<'_>) -> Record<'_> {
         self.guard.store.log.record(word.address(), self.pinned())
     }
 

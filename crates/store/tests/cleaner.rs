@@ -226,9 +226,9 @@ fn values_are_struck_out_where_there_is_no_room_for_tombstones() {
     assert_eq!(store.check_accounting(), Ok(()));
 }
 
-/// What is struck out is gone for whoever counts values or deadlines. The cleaner leaves large records alone.
+/// What is struck out is gone for whoever counts values or deadlines, and a large value's segments come back.
 #[test]
-fn a_large_value_that_was_struck_out_goes_with_its_tombstone() {
+fn a_large_value_that_was_struck_out_is_cleaned() {
     let store = store(4 * MIB, 64 << 10);
     let mut head = store.log_head();
     let key = HashedKey::new(b"large");
@@ -241,9 +241,35 @@ fn a_large_value_that_was_struck_out_goes_with_its_tombstone() {
     assert_eq!(store.memory().log_used, used);
     assert_eq!((store.expiring_len(), store.tombstones_in(PositionRange::ALL)), (0, 1));
     assert_eq!(store.check_accounting(), Ok(()));
-    store.sweep_tombstones(Position::FIRST, Position::LAST, usize::MAX);
-    clean_up(&store);
-    assert!(store.memory().log_used < used, "{:?}", store.memory());
+    put(&store, &mut head, "another", &[1; 100]).unwrap();
+    assert!(store.memory().log_used < used - MIB / 2, "{:?}", store.memory());
+    assert_eq!(store.tombstones_in(PositionRange::ALL), 1);
+    assert_eq!(store.check_accounting(), Ok(()));
+}
+
+/// It was written again, or its tombstone swept, before the cleaner came by.
+#[test]
+fn a_large_value_that_was_struck_out_may_be_gone_before_it_is_cleaned() {
+    for is_swept in [false, true] {
+        let store = store(4 * MIB, 64 << 10);
+        let mut head = store.log_head();
+        put(&store, &mut head, "large", &[7; 1 << 20]).unwrap();
+        put(&store, &mut head, "opens a segment", b"with room").unwrap();
+        let small = |i: &u64| put(&store, &mut store.log_head(), &format!("{i:016}"), &[1; 20_000]).is_ok();
+        let small = (0..).take_while(small).count();
+        assert!(small > 40, "{small}");
+        assert_eq!(remove(&store, &mut store.log_head(), "large", Leave::Tombstone), Ok(true));
+        {
+            let _pinned = store.pin();
+            match is_swept {
+                true => drop(store.sweep_tombstones(Position::FIRST, Position::LAST, usize::MAX)),
+                false => put(&store, &mut head, "large", b"small").unwrap(),
+            }
+        }
+        clean_up(&store);
+        assert_eq!((has(&store, "large"), store.tombstones_in(PositionRange::ALL)), (!is_swept, 0));
+        assert_eq!(store.check_accounting(), Ok(()));
+    }
 }
 
 #[test]
