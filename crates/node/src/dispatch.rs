@@ -44,6 +44,10 @@ enum Attempt {
     Retry(u32, SmallVec<[Missing; INLINE_KEYS]>),
 }
 
+/// A write with more in it than this has room made for it first: it may take more memory at once than the cleaner keeps
+/// ahead of need.
+const LARGE_REQUEST_BYTES: usize = 64 << 10;
+
 impl Worker {
     /// Runs one request, name first, and appends its reply to `out`.
     ///
@@ -221,6 +225,12 @@ impl Worker {
             }
             #[cfg(any(test, feature = "testing"))]
             self.hooks.judged(&self.store);
+        }
+        if found.spec.flags.contains(CommandFlags::DENYOOM) {
+            let bytes: usize = args.iter().map(|arg| arg.len()).sum();
+            if bytes >= LARGE_REQUEST_BYTES {
+                self.store.make_room(bytes);
+            }
         }
         self.stats.command(found.id).calls.add(1);
         let reply = ReplyWriter::new(out, session.version);

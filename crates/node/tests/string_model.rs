@@ -410,3 +410,58 @@ fn out_of_memory_is_an_error_and_reads_and_deletions_go_on() {
     }
     assert_eq!(ask(&mut node, &mut client, &[b"DBSIZE".to_vec()]), Value::Integer(0));
 }
+
+#[test]
+fn several_keys_are_set_all_or_none_for_want_of_memory() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    let (before, after) = (b"before".to_vec(), vec![b'x'; 400_000]);
+    let line =
+        |words: &[&str]| -> Vec<Vec<u8>> { words.iter().map(|word| word.as_bytes().to_vec()).collect() };
+    let get = |key: &str| line(&["GET", key]);
+    assert_eq!(
+        ask(&mut node, &mut client, &line(&["MSET", "a", "before", "b", "before"])),
+        Value::Simple("OK".into())
+    );
+    let fill = |index: u32| [b"SET".to_vec(), format!("k{index}").into_bytes(), vec![b'y'; 200_000]];
+    let is_refused = |reply: Value| matches!(reply, Value::Error(text) if text.starts_with("OOM "));
+    let full = (0..500).find(|&index| is_refused(ask(&mut node, &mut client, &fill(index))));
+    let full = full.expect("64 MiB do not hold 500");
+    // There is room for one of the two.
+    for index in 0..3 {
+        ask(&mut node, &mut client, &line(&["DEL", &format!("k{index}")]));
+    }
+    for (command, new) in [("MSET", "a"), ("MSETNX", "c")] {
+        let both = [command.as_bytes(), new.as_bytes(), &after, b"d", &after].map(<[u8]>::to_vec);
+        assert!(is_refused(ask(&mut node, &mut client, &both)), "{command}");
+        assert_eq!(ask(&mut node, &mut client, &get("a")), Value::Bulk(before.clone()));
+        assert_eq!(ask(&mut node, &mut client, &line(&["EXISTS", "c", "d"])), Value::Integer(0));
+    }
+    for index in 3..full {
+        ask(&mut node, &mut client, &line(&["DEL", &format!("k{index}")]));
+    }
+    let both = [b"MSET".as_slice(), b"a", &after, b"d", &after].map(<[u8]>::to_vec);
+    assert_eq!(ask(&mut node, &mut client, &both), Value::Simple("OK".into()));
+    assert_eq!(ask(&mut node, &mut client, &get("d")), Value::Bulk(after));
+}
+
+/// What small values have left behind is cleaned for a large one, however many segments that takes at once.
+#[test]
+fn a_large_value_has_room_made_for_it() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    let small = vec![b'x'; 2_000];
+    let names: Vec<Vec<u8>> = (0..40_000).map(|index| format!("k{index}").into_bytes()).collect();
+    let ok = Value::Simple("OK".into());
+    let full = names.iter().take_while(|name| {
+        ask(&mut node, &mut client, &[b"SET".to_vec(), name.to_vec(), small.clone()]) == ok
+    });
+    let full = full.count();
+    assert!((10_000..40_000).contains(&full), "{full}");
+    // Two of three go, all over the memory.
+    for name in names[..full].iter().enumerate().filter(|(index, _)| index % 3 != 0).map(|(_, name)| name) {
+        assert_eq!(ask(&mut node, &mut client, &[b"DEL".to_vec(), name.clone()]), Value::Integer(1));
+    }
+    let large = vec![b'y'; 30 << 20];
+    assert_eq!(ask(&mut node, &mut client, &[b"SET".to_vec(), b"large".to_vec(), large]), ok);
+}

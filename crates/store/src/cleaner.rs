@@ -106,14 +106,14 @@ impl Store {
         Cleaner { store: self }
     }
 
-    /// Cleans until a value of this many bytes, with its key, fits; false if it does not come to that. For values
-    /// that are large beside a segment: small ones find room by themselves. Call it without a guard or a lock; it
-    /// promises nothing, since other writers may take the room.
+    /// Cleans until values of this many bytes in all, with their keys, fit; false if it does not come to that. For what takes
+    /// several segments: less finds room by itself. A caller with a guard or a lock is told only; nobody is promised anything,
+    /// since other writers may take the room.
     pub fn make_room(&self, bytes: usize) -> bool {
         let segments = self.log.segments_for(bytes as u64 + crate::record::OVERHEAD_ALLOWANCE_BYTES);
         let fits = || self.log.segments.available(Purpose::Value) >= segments;
-        if fits() {
-            return true;
+        if segments == 1 || fits() || self.log.epochs.participant().is_pinned() {
+            return fits();
         }
         self.log.segments.want(segments);
         self.help(segments as usize * HELP_STEPS);

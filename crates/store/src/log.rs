@@ -250,6 +250,8 @@ pub struct LogHead {
     /// Where the next record goes, and where the segment ends.
     offset: u64,
     end: u64,
+    /// Taken ahead for records that are about to be appended, in reverse order; empty between two calls of others.
+    prepared: Vec<u64>,
     /// Positions of the batch being replayed, kept for its memory.
     pub(crate) replay: Vec<crate::replay::Incoming>,
     _not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
@@ -262,6 +264,7 @@ impl LogHead {
             segment: 0,
             offset: 0,
             end: 0,
+            prepared: Vec::new(),
             replay: Vec::new(),
             _not_sync: std::marker::PhantomData,
         }
@@ -294,6 +297,42 @@ impl LogHead {
         Ok(Address::from_offset(offset))
     }
 
+    /// Takes all the segments that records of these sizes need when they are appended in this order, so that none of them
+    /// finds too little memory half-way. `beside`: how many more must be left. Takes nothing where there are too few.
+    pub(crate) fn prepare(
+        &mut self,
+        sizes: impl Iterator<Item = usize>,
+        beside: u64,
+    ) -> Result<(), OutOfMemory> {
+        assert!(self.prepared.is_empty(), "what was prepared before was used");
+        let mut room = self.end - self.offset;
+        let mut result = Ok(());
+        for bytes in sizes.map(|bytes| bytes as u64) {
+            let taken = if bytes > self.log.largest_ordinary() {
+                self.log.allocate_run(self.log.run_of(bytes))
+            } else if bytes <= room {
+                room -= bytes;
+                continue;
+            } else {
+                room = self.log.segments.segment_bytes() - SEGMENT_START - bytes;
+                self.log.allocate(Purpose::Value)
+            };
+            match taken {
+                Ok(number) => self.prepared.push(number),
+                Err(out) => result = Err(out),
+            }
+            if result.is_err() {
+                break;
+            }
+        }
+        if result.is_err() || self.log.segments.available(Purpose::Value) < beside {
+            self.prepared.drain(..).for_each(|number| self.log.segments.give_back(number));
+            return Err(OutOfMemory);
+        }
+        self.prepared.reverse();
+        Ok(())
+    }
+
     #[inline]
     fn reserve(&mut self, bytes: usize, purpose: Purpose) -> Result<u64, OutOfMemory> {
         let bytes = bytes as u64;
@@ -309,10 +348,16 @@ impl LogHead {
     fn reserve_cold(&mut self, bytes: u64, purpose: Purpose) -> Result<u64, OutOfMemory> {
         let segment_bytes = self.log.segments.segment_bytes();
         if bytes > self.log.largest_ordinary() {
-            let first = self.log.allocate_run(self.log.run_of(bytes))?;
+            let first = match self.prepared.pop() {
+                Some(first) => first,
+                None => self.log.allocate_run(self.log.run_of(bytes))?,
+            };
             return Ok((first << self.log.segment_shift) + SEGMENT_START);
         }
-        let number = self.log.allocate(purpose)?;
+        let number = match self.prepared.pop() {
+            Some(number) => number,
+            None => self.log.allocate(purpose)?,
+        };
         self.close();
         self.segment = number;
         let start = number << self.log.segment_shift;

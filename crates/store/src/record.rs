@@ -93,6 +93,16 @@ pub(crate) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
+    /// A value, to be joined of these parts.
+    pub(crate) fn value(
+        key: &'a [u8],
+        value: &'a [&'a [u8]],
+        version: Version,
+        expires_at: Option<WallMs>,
+    ) -> Draft<'a> {
+        Draft { key, value, version, expires_at, is_tombstone: false }
+    }
+
     /// A tombstone; with version 0, a mark of absence.
     pub(crate) fn tombstone(key: &'a [u8], version: Version) -> Draft<'a> {
         Draft { key, value: &[], version, expires_at: None, is_tombstone: true }

@@ -368,6 +368,12 @@ impl Segments {
         Some(Run { first: number, segments })
     }
 
+    /// Gives back what was taken and not used.
+    pub(crate) fn give_back(&self, number: u64) {
+        self.emptied(number);
+        self.release(number);
+    }
+
     /// Gives back segments that nobody can see any more.
     pub(crate) fn release(&self, number: u64) {
         let mut free = self.free();

@@ -81,9 +81,10 @@ impl Harness {
         let [code, side, a0, a1, b0, b1, c0, c1] = operation;
         let (a, b, c) =
             (u16::from_le_bytes([a0, a1]), u16::from_le_bytes([b0, b1]), u16::from_le_bytes([c0, c1]));
-        let here = usize::from(side & 1);
+        let (here, is_other_way) = (usize::from(side & 1), side & 2 != 0);
         let side = &mut self.sides[here];
         let refused = match code % 16 {
+            4 if is_other_way => side.put_all(a, b % 512, usize::from(c % 5000)),
             0..=3 => side.put(a, value_of(b, usize::from(c % 300)), deadline(b)),
             4 => (0..b % 512)
                 .try_for_each(|i| side.put(a.wrapping_add(i), value_of(i, usize::from(c % 64)), None)),
@@ -181,6 +182,33 @@ impl Side {
         }
         self.read(number)?;
         put.map(|_| ())
+    }
+
+    /// Several values at once, some keys twice; all or none.
+    fn put_all(&mut self, first: u16, count: u16, bytes: usize) -> Result<(), OutOfMemory> {
+        let pairs: Vec<(Vec<u8>, Vec<u8>)> = (0..count)
+            .map(|i| (key_of(first.wrapping_add(i % 300)), value_of(i, bytes >> (i % 8))))
+            .collect();
+        let mut slots: Vec<_> = pairs.iter().map(|(key, _)| HashedKey::new(key).slot()).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        let mut locked = self.store.lock_slots(&slots);
+        let used = self.store.memory().log_used;
+        let hashed = pairs.iter().map(|(key, value)| (HashedKey::new(key), value.as_slice()));
+        let put = locked.put_all(&mut self.head, hashed);
+        assert!(put.is_ok() || self.store.memory().log_used <= used, "what was taken in vain is given back");
+        drop(locked);
+        if put.is_ok() {
+            let last: BTreeMap<Vec<u8>, Vec<u8>> = pairs.into_iter().collect();
+            for (key, value) in last {
+                let highest = self.versions.get(&key).copied().unwrap_or_default();
+                let version = self.store.pin().get(HashedKey::new(&key)).value().expect("a value").version();
+                assert!(version > highest, "versions only grow");
+                self.note(&key, Some(value), version, None);
+            }
+        }
+        (0..300).try_for_each(|i| self.read(first.wrapping_add(i)))?;
+        put
     }
 
     fn remove(&mut self, number: u16, leave: Leave) -> Result<(), OutOfMemory> {

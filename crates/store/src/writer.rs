@@ -11,6 +11,9 @@ use crate::slot_table::{Counted, Place, SlotTable};
 use crate::store::{Entry, Guard, Store};
 use sidle_types::{HashedKey, KeyHash, Slot, Version, WallMs};
 
+/// What a new key may take of the index without asking for room: a bucket, and one for what makes way as its table grows.
+const INDEX_BYTES_PER_KEY: u64 = 128;
+
 /// What a removal leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
@@ -71,6 +74,39 @@ impl<'s> SlotGuards<'s> {
     pub fn slot(&mut self, slot: Slot) -> &mut SlotGuard<'s> {
         let index = self.guards.binary_search_by_key(&slot, |guard| guard.slot);
         &mut self.guards[index.expect("one of the slots that were locked")]
+    }
+
+    /// Sets every key's value, without a deadline; none where there is no memory for all of them.
+    ///
+    /// # Panics
+    /// When a key's slot is not one of those locked.
+    pub fn put_all<'p>(
+        &mut self,
+        head: &mut LogHead,
+        pairs: impl Iterator<Item = (HashedKey<'p>, &'p [u8])> + Clone,
+    ) -> Result<(), OutOfMemory> {
+        let (mut store, mut new_keys) = (None, 0);
+        for (key, _) in pairs.clone() {
+            let slot = self.slot(key.slot());
+            slot.check(head, key);
+            slot.admit(|| slot.find(key).is_some())?;
+            new_keys += u64::from(slot.find(key).is_none());
+            store = Some(slot.guard.store);
+        }
+        let Some(store) = store else { return Ok(()) };
+        let record_bytes = |(key, value): (HashedKey<'p>, &'p [u8])| {
+            Draft::value(key.bytes(), &[value], Version(0), None).shape().total_bytes()
+        };
+        let index_segments = new_keys * INDEX_BYTES_PER_KEY / store.log.segments.segment_bytes();
+        head.prepare(pairs.clone().map(record_bytes), index_segments)?;
+        for (key, value) in pairs {
+            let slot = self.slot(key.slot());
+            let value = [value];
+            let draft = Draft::value(key.bytes(), &value, slot.next_version(), None);
+            let address = head.append(&draft, Purpose::Value).expect("there is room for all");
+            slot.publish(key, &draft, address);
+        }
+        Ok(())
     }
 }
 
@@ -133,7 +169,7 @@ impl<'s> SlotGuard<'s> {
     ) -> Result<Version, OutOfMemory> {
         self.check(head, key);
         let version = self.next_version();
-        let draft = Draft { key: key.bytes(), value, version, expires_at, is_tombstone: false };
+        let draft = Draft::value(key.bytes(), value, version, expires_at);
         self.write(head, key, &draft)?;
         Ok(version)
     }

@@ -405,3 +405,93 @@ fn discard_gives_the_memory_of_a_range_back() {
     }
     assert_eq!(store.len(), left + keys / 3);
 }
+
+/// The locks of the slots of these keys, and all of them written at once.
+fn put_all(store: &Store, head: &mut LogHead, pairs: &[(String, Vec<u8>)]) -> Result<(), OutOfMemory> {
+    let mut slots: Vec<Slot> = pairs.iter().map(|(key, _)| Slot::of_key(key.as_bytes())).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    let pairs = pairs.iter().map(|(key, value)| (HashedKey::new(key.as_bytes()), value.as_slice()));
+    store.lock_slots(&slots).put_all(head, pairs)
+}
+
+/// Wherever memory ends: in an open segment, at the next one, at a large value, between small ones.
+#[test]
+fn several_values_are_put_all_or_none() {
+    for sizes in [vec![100; 3000], vec![100, 1 << 20, 100], vec![10_000; 100], vec![1 << 20, 1 << 20, 7]] {
+        let store = store(4 * MIB, 64 << 10);
+        let mut head = store.log_head();
+        let pairs: Vec<(String, Vec<u8>)> =
+            sizes.iter().enumerate().map(|(i, &bytes)| (format!("together {i}"), vec![2; bytes])).collect();
+        put_all(&store, &mut head, &pairs).unwrap();
+        assert!(pairs.iter().all(|(key, _)| has(&store, key)));
+        assert_eq!(store.check_accounting(), Ok(()));
+        for (key, _) in &pairs {
+            assert_eq!(remove(&store, &mut head, key, Leave::Nothing), Ok(true));
+        }
+        clean_up(&store);
+        // From nearly enough room to none.
+        let mut refused = 0;
+        for count in 0.. {
+            let before = store.memory();
+            match put_all(&store, &mut head, &pairs) {
+                Ok(()) => {
+                    for (key, _) in &pairs {
+                        assert_eq!(remove(&store, &mut head, key, Leave::Nothing), Ok(true));
+                    }
+                }
+                Err(OutOfMemory) => {
+                    assert_eq!(store.memory().log_live, before.log_live);
+                    assert!(store.memory().log_used <= before.log_used);
+                    assert!(!pairs.iter().any(|(key, _)| has(&store, key)), "{count}");
+                    refused += 1;
+                }
+            }
+            if put(&store, &mut head, &format!("{count:016}"), &[1; 10_000]).is_err() {
+                break;
+            }
+        }
+        assert!(refused > 10, "{refused}");
+        assert_eq!(store.check_accounting(), Ok(()));
+    }
+}
+
+/// New keys take memory of the index as well, and must not take the cleaner's.
+#[test]
+fn many_new_keys_at_once_leave_the_cleaner_its_reserve() {
+    let pairs: Vec<(String, Vec<u8>)> = (0..8_000).map(|i| (format!("together {i}"), Vec::new())).collect();
+    let (mut put, mut refused) = (0, 0);
+    for segments in 30..60 {
+        let store = store(4 * MIB, 64 << 10);
+        let mut head = store.log_head();
+        let value = vec![0; (segments << 16) - 100];
+        if self::put(&store, &mut head, "large", &value).is_err() {
+            break;
+        }
+        match put_all(&store, &mut head, &pairs) {
+            Ok(()) => put += 1,
+            Err(OutOfMemory) => refused += 1,
+        }
+        let memory = store.memory();
+        assert!(memory.log_used + memory.index + (2 << 16) <= memory.limit, "{segments}: {memory:?}");
+    }
+    assert!(put > 5 && refused > 5, "{put} {refused}");
+}
+
+/// The index takes what is kept for the cleaner: then only keys that are there already are written.
+#[test]
+fn new_keys_are_refused_together_as_they_are_alone() {
+    let store = store(4 * MIB, 64 << 10);
+    let (mut head, mut filling) = (store.log_head(), store.log_head());
+    put(&store, &mut head, "first", b"").unwrap();
+    let filled = |i: &u64| put(&store, &mut filling, &format!("{i:016}"), &[1; 100]).is_ok();
+    assert!((0..).take_while(filled).count() > 1000);
+    let small = (0..).take_while(|i| put(&store, &mut head, &format!("small {i}"), b"").is_ok()).count();
+    assert!((1..1500).contains(&small), "{small}: there is room for 2000 in the segment");
+    let pairs = |names: &[&str]| -> Vec<(String, Vec<u8>)> {
+        names.iter().map(|&name| (name.to_owned(), b"together".to_vec())).collect()
+    };
+    assert_eq!(put_all(&store, &mut head, &pairs(&["first", "new"])), Err(OutOfMemory));
+    assert!(!has(&store, "new"));
+    assert_eq!(put_all(&store, &mut head, &pairs(&["first", "small 0"])), Ok(()));
+}

@@ -276,13 +276,10 @@ impl Pairs {
         Ok(Pairs { slots: slots_of(call.keys) })
     }
 
-    /// Writes all of them; the locks make it one change to every other writer. When memory ends half-way, the keys in
-    /// front stay set: Redis looks at its memory before the command, a log knows only when it appends.
+    /// Writes all of them, or none where there is no memory for all; the locks make it one change to every other writer.
     fn write(&self, call: &mut Call<'_>, slots: &mut SlotGuards<'_>) -> Result<(), ReplyError> {
-        for (&key, pair) in call.keys.iter().zip(call.args[1..].chunks_exact(2)) {
-            slots.slot(key.slot()).put(call.head, key, &[pair[1]], None)?;
-        }
-        Ok(())
+        let values = call.args[1..].chunks_exact(2).map(|pair| pair[1]);
+        Ok(slots.put_all(call.head, call.keys.iter().copied().zip(values))?)
     }
 }
 

@@ -142,11 +142,8 @@ fn answered(
     words: &[String],
 ) -> Result<Vec<Operation>, String> {
     if let Value::Error(_) = &reply {
-        // What is refused had no effect. Half of an MSET may have found room.
-        let is_half = is_out_of_memory(&reply) && records.len() > 1;
-        if !is_half {
-            records.iter_mut().for_each(|record| record.outcome = Outcome::None);
-        }
+        // What is refused had no effect.
+        records.iter_mut().for_each(|record| record.outcome = Outcome::None);
         return Ok(records);
     }
     let results = match (shape, reply) {
