@@ -1,13 +1,14 @@
 //! From what a load measured to a report.
 
 use crate::load::{Measured, Pacing, Plan, Totals};
-use crate::report::{Interval, Load, Machine, Report};
+use crate::report::{Disturbance, Interval, Load, Machine, Report};
+use std::collections::BTreeMap;
 
 /// What the outside of a load adds to its report.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
     /// Shares of a processor by process.
-    pub cpu_limits: Option<std::collections::BTreeMap<String, f64>>,
+    pub cpu_limits: Option<BTreeMap<String, f64>>,
     /// When in the timeline something moved.
     pub migration: Option<Interval>,
 }
@@ -17,11 +18,7 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
     let Measured { timeline, totals, .. } = measured;
     let (throughput, latency_us) = timeline.parts(setting.migration);
     let moves = setting.migration.is_some();
-    let mut disturbance = measured.disturbance;
-    if setting.cpu_limits.as_ref().is_some_and(|limits| limits.contains_key("clients")) {
-        // Whoever watches for stand-stills is one of them, and waits for the quota.
-        (disturbance.longest_still_ms, disturbance.still_ms) = (None, None);
-    }
+    let disturbance = believed(measured.disturbance, setting.cpu_limits.as_ref());
     let mut report = Report {
         workload: plan.workload.name().to_owned(),
         records: plan.records,
@@ -71,10 +68,34 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
     report
 }
 
+/// What is believed of the host: whoever watches for stand-stills runs among the clients, and waits for their quota too.
+fn believed(mut seen: Disturbance, cpu_limits: Option<&BTreeMap<String, f64>>) -> Disturbance {
+    if cpu_limits.is_some_and(|limits| limits.contains_key("clients")) {
+        (seen.longest_still_ms, seen.still_ms) = (None, None);
+    }
+    seen
+}
+
 /// Counts errors and wrong values of a phase in.
 pub fn add_totals(report: &mut Report, totals: &Totals) {
     for (kind, number) in &totals.errors {
         *report.errors.entry(kind.clone()).or_default() += number;
     }
     report.wrong_values += totals.wrong_values();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stand_stills_are_believed_unless_the_clients_have_a_quota() {
+        let seen = Disturbance { longest_still_ms: Some(3.0), still_ms: Some(5.0), ..Disturbance::default() };
+        let limits = |names: &[&str]| names.iter().map(|&name| (name.to_owned(), 0.4)).collect();
+        assert_eq!(believed(seen, None), seen);
+        assert_eq!(believed(seen, Some(&limits(&["source", "target"]))), seen);
+        let believed = believed(seen, Some(&limits(&["source", "clients"])));
+        assert_eq!((believed.longest_still_ms, believed.still_ms), (None, None));
+        assert_eq!(believed.stolen, seen.stolen);
+    }
 }

@@ -16,13 +16,14 @@ use crate::slot_table::Place;
 use crate::store::Store;
 use crate::writer::{SlotGuard, counted};
 use sidle_types::{KeyHash, Slot};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The large values that were struck out.
 #[derive(Debug, Default)]
 pub(crate) struct StruckOut {
-    large: Mutex<Vec<Large>>,
+    large: Mutex<VecDeque<Large>>,
     /// How many there are, to be read without the lock.
     count: AtomicUsize,
 }
@@ -40,19 +41,19 @@ impl StruckOut {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    fn large(&self) -> MutexGuard<'_, Vec<Large>> {
+    fn large(&self) -> MutexGuard<'_, VecDeque<Large>> {
         self.large.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, large: Large) {
         let mut all = self.large();
-        all.push(large);
+        all.push_back(large);
         self.count.store(all.len(), Ordering::Relaxed);
     }
 
     fn take(&self) -> Option<Large> {
         let mut all = self.large();
-        let taken = all.pop();
+        let taken = all.pop_front();
         self.count.store(all.len(), Ordering::Relaxed);
         taken
     }

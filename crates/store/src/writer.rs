@@ -85,20 +85,25 @@ impl<'s> SlotGuards<'s> {
         head: &mut LogHead,
         pairs: impl Iterator<Item = (HashedKey<'p>, &'p [u8])> + Clone,
     ) -> Result<(), OutOfMemory> {
-        let (mut store, mut new_keys) = (None, 0);
+        let Some(store) = self.guards.first().map(SlotGuard::store) else { return Ok(()) };
         for (key, _) in pairs.clone() {
             let slot = self.slot(key.slot());
             slot.check(head, key);
             slot.admit(|| slot.find(key).is_some())?;
-            new_keys += u64::from(slot.find(key).is_none());
-            store = Some(slot.guard.store);
         }
-        let Some(store) = store else { return Ok(()) };
+        // Nobody is asked for the few pieces of index that come with few keys.
+        let index_segments =
+            |keys: usize| keys as u64 * INDEX_BYTES_PER_KEY / store.log.segments.segment_bytes();
+        let beside = match index_segments(pairs.clone().count()) {
+            0 => 0,
+            _ => index_segments(
+                pairs.clone().filter(|(key, _)| self.slot(key.slot()).find(*key).is_none()).count(),
+            ),
+        };
         let record_bytes = |(key, value): (HashedKey<'p>, &'p [u8])| {
             Draft::value(key.bytes(), &[value], Version(0), None).shape().total_bytes()
         };
-        let index_segments = new_keys * INDEX_BYTES_PER_KEY / store.log.segments.segment_bytes();
-        head.prepare(pairs.clone().map(record_bytes), index_segments)?;
+        head.prepare(pairs.clone().map(record_bytes), beside)?;
         for (key, value) in pairs {
             let slot = self.slot(key.slot());
             let value = [value];
