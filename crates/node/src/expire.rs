@@ -31,8 +31,8 @@ impl Worker {
             let key = record.hashed_key();
             let mut slot = store.lock_slot(key.slot());
             let is_expired = matches!(slot.get(key), Entry::Value(record) if record.is_expired(now.wall));
-            // Without memory for the tombstone the value stays, and stays absent to readers.
-            if is_expired && slot.remove(head, key, leave).is_ok() {
+            if is_expired {
+                slot.remove(head, key, leave).expect("what has an entry can be removed");
                 stats.expired.add(1);
                 if let Some(view) = &entry.tracked {
                     view.mark(key.position());
