@@ -19,17 +19,18 @@ pub fn threads_cpu_seconds(pid: u32, prefix: &str) -> Option<f64> {
     precise_cpu_seconds(&Path::new("/proc").join(pid.to_string()), prefix)
 }
 
-/// To the nanosecond, from the scheduler's account of every thread. Threads that have ended are not in it.
+/// To the nanosecond, from the scheduler's account of every thread. Threads that have ended are not in it, be it while we look.
 fn precise_cpu_seconds(process: &Path, prefix: &str) -> Option<f64> {
-    let mut sum_ns = 0u64;
-    for thread in std::fs::read_dir(process.join("task")).ok()? {
-        let thread = thread.ok()?.path();
-        if std::fs::read_to_string(thread.join("comm")).ok()?.starts_with(prefix) {
-            let account = std::fs::read_to_string(thread.join("schedstat")).ok()?;
-            sum_ns += account.split_ascii_whitespace().next()?.parse::<u64>().ok()?;
-        }
-    }
+    let threads = std::fs::read_dir(process.join("task")).ok()?;
+    let sum_ns: u64 = threads.filter_map(|thread| thread_cpu_ns(&thread.ok()?.path(), prefix)).sum();
     (sum_ns > 0).then_some(sum_ns as f64 / 1e9)
+}
+
+/// Of one thread, if its name begins like this.
+fn thread_cpu_ns(thread: &Path, prefix: &str) -> Option<u64> {
+    let is_meant = std::fs::read_to_string(thread.join("comm")).ok()?.starts_with(prefix);
+    let account = is_meant.then(|| std::fs::read_to_string(thread.join("schedstat")).ok())??;
+    account.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// In clock ticks, ended threads included.
@@ -109,6 +110,7 @@ pub fn system() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn work_shows_in_the_processor_time() {
@@ -151,6 +153,22 @@ mod tests {
         let (busy, nobody, all) = busy.expect("it starts").join().expect("it ends");
         assert_eq!(nobody, None);
         assert!(busy > Some(0.0) && busy <= all, "{busy:?} of {all:?}");
+    }
+
+    #[test]
+    fn a_thread_that_ends_meanwhile_hides_no_other() {
+        let is_over = AtomicBool::new(false);
+        let looked = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::thread::spawn(|| ()).join().expect("it ends");
+                }
+            });
+            let looked = (0..2_000).filter(|_| threads_cpu_seconds(std::process::id(), "").is_some()).count();
+            is_over.store(true, Ordering::Relaxed);
+            looked
+        });
+        assert_eq!(looked, 2_000);
     }
 
     #[test]
