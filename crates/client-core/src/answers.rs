@@ -271,7 +271,7 @@ impl Core {
             Verdict::AskSource => match self.source_of(place) {
                 Some(source) => {
                     self.counters.single_source_reads += 1;
-                    self.send(now, place, source, Role::Source);
+                    self.gather(now, place, source, Role::Source);
                 }
                 // By the present map the migration is over.
                 None => self.again(now, place, true, done),

@@ -84,6 +84,10 @@ pub(crate) const CONNECT_STAGGER_US: u64 = 20_000;
 pub(crate) const CONNECTED_AHEAD: usize = 32;
 /// Among how many connections to a node the one that owes the fewest answers is looked for.
 pub(crate) const FEWEST_AMONG: usize = 64;
+/// Among how many connections that are written to the requests of a double read look for one to their node.
+pub(crate) const WRITTEN_AMONG: usize = 16;
+/// How many requests leave together before one of a double read takes another connection.
+pub(crate) const WRITTEN_TOGETHER: usize = 32;
 /// Maps are asked for no more often than this, whatever the redirects.
 pub(crate) const REFRESH_INTERVAL_US: u64 = 1_000;
 /// A map that has not come after this long is asked for elsewhere.

@@ -6,6 +6,7 @@ use crate::config::{
 use crate::connection::{Awaited, Connection, ConnectionId, ConnectionIndex, Role};
 use crate::counters::Counters;
 use crate::double_read::DoubleRead;
+use crate::gathered::Gathered;
 use crate::node::{Node, NodeIndex};
 use crate::operation::{Class, Goes, Operations, Place};
 use crate::outcome::{Completions, Failure, Outcome, Reason, Token};
@@ -116,6 +117,8 @@ pub struct Core {
     /// Operations that wait for the first map.
     pub(crate) unrouted: Vec<(Place, u64)>,
     pub(crate) dirty: Vec<ConnectionIndex>,
+    /// What leaves with the other requests of this round.
+    pub(crate) gathered: Vec<Gathered>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
 }
@@ -146,6 +149,7 @@ impl Core {
             resting: BinaryHeap::new(),
             unrouted: Vec::new(),
             dirty: Vec::new(),
+            gathered: Vec::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
             config,
@@ -265,8 +269,8 @@ impl Core {
         } else {
             operation.read = Some(DoubleRead::both(id));
             self.counters.double_reads += 1;
-            self.send(now, place, target, Role::Answer);
-            self.send(now, place, from.source, Role::Source);
+            self.gather(now, place, target, Role::Answer);
+            self.gather(now, place, from.source, Role::Source);
         }
     }
 
@@ -274,7 +278,20 @@ impl Core {
     #[inline]
     pub(crate) fn send(&mut self, now: MonotonicUs, place: Place, to: NodeIndex, role: Role) {
         let awaited = Awaited { place, attempt: self.operations[place].attempt, role };
-        match self.choose(now, to) {
+        let connection = self.choose(now, to);
+        self.write_or_park(now, connection, to, awaited);
+    }
+
+    /// Sends a request on the connection chosen, or lets it wait for one.
+    #[inline]
+    pub(crate) fn write_or_park(
+        &mut self,
+        now: MonotonicUs,
+        connection: Option<ConnectionIndex>,
+        to: NodeIndex,
+        awaited: Awaited,
+    ) {
+        match connection {
             Some(connection) => self.write(now, connection, awaited),
             None => {
                 self.nodes[usize::from(to)].parked.push(awaited);
@@ -372,6 +389,7 @@ impl Core {
     /// [`take_output`](Self::take_output).
     #[inline]
     pub fn poll_transmit(&mut self) -> Option<ConnectionId> {
+        self.place_gathered();
         while let Some(index) = self.dirty.pop() {
             let connection = &mut self.connections[index as usize];
             connection.is_dirty = false;
@@ -401,6 +419,7 @@ impl Core {
     /// What the driver has to do next.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
+        self.place_gathered();
         self.events.pop_front()
     }
 

@@ -23,6 +23,7 @@ mod connection;
 mod core;
 mod counters;
 mod double_read;
+mod gathered;
 mod lifecycle;
 mod mcr;
 mod node;

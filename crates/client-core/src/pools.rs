@@ -1,6 +1,6 @@
 //! Several connections to each node: which of them a request takes, what is lost with one, and that all share what is known.
 
-use crate::config::Config;
+use crate::config::{Config, WRITTEN_TOGETHER};
 use crate::sample::{address, map, range, requests, running};
 use crate::{Awareness, Class, ConnectionId, Core, Destination, Event, Input, Outcome, Token};
 use sidle_cluster::TabletMap;
@@ -417,6 +417,114 @@ fn both_halves_of_a_double_read_pair_up_across_connections() {
     assert_eq!(pool.ended, [(2, "B".to_owned()), (1, "A".to_owned())]);
 }
 
+/// What leaves to a node in one round.
+fn leaving(pool: &mut Pool, node: u8) -> Vec<Vec<String>> {
+    let mut written = Vec::new();
+    while let Some(connection) = pool.core.poll_transmit() {
+        let mut bytes = Vec::new();
+        pool.core.take_output(connection, &mut bytes);
+        let line = pool.lines.get_mut(&connection.index()).unwrap();
+        let asked = requests(&bytes);
+        line.asked.extend(asked.iter().cloned());
+        if line.node == node {
+            written.push(asked);
+        }
+    }
+    written.sort();
+    written
+}
+
+fn read(pool: &mut Pool, token: Token, key: &str) {
+    pool.core.get(pool.now, token, HashedKey::new(key.as_bytes())).unwrap();
+}
+
+/// Node 1 gives the upper half to node 2.
+fn half_moving() -> TabletMap {
+    let upper = range(1 << 63, u64::MAX);
+    map(2, 2, &[(0, 1, 1), (1 << 63, 2, 2)], vec![running(1, upper, 1, 2, 2)])
+}
+
+#[test]
+fn the_halves_of_double_reads_leave_together() {
+    let mut pool = Pool::new(moving(), 3);
+    (0..3).for_each(|token| read(&mut pool, token, "k"));
+    assert_eq!(leaving(&mut pool, 1), [["SIDLE.FROZEN 1 GET k"; 3]]);
+    assert_eq!(pool.owed(2).iter().max(), Some(&3));
+}
+
+#[test]
+fn the_halves_of_double_reads_leave_with_other_reads() {
+    let mut pool = Pool::new(half_moving(), 3);
+    let lower = |key: &&str| HashedKey::new(key.as_bytes()).position().0 < 1 << 63;
+    let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let (stays, moves): (Vec<&str>, Vec<&str>) = keys.iter().partition(|key| lower(key));
+    read(&mut pool, 1, moves[0]);
+    read(&mut pool, 2, stays[0]);
+    read(&mut pool, 3, moves[1]);
+    let half = |key: &str| format!("SIDLE.FROZEN 1 GET {key}");
+    let together = [format!("GET {}", stays[0]), half(moves[0]), half(moves[1])];
+    assert_eq!(leaving(&mut pool, 1), [together], "also with one that was made later");
+}
+
+#[test]
+fn the_halves_of_double_reads_wait_for_no_write_and_for_nothing_written_earlier() {
+    let mut pool = Pool::new(moving(), 3);
+    let to = Destination::Key(HashedKey::new(b"k"));
+    pool.core.submit(pool.now, 1, Class::Write, to, &[b"INCR", b"k"]).unwrap();
+    read(&mut pool, 2, "k");
+    assert_eq!(leaving(&mut pool, 2), [["GET k"], ["INCR k"]]);
+    read(&mut pool, 3, "k");
+    let mut owed = |node| {
+        leaving(&mut pool, 0);
+        let mut owed = pool.owed(node);
+        owed.sort_unstable();
+        owed
+    };
+    assert_eq!((owed(2), owed(1)), (vec![1, 1, 1], vec![0, 1, 1]));
+}
+
+#[test]
+fn where_all_connections_owe_answers_the_halves_of_double_reads_spread() {
+    let mut pool = Pool::new(moving(), 2);
+    for token in 0..2 {
+        read(&mut pool, token, "k");
+        leaving(&mut pool, 0);
+    }
+    assert_eq!((pool.owed(1), pool.owed(2)), (vec![1, 1], vec![1, 1]));
+    (2..4).for_each(|token| read(&mut pool, token, "k"));
+    leaving(&mut pool, 0);
+    assert_eq!((pool.owed(1), pool.owed(2)), (vec![2, 2], vec![2, 2]), "no stuck one draws them all");
+}
+
+#[test]
+fn the_halves_of_double_reads_do_not_wait_for_a_map() {
+    let mut pool = Pool::new(moving(), 3);
+    pool.deliver(pool.to(1)[0], ">2\r\n+sidle-map\r\n:3\r\n");
+    read(&mut pool, 1, "k");
+    let written = [leaving(&mut pool, 1)].concat();
+    assert_eq!(written, [["SIDLE.FROZEN 1 GET k"], ["SIDLE.MAP"]]);
+}
+
+#[test]
+fn not_more_leaves_together_than_a_few() {
+    let mut pool = Pool::new(moving(), 2);
+    (0..=WRITTEN_TOGETHER as Token).for_each(|token| read(&mut pool, token, "k"));
+    let left: Vec<usize> = leaving(&mut pool, 1).iter().map(Vec::len).collect();
+    assert_eq!(left.iter().sum::<usize>(), WRITTEN_TOGETHER + 1);
+    assert_eq!(left.iter().max(), Some(&WRITTEN_TOGETHER));
+}
+
+/// What was given up before it left is not sent.
+#[test]
+fn the_halves_of_a_double_read_that_is_over_do_not_leave() {
+    let mut pool = Pool::new(moving(), 2);
+    read(&mut pool, 1, "k");
+    pool.now = pool.now.plus_us(Config::OPERATION_TIMEOUT_US);
+    pool.handle(Input::Tick);
+    assert_eq!(pool.ended.len(), 1);
+    assert_eq!(leaving(&mut pool, 1), Vec::<Vec<String>>::new());
+}
+
 #[test]
 fn moved_is_followed_on_the_other_nodes_connections() {
     let mut pool = Pool::new(still(1, 1), 2);
@@ -443,17 +551,7 @@ fn asking_stands_directly_before_its_request() {
         pool.lines.get_mut(&index).unwrap().asked.pop_front();
         pool.deliver(index, ask);
     }
-    let mut written = Vec::new();
-    while let Some(connection) = pool.core.poll_transmit() {
-        let mut bytes = Vec::new();
-        pool.core.take_output(connection, &mut bytes);
-        let on = requests(&bytes);
-        if pool.lines[&connection.index()].node == 2 {
-            written.push(on);
-        }
-    }
-    written.sort();
-    assert_eq!(written, [["ASKING", "SET a v"], ["ASKING", "SET b v"]]);
+    assert_eq!(leaving(&mut pool, 2), [["ASKING", "SET a v"], ["ASKING", "SET b v"]]);
 }
 
 #[test]
