@@ -1,10 +1,11 @@
-//! Ctrl-C and SIGTERM as a flag, for commands that have something to put away before they end.
+//! Ctrl-C and SIGTERM: as a flag, for commands that have something to put away before they end, and as they come, for those
+//! that have something to say.
 
 use crate::exit::Failure;
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// A flag that is raised by the first Ctrl-C or SIGTERM.
 pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
@@ -13,7 +14,6 @@ pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
     let runtime = crate::runtime()?;
     let (mut interrupt, mut terminate) = {
         let _context = runtime.enter();
-        let listen = |kind| signal(kind).map_err(|error| Failure::refused(format!("cannot start: {error}")));
         (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?)
     };
     std::thread::spawn(move || {
@@ -29,6 +29,15 @@ pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
         });
     });
     Ok(raised)
+}
+
+/// Each Ctrl-C from now on.
+pub(crate) fn interrupts() -> Result<Signal, Failure> {
+    listen(SignalKind::interrupt())
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::refused(format!("cannot start: {error}")))
 }
 
 /// Raises the flag when the standard input ends, as it does with the program that started this one, however that went.

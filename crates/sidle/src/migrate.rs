@@ -2,6 +2,7 @@
 
 use crate::cli::{MigrateArguments, MigrateCommand, SetArguments};
 use crate::exit::{Failure, Status};
+use crate::interrupt;
 use crate::node_connection::NodeConnection;
 use crate::range;
 use crate::units::{bytes, count, duration};
@@ -56,7 +57,15 @@ async fn set_policy(arguments: &SetArguments) -> Result<(), Failure> {
 }
 
 async fn migrate(mut node: NodeConnection, arguments: &MigrateArguments) -> Result<(), Failure> {
-    let id = start(&mut node, arguments).await?;
+    // From before the migration can be seen: a signal that comes while its handler is put in place is lost.
+    let mut interrupt = interrupt::interrupts()?;
+    let id = tokio::select! {
+        id = start(&mut node, arguments) => id?,
+        _ = interrupt.recv() => {
+            let what = "interrupted before the node answered. `sidle status` shows whether the migration has begun";
+            return Err(Failure::new(Status::Detached, what));
+        }
+    };
     if arguments.detach {
         if arguments.json {
             println!("{}", json!({ "id": id, "state": "begun" }));
@@ -70,7 +79,7 @@ async fn migrate(mut node: NodeConnection, arguments: &MigrateArguments) -> Resu
     let display = Display::new(arguments.json);
     let ended = tokio::select! {
         ended = follow(node, arguments, id, &display) => ended,
-        _ = tokio::signal::ctrl_c() => {
+        _ = interrupt.recv() => {
             display.clear();
             Err(Failure::new(
                 Status::Detached,
