@@ -4,7 +4,8 @@
 //! stays in use, and what a burst needed beyond that falls silent. If all owe answers it takes the one that owes fewest. That
 //! one answers soonest; a connection that is stuck, behind a request that waits or on a link that is dead, is passed by; and
 //! when one read brings many answers of one connection, the requests that follow leave together in one write to it. Taking
-//! turns would give each connection a single request instead, and the stuck one its full share.
+//! turns would give each connection a single request instead, and the stuck one its full share. The halves of double reads look
+//! for company first ([`gathered`](crate::gathered)).
 //!
 //! Connections are made with demand, one at a time: each time that none is idle and not all stand yet. To the nodes of a small
 //! cluster all of them are made ahead (`CONNECTED_AHEAD`).
