@@ -305,31 +305,28 @@ impl LogHead {
         beside: u64,
     ) -> Result<(), OutOfMemory> {
         assert!(self.prepared.is_empty(), "what was prepared before was used");
-        let mut room = self.end - self.offset;
-        let mut result = Ok(());
-        for bytes in sizes.map(|bytes| bytes as u64) {
-            let taken = if bytes > self.log.largest_ordinary() {
-                self.log.allocate_run(self.log.run_of(bytes))
-            } else if bytes <= room {
-                room -= bytes;
-                continue;
-            } else {
-                room = self.log.segments.segment_bytes() - SEGMENT_START - bytes;
-                self.log.allocate(Purpose::Value)
-            };
-            match taken {
-                Ok(number) => self.prepared.push(number),
-                Err(out) => result = Err(out),
-            }
-            if result.is_err() {
-                break;
-            }
-        }
-        if result.is_err() || self.log.segments.available(Purpose::Value) < beside {
+        let taken = self.take_all(sizes.map(|bytes| bytes as u64));
+        if taken.is_err() || self.log.segments.available(Purpose::Value) < beside {
             self.prepared.drain(..).for_each(|number| self.log.segments.give_back(number));
             return Err(OutOfMemory);
         }
         self.prepared.reverse();
+        Ok(())
+    }
+
+    /// Takes segments for records of these sizes, as far as there are any.
+    fn take_all(&mut self, sizes: impl Iterator<Item = u64>) -> Result<(), OutOfMemory> {
+        let mut room = self.end - self.offset;
+        for bytes in sizes {
+            if bytes > self.log.largest_ordinary() {
+                self.prepared.push(self.log.allocate_run(self.log.run_of(bytes))?);
+            } else if bytes <= room {
+                room -= bytes;
+            } else {
+                self.prepared.push(self.log.allocate(Purpose::Value)?);
+                room = self.log.segments.segment_bytes() - SEGMENT_START - bytes;
+            }
+        }
         Ok(())
     }
 
