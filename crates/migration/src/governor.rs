@@ -65,9 +65,9 @@ impl Governor {
         (self.pace, self.policy) = (Pace::Full, Policy::Adaptive);
     }
 
-    /// Takes in what the node has to bear. `permille`: the share of the node's processor while workers are late.
-    pub(crate) fn measured(&mut self, now: MonotonicUs, load: Load, permille: u64) {
-        self.share.measured(now, load, permille);
+    /// Takes in what the node has to bear.
+    pub(crate) fn measured(&mut self, now: MonotonicUs, load: Load) {
+        self.share.measured(now, load);
         if let Policy::Slo(slo) = &mut self.policy {
             slo.measured(now, load);
         }
@@ -154,7 +154,7 @@ mod tests {
                 node_cpu_us: mover_cpu_us + others_us,
                 spare_permille: 0,
             };
-            governor.measured(now, load, 300);
+            governor.measured(now, load);
             let ready = governor.may_pull_at(now, total - moved);
             if ready > now {
                 others_us += 100;

@@ -12,17 +12,6 @@ pub const PULL_BYTES_MAX: u32 = 128 << 10;
 /// partition's pull under way at once, this bounds what waits in front of the priority lane on a slow network.
 pub const PULL_TARGET_US: u64 = 10_000;
 
-/// What the target's mover may take of its node's processor time while workers are busy, in thousandths. Much: the
-/// target is the node that had less to do.
-pub const TARGET_PERMILLE: u64 = 450;
-/// The same at the source right after the freeze. Little: the source is the node that has too much to do, and every
-/// read of the range still asks it.
-pub const SOURCE_PERMILLE_FIRST: u64 = 100;
-/// By how much the source's share grows in each second, as writes, sampled pulls and progress take work off it.
-pub const SOURCE_PERMILLE_PER_S: u64 = 200;
-/// As far as the source's share grows.
-pub const SOURCE_PERMILLE_MOST: u64 = 500;
-
 /// Sampled pulls follow each other no sooner than this, so that each has many positions.
 pub const SAMP_PULL_INTERVAL_US: u64 = 4_000;
 /// A sampled pull's reply ends after the position that reaches this, so that the priority lane stays short.

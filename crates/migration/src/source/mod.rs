@@ -31,7 +31,6 @@ mod serve;
 use crate::cpu_share::Load;
 use crate::governor::Governor;
 use crate::outbox::Outbox;
-use crate::tuning::{SOURCE_PERMILLE_FIRST, SOURCE_PERMILLE_MOST, SOURCE_PERMILLE_PER_S};
 use crate::{Breach, Copies, ExportPhase, ExportView, ExportWriter, MigrationSpec, SourceEvent, SourceInput};
 use activation::Activation;
 use changes::Changes;
@@ -123,7 +122,7 @@ impl SourceMachine {
             SourceInput::Frozen(passed) => self.freeze(now, store, passed),
             SourceInput::Connected(lane) | SourceInput::Disconnected(lane) => self.forget(lane),
             SourceInput::Message(lane, message) => self.message(now, lane, message),
-            SourceInput::Load(load) => self.bear(now, load),
+            SourceInput::Load(load) => self.governor.measured(now, load),
             SourceInput::Policy(policy) => self.governor.follow(now, policy),
             SourceInput::Timeout => {
                 self.activation.timeout(now);
@@ -133,13 +132,6 @@ impl SourceMachine {
             SourceInput::DoneCommitted => self.finish(store),
             SourceInput::Done(passed) => self.begin_release(now, passed),
         }
-    }
-
-    /// The share of the processor grows as work is taken off this node.
-    fn bear(&mut self, now: MonotonicUs, load: Load) {
-        let frozen_us = self.activation.frozen().map_or(0, |frozen| now.since(frozen.at));
-        let grown = SOURCE_PERMILLE_PER_S.saturating_mul(frozen_us) / 1_000_000;
-        self.governor.measured(now, load, (SOURCE_PERMILLE_FIRST + grown).min(SOURCE_PERMILLE_MOST));
     }
 
     /// The lane's connection is new, or gone: what was asked over it will be asked again.

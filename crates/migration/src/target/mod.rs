@@ -35,7 +35,6 @@ pub use replay::Replay;
 
 use crate::governor::Governor;
 use crate::outbox::Outbox;
-use crate::tuning::TARGET_PERMILLE;
 use crate::{
     Breach, Copies, Failure, ImportPhase, ImportView, ImportWriter, MigrationSpec, TargetEvent, TargetInput,
     Waiter,
@@ -184,7 +183,7 @@ impl TargetMachine {
             TargetInput::PriorityPull(key, waiter) => self.pull_at_once(store, key, waiter),
             TargetInput::Wanted(key) => self.pull_soon(store, key),
             TargetInput::Flush(waiter) => self.flush(waiter),
-            TargetInput::Load(load) => self.governor.measured(now, load, TARGET_PERMILLE),
+            TargetInput::Load(load) => self.governor.measured(now, load),
             TargetInput::Policy(policy) => self.governor.follow(now, policy),
             TargetInput::Done(passed) => self.begin_sweep(now, passed),
         }
