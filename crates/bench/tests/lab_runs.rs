@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use sidle_bench::lab::{
-    Cell, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Results, Settings, SourceCpu,
-    Variant, run, run_file,
+    Cell, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Program, Results, Settings,
+    SourceCpu, Variant, run, run_file,
 };
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::report::{Disturbance, Interval, Report, TimelinePoint};
@@ -97,7 +97,8 @@ sed -e "s/@protocol@/$protocol/; s/@workload@/$workload/; s/@seed@/$seed/" "$her
             value_bytes: vec![100],
             source_cpus: vec![SourceCpu::Shared],
         };
-        let lab = LabFile::new(settings, repeat, matrix.cells());
+        let this = Program::at(&self.file("program")).unwrap();
+        let lab = LabFile::new(this, settings, repeat, matrix.cells());
         LabPlan { program: self.file("program"), lab, fresh: false, again_if_disturbed: false }
     }
 
@@ -289,11 +290,28 @@ fn runs_that_cannot_be_compared_do_not_share_a_folder() {
     assert_eq!(current, "{", "what is not understood is left alone");
     std::fs::write(bench.out().join(LAB_FILE), r#"{"format":1,"cells":[{"variant":"fulva"}]}"#).unwrap();
     let refused = bench.try_run(&plan, false).unwrap_err().to_string();
-    assert!(refused.contains("its format is 1, and this program's is 2"), "{refused}");
+    assert!(refused.contains("its format is 1, and this program's is 3"), "{refused}");
     let held = Folder::to_run_in(&bench.out()).unwrap();
     assert!(matches!(bench.try_run(&plan, false), Err(FolderError::Busy { .. })));
     drop(held);
     assert!(bench.try_run(&LabPlan { fresh: true, ..plan }, false).is_ok());
+}
+
+#[test]
+fn runs_of_two_builds_do_not_share_a_folder() {
+    let bench = Bench::new();
+    bench.run(&bench.plan(&["fulva"], &["a"], 1));
+    let build_anew = "echo '# anew' >> \"$0\"\n";
+    let script = std::fs::read_to_string(bench.file("program")).unwrap();
+    std::fs::write(bench.file("program"), format!("{script}{build_anew}")).unwrap();
+    let plan = bench.plan(&["fulva", "zephyr"], &["a"], 1);
+    let refused = bench.try_run(&plan, false).unwrap_err().to_string();
+    assert!(refused.contains("cannot be compared with these: it was sidle "), "{refused}");
+
+    let anew = LabPlan { fresh: true, ..plan };
+    assert!(matches!(bench.try_run(&anew, false), Err(FolderError::Rebuilt { .. })), "its first run does it");
+    let results = Results::read(&Folder::to_read(&bench.out())).unwrap();
+    assert_eq!(results.runs(), 1, "what was measured before stays, and nothing came after");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::modelled;
 use clap::{Args, Subcommand};
 use sidle_bench::lab::{
     self, Cell, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Mix, OnModel, PAGE_FILE,
-    Results, Settings, Skew, SourceCpu, Variant, figures,
+    Program, Results, Settings, Skew, SourceCpu, Variant, figures,
 };
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::LEAST_SHARE;
@@ -222,7 +222,9 @@ fn measure(out: &OutArguments, cells: Vec<Cell>, repeat: u32, settings: Settings
         terminal.say("modelled movers have threads of their own: offloading=off is left out");
     }
     let wants_quotas = !is_modelled && cells.iter().any(|cell| cell.scene.source_cpu != SourceCpu::Shared);
-    let mut lab = LabFile::new(settings, repeat, cells);
+    let program = std::env::current_exe().map_err(Failure::refused)?;
+    let this = Program::at(&program).map_err(Failure::refused)?;
+    let mut lab = LabFile::new(this, settings, repeat, cells);
     if let Some(why) = lab.machine.no_quotas.clone().filter(|_| wants_quotas) {
         let (cells, left_out) = lab::without_quotas(std::mem::take(&mut lab.cells));
         lab.cells = cells;
@@ -244,7 +246,6 @@ fn measure(out: &OutArguments, cells: Vec<Cell>, repeat: u32, settings: Settings
         return Err(Failure::refused("no cell is left to measure"));
     }
     let folder = Folder::to_run_in(&out.out).map_err(Failure::refused)?;
-    let program = std::env::current_exe().map_err(Failure::refused)?;
     let stop = interrupt::flag()?;
     let again_if_disturbed = out.again_if_disturbed;
     let plan = LabPlan { program, lab, fresh: out.fresh, again_if_disturbed };

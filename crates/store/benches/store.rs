@@ -50,8 +50,8 @@ fn measure(name: &str, operations: u64, bytes: u64, f: impl FnOnce()) -> f64 {
     ns
 }
 
-/// What one cache miss costs on this machine now: each load says where the next one is.
-fn chase() {
+/// What a cache miss costs on this machine now: where each load says where the next one is, and where none has to wait for another.
+fn cache_misses() {
     const LINES: usize = 4 << 20;
     let mut memory = vec![[0u64; 8]; LINES];
     // A linear congruence with these properties visits every line once.
@@ -60,6 +60,11 @@ fn chase() {
     measure("for comparison: a dependent cache miss", 2_000_000, 0, || {
         let end = (0..2_000_000).fold(0, |line, _| memory[line][0] as usize);
         black_box(end);
+    });
+    let mut state = 0x1234_5678_9ABC_DEF1;
+    let lines: Vec<usize> = (0..2_000_000).map(|_| xorshift(&mut state) as usize % LINES).collect();
+    measure("for comparison: an independent cache miss", 2_000_000, 0, || {
+        black_box(lines.iter().fold(0, |sum: u64, &line| sum.wrapping_add(memory[line][0])));
     });
 }
 
@@ -150,7 +155,7 @@ fn main() {
         memory_use.index as f64 / keys as f64
     );
 
-    chase();
+    cache_misses();
     let chosen = sample(keys, 2_000_000);
     measure("pin and unpin", 10_000_000, 0, || (0..10_000_000).for_each(|_| drop(black_box(source.pin()))));
     measure("hash a key to slot and position", chosen.len() as u64, 0, || {

@@ -63,6 +63,12 @@ pub enum FolderError {
         /// What differs.
         differences: String,
     },
+    /// The program's file is another one than when the lab began.
+    #[error("{} was built anew meanwhile, and runs of both could not be compared: start anew with --fresh", path.display())]
+    Rebuilt {
+        /// The program.
+        path: PathBuf,
+    },
     /// Another lab runs there.
     #[error("another lab runs in {}", path.display())]
     Busy {

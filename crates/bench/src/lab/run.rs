@@ -4,6 +4,7 @@ use crate::lab::cell::Cell;
 use crate::lab::child::{self, Ended};
 use crate::lab::folder::{FailedRun, Folder, FolderError, RunState, run_file};
 use crate::lab::matrix::order;
+use crate::lab::program::Program;
 use crate::lab::settings::{LabFile, Settings};
 use crate::report::Report;
 use crate::terminal::Terminal;
@@ -142,6 +143,9 @@ pub fn run(
         if stop.load(Ordering::Relaxed) {
             outcome.left = missing.len() - number;
             break;
+        }
+        if !Program::at(&plan.program).is_ok_and(|now| now == lab.sidle) {
+            return Err(FolderError::Rebuilt { path: plan.program.clone() });
         }
         let slowness = mean(&took).unwrap_or(1.0);
         let left_s = slowness * expected_s(&missing[number..]);

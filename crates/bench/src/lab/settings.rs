@@ -1,6 +1,7 @@
 //! What all runs of a lab have in common, and what `lab.json` says of them.
 
 use crate::lab::cell::Cell;
+use crate::lab::program::Program;
 use serde::{Deserialize, Serialize};
 
 /// A node with less could not have its share cut to 40 %.
@@ -87,8 +88,8 @@ impl LabMachine {
 pub struct LabFile {
     /// The file's own version.
     pub format: u32,
-    /// The program's version.
-    pub sidle: String,
+    /// What it was measured with.
+    pub sidle: Program,
     /// What it ran on.
     pub machine: LabMachine,
     /// What all runs have in common.
@@ -101,18 +102,11 @@ pub struct LabFile {
 
 impl LabFile {
     /// The present version of the file.
-    pub const FORMAT: u32 = 2;
+    pub const FORMAT: u32 = 3;
 
     /// A lab on this machine.
-    pub fn new(settings: Settings, repeat: u32, cells: Vec<Cell>) -> LabFile {
-        LabFile {
-            format: LabFile::FORMAT,
-            sidle: env!("CARGO_PKG_VERSION").to_owned(),
-            machine: LabMachine::this(),
-            settings,
-            repeat,
-            cells,
-        }
+    pub fn new(sidle: Program, settings: Settings, repeat: u32, cells: Vec<Cell>) -> LabFile {
+        LabFile { format: LabFile::FORMAT, sidle, machine: LabMachine::this(), settings, repeat, cells }
     }
 
     /// Goes on with an earlier lab: its cells stay, new ones come behind them.

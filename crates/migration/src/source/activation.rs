@@ -28,7 +28,6 @@ pub(super) struct Frozen {
     /// The publication whose barrier passed.
     pub(super) publication: u64,
     pub(super) highest_version: Version,
-    pub(super) at: MonotonicUs,
 }
 
 impl Activation {
@@ -67,10 +66,10 @@ impl SourceMachine {
     }
 
     /// Every worker has let go of the range.
-    pub(super) fn freeze(&mut self, now: MonotonicUs, store: &Store, passed: BarrierPassed) {
+    pub(super) fn freeze(&mut self, store: &Store, passed: BarrierPassed) {
         assert!(matches!(self.activation, Activation::NotFrozen), "M2: a range is frozen once");
         let highest_version = store.highest_version(self.spec.range);
-        let frozen = Frozen { publication: passed.epoch(), highest_version, at: now };
+        let frozen = Frozen { publication: passed.epoch(), highest_version };
         self.writer.freeze();
         if self.copies_ahead() {
             self.governor.hurry();

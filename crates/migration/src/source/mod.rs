@@ -28,7 +28,6 @@ mod changes;
 mod release;
 mod serve;
 
-use crate::cpu_share::Load;
 use crate::governor::Governor;
 use crate::outbox::Outbox;
 use crate::{Breach, Copies, ExportPhase, ExportView, ExportWriter, MigrationSpec, SourceEvent, SourceInput};
@@ -119,7 +118,7 @@ impl SourceMachine {
     pub fn handle(&mut self, now: MonotonicUs, store: &Store, input: SourceInput<'_>) {
         match input {
             SourceInput::Tracked(passed) => self.track(passed),
-            SourceInput::Frozen(passed) => self.freeze(now, store, passed),
+            SourceInput::Frozen(passed) => self.freeze(store, passed),
             SourceInput::Connected(lane) | SourceInput::Disconnected(lane) => self.forget(lane),
             SourceInput::Message(lane, message) => self.message(now, lane, message),
             SourceInput::Load(load) => self.governor.measured(now, load),

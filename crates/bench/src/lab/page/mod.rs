@@ -175,7 +175,7 @@ fn about(results: &Results) -> String {
         escape(&machine.system),
         settings.seconds,
         if settings.rate.is_some() { "due" } else { "sent, on a saturated machine" },
-        escape(&results.lab.sidle),
+        escape(&results.lab.sidle.to_string()),
     )
 }
 
