@@ -57,7 +57,7 @@ pub(crate) struct Identity {
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 const LOCK_FILE: &str = "sidle.lock";
@@ -71,7 +71,7 @@ impl DataDir {
         let lock_path = path.join(LOCK_FILE);
         let lock = File::create(&lock_path).map_err(refused(&lock_path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
+            Ok(()) => Ok(DataDir { path: path.to_owned(), lock }),
             Err(TryLockError::WouldBlock) => Err(DataDirError::InUse(path.to_owned())),
             Err(TryLockError::Error(error)) => Err(refused(&lock_path)(error)),
         }
@@ -116,6 +116,13 @@ impl DataDir {
     }
 }
 
+impl Drop for DataDir {
+    /// Closing the file would not do: a process that this one is just starting still has it, until it runs its program.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
+}
+
 fn refused(path: &Path) -> impl FnOnce(io::Error) -> DataDirError {
     move |error| DataDirError::Refused { path: path.to_owned(), error }
 }
@@ -157,6 +164,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let _held = DataDir::open(folder.path()).unwrap();
         assert!(matches!(DataDir::open(folder.path()), Err(DataDirError::InUse(_))));
+    }
+
+    #[test]
+    fn the_lock_ends_with_the_value_whoever_else_has_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(folder.path()).unwrap();
+        let _as_a_child_has_it = dir.lock.try_clone().unwrap();
+        drop(dir);
+        DataDir::open(folder.path()).unwrap();
     }
 
     #[test]
