@@ -192,6 +192,7 @@ fn runs_that_the_host_disturbed_are_left_out_unless_there_are_no_others() {
         runs.iter().find(|name| name.starts_with(cell) && name.contains(run)).unwrap()
     };
     disturb(of("_r01", "fulva_b"));
+    assert!(drawn(&folder).1.contains("processors: they are left out of all figures."));
     disturb(of("_r01", "rocksteady"));
     disturb(of("_r02", "rocksteady"));
     let (results, page) = drawn(&folder);

@@ -109,11 +109,17 @@ fn verdict(results: &Results) -> String {
     if disturbed > 0 {
         let _ = write!(
             html,
-            "<br>In {disturbed} runs the machine stood still for more than {STILL_LIMIT_MS:.0} ms, or its host took more than {:.0} % of its processors: \
-             {} of them are left out of all figures, the others are all that their cells have.",
+            "<br>In {disturbed} runs the machine stood still for more than {STILL_LIMIT_MS:.0} ms, or its host took more than {:.0} % of its processors: ",
             STOLEN_LIMIT * 100.0,
-            results.left_out(),
         );
+        let left_out = results.left_out();
+        let _ = match left_out == disturbed {
+            true => write!(html, "they are left out of all figures."),
+            false => write!(
+                html,
+                "{left_out} of them are left out of all figures, the others are all that their cells have."
+            ),
+        };
     }
     if !results.failed.is_empty() {
         html.push_str("<br><strong>Runs that failed:</strong><ul>");
