@@ -39,6 +39,11 @@ impl Host {
         host
     }
 
+    /// Whether its process waits for the disk to write something.
+    pub fn is_writing(&self, world: &World) -> bool {
+        self.process.as_ref().is_some_and(|process| process.control.is_writing(world))
+    }
+
     /// Starts the machine's process, which has nothing in memory. Returns whether it runs: without its disk it does not.
     pub fn begin_life(&mut self, world: &mut World) -> bool {
         assert!(self.process.is_none(), "a machine runs one process");

@@ -187,12 +187,8 @@ impl Simulation {
             && self.operator.under_way().is_none()
             && self.unfinished_migrations() == 0
             && self.is_whole()
-            && !self.is_writing()
-    }
-
-    /// Whether the coordinator still waits for a disk that was slow: until it has what it wrote, it hears nobody.
-    fn is_writing(&self) -> bool {
-        self.hosts[0].process.as_ref().is_some_and(|process| process.control.is_writing(&self.world))
+            // Until the coordinator has what it wrote, it hears nobody.
+            && !self.hosts[0].is_writing(&self.world)
     }
 
     /// Deletes keys until every migration has found room.

@@ -166,9 +166,7 @@ impl Weather {
             struck = self.strike(hosts, world);
         }
         if let Some((until_us, tells)) = self.ambush {
-            let is_writing =
-                hosts[0].process.as_ref().is_some_and(|process| process.control.is_writing(world));
-            if is_writing && struck == Struck::Nothing {
+            if hosts[0].is_writing(world) && struck == Struck::Nothing {
                 let restarts_us = now_us + self.random.magnitude(1, RESTART_US.1);
                 struck = self.kill(HostId(0), tells, restarts_us);
             }
