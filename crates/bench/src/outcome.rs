@@ -44,7 +44,7 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
         migration: setting.migration,
         throughput,
         latency_us,
-        mean_latency_by_node_us: setting.migration.map(|migration| timeline.by_node(migration)),
+        mean_latency_by_node_us: moves.then(|| timeline.by_node()),
         timeline: timeline.points(moves, true),
         ..Report::default()
     };

@@ -1,15 +1,35 @@
 //! Windows of 100 ms: each load thread fills its own, the run adds them up.
 //!
-//! Each window has histograms of its own, for reads and for writes, by whose answer was taken, so that the parts of a run (before, during and after a move) can be put together from windows once it is known when
-//! the move took place.
+//! Each window has histograms of its own, for reads and for writes, by whose answer was taken. A move cuts a run into parts, and
+//! a window in which it begins or ends into pieces: what happened right before and right after a short move is not taken for the
+//! move's.
 
 use crate::latencies::ByNode;
 use crate::report::{
-    ByKind, Interval, Latency, MeanByKind, NodeLatencies, NodeLatency, Throughput, TimelinePoint, WINDOW_MS,
+    ByKind, Interval, Latency, MeanByKind, NodeLatencies, NodeLatency, Percentiles, Throughput,
+    TimelinePoint, WINDOW_MS,
 };
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// The length of a window in nanoseconds.
 pub const WINDOW_NS: u64 = WINDOW_MS * 1_000_000;
+
+/// What a move cuts a run into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Part {
+    /// Before it; all of a run in which nothing moves.
+    #[default]
+    Before,
+    /// While data moves.
+    During,
+    /// After it.
+    After,
+}
+
+/// A window, or a piece of one: its number, and the part of the run that it belongs to.
+pub type Piece = (u64, Part);
 
 /// What happened in one window.
 #[derive(Clone, Debug, Default)]
@@ -57,33 +77,33 @@ impl Window {
 /// One thread's measuring: fills a window and hands it over when its time is up.
 #[derive(Debug)]
 pub struct Recorder {
-    number: u64,
+    piece: Piece,
     window: Window,
-    sink: std::sync::mpsc::Sender<(u64, Window)>,
+    sink: std::sync::mpsc::Sender<(Piece, Window)>,
 }
 
 impl Recorder {
-    /// A recorder that hands finished windows, with their numbers, to `sink`.
-    pub fn new(sink: std::sync::mpsc::Sender<(u64, Window)>) -> Recorder {
-        Recorder { number: 0, window: Window::default(), sink }
+    /// A recorder that hands what is finished to `sink`.
+    pub fn new(sink: std::sync::mpsc::Sender<(Piece, Window)>) -> Recorder {
+        Recorder { piece: Piece::default(), window: Window::default(), sink }
     }
 
-    /// The window of an instant, given in nanoseconds from the start of the load.
+    /// The window of an instant, given in nanoseconds from the start of the load, in a part of the run.
     #[inline]
-    pub fn at(&mut self, since_start_ns: u64) -> &mut Window {
-        let number = since_start_ns / WINDOW_NS;
-        if number != self.number {
+    pub fn at(&mut self, since_start_ns: u64, part: Part) -> &mut Window {
+        let piece = (since_start_ns / WINDOW_NS, part);
+        if piece != self.piece {
             self.hand_over();
-            self.number = number;
+            self.piece = piece;
         }
         &mut self.window
     }
 
-    /// Hands the unfinished window over.
+    /// Hands what is unfinished over.
     pub fn hand_over(&mut self) {
         if !self.window.is_empty() {
             // Nobody listens once the run was broken off; the figures are then not wanted.
-            let _ = self.sink.send((self.number, self.window.clone()));
+            let _ = self.sink.send((self.piece, self.window.clone()));
             self.window.reset();
         }
     }
@@ -92,19 +112,15 @@ impl Recorder {
 /// A whole run in windows.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
-    windows: Vec<Window>,
+    pieces: BTreeMap<Piece, Window>,
     moved_bytes: Vec<u64>,
     server_extra_bytes: Vec<u64>,
 }
 
 impl Timeline {
-    /// Adds a thread's window.
-    pub fn add(&mut self, number: u64, window: &Window) {
-        let index = number as usize;
-        if self.windows.len() <= index {
-            self.windows.resize_with(index + 1, Window::default);
-        }
-        self.windows[index].add(window);
+    /// Adds what a thread saw.
+    pub fn add(&mut self, piece: Piece, window: &Window) {
+        self.pieces.entry(piece).or_default().add(window);
     }
 
     /// Notes bytes that arrived at the target in a window.
@@ -118,38 +134,42 @@ impl Timeline {
     }
 
     /// How many windows there are.
-    pub const fn len(&self) -> usize {
-        self.windows.len()
+    pub fn len(&self) -> usize {
+        self.pieces.last_key_value().map_or(0, |(&(number, _), _)| number as usize + 1)
     }
 
     /// Whether nothing was measured.
-    pub const fn is_empty(&self) -> bool {
-        self.windows.is_empty()
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
     }
 
-    /// The window with this number.
-    pub fn window(&self, number: usize) -> Option<&Window> {
-        self.windows.get(number)
+    /// Operations per second, and latencies of reads, in a window that something happened in.
+    pub fn seen_in(&self, number: u64) -> Option<(f64, Option<Percentiles>)> {
+        self.pieces_of(number).next()?;
+        let window = self.window(number);
+        Some((per_second(window.operations()), window.reads.both().percentiles()))
     }
 
     /// Drops what lies behind the last whole window of a load that lasted `load_ns`.
     pub fn truncate(&mut self, load_ns: u64) {
-        self.windows.truncate((load_ns / WINDOW_NS) as usize);
+        self.pieces.split_off(&(load_ns / WINDOW_NS, Part::Before));
     }
 
     /// Bytes beyond the necessary between clients and nodes, over the whole run.
     pub fn extra_bytes(&self) -> u64 {
-        self.windows.iter().map(|window| window.extra_bytes).sum()
+        self.pieces.values().map(|window| window.extra_bytes).sum()
     }
 
     /// The points of the report. `moved` says whether moved bytes were measured.
     pub fn points(&self, moved: bool, extra: bool) -> Vec<TimelinePoint> {
-        let point = |(index, window): (usize, &Window)| {
+        let point = |number: u64| {
+            let window = self.window(number);
             let mut both = window.reads.both();
             both.add(&window.writes.both());
             let percentiles = both.percentiles();
+            let index = number as usize;
             TimelinePoint {
-                at_ms: index as u64 * WINDOW_MS,
+                at_ms: number * WINDOW_MS,
                 operations: window.operations(),
                 p50: percentiles.map(|p| p.p50),
                 p99: percentiles.map(|p| p.p99),
@@ -162,56 +182,68 @@ impl Timeline {
                 lookup_ns: (window.lookups > 0).then(|| window.lookups_ns as f64 / window.lookups as f64),
             }
         };
-        self.windows.iter().enumerate().map(point).collect()
+        (0..self.len() as u64).map(point).collect()
     }
 
-    /// Throughput and latency of the three parts that a migration cuts the run into. Windows that the migration only
-    /// touches count as during it.
+    /// Throughput and latency of the three parts that a migration cuts the run into. Medians are of windows that lie wholly in
+    /// their part, the worst window is one that the migration touches.
     pub fn parts(&self, migration: Option<Interval>) -> (Throughput, Latency) {
-        let [before, during, after] = self.cut(migration);
+        let all = self.len() as u64;
+        let touched = migration.map_or(all..all, |migration| {
+            let number = |ms: f64| (ms / WINDOW_MS as f64) as u64;
+            number(migration.from_ms).min(all)..(number(migration.to_ms) + 1).min(all)
+        });
+        let [before, during, after] =
+            [0..touched.start, touched.clone(), touched.end..all].map(|range| self.operations_in(range));
+        let moving_ms = migration.map_or(0.0, |migration| migration.to_ms - migration.from_ms);
+        let moving_operations = self.sum_of(Part::During).operations();
         let throughput = Throughput {
             // The first window holds the start of all clients.
-            before: median(if before.len() > 1 { &before[1..] } else { before }),
-            during: mean(during),
-            during_worst_window: during.iter().map(Window::operations).min().map(per_second),
-            after: median(after),
+            before: median(if before.len() > 1 { &before[1..] } else { &before }),
+            during: (moving_ms > 0.0).then(|| moving_operations as f64 * 1000.0 / moving_ms),
+            during_worst_window: during.into_iter().min().map(per_second),
+            after: median(&after),
         };
-        let latency =
-            Latency { before: latencies(before), during: latencies(during), after: latencies(after) };
-        (throughput, latency)
+        let [before, during, after] = PARTS.map(|part| latencies(&self.sum_of(part)));
+        (throughput, Latency { before, during, after })
     }
 
     /// Mean latencies of the same parts, by whose answer was taken.
-    pub fn by_node(&self, migration: Interval) -> NodeLatency {
-        let [before, during, after] = self.cut(Some(migration)).map(means_by_node);
+    pub fn by_node(&self) -> NodeLatency {
+        let [before, during, after] = PARTS.map(|part| means_by_node(&self.sum_of(part)));
         NodeLatency { before, during, after }
     }
 
-    /// Before, during and after.
-    fn cut(&self, migration: Option<Interval>) -> [&[Window]; 3] {
-        let end = self.windows.len();
-        let (from, to) = migration.map_or((end, end), |migration| {
-            let from = (migration.from_ms / WINDOW_MS as f64) as usize;
-            let to = (migration.to_ms / WINDOW_MS as f64) as usize + 1;
-            (from.min(end), to.min(end))
-        });
-        [&self.windows[..from], &self.windows[from..to], &self.windows[to..]]
+    /// What happened in one part.
+    fn sum_of(&self, part: Part) -> Window {
+        sum(self.pieces.iter().filter(|&(&(_, of), _)| of == part).map(|(_, window)| window))
+    }
+
+    /// A whole window.
+    fn window(&self, number: u64) -> Window {
+        sum(self.pieces_of(number))
+    }
+
+    fn pieces_of(&self, number: u64) -> impl Iterator<Item = &Window> {
+        self.pieces.range((number, Part::Before)..=(number, Part::After)).map(|(_, window)| window)
+    }
+
+    /// How many operations ended in each of these windows.
+    fn operations_in(&self, numbers: Range<u64>) -> Vec<u64> {
+        numbers.map(|number| self.pieces_of(number).map(Window::operations).sum()).collect()
     }
 }
+
+const PARTS: [Part; 3] = [Part::Before, Part::During, Part::After];
 
 fn per_second(operations: u64) -> f64 {
     operations as f64 * 1000.0 / WINDOW_MS as f64
 }
 
-fn median(windows: &[Window]) -> Option<f64> {
-    let mut counts: Vec<u64> = windows.iter().map(Window::operations).collect();
+fn median(counts: &[u64]) -> Option<f64> {
+    let mut counts = counts.to_vec();
     counts.sort_unstable();
     counts.get(counts.len() / 2).map(|&count| per_second(count))
-}
-
-fn mean(windows: &[Window]) -> Option<f64> {
-    let sum: u64 = windows.iter().map(Window::operations).sum();
-    (!windows.is_empty()).then(|| per_second(sum) / windows.len() as f64)
 }
 
 fn add_at(bytes_of: &mut Vec<u64>, number: u64, bytes: u64) {
@@ -222,23 +254,19 @@ fn add_at(bytes_of: &mut Vec<u64>, number: u64, bytes: u64) {
     bytes_of[index] += bytes;
 }
 
-fn sums(windows: &[Window]) -> (ByNode, ByNode) {
-    let (mut reads, mut writes) = (ByNode::default(), ByNode::default());
-    for window in windows {
-        reads.add(&window.reads);
-        writes.add(&window.writes);
-    }
-    (reads, writes)
+fn sum<'w>(windows: impl Iterator<Item = &'w Window>) -> Window {
+    let mut sum = Window::default();
+    windows.for_each(|window| sum.add(window));
+    sum
 }
 
-fn latencies(windows: &[Window]) -> ByKind {
-    let (reads, writes) = sums(windows);
-    ByKind { reads: reads.both().percentiles(), writes: writes.both().percentiles() }
+fn latencies(window: &Window) -> ByKind {
+    ByKind { reads: window.reads.both().percentiles(), writes: window.writes.both().percentiles() }
 }
 
-fn means_by_node(windows: &[Window]) -> NodeLatencies {
-    let (reads, writes) = sums(windows);
-    let ([source_reads, target_reads], [source_writes, target_writes]) = (reads.means(), writes.means());
+fn means_by_node(window: &Window) -> NodeLatencies {
+    let ([source_reads, target_reads], [source_writes, target_writes]) =
+        (window.reads.means(), window.writes.means());
     NodeLatencies {
         source: MeanByKind { reads: source_reads, writes: source_writes },
         target: MeanByKind { reads: target_reads, writes: target_writes },
@@ -262,22 +290,40 @@ mod tests {
     #[test]
     fn parts_are_cut_where_the_migration_was() {
         let mut timeline = Timeline::default();
-        for (number, reads) in [(0, 1), (1, 10), (2, 20), (3, 30), (4, 5), (5, 7), (6, 40)] {
-            timeline.add(number, &window(reads, 1000 * (number + 1)));
+        let pieces = [
+            (0, Part::Before, 1),
+            (1, Part::Before, 10),
+            (2, Part::Before, 20),
+            (3, Part::Before, 30),
+            // Window 4: a tenth before, the rest while data moves; window 5: six tenths of it, the rest behind it.
+            (4, Part::Before, 8),
+            (4, Part::During, 4),
+            (5, Part::During, 2),
+            (5, Part::After, 9),
+            (6, Part::After, 40),
+        ];
+        for (number, part, reads) in pieces {
+            timeline.add((number, part), &window(reads, 1000 * (number + 1)));
         }
         let (throughput, latency) = timeline.parts(Some(Interval { from_ms: 410.0, to_ms: 560.0 }));
         assert_eq!(throughput.before, Some(200.0), "the median of windows 1 to 3");
-        assert_eq!(throughput.during, Some(60.0));
-        assert_eq!(throughput.during_worst_window, Some(50.0));
+        assert_eq!(throughput.during, Some(40.0), "six operations in 150 ms");
+        assert_eq!(throughput.during_worst_window, Some(110.0), "whole windows");
         assert_eq!(throughput.after, Some(400.0));
-        assert_eq!(latency.after.reads.unwrap().max, 7.0);
+        assert_eq!(latency.before.reads.unwrap().max, 5.0, "the tenth of window 4");
+        assert_eq!((latency.during.reads.unwrap().max, latency.after.reads.unwrap().p50), (6.0, 7.0));
         assert_eq!(latency.during.writes, None);
+        assert_eq!(timeline.points(false, false)[4].operations, 12, "a point is a whole window");
+        assert_eq!(timeline.seen_in(5).map(|(rate, _)| rate), Some(110.0));
+        assert_eq!(timeline.seen_in(7), None);
+        timeline.truncate(599_999_999);
+        assert_eq!(timeline.len(), 5, "window 5 was not over");
     }
 
     #[test]
     fn without_a_migration_everything_is_before() {
         let mut timeline = Timeline::default();
-        timeline.add(2, &window(3, 500));
+        timeline.add((2, Part::Before), &window(3, 500));
         let (throughput, latency) = timeline.parts(None);
         assert_eq!((throughput.before, throughput.during, throughput.after), (Some(30.0), None, None));
         assert!(latency.before.reads.is_some());
@@ -292,11 +338,12 @@ mod tests {
             latencies_us.iter().for_each(|us| kind(&mut window).of(node).record(us * 1000));
             window
         };
-        timeline.add(0, &answered(|window| &mut window.reads, AnsweredBy::Source, &[20]));
-        timeline.add(1, &answered(|window| &mut window.reads, AnsweredBy::Source, &[10]));
-        timeline.add(1, &answered(|window| &mut window.reads, AnsweredBy::Target, &[2, 4]));
-        timeline.add(2, &answered(|window| &mut window.writes, AnsweredBy::Target, &[7]));
-        let by_node = timeline.by_node(Interval { from_ms: 100.0, to_ms: 150.0 });
+        let mut add = |number, part, window: Window| timeline.add((number, part), &window);
+        add(0, Part::Before, answered(|window| &mut window.reads, AnsweredBy::Source, &[20]));
+        add(1, Part::During, answered(|window| &mut window.reads, AnsweredBy::Source, &[10]));
+        add(1, Part::During, answered(|window| &mut window.reads, AnsweredBy::Target, &[2, 4]));
+        add(2, Part::After, answered(|window| &mut window.writes, AnsweredBy::Target, &[7]));
+        let by_node = timeline.by_node();
         let about = |mean: Option<MeanLatency>| mean.map(|mean| (mean.operations, mean.mean.round() as u64));
         assert_eq!(about(by_node.before.source.reads), Some((1, 20)));
         assert_eq!(about(by_node.before.target.reads), None);
@@ -311,8 +358,8 @@ mod tests {
     fn a_point_has_what_the_clients_track_and_what_the_nodes_send_beyond() {
         let mut timeline = Timeline::default();
         for bytes in [500, 300] {
-            timeline
-                .add(1, &Window { tracking_bytes: bytes, lookups_ns: 90, lookups: 3, ..Window::default() });
+            let window = Window { tracking_bytes: bytes, lookups_ns: 90, lookups: 3, ..Window::default() };
+            timeline.add((1, Part::During), &window);
         }
         timeline.add_server_extra_bytes(1, 70);
         let points = timeline.points(true, true);
@@ -326,15 +373,16 @@ mod tests {
     }
 
     #[test]
-    fn a_recorder_hands_windows_over_in_turn() {
+    fn a_recorder_hands_over_when_a_window_or_a_part_ends() {
         let (sink, windows) = std::sync::mpsc::channel();
         let mut recorder = Recorder::new(sink);
-        recorder.at(5).reads.of(AnsweredBy::Source).record(10);
-        recorder.at(WINDOW_NS - 1).reads.of(AnsweredBy::Target).record(10);
-        recorder.at(3 * WINDOW_NS).writes.of(AnsweredBy::Source).record(10);
+        recorder.at(5, Part::Before).reads.of(AnsweredBy::Source).record(10);
+        recorder.at(WINDOW_NS - 2, Part::Before).reads.of(AnsweredBy::Target).record(10);
+        recorder.at(WINDOW_NS - 1, Part::During).reads.of(AnsweredBy::Target).record(10);
+        recorder.at(3 * WINDOW_NS, Part::During).writes.of(AnsweredBy::Source).record(10);
         recorder.hand_over();
-        let numbers: Vec<(u64, u64)> =
-            windows.try_iter().map(|(number, window)| (number, window.operations())).collect();
-        assert_eq!(numbers, [(0, 2), (3, 1)]);
+        let seen: Vec<(Piece, u64)> =
+            windows.try_iter().map(|(piece, window)| (piece, window.operations())).collect();
+        assert_eq!(seen, [((0, Part::Before), 2), ((0, Part::During), 1), ((3, Part::During), 1)]);
     }
 }

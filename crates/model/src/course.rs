@@ -6,9 +6,10 @@ use crate::machines::{Machine, Machines, MachinesError};
 use crate::model::{Clients, Model};
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
+use sidle_bench::load::LOAD_TICK;
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::report::{CpuSeconds, Gap, Interval, Modelled, Report};
-use sidle_bench::timeline::{Timeline, WINDOW_NS};
+use sidle_bench::timeline::{Part, Timeline, WINDOW_NS};
 use sidle_cluster::MigrationState;
 use sidle_node::ControlReply;
 use sidle_types::{MigrationPolicy, PositionRange, Slot};
@@ -262,8 +263,14 @@ impl<'p> Course<'p> {
         Ok(())
     }
 
+    /// From now on what ends belongs to this part of the run. When that is.
+    fn enter(&mut self, part: Part) -> u64 {
+        self.model.clients.iter_mut().for_each(|client| client.recorder().part = part);
+        self.model.now_ns()
+    }
+
     fn follow_move(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), ModelError> {
-        let from_ns = self.model.now_ns();
+        let from_ns = self.enter(Part::During);
         let policy = match self.plan.policy {
             // The rate of the records that there are.
             MigrationPolicy::Rate { bytes_per_s } => {
@@ -274,7 +281,8 @@ impl<'p> Course<'p> {
         };
         self.model.start_migration(moving_half(), &self.plan.protocol, policy);
         self.load.gaps.borrow_mut().iter_mut().for_each(|gap| gap.watch());
-        loop {
+        // As often as the demonstration asks a real node.
+        for look in 1.. {
             let (state, records) = match self.model.migration() {
                 Some(migration) => (migration.state.clone(), migration.counters.records),
                 None => (MigrationState::Queued, 0),
@@ -295,10 +303,12 @@ impl<'p> Course<'p> {
             }
             self.count_moved();
             let moved = self.counted_records as f64 / records.max(1) as f64;
-            self.tick("moving", moved.min(1.0), progress)?;
+            while self.model.now_ns() < from_ns + look * LOAD_TICK.as_nanos() as u64 {
+                self.tick("moving", moved.min(1.0), progress)?;
+            }
         }
         self.count_moved();
-        let now_ns = self.model.now_ns();
+        let now_ns = self.enter(Part::After);
         let [reads, writes] = *self.load.gaps.borrow();
         let ms = |ns: u64| Some(ns as f64 / 1e6);
         self.gaps = Gap { reads: ms(reads.longest_ns), writes: ms(writes.longest_ns) };
@@ -364,7 +374,7 @@ impl<'p> Course<'p> {
             migration: Some(self.interval),
             throughput,
             latency_us,
-            mean_latency_by_node_us: Some(self.timeline.by_node(self.interval)),
+            mean_latency_by_node_us: Some(self.timeline.by_node()),
             longest_gap_ms: self.gaps,
             write_pause_ms: self.gaps.writes.filter(|_| !plan.workload.is_read_only()),
             cpu_seconds: self.cpu,

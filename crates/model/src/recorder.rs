@@ -1,7 +1,7 @@
 //! What the clients see, in windows.
 
 use sidle_bench::latencies::AnsweredBy;
-use sidle_bench::timeline::{Timeline, WINDOW_NS, Window};
+use sidle_bench::timeline::{Part, Piece, Timeline, WINDOW_NS, Window};
 use sidle_client_core::Reason;
 use std::collections::BTreeMap;
 
@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 pub(crate) struct Recorder {
     /// When the load began: what was answered before is not counted.
     start_ns: Option<u64>,
-    windows: Vec<Window>,
+    /// The part of the run that what ends now belongs to.
+    pub(crate) part: Part,
+    pieces: BTreeMap<Piece, Window>,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) wrong_values: u64,
     pub(crate) sph_bytes_max: u64,
@@ -46,11 +48,8 @@ impl Recorder {
     }
 
     fn window(&mut self, now_ns: u64) -> Option<&mut Window> {
-        let index = (now_ns.checked_sub(self.start_ns?)? / WINDOW_NS) as usize;
-        if self.windows.len() <= index {
-            self.windows.resize_with(index + 1, Window::default);
-        }
-        Some(&mut self.windows[index])
+        let number = now_ns.checked_sub(self.start_ns?)? / WINDOW_NS;
+        Some(self.pieces.entry((number, self.part)).or_default())
     }
 
     /// An operation succeeded: whether it was a write, and whose answer was taken.
@@ -96,8 +95,8 @@ impl Recorder {
 
     /// Adds everything to a timeline.
     pub(crate) fn hand_over(&self, timeline: &mut Timeline) {
-        for (number, window) in self.windows.iter().enumerate() {
-            timeline.add(number as u64, window);
+        for (&piece, window) in &self.pieces {
+            timeline.add(piece, window);
         }
     }
 }

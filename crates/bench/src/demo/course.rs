@@ -5,7 +5,7 @@ use crate::demo::{DemoError, DemoOptions, NodePair};
 use crate::load::{ProbeGaps, Tick, Verdict, World};
 use crate::report::{CpuSeconds, Gap, Interval};
 use crate::terminal::Terminal;
-use crate::timeline::{Timeline, WINDOW_NS};
+use crate::timeline::{Part, Timeline, WINDOW_NS};
 use crate::words::{bytes, micros, rate};
 use indicatif::ProgressBar;
 use sidle_cluster::MigrationStatus;
@@ -122,7 +122,7 @@ impl<'a> Course<'a> {
             Stage::Before => {
                 self.show(tick, "before", part(0), String::new());
                 if tick.elapsed_ns >= margin_ns {
-                    self.start(tick.elapsed_ns)?;
+                    self.start(tick)?;
                 }
             }
             Stage::Moving { id, since_ns } => self.follow(tick, timeline, id, since_ns)?,
@@ -137,7 +137,7 @@ impl<'a> Course<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn start(&mut self, elapsed_ns: u64) -> Result<(), DemoError> {
+    fn start(&mut self, tick: Tick) -> Result<(), DemoError> {
         self.gaps.watch();
         self.world.moving_writes.watch();
         let target = self.nodes.target.address();
@@ -146,13 +146,14 @@ impl<'a> Course<'a> {
         let mut words =
             vec!["SIDLE.MIGRATE", "START", "SLOTS", "0-8191", "TO", &target, "PROTOCOL", protocol];
         words.extend(policy.iter().map(String::as_str));
+        let since_ns = self.world.enter(Part::During) - tick.started_ns;
         let reply = self.control.call(&words)?;
         let id = match &reply {
             sidle_resp::Value::Integer(id) => u64::try_from(*id).ok(),
             text => text.as_bytes().and_then(|bytes| std::str::from_utf8(bytes).ok()?.parse().ok()),
         };
         let id = id.ok_or_else(|| DemoError::Migration(format!("SIDLE.MIGRATE START answered {reply:?}")))?;
-        self.stage = Stage::Moving { id, since_ns: elapsed_ns };
+        self.stage = Stage::Moving { id, since_ns };
         Ok(())
     }
 
@@ -182,7 +183,7 @@ impl<'a> Course<'a> {
             format!(", {} moved", bytes(migration.bytes_moved as f64)),
         );
         match migration.state.as_str() {
-            "done" => self.arrived(tick.elapsed_ns, since_ns),
+            "done" => self.arrived(tick, since_ns),
             "failed" | "cancelled" => {
                 let why = migration.why.unwrap_or_else(|| "no reason was given".to_owned());
                 return Err(DemoError::Migration(format!("{}: {why}", migration.state)));
@@ -208,8 +209,9 @@ impl<'a> Course<'a> {
         Ok(report.migrations.into_iter().find(|migration| migration.id.0 == id))
     }
 
-    fn arrived(&mut self, elapsed_ns: u64, since_ns: u64) {
-        let now_ns = self.world.now_ns();
+    fn arrived(&mut self, tick: Tick, since_ns: u64) {
+        let now_ns = self.world.enter(Part::After);
+        let elapsed_ns = now_ns - tick.started_ns;
         self.moved.gaps = self.gaps.longest(now_ns);
         self.moved.write_pause_ms = self.world.moving_writes.longest_ms(now_ns);
         self.moved.seconds = (elapsed_ns - since_ns) as f64 / 1e9;

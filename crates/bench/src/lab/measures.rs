@@ -4,6 +4,7 @@
 //! that a slow minute slows both alike.
 
 use crate::report::{ByKind, MeanLatency, NodeLatencies, Percentiles, Report};
+use crate::timeline::Part;
 
 /// Which of two is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,19 +220,11 @@ pub fn by_node(report: &Report, is_target: bool, is_write: bool, part: Part) -> 
     };
     let before = kind(&by_node.before, false)?.mean;
     let latencies = match part {
+        Part::Before => &by_node.before,
         Part::During => &by_node.during,
         Part::After => &by_node.after,
     };
     ratio(Some(kind(latencies, is_target)?.mean), Some(before))
-}
-
-/// A part of a run beside that before the move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// While data moved.
-    During,
-    /// Behind it.
-    After,
 }
 
 impl Unit {

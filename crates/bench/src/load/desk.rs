@@ -205,7 +205,7 @@ impl<'a> Desk<'a> {
         let is_write = flight.sequence > 0;
         match &mut self.meter {
             Meter::Load { recorder, start_ns } => {
-                let window = recorder.at(self.now_ns.saturating_sub(*start_ns));
+                let window = recorder.at(self.now_ns.saturating_sub(*start_ns), self.world.part());
                 let latencies = if is_write { &mut window.writes } else { &mut window.reads };
                 latencies.of(self.answered_by).record(self.now_ns.saturating_sub(flight.due_ns));
             }
@@ -341,7 +341,9 @@ impl<'a> Desk<'a> {
     /// The window of the present instant, if this is the load that is measured.
     fn window(&mut self) -> Option<&mut Window> {
         match &mut self.meter {
-            Meter::Load { recorder, start_ns } => Some(recorder.at(self.now_ns.saturating_sub(*start_ns))),
+            Meter::Load { recorder, start_ns } => {
+                Some(recorder.at(self.now_ns.saturating_sub(*start_ns), self.world.part()))
+            }
             Meter::Probe { .. } | Meter::Nobody => None,
         }
     }

@@ -2,10 +2,11 @@
 
 use crate::gap::GapMeter;
 use crate::load::recording::HistoryFile;
+use crate::timeline::Part;
 use sidle_cluster::HostPort;
 use sidle_types::{Position, PositionRange};
 use sidle_workload::{Distribution, KeyFormat, Ledger, ValueFormat, Workload};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// When the next operation is sent.
@@ -93,6 +94,8 @@ pub struct World<'a> {
     pub moving_writes: GapMeter,
     /// Operations that have ended so far.
     pub ended: AtomicU64,
+    /// The part of the run that what ends now belongs to.
+    part: AtomicU8,
     started: Instant,
 }
 
@@ -109,6 +112,7 @@ impl<'a> World<'a> {
             history,
             moving_writes: GapMeter::default(),
             ended: AtomicU64::new(0),
+            part: AtomicU8::new(Part::Before as u8),
             started: Instant::now(),
         }
     }
@@ -117,6 +121,22 @@ impl<'a> World<'a> {
     #[inline]
     pub fn now_ns(&self) -> u64 {
         self.started.elapsed().as_nanos() as u64
+    }
+
+    /// From now on what ends belongs to this part of the run. When that was, on the world's clock.
+    pub fn enter(&self, part: Part) -> u64 {
+        self.part.store(part as u8, Ordering::Relaxed);
+        self.now_ns()
+    }
+
+    /// The part of the run that what ends now belongs to.
+    #[inline]
+    pub fn part(&self) -> Part {
+        match self.part.load(Ordering::Relaxed) {
+            0 => Part::Before,
+            1 => Part::During,
+            _ => Part::After,
+        }
     }
 
     /// Whether everybody was told to end.

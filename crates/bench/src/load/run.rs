@@ -7,21 +7,23 @@ use crate::load::plan::{Pacing, World};
 use crate::load::thread::{Task, Thread};
 use crate::machine::raise_own_priority;
 use crate::report::{Disturbance, Gap, Percentiles};
-use crate::timeline::{Recorder, Timeline};
+use crate::timeline::{Part, Piece, Recorder, Timeline, WINDOW_NS, Window};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// How often the caller is told how far things are.
-const TICK: Duration = Duration::from_millis(25);
+pub const LOAD_TICK: Duration = Duration::from_millis(25);
 /// While loading and reading back, clients have this many operations under way at least.
 const BULK_OUTSTANDING: u32 = 64;
 
 /// How far a load is.
 #[derive(Clone, Copy, Debug)]
 pub struct Tick {
-    /// Nanoseconds since the load began.
+    /// When the load began, on the world's clock, in nanoseconds.
+    pub started_ns: u64,
+    /// Nanoseconds since then.
     pub elapsed_ns: u64,
     /// Operations that have ended.
     pub operations: u64,
@@ -95,7 +97,7 @@ fn sweep(world: &World<'_>, write: bool, mut progress: impl FnMut(u64)) -> std::
             })
             .collect();
         while threads.iter().any(|thread| !thread.is_finished()) {
-            std::thread::sleep(TICK);
+            std::thread::sleep(LOAD_TICK);
             progress(sweep.done());
         }
         join(threads)
@@ -129,7 +131,7 @@ pub fn run_workload(
 ) -> std::io::Result<Measured> {
     let plan = &world.plan;
     let end = AtomicBool::new(false);
-    let start_ns = world.now_ns();
+    let start_ns = world.enter(Part::Before);
     let (sink, windows) = channel();
     std::thread::scope(|scope| {
         let threads: Vec<_> = shares(plan.clients, plan.threads)
@@ -164,7 +166,7 @@ pub fn run_workload(
             let probed = prober.join().expect("the prober does not panic")?;
             totals.add(&Totals { reads: 0, writes: 0, ..probed });
         }
-        windows.try_iter().for_each(|(number, window)| timeline.add(number, &window));
+        windows.try_iter().for_each(|(piece, window)| timeline.add(piece, &window));
         timeline.truncate(elapsed_ns);
         let disturbance = host.join().expect("the watcher does not panic");
         Ok(Measured { timeline, totals, elapsed_ns, disturbance })
@@ -175,30 +177,30 @@ pub fn run_workload(
 fn watch(
     world: &World<'_>,
     start_ns: u64,
-    windows: &Receiver<(u64, crate::timeline::Window)>,
+    windows: &Receiver<(Piece, Window)>,
     mut tick: impl FnMut(Tick, &mut Timeline) -> Verdict,
 ) -> Timeline {
     let mut timeline = Timeline::default();
     let ended_before = world.ended.load(Ordering::Relaxed);
     loop {
-        let deadline = Instant::now() + TICK;
+        let deadline = Instant::now() + LOAD_TICK;
         loop {
             match windows.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok((number, window)) => timeline.add(number, &window),
+                Ok((piece, window)) => timeline.add(piece, &window),
                 Err(RecvTimeoutError::Timeout) => break,
                 // All threads have ended by themselves: an error, which joining them tells.
                 Err(RecvTimeoutError::Disconnected) => return timeline,
             }
         }
         let elapsed_ns = world.now_ns() - start_ns;
-        let last_whole = (elapsed_ns / crate::timeline::WINDOW_NS).checked_sub(2);
-        let recent = last_whole.and_then(|number| timeline.window(number as usize));
+        let last_whole = (elapsed_ns / WINDOW_NS).checked_sub(2);
+        let recent = last_whole.and_then(|number| timeline.seen_in(number));
         let now = Tick {
+            started_ns: start_ns,
             elapsed_ns,
             operations: world.ended.load(Ordering::Relaxed) - ended_before,
-            recent_rate: recent
-                .map(|window| window.operations() as f64 * 1e9 / crate::timeline::WINDOW_NS as f64),
-            recent_reads: recent.and_then(|window| window.reads.both().percentiles()),
+            recent_rate: recent.map(|(rate, _)| rate),
+            recent_reads: recent.and_then(|(_, reads)| reads),
         };
         if tick(now, &mut timeline).is_break() || world.is_stopping() {
             return timeline;

@@ -9,11 +9,12 @@ use super::svg::escape;
 use super::table::winners;
 use super::{Colours, Sources, chart, seconds, trimmed, with_range};
 use crate::lab::cell::Scene;
-use crate::lab::measures::{Part, Unit, by_node, during, is_tracked, named};
+use crate::lab::measures::{Unit, by_node, during, is_tracked, named};
 use crate::lab::papers::paper;
 use crate::lab::results::{CellRuns, Results};
 use crate::lab::variant::Variant;
 use crate::report::{Report, TimelinePoint};
+use crate::timeline::Part;
 use crate::words::{bytes, micros};
 
 /// The scene with everything.
