@@ -172,6 +172,9 @@ impl<'a> Course<'a> {
         self.moved.bytes = migration.bytes_moved;
         self.moved.records = migration.records_moved;
         let is_over = migration.state == "done";
+        if is_over {
+            self.arrived(tick, since_ns);
+        }
         if tick.elapsed_ns >= self.next_counters_ns || is_over {
             self.next_counters_ns = tick.elapsed_ns + COUNTERS_NS;
             self.count_extra_bytes(tick.elapsed_ns / WINDOW_NS, timeline);
@@ -182,13 +185,9 @@ impl<'a> Course<'a> {
             (migration.fraction * 1000.0) as u64,
             format!(", {} moved", bytes(migration.bytes_moved as f64)),
         );
-        match migration.state.as_str() {
-            "done" => self.arrived(tick, since_ns),
-            "failed" | "cancelled" => {
-                let why = migration.why.unwrap_or_else(|| "no reason was given".to_owned());
-                return Err(DemoError::Migration(format!("{}: {why}", migration.state)));
-            }
-            _ => {}
+        if matches!(migration.state.as_str(), "failed" | "cancelled") {
+            let why = migration.why.unwrap_or_else(|| "no reason was given".to_owned());
+            return Err(DemoError::Migration(format!("{}: {why}", migration.state)));
         }
         Ok(())
     }
