@@ -22,15 +22,23 @@ pub fn threads_cpu_seconds(pid: u32, prefix: &str) -> Option<f64> {
 /// To the nanosecond, from the scheduler's account of every thread. Threads that have ended are not in it, be it while we look.
 fn precise_cpu_seconds(process: &Path, prefix: &str) -> Option<f64> {
     let threads = std::fs::read_dir(process.join("task")).ok()?;
-    let sum_ns: u64 = threads.filter_map(|thread| thread_cpu_ns(&thread.ok()?.path(), prefix)).sum();
-    (sum_ns > 0).then_some(sum_ns as f64 / 1e9)
+    let told = threads.filter_map(|thread| thread_cpu_ns(&thread.ok()?.path(), prefix));
+    let sum_ns = told.reduce(|sum, thread| sum + thread)?;
+    Some(sum_ns as f64 / 1e9)
 }
 
 /// Of one thread, if its name begins like this.
 fn thread_cpu_ns(thread: &Path, prefix: &str) -> Option<u64> {
     let is_meant = std::fs::read_to_string(thread.join("comm")).ok()?.starts_with(prefix);
-    let account = is_meant.then(|| std::fs::read_to_string(thread.join("schedstat")).ok())??;
-    account.split_ascii_whitespace().next()?.parse().ok()
+    account_ns(&is_meant.then(|| std::fs::read_to_string(thread.join("schedstat")).ok())??)
+}
+
+/// The time on a processor in the scheduler's account of a thread: its first number, besides the time spent waiting for one and how often
+/// it came to run. A thread may have run too shortly for the first to show it; a system that keeps no accounts says that none ever ran.
+fn account_ns(account: &str) -> Option<u64> {
+    let mut numbers = account.split_ascii_whitespace().map_while(|number| number.parse().ok());
+    let (ran_ns, _waited_ns, times) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    (times > 0).then_some(ran_ns)
 }
 
 /// In clock ticks, ended threads included.
@@ -153,6 +161,14 @@ mod tests {
         let (busy, nobody, all) = busy.expect("it starts").join().expect("it ends");
         assert_eq!(nobody, None);
         assert!(busy > Some(0.0) && busy <= all, "{busy:?} of {all:?}");
+    }
+
+    #[test]
+    fn a_thread_that_hardly_ran_has_an_account_and_one_without_has_none() {
+        assert_eq!(account_ns("963312108 1202385493 1752\n"), Some(963_312_108));
+        assert_eq!(account_ns("0 74499 1\n"), Some(0));
+        assert_eq!(account_ns("0 0 0\n"), None, "a system that keeps no accounts");
+        assert_eq!(account_ns(""), None);
     }
 
     #[test]
