@@ -33,6 +33,15 @@ pub struct RealCosts {
     pub node_share: Option<f64>,
 }
 
+/// What was measured, and whether it says more of the machine's host than of the nodes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measurement {
+    /// What it came to.
+    pub costs: RealCosts,
+    /// See [`Disturbance::is_much`](crate::report::Disturbance::is_much).
+    pub is_disturbed: bool,
+}
+
 /// Measures it with the options' protocol. `share`: of a processor, for each node, where the system lets it be limited.
 ///
 /// # Errors
@@ -42,7 +51,7 @@ pub fn measure(
     share: f64,
     terminal: &Terminal,
     stop: &AtomicBool,
-) -> Result<RealCosts, DemoError> {
+) -> Result<Measurement, DemoError> {
     let options = &DemoOptions { margin: MARGIN, ..options.clone() };
     let mut quotas = Quotas::new().ok();
     let nodes = NodePair::start(options, options.node_memory_bytes(options.records))?;
@@ -69,7 +78,7 @@ pub fn measure(
     let begun = used();
     let control = Control::connect(&nodes.source.address(), None)?;
     let mut course = Course::new(&world, options, &nodes, control, &gaps, terminal);
-    run_workload(&world, Some(&gaps), |tick, timeline| course.tick(tick, timeline))?;
+    let moving = run_workload(&world, Some(&gaps), |tick, timeline| course.tick(tick, timeline))?;
     let moved = course.finish()?;
     let [pack_ns, replay_ns] = between(begun, used())?;
 
@@ -81,39 +90,52 @@ pub fn measure(
     if operations == 0.0 || moved_kib == 0.0 {
         return Err(DemoError::Node("the node served or moved nothing".to_owned()));
     }
-    Ok(RealCosts {
+    let costs = RealCosts {
         node_ns: node_ns / operations,
         client_ns: client_ns / operations,
         pack_ns_per_kib: pack_ns / moved_kib,
         replay_ns_per_kib: replay_ns / moved_kib,
         node_share: quotas.map(|_| share),
-    })
+    };
+    Ok(Measurement { costs, is_disturbed: steady.disturbance.is_much() || moving.disturbance.is_much() })
 }
 
-/// Measures some times, and gives the median of each cost.
+/// Measures several things in turns, so that what drifts hits all alike, and gives the medians of each. Rounds that the host disturbed
+/// are made again, as often as there are to be rounds, and count only where there is no other.
 ///
 /// # Errors
 /// The first measurement's that fails.
 ///
 /// # Panics
-/// When it is to be measured no times.
-pub fn medians(
-    times: usize,
-    mut measure: impl FnMut() -> Result<RealCosts, DemoError>,
-) -> Result<RealCosts, DemoError> {
-    let all: Vec<RealCosts> = (0..times).map(|_| measure()).collect::<Result<_, _>>()?;
+/// When there are to be no rounds.
+pub fn medians<const THINGS: usize>(
+    rounds: usize,
+    mut measure: impl FnMut() -> Result<[Measurement; THINGS], DemoError>,
+) -> Result<[RealCosts; THINGS], DemoError> {
+    let (mut quiet, mut disturbed) = (Vec::new(), Vec::new());
+    while quiet.len() < rounds && quiet.len() + disturbed.len() < 2 * rounds {
+        let round = measure()?;
+        let is_disturbed = round.iter().any(|measurement| measurement.is_disturbed);
+        let kept = if is_disturbed { &mut disturbed } else { &mut quiet };
+        kept.push(round.map(|measurement| measurement.costs));
+    }
+    let rounds = if quiet.is_empty() { disturbed } else { quiet };
+    Ok(std::array::from_fn(|thing| median(rounds.iter().map(|round| round[thing]).collect())))
+}
+
+fn median(all: Vec<RealCosts>) -> RealCosts {
     let median = |of: fn(&RealCosts) -> f64| {
         let mut values: Vec<f64> = all.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
+        (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
     };
-    Ok(RealCosts {
+    RealCosts {
         node_ns: median(|costs| costs.node_ns),
         client_ns: median(|costs| costs.client_ns),
         pack_ns_per_kib: median(|costs| costs.pack_ns_per_kib),
         replay_ns_per_kib: median(|costs| costs.replay_ns_per_kib),
         node_share: all[0].node_share,
-    })
+    }
 }
 
 /// Nanoseconds between two readings in seconds.
@@ -127,19 +149,50 @@ fn between(begun: Option<[f64; 2]>, ended: Option<[f64; 2]>) -> Result<[f64; 2],
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_disturbed_measurement_does_not_count() {
-        let costs = |ns: f64| RealCosts {
+    fn costs(ns: f64) -> RealCosts {
+        RealCosts {
             node_ns: ns,
             client_ns: 2.0 * ns,
             pack_ns_per_kib: -ns,
             replay_ns_per_kib: 7.0,
             node_share: Some(0.4),
-        };
-        let mut seen = [10.0, 90.0, 11.0].into_iter();
-        let medians = medians(3, || Ok(costs(seen.next().expect("three are asked for"))));
-        assert_eq!(medians.expect("all can be measured"), costs(11.0));
-        let interrupted = super::medians(3, || Err(DemoError::Interrupted));
+        }
+    }
+
+    /// The medians of measurements, given as what they came to and whether the host disturbed them, and how many were made.
+    fn medians_of(rounds: usize, seen: &[(f64, bool)]) -> (RealCosts, usize) {
+        let mut made = 0;
+        let [medians] = medians(rounds, || {
+            let (ns, is_disturbed) = seen[made];
+            made += 1;
+            Ok([Measurement { costs: costs(ns), is_disturbed }])
+        })
+        .expect("all can be measured");
+        (medians, made)
+    }
+
+    #[test]
+    fn an_outlier_does_not_count() {
+        assert_eq!(medians_of(3, &[(10.0, false), (90.0, false), (11.0, false)]), (costs(11.0), 3));
+        let interrupted = medians::<1>(3, || Err(DemoError::Interrupted));
         assert!(matches!(interrupted, Err(DemoError::Interrupted)));
+    }
+
+    #[test]
+    fn a_round_that_the_host_disturbed_is_made_again() {
+        let seen = [(90.0, true), (10.0, false), (91.0, true), (11.0, false), (12.0, false)];
+        assert_eq!(medians_of(3, &seen), (costs(11.0), 5));
+        assert_eq!(medians_of(2, &[(9.0, true), (8.0, true), (7.0, true), (5.0, false)]), (costs(5.0), 4));
+        assert_eq!(medians_of(1, &[(9.0, true), (8.0, true)]), (costs(8.5), 2), "there is no other");
+    }
+
+    #[test]
+    fn things_are_measured_in_turns_and_one_that_is_disturbed_spoils_its_round() {
+        let mut rounds = [[(1.0, false), (90.0, true)], [(2.0, false), (20.0, false)]].into_iter();
+        let both = medians(1, || {
+            let round = rounds.next().expect("the second counts");
+            Ok(round.map(|(ns, is_disturbed)| Measurement { costs: costs(ns), is_disturbed }))
+        });
+        assert_eq!(both.expect("all can be measured"), [costs(2.0), costs(20.0)]);
     }
 }

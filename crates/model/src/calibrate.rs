@@ -39,7 +39,7 @@ const NODE_SHARE: f64 = 0.4;
 const PROTOCOL: &str = "fulva";
 const IN_ONE_GO: &str = "stop-and-copy";
 /// How often each is measured: a machine that somebody else disturbs is so for some seconds.
-const MEASUREMENTS: usize = 3;
+const MEASUREMENTS: usize = 5;
 /// How often the model is compared: what requests take changes how many of them come together.
 const COMPARISONS: usize = 3;
 
@@ -60,7 +60,7 @@ pub enum CalibrationError {
     Load(#[from] DemoError),
 }
 
-/// What work costs here, for keys and values of these options' sizes. Takes half a minute on an otherwise idle machine.
+/// What work costs here, for keys and values of these options' sizes. Takes a minute on an otherwise idle machine.
 ///
 /// # Errors
 /// [`CalibrationError`] says what could not be measured.
@@ -71,9 +71,9 @@ pub fn costs(
 ) -> Result<Costs, CalibrationError> {
     let load = load(options);
     let in_one_go = DemoOptions { protocol: IN_ONE_GO.to_owned(), ..load.clone() };
-    let measured =
-        |load| real_costs::medians(MEASUREMENTS, || real_costs::measure(load, NODE_SHARE, terminal, stop));
-    let (real, real_in_one_go) = (measured(&load)?, measured(&in_one_go)?);
+    let measure = |load: &DemoOptions| real_costs::measure(load, NODE_SHARE, terminal, stop);
+    let [real, real_in_one_go] =
+        real_costs::medians(MEASUREMENTS, || Ok([measure(&load)?, measure(&in_one_go)?]))?;
     terminal.say(&format!(
         "a request takes {:.1} us at the node and {:.1} us at its client; moving a KiB takes {:.1} us at the source and {:.1} us at the target, \
          in one go {:.1} and {:.1} us",
