@@ -24,6 +24,8 @@ const START_S: f64 = 0.8;
 const PATIENCE: f64 = 5.0;
 /// And no run is given up sooner than this.
 const LEAST_PATIENCE: Duration = Duration::from_secs(90);
+/// Nor a modelled one, which may have to measure first what things cost: a minute, or two where the host disturbs it.
+const LEAST_PATIENCE_MODELLED: Duration = Duration::from_secs(300);
 
 /// What a record takes beside its key and value while it moves.
 const HEADER_BYTES: usize = 28;
@@ -152,7 +154,7 @@ pub fn run(
         bar.set_message(format!("{} left, run {repeat} of {}", duration(left_s), cell.title()));
         let started = Instant::now();
         let this_s = expected_run_s(settings, cell);
-        let limit = LEAST_PATIENCE.max(Duration::from_secs_f64(PATIENCE * slowness.max(1.0) * this_s));
+        let limit = patience(settings, Duration::from_secs_f64(PATIENCE * slowness.max(1.0) * this_s));
         let (ended, report) = one(plan, folder, settings, cell, repeat, limit, stop, &bar)?;
         outcome.wrong += usize::from(report.is_some_and(|report| !is_proven(&report)));
         match ended {
@@ -178,6 +180,11 @@ pub fn run(
     }
     bar.finish_and_clear();
     Ok(outcome)
+}
+
+/// How long a run may take of which this much would be usual.
+fn patience(settings: &Settings, usual: Duration) -> Duration {
+    usual.max(if settings.modelled.is_some() { LEAST_PATIENCE_MODELLED } else { LEAST_PATIENCE })
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -237,19 +244,31 @@ fn mean(values: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::lab::cell::{Scene, SourceCpu};
+    use crate::lab::settings::OnModel;
+
+    const SETTINGS: Settings = Settings {
+        modelled: None,
+        records: 600_000,
+        seconds: 1,
+        clients: 1,
+        rate: None,
+        key_bytes: 30,
+        seed: 1,
+        node_cpu: 0.4,
+    };
+
+    #[test]
+    fn a_modelled_run_has_time_to_measure_costs_first() {
+        let on_model = OnModel { machines: "two-cores".to_owned(), sample: 1 };
+        let modelled = Settings { modelled: Some(on_model), ..SETTINGS };
+        let second = Duration::from_secs(1);
+        assert_eq!(patience(&SETTINGS, second), LEAST_PATIENCE);
+        assert_eq!(patience(&modelled, second), LEAST_PATIENCE_MODELLED);
+        assert_eq!(patience(&modelled, 1000 * second), 1000 * second);
+    }
 
     #[test]
     fn a_policy_that_holds_a_move_back_is_waited_for() {
-        let settings = Settings {
-            modelled: None,
-            records: 600_000,
-            seconds: 1,
-            clients: 1,
-            rate: None,
-            key_bytes: 30,
-            seed: 1,
-            node_cpu: 0.4,
-        };
         let move_s = |policy: &str| {
             let scene = Scene {
                 workload: "b".parse().unwrap(),
@@ -258,7 +277,7 @@ mod tests {
                 source_cpu: SourceCpu::Shared,
             };
             let cell = Cell { variant: "fulva".parse().unwrap(), policy: policy.parse().unwrap(), scene };
-            expected_move_s(&settings, &cell)
+            expected_move_s(&SETTINGS, &cell)
         };
         assert_eq!(move_s("adaptive"), 1.0);
         assert_eq!(move_s("rate=15.8"), 3.0);
