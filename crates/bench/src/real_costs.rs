@@ -3,6 +3,7 @@
 
 use crate::control::Control;
 use crate::demo::{Course, DemoError, DemoOptions, NodePair, loaded_world};
+use crate::lab::Spread;
 use crate::load::{ProbeGaps, run_workload};
 use crate::machine::{own_cpu_seconds, threads_cpu_seconds};
 use crate::quota::Quotas;
@@ -123,12 +124,10 @@ pub fn medians<const THINGS: usize>(
     Ok(std::array::from_fn(|thing| median(rounds.iter().map(|round| round[thing]).collect())))
 }
 
+/// The median of each cost.
 fn median(all: Vec<RealCosts>) -> RealCosts {
-    let median = |of: fn(&RealCosts) -> f64| {
-        let mut values: Vec<f64> = all.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
-    };
+    let median =
+        |of: fn(&RealCosts) -> f64| Spread::of(all.iter().map(of)).expect("there was a round").median;
     RealCosts {
         node_ns: median(|costs| costs.node_ns),
         client_ns: median(|costs| costs.client_ns),
