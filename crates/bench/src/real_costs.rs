@@ -14,8 +14,8 @@ use std::time::Duration;
 
 /// How long the load lasts before anything moves.
 const STEADY: Duration = Duration::from_secs(2);
-/// And right before the move, and after it.
-const MARGIN: Duration = Duration::from_millis(200);
+/// And right before the move, and after it, when the source gives back what it has moved.
+pub const MARGIN: Duration = Duration::from_millis(400);
 /// What a node's migration threads are called.
 const MOVERS: &str = "mover-";
 
@@ -28,6 +28,8 @@ pub struct RealCosts {
     pub client_ns: f64,
     /// Of a KiB of moved records, at the source's movers.
     pub pack_ns_per_kib: f64,
+    /// Of the same when it is given back.
+    pub release_ns_per_kib: f64,
     /// Of a KiB of moved records, at the target's movers.
     pub replay_ns_per_kib: f64,
     /// The part of a processor that each node could use, if that was limited.
@@ -79,9 +81,17 @@ pub fn measure(
     let begun = used();
     let control = Control::connect(&nodes.source.address(), None)?;
     let mut course = Course::new(&world, options, &nodes, control, &gaps, terminal);
-    let moving = run_workload(&world, Some(&gaps), |tick, timeline| course.tick(tick, timeline))?;
+    let mut moved_by = None;
+    let moving = run_workload(&world, Some(&gaps), |tick, timeline| {
+        let verdict = course.tick(tick, timeline);
+        if course.is_after() && moved_by.is_none() {
+            moved_by = used();
+        }
+        verdict
+    })?;
     let moved = course.finish()?;
-    let [pack_ns, replay_ns] = between(begun, used())?;
+    let [pack_ns, replay_ns] = between(begun, moved_by)?;
+    let [release_ns, _] = between(moved_by, used())?;
 
     if world.is_stopping() {
         return Err(DemoError::Interrupted);
@@ -96,6 +106,7 @@ pub fn measure(
         client_ns: client_ns / operations,
         pack_ns_per_kib: pack_ns / moved_kib,
         replay_ns_per_kib: replay_ns / moved_kib,
+        release_ns_per_kib: release_ns / moved_kib,
         node_share: quotas.map(|_| share),
     };
     Ok(Measurement { costs, is_disturbed: steady.disturbance.is_much() || moving.disturbance.is_much() })
@@ -133,6 +144,7 @@ fn median(all: Vec<RealCosts>) -> RealCosts {
         client_ns: median(|costs| costs.client_ns),
         pack_ns_per_kib: median(|costs| costs.pack_ns_per_kib),
         replay_ns_per_kib: median(|costs| costs.replay_ns_per_kib),
+        release_ns_per_kib: median(|costs| costs.release_ns_per_kib),
         node_share: all[0].node_share,
     }
 }
@@ -154,6 +166,7 @@ mod tests {
             client_ns: 2.0 * ns,
             pack_ns_per_kib: -ns,
             replay_ns_per_kib: 7.0,
+            release_ns_per_kib: 3.0 * ns,
             node_share: Some(0.4),
         }
     }

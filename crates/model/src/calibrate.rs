@@ -4,7 +4,8 @@
 //! make, on a store that does not fit into the caches. What the system's calls take is measured over the loopback interface. What
 //! a request, or moving a record, then takes that neither accounts for (the runtime, waking up, cold caches, threads that get into
 //! each other's way) comes from a real load and two real moves: the model's are charged as much processor time, at either end. One
-//! of the moves holds nothing back: what it takes goes by the byte. What the other takes beyond that goes by how often it is taken up again.
+//! of the moves holds nothing back: what it takes goes by the byte. What the other takes beyond that goes by how often
+//! movers take work up again after a sleep.
 
 #![allow(clippy::disallowed_methods)] // it measures: clocks, sockets, a thread
 
@@ -30,7 +31,7 @@ const RECORDS: u64 = 1_000_000;
 /// How long its load lasts before and after the move.
 const MARGIN_NS: u64 = 200_000_000;
 /// Records of the real load, and of the model that is compared with it.
-const REAL_RECORDS: u64 = 300_000;
+const REAL_RECORDS: u64 = 1_000_000;
 /// How long the latter's load lasts.
 const COMPARED_NS: u64 = 500_000_000;
 /// The part of a processor that each node of the real load may use, where it can be limited: as in a lab on two cores.
@@ -76,19 +77,24 @@ pub fn costs(
         real_costs::medians(MEASUREMENTS, || Ok([measure(&load)?, measure(&in_one_go)?]))?;
     terminal.say(&format!(
         "a request takes {:.1} us at the node and {:.1} us at its client; moving a KiB takes {:.1} us at the source and {:.1} us at the target, \
-         in one go {:.1} and {:.1} us",
+         in one go {:.1} and {:.1} us; giving it back {:.1} us",
         real.node_ns / 1000.0,
         real.client_ns / 1000.0,
         real.pack_ns_per_kib / 1000.0,
         real.replay_ns_per_kib / 1000.0,
         real_in_one_go.pack_ns_per_kib / 1000.0,
         real_in_one_go.replay_ns_per_kib / 1000.0,
+        real.release_ns_per_kib / 1000.0,
     ));
     let calls = Calls::measure()?;
     let watch = timed_model(&load)?;
     let mut costs = Costs {
         poll_ns: calls.poll_ns,
         sleep_ns: calls.sleep_ns,
+        wake_ns: calls.wake_ns,
+        core_sleep_ns: calls.core_sleep_ns,
+        wake_core_ns: calls.wake_core_ns,
+        core_latency_ns: calls.core_latency_ns,
         read_ns: calls.read_ns,
         write_ns: calls.write_ns,
         copy_ns_per_kib: calls.copy_ns_per_kib,
@@ -97,9 +103,11 @@ pub fn costs(
         ask_get_ns: watch.ask_get.mean_ns() + watch.answer.mean_ns(),
         ask_set_ns: watch.ask_set.mean_ns() + watch.answer.mean_ns(),
         pack_ns_per_kib: watch.pack.ns_per_kib(),
+        pick_ns_per_kib: watch.pick.ns_per_kib(),
         replay_ns_per_kib: watch.replay.ns_per_kib(),
         message_ns: watch.message.mean_ns(),
         resume_ns: 0,
+        release_ns: watch.release.mean_ns(),
     };
     for _ in 0..COMPARISONS {
         costs = fitted_in_one_go(&in_one_go, costs, real_in_one_go)?;
@@ -174,6 +182,8 @@ fn fitted(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Costs, Mo
     let (node_lacks_ns, client_lacks_ns) = (real.node_ns - taken.node_ns, real.client_ns - taken.client_ns);
     let kib_lacks_ns =
         real.pack_ns_per_kib + real.replay_ns_per_kib - taken.pack_ns_per_kib - taken.replay_ns_per_kib;
+    let release_lacks_ns =
+        (real.release_ns_per_kib - taken.release_ns_per_kib) / taken.releases_per_kib.max(f64::MIN_POSITIVE);
     let resume_lacks_ns = kib_lacks_ns / taken.resumptions_per_kib.max(f64::MIN_POSITIVE);
     Ok(Costs {
         get_ns: more(costs.get_ns, node_lacks_ns),
@@ -181,6 +191,7 @@ fn fitted(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Costs, Mo
         ask_get_ns: more(costs.ask_get_ns, client_lacks_ns),
         ask_set_ns: more(costs.ask_set_ns, client_lacks_ns),
         resume_ns: more(costs.resume_ns, resume_lacks_ns).min(RESUME_NS_MAX),
+        release_ns: more(costs.release_ns, release_lacks_ns),
         ..costs
     })
 }
@@ -191,6 +202,10 @@ fn timed_model(load: &DemoOptions) -> Result<Stopwatch, ModelError> {
     let costs = Costs {
         poll_ns: 500,
         sleep_ns: 2000,
+        wake_ns: 0,
+        core_sleep_ns: 0,
+        wake_core_ns: 0,
+        core_latency_ns: 0,
         read_ns: 1000,
         write_ns: 5000,
         copy_ns_per_kib: 200,
@@ -199,9 +214,11 @@ fn timed_model(load: &DemoOptions) -> Result<Stopwatch, ModelError> {
         ask_get_ns: 900,
         ask_set_ns: 1000,
         pack_ns_per_kib: 700,
+        pick_ns_per_kib: 3000,
         replay_ns_per_kib: 1000,
         message_ns: 1000,
         resume_ns: 0,
+        release_ns: 50_000,
     };
     let plan = Plan {
         records: RECORDS,

@@ -1,19 +1,21 @@
-//! A load thread: the real client core with many clients' operations under way, in rounds as the load generator makes them.
+//! A load thread: the real client core with many clients' operations under way, in rounds as the load generator makes them. And the
+//! prober beside them, a client of its own that looks for gaps.
 
 use crate::costs::Costs;
 use crate::event::{Arrival, Output, Turn};
 use crate::node::node_at;
-use crate::processors::ThreadId;
+use crate::processors::{Pause, ThreadId};
 use crate::recorder::{Gap, Recorder};
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
 use sidle_bench::latencies::AnsweredBy;
+use sidle_bench::load::{PROBED_RECORDS, PROBES_PER_S};
 use sidle_client_core::{
     Class, Completions, Config, ConnectionId, Core, Counters, Destination, Event, Input, Outcome, Token,
 };
 use sidle_resp::Reply;
 use sidle_types::{HashedKey, MonotonicUs, Position, PositionRange};
-use sidle_workload::{KeyFormat, OperationStream};
+use sidle_workload::{Draw, KeyFormat, OperationStream};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -30,8 +32,17 @@ pub(crate) struct Load {
     pub(crate) keys: KeyFormat,
     pub(crate) value: Vec<u8>,
     pub(crate) moving: PositionRange,
-    /// How long no read, and no write, of a moving key was answered.
-    pub(crate) gaps: RefCell<[Gap; 2]>,
+    /// How long no write of a moving key was answered.
+    pub(crate) write_pause: RefCell<Gap>,
+}
+
+impl Load {
+    /// Records for a prober, spread over those that are to move and are there.
+    pub(crate) fn probed(&self) -> Vec<u64> {
+        let step = (self.sample.len() / (PROBED_RECORDS as u64 * 16)).max(1) as usize;
+        let is_moving = |record: &u64| self.moving.contains(Position::of_key(&self.keys.key(*record)));
+        self.sample.stored().step_by(step).filter(is_moving).take(PROBED_RECORDS).collect()
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,7 +60,45 @@ struct Desk {
     now_ns: u64,
     answered_by: AnsweredBy,
     pub(crate) recorder: Recorder,
+    /// Of the prober: how long no read, and no write, was answered.
+    gaps: Option<[Gap; 2]>,
     key: Vec<u8>,
+}
+
+/// What a client asks for.
+pub(crate) enum Feed {
+    /// The load's operations, whenever one has been answered.
+    Workload(OperationStream),
+    /// A read, then a write of one of these records after the other, at a fixed rate.
+    Probe { records: Vec<u64>, turn: usize, due_ns: u64 },
+}
+
+impl Feed {
+    /// The prober's.
+    pub(crate) fn probe(records: Vec<u64>) -> Feed {
+        Feed::Probe { records, turn: 0, due_ns: 0 }
+    }
+
+    /// When the next operation may be asked for: never, if there is nothing to ask for.
+    fn due_ns(&self) -> u64 {
+        match self {
+            Feed::Workload(_) => 0,
+            Feed::Probe { records, .. } if records.is_empty() => u64::MAX,
+            Feed::Probe { due_ns, .. } => *due_ns,
+        }
+    }
+
+    fn draw(&mut self, now_ns: u64) -> Draw {
+        match self {
+            Feed::Workload(stream) => stream.draw(),
+            Feed::Probe { records, turn, due_ns } => {
+                let draw = Draw { record: records[*turn / 2 % records.len()], write: *turn % 2 == 1 };
+                *turn += 1;
+                *due_ns = if *due_ns == 0 { now_ns } else { *due_ns } + (1e9 / PROBES_PER_S) as u64;
+                draw
+            }
+        }
+    }
 }
 
 impl Completions for Desk {
@@ -74,8 +123,12 @@ impl Completions for Desk {
                 }
                 self.key.clear();
                 self.load.keys.write(flight.record, &mut self.key);
-                if self.load.moving.contains(Position::of_key(&self.key)) {
-                    self.load.gaps.borrow_mut()[usize::from(flight.is_write)].success(self.now_ns);
+                if let Some(gaps) = &mut self.gaps {
+                    gaps[usize::from(flight.is_write)].success(self.now_ns);
+                    return;
+                }
+                if flight.is_write && self.load.moving.contains(Position::of_key(&self.key)) {
+                    self.load.write_pause.borrow_mut().success(self.now_ns);
                 }
                 self.recorder.answered(flight.is_write, self.answered_by, flight.since_ns, self.now_ns);
             }
@@ -96,9 +149,11 @@ pub(crate) struct ClientThread {
     pub(crate) id: ThreadId,
     core: Core,
     desk: Desk,
-    stream: OperationStream,
+    feed: Feed,
     inbox: VecDeque<Arrival>,
     wires: Vec<Option<Wire>>,
+    /// Whose requests leave next.
+    sends: Option<ConnectionId>,
     pub(crate) is_ending: bool,
     counted: Counters,
     next_count_ns: u64,
@@ -111,7 +166,7 @@ impl ClientThread {
         load: Rc<Load>,
         outstanding: u32,
         tracking: bool,
-        stream: OperationStream,
+        feed: Feed,
     ) -> ClientThread {
         let mut config = Config::new(vec![crate::node::address(0)]);
         config.connections_per_node = (outstanding as usize).min(Config::MAX_CONNECTIONS_PER_NODE);
@@ -128,11 +183,13 @@ impl ClientThread {
                 now_ns: 0,
                 answered_by: AnsweredBy::Source,
                 recorder: Recorder::default(),
+                gaps: matches!(feed, Feed::Probe { .. }).then(Default::default),
                 key: Vec::new(),
             },
-            stream,
+            feed,
             inbox: VecDeque::new(),
             wires: Vec::new(),
+            sends: None,
             is_ending: false,
             counted: Counters::default(),
             next_count_ns: 0,
@@ -142,6 +199,11 @@ impl ClientThread {
     /// What it has measured.
     pub(crate) fn recorder(&mut self) -> &mut Recorder {
         &mut self.desk.recorder
+    }
+
+    /// What it has seen as the prober.
+    pub(crate) fn gaps(&mut self) -> Option<&mut [Gap; 2]> {
+        self.desk.gaps.as_mut()
     }
 
     /// What its client counted.
@@ -159,17 +221,25 @@ impl ClientThread {
         self.inbox.push_back(arrival);
     }
 
-    /// One round: takes what came, asks for as much again, sends it.
+    /// One round: takes what came and asks for as much again; or the requests of one connection leave. So whoever they are for may
+    /// answer the first while others are still to be sent.
     pub(crate) fn turn(
         &mut self,
         start_ns: u64,
         costs: &Costs,
-        has_slept: bool,
+        pause: Pause,
         connect: &mut dyn FnMut(usize) -> ThreadId,
         watch: &mut Stopwatch,
     ) -> Turn {
         let mut turn = Turn::default();
-        turn.cost_ns += costs.poll_ns + if has_slept { costs.sleep_ns } else { 0 };
+        if let Some(connection) = self.sends.take() {
+            turn.cost_ns += costs.of_pause(pause);
+            self.send(connection, costs, &mut turn);
+            self.sends = self.core.poll_transmit();
+            turn.has_more = self.sends.is_some() || !self.inbox.is_empty();
+            return turn;
+        }
+        turn.cost_ns += costs.poll_ns + costs.of_pause(pause);
         self.desk.now_ns = start_ns + turn.cost_ns;
         if self.core.poll_timeout().is_some_and(|at| at.0 * 1000 <= start_ns) {
             self.core.handle(MonotonicUs(start_ns / 1000), Input::Tick, &mut self.desk);
@@ -179,10 +249,15 @@ impl ClientThread {
                 self.take(arrival, start_ns, costs, watch, &mut turn);
             }
         }
-        while !self.is_ending && !self.desk.free.is_empty() {
+        while !self.is_ending && !self.desk.free.is_empty() && self.feed.due_ns() <= start_ns {
             self.issue(start_ns, costs, watch, &mut turn);
         }
-        self.send(connect, costs, &mut turn);
+        if !self.is_ending && !self.desk.free.is_empty() {
+            turn.outputs.push(Output::WakeAt(self.id, self.feed.due_ns()));
+        }
+        self.connect(connect, &mut turn);
+        self.sends = self.core.poll_transmit();
+        turn.has_more = self.sends.is_some();
         if start_ns >= self.next_count_ns {
             self.next_count_ns = start_ns + COUNT_NS;
             self.count(start_ns);
@@ -230,7 +305,7 @@ impl ClientThread {
 
     fn issue(&mut self, start_ns: u64, costs: &Costs, watch: &mut Stopwatch, turn: &mut Turn) {
         let begun_ns = watch.begin();
-        let draw = self.stream.draw();
+        let draw = self.feed.draw(start_ns);
         let Some(place) = self.desk.free.pop() else { return };
         turn.cost_ns += if draw.write { costs.ask_set_ns } else { costs.ask_get_ns };
         let at_ns = start_ns + turn.cost_ns;
@@ -254,7 +329,7 @@ impl ClientThread {
         lap.add(took_ns, 0);
     }
 
-    fn send(&mut self, connect: &mut dyn FnMut(usize) -> ThreadId, costs: &Costs, turn: &mut Turn) {
+    fn connect(&mut self, connect: &mut dyn FnMut(usize) -> ThreadId, turn: &mut Turn) {
         while let Some(event) = self.core.poll_event() {
             match event {
                 Event::Connect { connection, address } => {
@@ -265,15 +340,16 @@ impl ClientThread {
                 Event::Trouble { address, why } => self.desk.recorder.trouble(format!("{address}: {why}")),
             }
         }
-        while let Some(connection) = self.core.poll_transmit() {
-            let mut bytes = Vec::new();
-            self.core.take_output(connection, &mut bytes);
-            let wire = self.wires.get(connection.index()).and_then(Option::as_ref);
-            if let Some(wire) = wire.filter(|wire| wire.name == connection) {
-                turn.cost_ns += costs.write_ns;
-                let length = bytes.len();
-                turn.send(wire.worker, Arrival::Requests { connection: wire.number, bytes }, length);
-            }
+    }
+
+    fn send(&mut self, connection: ConnectionId, costs: &Costs, turn: &mut Turn) {
+        let mut bytes = Vec::new();
+        self.core.take_output(connection, &mut bytes);
+        let wire = self.wires.get(connection.index()).and_then(Option::as_ref);
+        if let Some(wire) = wire.filter(|wire| wire.name == connection) {
+            turn.cost_ns += costs.write_ns;
+            let length = bytes.len();
+            turn.send(wire.worker, Arrival::Requests { connection: wire.number, bytes }, length);
         }
     }
 

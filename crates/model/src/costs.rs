@@ -1,5 +1,6 @@
 //! What things cost: processor time of each piece of work, in nanoseconds.
 
+use crate::processors::{Pause, Woken};
 use serde::{Deserialize, Serialize};
 
 /// Processor time of each piece of work. Found by measuring one machine: see [`calibrate`](crate::calibrate).
@@ -8,8 +9,16 @@ use serde::{Deserialize, Serialize};
 pub struct Costs {
     /// To ask the system which connections have something.
     pub poll_ns: u64,
-    /// To fall asleep and be woken, beside that.
+    /// For a thread to fall asleep and be woken, beside that.
     pub sleep_ns: u64,
+    /// For whoever wakes it.
+    pub wake_ns: u64,
+    /// For a thread whose core slept, beside its own sleep: the core wakes up, and other work of its host's has used its caches.
+    pub core_sleep_ns: u64,
+    /// For whoever wakes such a thread: an interrupt for the other core, which on a virtual machine is the host's work.
+    pub wake_core_ns: u64,
+    /// Until such a core runs anything, beside what it then takes: no processor's time.
+    pub core_latency_ns: u64,
     /// To read what came over a connection.
     pub read_ns: u64,
     /// To write a request or a reply to a connection, with what the system does to deliver it.
@@ -26,17 +35,35 @@ pub struct Costs {
     pub ask_set_ns: u64,
     /// At the source's mover: to find and pack a KiB of records.
     pub pack_ns_per_kib: u64,
+    /// There, to find and pack a KiB of records that were asked for by name or have changed.
+    pub pick_ns_per_kib: u64,
     /// At the target's mover: to check and replay a KiB of records.
     pub replay_ns_per_kib: u64,
     /// At either mover: to handle any other message. At a worker: to look at what movers and the control thread have for it.
     pub message_ns: u64,
-    /// At either mover, for the first batch after a sleep: what it looks at by itself then (clocks, how busy its node is), and
-    /// caches that others have used meanwhile. 0 in files from before this field, where moving a KiB contains it.
-    #[serde(default)]
+    /// At either mover, for the first thing that it does after a sleep: what it looks at by itself then (clocks, how busy its node is),
+    /// and caches that others have used meanwhile.
     pub resume_ns: u64,
+    /// At the source's mover: to discard a slice of the records that were moved.
+    pub release_ns: u64,
 }
 
 impl Costs {
+    /// Of what happened to a thread before its turn.
+    pub(crate) fn of_pause(&self, pause: Pause) -> u64 {
+        let thread_ns = if pause.of_thread { self.sleep_ns } else { 0 };
+        thread_ns + if pause.of_core { self.core_sleep_ns } else { 0 }
+    }
+
+    /// Of waking a thread.
+    pub(crate) fn of_waking(&self, woken: Woken) -> u64 {
+        match woken {
+            Woken::Nobody => 0,
+            Woken::Thread => self.wake_ns,
+            Woken::ThreadAndCore => self.wake_ns + self.wake_core_ns,
+        }
+    }
+
     /// Work on so many bytes.
     pub(crate) fn of_bytes(ns_per_kib: u64, bytes: u64) -> u64 {
         ns_per_kib * bytes / 1024

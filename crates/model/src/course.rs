@@ -4,11 +4,13 @@ use crate::client::Load;
 use crate::costs::Costs;
 use crate::machines::{Machine, Machines, MachinesError};
 use crate::model::{Clients, Model};
+use crate::recorder::Gap;
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
 use sidle_bench::load::LOAD_TICK;
 use sidle_bench::policy::PolicyWord;
-use sidle_bench::report::{CpuSeconds, Gap, Interval, Modelled, Report};
+use sidle_bench::real_costs::MARGIN;
+use sidle_bench::report::{self, CpuSeconds, Interval, Modelled, Report};
 use sidle_bench::timeline::{Part, Timeline, WINDOW_NS};
 use sidle_cluster::MigrationState;
 use sidle_node::ControlReply;
@@ -116,7 +118,8 @@ pub(crate) struct Course<'p> {
     interval: Interval,
     counted_records: u64,
     record_bytes: f64,
-    gaps: Gap,
+    gaps: report::Gap,
+    write_pause_ms: Option<f64>,
     cpu: CpuSeconds,
 }
 
@@ -127,8 +130,11 @@ pub(crate) struct Taken {
     pub(crate) client_ns: f64,
     pub(crate) pack_ns_per_kib: f64,
     pub(crate) replay_ns_per_kib: f64,
+    pub(crate) release_ns_per_kib: f64,
     /// How often movers took bulk work up again, at both ends together, for each KiB.
     pub(crate) resumptions_per_kib: f64,
+    /// How many slices of records were given back, for each KiB.
+    pub(crate) releases_per_kib: f64,
 }
 
 impl<'p> Course<'p> {
@@ -153,8 +159,8 @@ impl<'p> Course<'p> {
         let value = vec![b'v'; plan.value_bytes];
         let full = |_| ModelError::Options("the sample does not fit into memory: --sample".to_owned());
         model.nodes[0].load(&sample, &keys, &value).map_err(full)?;
-        let gaps = RefCell::default();
-        let load = Rc::new(Load { sample, keys, value, moving: moving_half(), gaps });
+        let write_pause = RefCell::default();
+        let load = Rc::new(Load { sample, keys, value, moving: moving_half(), write_pause });
         Ok(Course {
             plan,
             model,
@@ -164,7 +170,8 @@ impl<'p> Course<'p> {
             interval: Interval::default(),
             counted_records: 0,
             record_bytes: record_bytes as f64,
-            gaps: Gap::default(),
+            gaps: report::Gap::default(),
+            write_pause_ms: None,
             cpu: CpuSeconds::default(),
         })
     }
@@ -205,10 +212,20 @@ impl<'p> Course<'p> {
         let moved_bytes = self.model.migration().map_or(0, |migration| migration.counters.bytes_moved);
         let (operations, moved_kib) = ((operations as f64).max(1.0), (moved_bytes as f64 / 1024.0).max(1.0));
         let [node_ns, client_ns] = [0, 2].map(|machine| (ended[machine] - begun[machine]) * 1e9 / operations);
-        let [pack_ns_per_kib, replay_ns_per_kib] =
-            self.model.mover_seconds().map(|seconds| seconds * 1e9 / moved_kib);
-        let resumptions_per_kib = self.model.resumptions() as f64 / moved_kib;
-        Ok(Taken { node_ns, client_ns, pack_ns_per_kib, replay_ns_per_kib, resumptions_per_kib })
+        let per_kib = |seconds: f64| seconds * 1e9 / moved_kib;
+        let moved = self.model.mover_seconds();
+        let resumptions = self.model.resumptions();
+        self.pass("after", MARGIN.as_nanos() as u64, &mut |_| true)?;
+        let released = self.model.mover_seconds();
+        Ok(Taken {
+            node_ns,
+            client_ns,
+            pack_ns_per_kib: per_kib(moved[0]),
+            replay_ns_per_kib: per_kib(moved[1]),
+            release_ns_per_kib: per_kib(released[0] - moved[0]),
+            resumptions_per_kib: resumptions as f64 / moved_kib,
+            releases_per_kib: self.model.releases() as f64 / moved_kib,
+        })
     }
 
     /// The clients begin; from when they are connected, what they see counts.
@@ -231,6 +248,7 @@ impl<'p> Course<'p> {
             outstanding: plan.clients.div_ceil(threads),
             tracking: plan.tracking,
             streams: (0..threads).map(stream).collect(),
+            probed: self.load.probed(),
         });
     }
 
@@ -280,7 +298,8 @@ impl<'p> Course<'p> {
             other => other,
         };
         self.model.start_migration(moving_half(), &self.plan.protocol, policy);
-        self.load.gaps.borrow_mut().iter_mut().for_each(|gap| gap.watch());
+        self.load.write_pause.borrow_mut().watch();
+        self.model.gaps().into_iter().flatten().for_each(Gap::watch);
         // As often as the demonstration asks a real node.
         for look in 1.. {
             let (state, records) = match self.model.migration() {
@@ -309,9 +328,11 @@ impl<'p> Course<'p> {
         }
         self.count_moved();
         let now_ns = self.enter(Part::After);
-        let [reads, writes] = *self.load.gaps.borrow();
-        let ms = |ns: u64| Some(ns as f64 / 1e6);
-        self.gaps = Gap { reads: ms(reads.longest_ns), writes: ms(writes.longest_ns) };
+        let ms = |gap: Gap| Some(gap.longest_ns as f64 / 1e6);
+        if let Some(&mut [reads, writes]) = self.model.gaps() {
+            self.gaps = report::Gap { reads: ms(reads), writes: ms(writes) };
+        }
+        self.write_pause_ms = ms(*self.load.write_pause.borrow());
         let since_start_ms = |ns: u64| (ns - self.start_ns) as f64 / 1e6;
         self.interval = Interval { from_ms: since_start_ms(from_ns), to_ms: since_start_ms(now_ns) };
         Ok(())
@@ -362,7 +383,7 @@ impl<'p> Course<'p> {
                 clients: plan.clients,
                 tracking: plan.tracking,
                 outstanding: 1,
-                threads: self.model.clients.len() as u32,
+                threads: self.model.load_threads() as u32,
                 key_bytes: plan.key_bytes as u64,
                 distribution: plan.distribution.to_string(),
                 ..Default::default()
@@ -376,7 +397,7 @@ impl<'p> Course<'p> {
             latency_us,
             mean_latency_by_node_us: Some(self.timeline.by_node()),
             longest_gap_ms: self.gaps,
-            write_pause_ms: self.gaps.writes.filter(|_| !plan.workload.is_read_only()),
+            write_pause_ms: self.write_pause_ms.filter(|_| !plan.workload.is_read_only()),
             cpu_seconds: self.cpu,
             timeline: self.timeline.points(true, true),
             modelled: Some(Modelled {

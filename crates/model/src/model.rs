@@ -1,13 +1,14 @@
 //! The model: two nodes, a coordinator and clients, whose threads take turns on processors and send over links.
 
 use crate::agenda::Agenda;
-use crate::client::{ClientThread, Load};
+use crate::client::{ClientThread, Feed, Load};
 use crate::costs::Costs;
 use crate::event::{Arrival, Event, Output, Turn};
 use crate::links::Interfaces;
 use crate::machines::Machines;
 use crate::node::{Node, Threads, info, now, number_of};
-use crate::processors::{GroupId, PoolId, Processors, ThreadId};
+use crate::processors::{GroupId, Pause, PoolId, Processors, ThreadId, Waker};
+use crate::recorder::Gap;
 use crate::stopwatch::Stopwatch;
 use sidle_cluster::{
     ClusterId, Coordinator, CoordinatorInput, Founding, MemoryMetaStore, MigrationRecord, NodeName,
@@ -23,6 +24,8 @@ const CONTROL_NS: u64 = 20_000;
 const CLIENTS: usize = 2;
 /// The stream of a seed's draws that quotas' phases come from; clients' are numbered from 0.
 const PHASES: u64 = u64::MAX;
+/// The prober's priority, where the system allows that: nice -15, which is so many times a usual thread's weight.
+const PROBER_WEIGHT: u64 = 28;
 /// How often the course of the load goes on.
 pub(crate) const TICK_NS: u64 = 5_000_000;
 
@@ -40,6 +43,8 @@ pub(crate) struct Clients {
     pub(crate) outstanding: u32,
     pub(crate) tracking: bool,
     pub(crate) streams: Vec<OperationStream>,
+    /// The records that the prober goes round.
+    pub(crate) probed: Vec<u64>,
 }
 
 /// The model.
@@ -57,6 +62,8 @@ pub(crate) struct Model {
     roles: Vec<Role>,
     /// The present turn of each thread.
     turns: Vec<Turn>,
+    /// What each thread used for waking others since its turn began.
+    waking_ns: Vec<u64>,
     /// When a group goes on that stands still, by cores.
     releases: Vec<Option<u64>>,
     /// The earliest time that each thread wants to be woken at.
@@ -74,7 +81,7 @@ impl Model {
         weight: f64,
         seed: u64,
     ) -> Model {
-        let mut processors = Processors::default();
+        let mut processors = Processors::new(costs.core_latency_ns);
         let shared = machines.shared_cores.map(|cores| processors.add_pool(cores as usize));
         let mut phases = Random::new(seed, PHASES);
         let [source, target, clients] =
@@ -107,6 +114,7 @@ impl Model {
             coordinator_due: None,
             alarms: vec![None; roles.len()],
             turns: roles.iter().map(|_| Turn::default()).collect(),
+            waking_ns: vec![0; roles.len()],
             releases,
             roles,
             replies: Vec::new(),
@@ -141,6 +149,21 @@ impl Model {
         self.nodes[..2].iter().flat_map(|node| &node.movers).map(|mover| mover.resumptions).sum()
     }
 
+    /// The load threads, without the prober.
+    pub(crate) fn load_threads(&self) -> usize {
+        self.clients.len() - 1
+    }
+
+    /// Gaps in reads and in writes that the prober sees.
+    pub(crate) fn gaps(&mut self) -> Option<&mut [Gap; 2]> {
+        self.clients.last_mut()?.gaps()
+    }
+
+    /// How many slices of moved records those have given back.
+    pub(crate) fn releases(&self) -> u64 {
+        self.nodes[..2].iter().flat_map(|node| &node.movers).map(|mover| mover.releases).sum()
+    }
+
     /// The record of the one migration, if it was asked for.
     pub(crate) fn migration(&self) -> Option<&MigrationRecord> {
         self.coordinator.data().all_migrations().next()
@@ -164,9 +187,18 @@ impl Model {
         for (index, stream) in clients.streams.into_iter().enumerate() {
             let id = first + index;
             let load = Rc::clone(&clients.load);
-            self.clients.push(ClientThread::new(id, load, clients.outstanding, clients.tracking, stream));
-            self.wake(id);
+            let feed = Feed::Workload(stream);
+            self.clients.push(ClientThread::new(id, load, clients.outstanding, clients.tracking, feed));
+            self.wake(id, None);
         }
+        let id = self.processors.add_thread(self.client_group, PROBER_WEIGHT);
+        self.roles.push(Role::Client(self.clients.len()));
+        self.turns.push(Turn::default());
+        self.alarms.push(None);
+        self.waking_ns.push(0);
+        let feed = Feed::probe(clients.probed);
+        self.clients.push(ClientThread::new(id, clients.load, 1, clients.tracking, feed));
+        self.wake(id, None);
         self.agenda.at(self.now_ns() + TICK_NS, Event::Tick);
     }
 
@@ -217,7 +249,7 @@ impl Model {
             Event::Wake(thread) => {
                 if self.alarms[thread].is_some_and(|at_ns| at_ns <= self.now_ns()) {
                     self.alarms[thread] = None;
-                    self.wake(thread);
+                    self.wake(thread, None);
                 }
             }
             Event::Arrival { to, from, arrival } => self.arrive(to, from, arrival),
@@ -243,15 +275,20 @@ impl Model {
         }
     }
 
-    fn wake(&mut self, thread: ThreadId) {
-        self.processors.wake(thread, self.agenda.now_ns());
+    /// Something came for a thread. `by`: from another, whose next turn is the longer for it.
+    fn wake(&mut self, thread: ThreadId, by: Option<Waker>) {
+        let woken = self.processors.wake(thread, by, self.agenda.now_ns());
+        if let Some(by) = by {
+            self.waking_ns[by.thread] += self.costs.of_waking(woken);
+        }
         self.schedule(self.processors.pool_of(thread));
     }
 
     /// Gives idle cores to threads that wait for them.
     fn schedule(&mut self, pool: PoolId) {
-        while let Some((thread, has_slept)) = self.processors.take(pool, self.now_ns()) {
-            let turn = self.turn(thread, has_slept);
+        while let Some((thread, pause)) = self.processors.take(pool, self.now_ns()) {
+            let mut turn = self.turn(thread, pause);
+            turn.cost_ns += std::mem::take(&mut self.waking_ns[thread]);
             self.processors.charge(thread, turn.cost_ns);
             self.agenda.at(self.now_ns() + turn.cost_ns, Event::Done(thread));
             self.turns[thread] = turn;
@@ -265,24 +302,24 @@ impl Model {
         }
     }
 
-    fn turn(&mut self, thread: ThreadId, has_slept: bool) -> Turn {
+    fn turn(&mut self, thread: ThreadId, pause: Pause) -> Turn {
         let (now_ns, costs) = (self.now_ns(), self.costs);
         let Model { nodes, clients, processors, watch, roles, .. } = self;
         match roles[thread] {
             Role::Worker(node, index) => {
                 let mut turn = Turn::default();
-                nodes[node].workers[index].turn(now(now_ns), &costs, has_slept, watch, &mut turn);
+                nodes[node].workers[index].turn(now(now_ns), &costs, pause, watch, &mut turn);
                 turn
             }
             Role::Mover(node, index) => {
-                nodes[node].mover_turn(index, now(now_ns).mono, processors, &costs, has_slept, watch)
+                nodes[node].mover_turn(index, now(now_ns).mono, processors, &costs, pause, watch)
             }
             Role::Client(index) => {
                 let mut connect = |node: usize| {
                     let worker = nodes[node].next_worker();
                     nodes[node].workers[worker].id
                 };
-                clients[index].turn(now_ns, &costs, has_slept, &mut connect, watch)
+                clients[index].turn(now_ns, &costs, pause, &mut connect, watch)
             }
         }
     }
@@ -319,7 +356,7 @@ impl Model {
                 if let Role::Worker(node, index) = self.roles[thread] {
                     self.nodes[node].workers[index].notify();
                 }
-                self.wake(thread);
+                self.wake(thread, Some(Waker { thread: from, is_sync: false }));
             }
             Output::WakeAt(thread, at_ns) => {
                 if self.alarms[thread].is_none_or(|planned_ns| at_ns < planned_ns) {
@@ -344,11 +381,11 @@ impl Model {
             }
             (Role::Client(index), arrival) => {
                 self.clients[index].receive(arrival);
-                self.wake(to);
+                self.wake(to, Some(Waker { thread: from, is_sync: true }));
             }
             (Role::Worker(node, _) | Role::Mover(node, _), arrival) => {
                 self.nodes[node].receive(to, from, arrival);
-                self.wake(to);
+                self.wake(to, Some(Waker { thread: from, is_sync: true }));
             }
         }
     }
@@ -372,14 +409,14 @@ impl Model {
                 ControlEvent::NotifyWorkers => {
                     for index in 0..self.nodes[node].workers.len() {
                         self.nodes[node].workers[index].notify();
-                        self.wake(self.nodes[node].workers[index].id);
+                        self.wake(self.nodes[node].workers[index].id, None);
                     }
                 }
                 ControlEvent::Mover(mover, command) => {
                     let mover = &mut self.nodes[node].movers[usize::from(mover.0)];
                     mover.commands.push_back(command);
                     let id = mover.id;
-                    self.wake(id);
+                    self.wake(id, None);
                 }
                 ControlEvent::Reply { reply, .. } => self.replies.push(reply),
                 ControlEvent::Joined(_) | ControlEvent::Note(_) => {}

@@ -7,16 +7,20 @@
 //! queue, and is as far from the mean of the one that it comes to: so in the kernel's fair scheduler. It has no claim on
 //! what others used meanwhile.
 //!
-//! Each core has a queue of its own. A thread wakes up on the core that it was on last if that is idle, else on the first idle
-//! one, else in the queue of its last. An idle core takes a thread that waits elsewhere, unless that ran a moment ago. The
-//! kernel does so by and large; left out are who woke whom, loads, and groups' claims on a core against each other.
+//! Each core has a queue of its own; in which one a thread wakes up is a matter of its own ([`choice`]). A core that has nobody left
+//! to run takes a thread that waits elsewhere, unless that ran a moment ago, before it falls asleep; then it looks at ticks. A core
+//! that sleeps takes a while to wake up. Left out are groups' claims on a core against each other.
 //!
 //! A quota is enforced as the kernel does ([`quota`](crate::quota)): what a thread has used counts when somebody looks. That is
 //! when the core turns to another thread or none, when a thread of the group joins or leaves the core's queue, when the thread
 //! asks for its processor time, and at the core's tick. A thread that nobody looks at overruns. A thread that wakes up on a core
 //! where its group stands still stands there, though other cores may be idle: whoever chooses a core does not look at quotas.
 
+mod choice;
+
 use crate::quota::{Bandwidth, Quota};
+use choice::Utilization;
+pub(crate) use choice::Waker;
 
 /// A slice on a machine of one core: `base_slice_ns`. Each doubling of the cores adds as much.
 const SLICE_NS: u64 = 700_000;
@@ -28,6 +32,8 @@ const CREDIT_NS: u64 = TICK_NS;
 const TICK_NS: u64 = 4_000_000;
 /// Another core does not take a thread that has run less long ago: `migration_cost_ns`, what moving a warm cache is put at.
 const WARM_NS: u64 = 500_000;
+/// A core that finds nobody to run is asleep after this.
+const DOZE_NS: u64 = 5_000;
 
 /// A thread, by number.
 pub(crate) type ThreadId = usize;
@@ -36,11 +42,35 @@ pub(crate) type PoolId = usize;
 /// Threads with a quota in common.
 pub(crate) type GroupId = usize;
 
+/// What a thread did before a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pause {
+    /// It slept.
+    pub(crate) of_thread: bool,
+    /// Nobody had its core.
+    pub(crate) of_core: bool,
+}
+
+/// Whom somebody woke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// The thread was awake.
+    Nobody,
+    /// A thread, on a core that was in use.
+    Thread,
+    /// A thread, and the core that it is to run on.
+    ThreadAndCore,
+}
+
 #[derive(Debug, Default)]
 struct Core {
     /// Who has it, in a turn or between two turns.
     current: Option<ThreadId>,
     is_in_turn: bool,
+    /// When somebody had it last.
+    used_ns: Option<u64>,
+    /// When it will be awake, if somebody woke it.
+    awake_ns: Option<u64>,
     /// When the present turn began, and what it takes.
     turn_ns: u64,
     cost_ns: u64,
@@ -67,6 +97,7 @@ impl Core {
 struct Pool {
     cores: Vec<Core>,
     groups: Vec<GroupId>,
+    utilization: Utilization,
 }
 
 #[derive(Debug)]
@@ -89,6 +120,8 @@ struct Thread {
     state: State,
     /// Where it is, or was last.
     core: usize,
+    /// Where it was before it last woke up.
+    recent_core: usize,
     /// Something came while it ran.
     is_woken: bool,
     /// Whether its next turn is the first since it slept.
@@ -99,6 +132,8 @@ struct Thread {
     credit_ns: u64,
     /// It waits where its group stood still when that was looked at last.
     is_standing: bool,
+    /// What its processor time is divided by.
+    weight: u64,
     /// What it has used of its slice.
     sliced_ns: u64,
     /// When its last turn ended.
@@ -106,19 +141,33 @@ struct Thread {
     used_ns: u64,
 }
 
+impl Thread {
+    /// What it has behind it while so much of its turn, which is charged at its beginning, is still to come.
+    fn behind_before(&self, rest_ns: u64) -> u64 {
+        self.behind_ns - rest_ns / self.weight
+    }
+}
+
 /// All cores and the threads on them.
 #[derive(Debug, Default)]
 pub(crate) struct Processors {
+    /// How long a core takes to wake up.
+    core_latency_ns: u64,
     pools: Vec<Pool>,
     groups: Vec<Group>,
     threads: Vec<Thread>,
 }
 
 impl Processors {
+    /// None yet. `core_latency_ns`: how long a core that sleeps takes to wake up.
+    pub(crate) fn new(core_latency_ns: u64) -> Processors {
+        Processors { core_latency_ns, ..Processors::default() }
+    }
+
     /// So many cores.
     pub(crate) fn add_pool(&mut self, cores: usize) -> PoolId {
         let cores = (0..cores).map(|_| Core::default()).collect();
-        self.pools.push(Pool { cores, groups: Vec::new() });
+        self.pools.push(Pool { cores, groups: Vec::new(), utilization: Utilization::default() });
         self.pools.len() - 1
     }
 
@@ -135,18 +184,21 @@ impl Processors {
         self.groups.len() - 1
     }
 
-    /// A thread of a group, asleep.
-    pub(crate) fn add_thread(&mut self, group: GroupId) -> ThreadId {
+    /// A thread of a group, asleep. `weight`: how many others' share of a core is its.
+    pub(crate) fn add_thread(&mut self, group: GroupId, weight: u64) -> ThreadId {
         let id = self.threads.len();
+        let core = id % self.pools[self.groups[group].pool].cores.len();
         self.threads.push(Thread {
             group,
             state: State::Asleep,
-            core: id % self.pools[self.groups[group].pool].cores.len(),
+            core,
+            recent_core: core,
             is_woken: false,
             has_slept: true,
             behind_ns: 0,
             credit_ns: 0,
             is_standing: false,
+            weight,
             sliced_ns: 0,
             ran_ns: 0,
             used_ns: 0,
@@ -154,21 +206,24 @@ impl Processors {
         id
     }
 
-    /// Something came for a thread.
-    pub(crate) fn wake(&mut self, id: ThreadId, now_ns: u64) {
+    /// Something came for a thread, from this one. Whom that woke.
+    pub(crate) fn wake(&mut self, id: ThreadId, by: Option<Waker>, now_ns: u64) -> Woken {
         match self.threads[id].state {
             State::Asleep => {
                 let pool = self.pool_of(id);
                 self.advance(pool, now_ns);
-                let last = self.threads[id].core;
-                let idle = (0..self.pools[pool].cores.len()).find(|&core| self.is_idle(pool, core));
-                let core = if self.is_idle(pool, last) { last } else { idle.unwrap_or(last) };
+                let core = self.chosen_core(id, by);
                 let thread = &mut self.threads[id];
                 (thread.state, thread.has_slept) = (State::Waiting, true);
+                let is_core_asleep = self.is_asleep(pool, core, now_ns);
                 self.join(id, core, now_ns);
+                if is_core_asleep { Woken::ThreadAndCore } else { Woken::Thread }
             }
-            State::Waiting => {}
-            State::Running => self.threads[id].is_woken = true,
+            State::Waiting => Woken::Nobody,
+            State::Running => {
+                self.threads[id].is_woken = true;
+                Woken::Nobody
+            }
         }
     }
 
@@ -197,7 +252,7 @@ impl Processors {
         {
             let (rest_ns, current) = (place.rest_ns(now_ns), &self.threads[current]);
             place.is_wanted |=
-                behind_ns + rest_ns < current.behind_ns || current.sliced_ns >= slice_ns + rest_ns;
+                behind_ns < current.behind_before(rest_ns) || current.sliced_ns >= slice_ns + rest_ns;
         }
     }
 
@@ -218,7 +273,7 @@ impl Processors {
         let place = &self.pools[pool].cores[core];
         let waiting = place.waiting.iter().filter(|&&id| !self.threads[id].is_standing);
         let waiting = waiting.map(|&id| self.threads[id].behind_ns);
-        let current = place.current.map(|id| self.threads[id].behind_ns - place.rest_ns(now_ns));
+        let current = place.current.map(|id| self.threads[id].behind_before(place.rest_ns(now_ns)));
         let (mut sum_ns, mut count) = (0u64, 0);
         for behind_ns in waiting.chain(current) {
             (sum_ns, count) = (sum_ns + behind_ns, count + 1);
@@ -231,13 +286,15 @@ impl Processors {
         SLICE_NS * u64::from(1 + self.pools[pool].cores.len().min(SLICED_CORES).ilog2())
     }
 
-    /// The next thread to run on these cores, if one of them has nothing to do; and whether it slept before.
-    pub(crate) fn take(&mut self, pool: PoolId, now_ns: u64) -> Option<(ThreadId, bool)> {
+    /// The next thread to run on these cores, if one of them has nothing to do; and what it did before.
+    pub(crate) fn take(&mut self, pool: PoolId, now_ns: u64) -> Option<(ThreadId, Pause)> {
         self.advance(pool, now_ns);
         let cores = 0..self.pools[pool].cores.len();
-        let (core, id) = (cores.clone().find_map(|core| Some((core, self.next_of(pool, core)?))))
-            .or_else(|| cores.clone().find_map(|core| Some((core, self.pull(pool, core, now_ns)?))))?;
+        let ready = cores.clone().find_map(|core| Some((core, self.ready_on(pool, core, now_ns)?)));
+        let pulled = || cores.clone().find_map(|core| Some((core, self.pull(pool, core, now_ns)?)));
+        let (core, id) = ready.or_else(pulled)?;
         let core = &mut self.pools[pool].cores[core];
+        let of_core = core.awake_ns.take().is_some();
         let thread = &mut self.threads[id];
         if core.current != Some(id) {
             core.waiting.retain(|&waiting| waiting != id);
@@ -247,7 +304,20 @@ impl Processors {
         (core.is_in_turn, core.turn_ns, core.cost_ns) = (true, now_ns, 0);
         thread.state = State::Running;
         thread.is_woken = false;
-        Some((id, std::mem::take(&mut thread.has_slept)))
+        Some((id, Pause { of_thread: std::mem::take(&mut thread.has_slept), of_core }))
+    }
+
+    /// Who has the next turn on a core, if that is awake; else it begins to wake up.
+    fn ready_on(&mut self, pool: PoolId, core: usize, now_ns: u64) -> Option<ThreadId> {
+        let next = self.next_of(pool, core);
+        let is_asleep = self.is_asleep(pool, core, now_ns);
+        let place = &mut self.pools[pool].cores[core];
+        if next.is_none() {
+            place.awake_ns = None;
+        } else if is_asleep && *place.awake_ns.get_or_insert(now_ns + self.core_latency_ns) > now_ns {
+            return None;
+        }
+        next
     }
 
     /// Who has the next turn on a core: who keeps it, or the first of its queue that may run.
@@ -272,16 +342,18 @@ impl Processors {
         if !self.is_idle(pool, core) {
             return None;
         }
+        // A core looks before it falls asleep, and at most at every tick afterwards.
+        let rest_ns = if self.is_asleep(pool, core, now_ns) { TICK_NS } else { WARM_NS };
         for other in 0..self.pools[pool].cores.len() {
             let is_wanted =
-                |id: ThreadId| !self.stands(id, core) && self.threads[id].ran_ns + WARM_NS <= now_ns;
+                |id: ThreadId| !self.stands(id, core) && self.threads[id].ran_ns + rest_ns <= now_ns;
             if other != core
                 && let Some(id) = self.first_of(pool, other, is_wanted)
             {
                 self.pools[pool].cores[other].waiting.retain(|&waiting| waiting != id);
                 self.leave(pool, other, self.threads[id].group, now_ns);
                 self.join(id, core, now_ns);
-                return self.first_of(pool, core, |_| true);
+                return self.ready_on(pool, core, now_ns);
             }
         }
         None
@@ -306,6 +378,12 @@ impl Processors {
         self.pools[pool].cores[core].current.is_some_and(|id| self.threads[id].group == group)
     }
 
+    /// Whether a core sleeps: from when it finds nobody to run. It does so at an instant; what wakes it then finds it awake.
+    fn is_asleep(&self, pool: PoolId, core: usize, now_ns: u64) -> bool {
+        let place = &self.pools[pool].cores[core];
+        place.current.is_none() && place.used_ns.is_none_or(|used_ns| used_ns + DOZE_NS < now_ns)
+    }
+
     fn is_idle(&self, pool: PoolId, core: usize) -> bool {
         self.pools[pool].cores[core].current.is_none() && self.first_of(pool, core, |_| true).is_none()
     }
@@ -317,6 +395,9 @@ impl Processors {
 
     /// Begins the periods of quotas that were due.
     fn advance(&mut self, pool: PoolId, now_ns: u64) {
+        let Pool { cores, utilization, .. } = &mut self.pools[pool];
+        let busy = cores.iter().filter(|core| core.current.is_some()).count();
+        utilization.advance(busy, cores.len(), now_ns);
         for &group in &self.pools[pool].groups {
             if let Some(bandwidth) = &mut self.groups[group].bandwidth {
                 bandwidth.advance(now_ns);
@@ -343,16 +424,17 @@ impl Processors {
         }
     }
 
-    /// When a group that stands still on one of these cores may go on, the first of those.
+    /// When a group that stands still on one of these cores may go on, or a core is awake, the first of those.
     pub(crate) fn next_release(&self, pool: PoolId) -> Option<u64> {
-        let groups = self.pools[pool].groups.iter();
-        groups.filter_map(|&group| self.groups[group].bandwidth.as_ref()?.next_ns()).min()
+        let Pool { cores, groups, .. } = &self.pools[pool];
+        let groups = groups.iter().filter_map(|&group| self.groups[group].bandwidth.as_ref()?.next_ns());
+        groups.chain(cores.iter().filter_map(|core| core.awake_ns)).min()
     }
 
     /// A thread's turn takes so much processor time.
     pub(crate) fn charge(&mut self, id: ThreadId, cost_ns: u64) {
         let thread = &mut self.threads[id];
-        thread.behind_ns += cost_ns;
+        thread.behind_ns += cost_ns / thread.weight;
         thread.used_ns += cost_ns;
         thread.sliced_ns += cost_ns;
         let group = &mut self.groups[thread.group];
@@ -389,7 +471,7 @@ impl Processors {
         self.count(pool, core, now_ns);
         let mean_ns = self.mean_ns(pool, core, now_ns);
         let (thread, place) = (&mut self.threads[id], &mut self.pools[pool].cores[core]);
-        (place.current, place.last_ns) = (None, thread.behind_ns);
+        (place.current, place.used_ns, place.last_ns) = (None, Some(now_ns), thread.behind_ns);
         if has_more {
             (thread.state, thread.sliced_ns) = (State::Waiting, 0);
             place.waiting.push(id);

@@ -4,15 +4,16 @@
 pub(crate) type ClockNs = fn() -> u64;
 
 /// Time that pieces of work of one kind took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lap {
-    /// Nanoseconds.
-    pub(crate) ns: u64,
-    /// Pieces of work.
-    pub(crate) pieces: u64,
+    /// Nanoseconds of each piece.
+    times_ns: Vec<u64>,
     /// Bytes that they were about.
-    pub(crate) bytes: u64,
+    bytes: u64,
 }
+
+/// Of so many pieces the longest does not count: the machine did something else then.
+const PIECES_PER_OUTLIER: usize = 100;
 
 /// Times pieces of work while a model runs, if there is a clock.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +27,10 @@ pub(crate) struct Stopwatch {
     pub(crate) ask_set: Lap,
     pub(crate) answer: Lap,
     pub(crate) pack: Lap,
+    pub(crate) pick: Lap,
     pub(crate) replay: Lap,
     pub(crate) message: Lap,
+    pub(crate) release: Lap,
 }
 
 impl Stopwatch {
@@ -53,20 +56,38 @@ impl Stopwatch {
 }
 
 impl Lap {
-    /// Adds a piece of work.
+    /// Adds a piece of work; not what no clock saw.
     pub(crate) fn add(&mut self, ns: u64, bytes: u64) {
-        self.ns += ns;
-        self.pieces += 1;
-        self.bytes += bytes;
+        if ns > 0 {
+            self.times_ns.push(ns);
+            self.bytes += bytes;
+        }
     }
 
     /// The mean of a piece.
-    pub(crate) fn mean_ns(self) -> u64 {
-        self.ns / self.pieces.max(1)
+    pub(crate) fn mean_ns(&self) -> u64 {
+        let mut times_ns = self.times_ns.clone();
+        times_ns.sort_unstable();
+        times_ns.truncate(times_ns.len() - times_ns.len() / PIECES_PER_OUTLIER);
+        times_ns.iter().sum::<u64>() / times_ns.len().max(1) as u64
     }
 
     /// The mean of a KiB.
-    pub(crate) fn ns_per_kib(self) -> u64 {
-        self.ns * 1024 / self.bytes.max(1)
+    pub(crate) fn ns_per_kib(&self) -> u64 {
+        self.mean_ns() * self.times_ns.len() as u64 * 1024 / self.bytes.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_pieces_do_not_count() {
+        let mut lap = Lap::default();
+        (0..198).for_each(|_| lap.add(10, 1024));
+        (0..2).for_each(|_| lap.add(1_000_000, 1024));
+        assert_eq!((lap.mean_ns(), lap.ns_per_kib()), (10, 10));
+        assert_eq!((Lap::default().mean_ns(), Lap::default().ns_per_kib()), (0, 0));
     }
 }

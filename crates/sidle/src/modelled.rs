@@ -134,7 +134,10 @@ fn costs(
         && path.exists()
     {
         let json = std::fs::read(path).map_err(|error| refused(path, &error))?;
-        return serde_json::from_slice(&json).map_err(|error| refused(path, &error));
+        let another = |error| {
+            format!("{error}; these are no costs of this version: name another file to measure them anew")
+        };
+        return serde_json::from_slice(&json).map_err(|error| refused(path, &another(error)));
     }
     terminal.say("measuring what work takes on this machine");
     let costs = calibrate::costs(options, terminal, stop).map_err(|error| match error {

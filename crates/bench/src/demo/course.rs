@@ -87,6 +87,11 @@ impl<'a> Course<'a> {
         }
     }
 
+    /// Whether the move is over.
+    pub(crate) fn is_after(&self) -> bool {
+        matches!(self.stage, Stage::After { .. })
+    }
+
     /// What the move came to, or why it did not.
     pub(crate) fn finish(mut self) -> Result<Moved, DemoError> {
         self.line.finish_and_clear();

@@ -11,4 +11,7 @@ mod thread;
 pub use desk::Totals;
 pub use plan::{ClientKind, Pacing, Plan, World};
 pub use recording::HistoryFile;
-pub use run::{LOAD_TICK, Measured, ProbeGaps, Tick, Verdict, load_records, read_back, run_workload};
+pub use run::{
+    LOAD_TICK, Measured, PROBED_RECORDS, PROBES_PER_S, ProbeGaps, Tick, Verdict, load_records, read_back,
+    run_workload,
+};

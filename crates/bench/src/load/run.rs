@@ -209,14 +209,14 @@ fn watch(
 }
 
 /// How many records the prober goes round.
-const PROBED_RECORDS: usize = 512;
+pub const PROBED_RECORDS: usize = 512;
 
 /// How much higher than the load's the prober's priority is, where the system allows that: it is to measure how long
 /// nodes keep it waiting, not how long the load keeps it from a core.
 const PROBE_NICENESS: i32 = -15;
 
 /// The prober's operations in a second. Back to back they would take a core, and with it the capacity that is measured.
-const PROBES_PER_S: f64 = 5_000.0;
+pub const PROBES_PER_S: f64 = 5_000.0;
 
 /// One client, one operation at a time, a read and then a write, in turn.
 fn run_probe(world: &World<'_>, gaps: &ProbeGaps, end: &AtomicBool) -> std::io::Result<Totals> {

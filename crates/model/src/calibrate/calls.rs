@@ -3,10 +3,13 @@
 //! Both are busy at the same time, on cores of their own where there are two: what one writes, the other has to fetch from the
 //! first one's cache, which a single thread that reads what it wrote would never see.
 
+mod waking;
+
 use super::{monotonic_ns, thread_cpu_ns};
 use rustix::event::epoll;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use waking::Waking;
 
 /// Connections between the two, each with one message under way: as many as the load has.
 const CONNECTIONS: usize = 64;
@@ -23,6 +26,10 @@ const BULK_AREA_BYTES: usize = 64 << 20;
 pub(super) struct Calls {
     pub(super) poll_ns: u64,
     pub(super) sleep_ns: u64,
+    pub(super) wake_ns: u64,
+    pub(super) core_sleep_ns: u64,
+    pub(super) wake_core_ns: u64,
+    pub(super) core_latency_ns: u64,
     pub(super) read_ns: u64,
     pub(super) write_ns: u64,
     pub(super) copy_ns_per_kib: u64,
@@ -32,13 +39,22 @@ impl Calls {
     pub(super) fn measure() -> io::Result<Calls> {
         let poll_ns = poll_ns()?;
         let busy = exchange(CONNECTIONS, MESSAGES)?;
-        let alone = exchange(1, MESSAGES / 10)?;
         let calls_ns = busy.cpu_ns.saturating_sub(poll_ns * busy.polls) / busy.messages;
         let read_ns = calls_ns * busy.reading_ns / (busy.reading_ns + busy.writing_ns).max(1);
         let write_ns = calls_ns - read_ns;
-        // Alone, a connection's thread sleeps before each message.
-        let sleep_ns = (alone.cpu_ns / alone.messages).saturating_sub(poll_ns + read_ns + write_ns);
-        Ok(Calls { poll_ns, sleep_ns, read_ns, write_ns, copy_ns_per_kib: copy_ns_per_kib()? })
+        let copy_ns_per_kib = copy_ns_per_kib()?;
+        let Waking { sleep_ns, wake_ns, core_sleep_ns, wake_core_ns, core_latency_ns } = Waking::measure()?;
+        Ok(Calls {
+            poll_ns,
+            sleep_ns,
+            wake_ns,
+            core_sleep_ns,
+            wake_core_ns,
+            core_latency_ns,
+            read_ns,
+            write_ns,
+            copy_ns_per_kib,
+        })
     }
 }
 
@@ -163,5 +179,8 @@ mod tests {
             assert!((20..1_000_000).contains(&ns), "{ns} ns");
         }
         assert!(calls.copy_ns_per_kib < 100_000);
+        for ns in [calls.sleep_ns, calls.wake_ns, calls.core_sleep_ns, calls.wake_core_ns] {
+            assert!(ns < 10_000_000, "{ns} ns");
+        }
     }
 }

@@ -6,7 +6,7 @@ mod worker;
 use crate::costs::Costs;
 use crate::event::{Arrival, Turn};
 use crate::machines::Machine;
-use crate::processors::{GroupId, PoolId, Processors, ThreadId};
+use crate::processors::{GroupId, Pause, PoolId, Processors, ThreadId};
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
 pub(crate) use mover::MoverThread;
@@ -88,7 +88,7 @@ impl Threads {
     pub(crate) fn new(machine: &Machine, pool: PoolId, phase: f64, processors: &mut Processors) -> Threads {
         let quota = machine.quota.map(|share| share.quota(phase));
         let group = processors.add_group(pool, quota);
-        let mut threads = |count: u16| (0..count).map(|_| processors.add_thread(group)).collect();
+        let mut threads = |count: u16| (0..count).map(|_| processors.add_thread(group, 1)).collect();
         let cores = (machine.processors() as u64).max(1);
         Threads { group, cores, workers: threads(machine.workers), movers: threads(machine.movers) }
     }
@@ -174,7 +174,7 @@ impl Node {
         now: MonotonicUs,
         processors: &Processors,
         costs: &Costs,
-        has_slept: bool,
+        pause: Pause,
         watch: &mut Stopwatch,
     ) -> Turn {
         let mut turn = Turn::default();
@@ -188,13 +188,13 @@ impl Node {
                 .max()
                 .unwrap_or(0);
             mover.next_probe_us = now.0 + probe_after_us(mover.lag_us);
-            turn.outputs.push(crate::event::Output::WakeAt(mover.id, mover.next_probe_us * 1000));
+            mover.wake_at(MonotonicUs(mover.next_probe_us), &mut turn);
         }
         let (used_ns, node_ns) = (processors.used_ns(mover.id), processors.used_by_group_ns(self.group));
         let (mover_cpu_us, node_cpu_us) = (used_ns / 1000, node_ns / 1000);
         let spare_permille = mover.spare.permille(now.0, mover_cpu_us, node_cpu_us, self.cores);
         let load = Load { worker_lag_us: mover.lag_us, mover_cpu_us, node_cpu_us, spare_permille };
-        mover.turn(now, load, costs, has_slept, watch, &mut turn);
+        mover.turn(now, load, costs, pause, watch, &mut turn);
         turn
     }
 

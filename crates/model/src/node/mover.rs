@@ -6,13 +6,16 @@
 use crate::costs::Costs;
 use crate::event::{Arrival, Output, Turn};
 use crate::links::Class;
-use crate::processors::ThreadId;
+use crate::processors::{Pause, ThreadId};
 use crate::stopwatch::Stopwatch;
 use sidle_migration::Load;
-use sidle_node::{Link, Mover, MoverCommand, MoverEvent};
+use sidle_node::{Link, Mover, MoverCommand, MoverEvent, MoverReport};
 use sidle_types::{MigrationId, MonotonicUs};
-use sidle_wire::{FrameReader, Lane, Message};
+use sidle_wire::{FrameReader, Kind, Lane, Message};
 use std::collections::{BTreeMap, VecDeque};
+
+/// The resolution of tokio's timers.
+const TIMER_US: u64 = 1000;
 
 /// A lane as one end has it.
 #[derive(Clone, Copy, Debug)]
@@ -39,11 +42,15 @@ pub(crate) struct MoverThread {
     /// What the last bulk pull takes beyond what was charged, a pull's worth, and what leaves when all of it is charged.
     debt_ns: u64,
     slice_ns: u64,
-    /// Whether it has slept since its last bulk work.
+    /// Whether it has slept since it last did something.
     is_cold: bool,
-    /// How often it took bulk work up again.
+    /// How often it took work up again.
     pub(crate) resumptions: u64,
+    /// How many slices of moved records it gave back.
+    pub(crate) releases: u64,
     held: Option<Output>,
+    /// The source gives records back that were moved: all that it still has timers for.
+    is_releasing: bool,
     pub(crate) next_probe_us: u64,
     /// How late the slowest worker was when it was last asked.
     pub(crate) lag_us: u64,
@@ -74,7 +81,9 @@ impl MoverThread {
             slice_ns: 0,
             is_cold: true,
             resumptions: 0,
+            releases: 0,
             held: None,
+            is_releasing: false,
             next_probe_us: 0,
             lag_us: 0,
             spare: Spare::default(),
@@ -104,18 +113,19 @@ impl MoverThread {
         now: MonotonicUs,
         load: Load,
         costs: &Costs,
-        has_slept: bool,
+        pause: Pause,
         watch: &mut Stopwatch,
         turn: &mut Turn,
     ) {
-        turn.cost_ns += if has_slept { costs.sleep_ns + costs.poll_ns } else { 0 };
-        self.is_cold |= has_slept;
+        turn.cost_ns += costs.of_pause(pause) + if pause.of_thread { costs.poll_ns } else { 0 };
+        self.is_cold |= pause.of_thread;
         self.mover.load(now, load);
-        self.mover.turn(now);
+        self.own_turn(now, costs, watch, turn);
         let [small, bulk] = &mut self.frames;
         let mut did_something = true;
         if let Some(command) = self.commands.pop_front() {
             turn.cost_ns += costs.message_ns;
+            self.is_releasing |= matches!(command, MoverCommand::ReleaseExport(..));
             self.mover.command(now, command);
         } else if let Some((migration, lane, link)) = self.opened.pop_front() {
             turn.cost_ns += costs.message_ns;
@@ -123,6 +133,9 @@ impl MoverThread {
         } else if let Some((link, bytes)) = small.pop_front() {
             let copied_ns = Costs::of_bytes(costs.copy_ns_per_kib, bytes.len() as u64);
             turn.cost_ns += costs.read_ns + costs.message_ns + copied_ns;
+            if carries_records(&bytes) {
+                turn.cost_ns += Costs::of_bytes(costs.replay_ns_per_kib, bytes.len() as u64);
+            }
             self.hear(now, link, &bytes, watch, turn);
         } else if self.debt_ns > 0 {
             let slice_ns = self.debt_ns.min(self.slice_ns);
@@ -141,16 +154,38 @@ impl MoverThread {
         }
         let sent = self.transmit(now, costs, watch, turn);
         turn.has_more = did_something || sent;
+        if turn.has_more {
+            turn.cost_ns += self.resume(costs);
+        }
     }
 
     /// Charges a piece of bulk work: once now, the rest in turns to come. If it is the first after a sleep, so would be each of
     /// the pieces that it stands for.
     fn owe(&mut self, takes_ns: u64, costs: &Costs, turn: &mut Turn) {
-        let resumes = std::mem::take(&mut self.is_cold);
-        self.resumptions += u64::from(resumes);
-        self.slice_ns = takes_ns + if resumes { costs.resume_ns } else { 0 };
+        self.slice_ns = takes_ns + self.resume(costs);
         turn.cost_ns += self.slice_ns;
         self.debt_ns = (self.slice_ns as f64 * (self.weight - 1.0)) as u64;
+    }
+
+    /// What it takes to take work up again after a sleep.
+    fn resume(&mut self, costs: &Costs) -> u64 {
+        let resumes = std::mem::take(&mut self.is_cold);
+        self.resumptions += u64::from(resumes);
+        if resumes { costs.resume_ns } else { 0 }
+    }
+
+    /// What is due, of which only the release of records takes long.
+    fn own_turn(&mut self, now: MonotonicUs, costs: &Costs, watch: &mut Stopwatch, turn: &mut Turn) {
+        let releases = self.is_releasing && self.mover.poll_timeout(now).is_some_and(|due| due <= now);
+        let begun_ns = watch.begin();
+        self.mover.turn(now);
+        if releases {
+            self.releases += 1;
+            watch.release.add(watch.end(begun_ns), 0);
+            turn.cost_ns += costs.release_ns;
+            self.slice_ns = costs.release_ns;
+            self.debt_ns += (costs.release_ns as f64 * (self.weight - 1.0)) as u64;
+        }
     }
 
     fn hear(&mut self, now: MonotonicUs, link: Link, bytes: &[u8], watch: &mut Stopwatch, turn: &mut Turn) {
@@ -187,7 +222,7 @@ impl MoverThread {
                 let took_ns = watch.end(begun_ns);
                 has_sent = true;
                 let length = bytes.len() as u64;
-                let is_bulk = is_bulk(&bytes);
+                let (is_bulk, carries_records) = (is_bulk(&bytes), carries_records(&bytes));
                 let class = if is_bulk { Class::Bulk } else { Class::Small };
                 let times = if is_bulk { self.weight } else { 1.0 };
                 let weighted = length as f64 * times;
@@ -196,6 +231,10 @@ impl MoverThread {
                 let output = Output::Send { to: peer, arrival, class, bytes: weighted as u64 };
                 if !is_bulk {
                     turn.cost_ns += costs.write_ns + Costs::of_bytes(costs.copy_ns_per_kib, length);
+                    if carries_records {
+                        watch.pick.add(took_ns, length);
+                        turn.cost_ns += Costs::of_bytes(costs.pick_ns_per_kib, length);
+                    }
                     turn.outputs.push(output);
                     continue;
                 }
@@ -214,9 +253,14 @@ impl MoverThread {
             turn.outputs.push(Output::Wake(self.workers[usize::from(worker.0)]));
         }
         if let Some(due) = self.mover.poll_timeout(now) {
-            turn.outputs.push(Output::WakeAt(self.id, due.0.max(now.0 + 1) * 1000));
+            self.wake_at(due.max(now.plus_us(1)), turn);
         }
         has_sent
+    }
+
+    /// Wants to be woken then; later by what the runtime's timer lacks in resolution.
+    pub(super) fn wake_at(&self, at: MonotonicUs, turn: &mut Turn) {
+        turn.outputs.push(Output::WakeAt(self.id, at.0.next_multiple_of(TIMER_US) * 1000));
     }
 
     fn follow(&mut self, turn: &mut Turn) {
@@ -235,6 +279,7 @@ impl MoverThread {
                     self.wires.remove(&link);
                 }
                 MoverEvent::Report(migration, report) => {
+                    self.is_releasing &= report != MoverReport::ExportEnded;
                     turn.outputs.push(Output::Report(migration, report));
                 }
             }
@@ -280,8 +325,17 @@ fn greeting(bytes: &[u8]) -> Option<Lane> {
 
 /// Whether a frame carries records that stand for others: not those that were asked for one by one, nor those that changed.
 fn is_bulk(bytes: &[u8]) -> bool {
+    kind(bytes) == Some(Kind::PullReply)
+}
+
+/// Whether it carries records at all.
+fn carries_records(bytes: &[u8]) -> bool {
+    let kinds = [Kind::PullReply, Kind::SampPullReply, Kind::PriorityPullReply, Kind::ChangedPullReply];
+    kind(bytes).is_some_and(|kind| kinds.contains(&kind))
+}
+
+fn kind(bytes: &[u8]) -> Option<Kind> {
     let mut reader = FrameReader::new();
     reader.push(bytes);
-    let frame = reader.next_frame().ok().flatten();
-    frame.is_some_and(|frame| matches!(frame.message(), Ok(Message::PullReply(_))))
+    Some(reader.next_frame().ok()??.kind)
 }

@@ -2,7 +2,7 @@
 
 use crate::costs::Costs;
 use crate::event::{Arrival, Output, Turn};
-use crate::processors::ThreadId;
+use crate::processors::{Pause, ThreadId};
 use crate::stopwatch::Stopwatch;
 use sidle_client_core::ConnectionId;
 use sidle_node::{NodeShared, Now, Session, Then, Ticket, Worker};
@@ -121,11 +121,11 @@ impl WorkerThread {
         &mut self,
         now: Now,
         costs: &Costs,
-        has_slept: bool,
+        pause: Pause,
         watch: &mut Stopwatch,
         turn: &mut Turn,
     ) {
-        turn.cost_ns += if has_slept { costs.sleep_ns } else { 0 };
+        turn.cost_ns += costs.of_pause(pause);
         if self.polled == 0 {
             self.polled = self.tasks.len();
             turn.cost_ns += costs.poll_ns;

@@ -8,8 +8,13 @@ fn cores(cores: usize, quota: Option<Quota>, threads: usize) -> (Processors, Poo
     let mut processors = Processors::default();
     let pool = processors.add_pool(cores);
     let group = processors.add_group(pool, quota);
-    let threads = (0..threads).map(|_| processors.add_thread(group)).collect();
+    let threads = (0..threads).map(|_| processors.add_thread(group, 1)).collect();
     (processors, pool, threads)
+}
+
+/// The next thread to run, and whether it slept.
+fn took(processors: &mut Processors, pool: PoolId, now_ns: u64) -> Option<(ThreadId, bool)> {
+    processors.take(pool, now_ns).map(|(id, pause)| (id, pause.of_thread))
 }
 
 /// Runs whoever is next on one core for one turn of its length; who it was, and when it is over.
@@ -50,8 +55,8 @@ fn run(processors: &mut Processors, pool: PoolId, for_ns: u64, cost_ns: u64) {
 fn threads_share_a_core_by_what_they_have_used() {
     let (mut processors, pool, threads) = cores(1, None, 2);
     let (a, b) = (threads[0], threads[1]);
-    processors.wake(a, 0);
-    processors.wake(b, 0);
+    processors.wake(a, None, 0);
+    processors.wake(b, None, 0);
     let mut now_ns = 0;
     while now_ns < 1_000_000_000 {
         let cost = |id| if id == a { 10_000 } else { 30_000 };
@@ -65,8 +70,8 @@ fn threads_share_a_core_by_what_they_have_used() {
 #[test]
 fn a_thread_keeps_its_core_until_a_tick_finds_its_slice_used_up() {
     let (mut processors, pool, threads) = cores(1, None, 2);
-    processors.wake(threads[0], 0);
-    processors.wake(threads[1], 0);
+    processors.wake(threads[0], None, 0);
+    processors.wake(threads[1], None, 0);
     let (mut ran, mut now_ns) = (Vec::new(), 0);
     while now_ns < 3 * TICK_NS {
         let (id, end_ns) = turn(&mut processors, pool, now_ns, |_| 10_000).expect("both have more to do");
@@ -83,8 +88,8 @@ fn a_thread_keeps_its_core_until_a_tick_finds_its_slice_used_up() {
 fn a_thread_that_wakes_up_with_less_behind_it_is_next_and_one_with_more_waits() {
     let (mut processors, pool, threads) = cores(1, None, 2);
     let (busy, late) = (threads[0], threads[1]);
-    processors.wake(busy, 0);
-    processors.wake(late, 0);
+    processors.wake(busy, None, 0);
+    processors.wake(late, None, 0);
     let mut now_ns = 0;
     while now_ns < TICK_NS {
         now_ns = turn(&mut processors, pool, now_ns, |_| 10_000).expect("both have more").1;
@@ -93,9 +98,9 @@ fn a_thread_that_wakes_up_with_less_behind_it_is_next_and_one_with_more_waits() 
     assert_eq!(id, late);
     processors.done(late, now_ns, false);
     let mut wakes_up_and_works = |cost_ns| {
-        assert_eq!(processors.take(pool, now_ns), Some((busy, false)));
+        assert_eq!(took(&mut processors, pool, now_ns), Some((busy, false)));
         processors.charge(busy, 10_000);
-        processors.wake(late, now_ns + 5_000);
+        processors.wake(late, None, now_ns + 5_000);
         now_ns += 10_000;
         processors.done(busy, now_ns, true);
         let (next, _) = processors.take(pool, now_ns).expect("both have something to do");
@@ -116,10 +121,10 @@ fn groups_share_cores() {
     let mut processors = Processors::default();
     let pool = processors.add_pool(1);
     let groups = [processors.add_group(pool, None), processors.add_group(pool, None)];
-    let [a, b] = groups.map(|group| processors.add_thread(group));
-    processors.wake(a, 0);
-    processors.wake(b, 0);
-    assert_eq!(processors.take(pool, 0), Some((a, true)));
+    let [a, b] = groups.map(|group| processors.add_thread(group, 1));
+    processors.wake(a, None, 0);
+    processors.wake(b, None, 0);
+    assert_eq!(took(&mut processors, pool, 0), Some((a, true)));
     assert_eq!(processors.take(pool, 0), None, "there is one core");
     assert_eq!((processors.pool_of(a), processors.pool_of(b)), (pool, pool));
 }
@@ -128,12 +133,12 @@ fn groups_share_cores() {
 fn who_slept_has_no_claim_on_the_past() {
     let (mut processors, pool, threads) = cores(1, None, 2);
     let (busy, late) = (threads[0], threads[1]);
-    processors.wake(busy, 0);
+    processors.wake(busy, None, 0);
     let mut now_ns = 0;
     while now_ns < 5 * TICK_NS {
         now_ns = turn(&mut processors, pool, now_ns, |_| 10_000).expect("it has more").1;
     }
-    processors.wake(late, now_ns);
+    processors.wake(late, None, now_ns);
     let (begun_ns, mut late_ns) = (now_ns, 0);
     while now_ns < begun_ns + 4 * TICK_NS {
         let (id, end_ns) = turn(&mut processors, pool, now_ns, |_| 10_000).expect("both have more");
@@ -147,23 +152,24 @@ fn who_slept_has_no_claim_on_the_past() {
 fn a_thread_wakes_up_where_it_was_if_that_is_idle_and_else_on_another_idle_core() {
     let (mut processors, pool, threads) = cores(2, None, 4);
     let [a, b, c, _] = [threads[0], threads[1], threads[2], threads[3]];
-    processors.wake(b, 0);
-    processors.wake(c, 0);
+    processors.wake(b, None, 0);
+    processors.wake(c, None, 0);
     let on = |processors: &Processors, id: ThreadId| processors.threads[id].core;
     assert_eq!((on(&processors, b), on(&processors, c)), (1, 0));
     processors.take(pool, 0);
     processors.take(pool, 0);
-    processors.wake(a, 0);
+    processors.wake(a, None, 0);
     assert_eq!((on(&processors, a), processors.take(pool, 0)), (0, None), "all are busy, so it waits");
     processors.done(b, 10, false);
-    processors.wake(b, 10);
+    processors.wake(b, None, 10);
     processors.take(pool, 10);
     processors.done(c, 20, false);
-    assert_eq!(processors.take(pool, 20), Some((a, true)));
-    processors.wake(c, 20);
+    assert_eq!(took(&mut processors, pool, 20), Some((a, true)));
+    processors.wake(c, None, 20);
     processors.done(b, 30, false);
     assert_eq!(processors.take(pool, 30), None, "it ran just now, so it waits for the core that it was on");
-    assert_eq!(processors.take(pool, 20 + WARM_NS), Some((c, true)));
+    assert_eq!(processors.take(pool, 30 + WARM_NS), None, "and now that core sleeps, and looks at ticks");
+    assert_eq!(took(&mut processors, pool, 20 + TICK_NS), Some((c, true)));
     assert_eq!(on(&processors, c), 1);
 }
 
@@ -172,9 +178,9 @@ fn a_group_that_used_its_budget_up_stands_still_and_leaves_its_core() {
     let mut processors = Processors::default();
     let pool = processors.add_pool(1);
     let [limited, free] = [processors.add_group(pool, Some(QUOTA)), processors.add_group(pool, None)];
-    let [limited, free] = [limited, free].map(|group| processors.add_thread(group));
-    processors.wake(limited, 0);
-    processors.wake(free, 0);
+    let [limited, free] = [limited, free].map(|group| processors.add_thread(group, 1));
+    processors.wake(limited, None, 0);
+    processors.wake(free, None, 0);
     run(&mut processors, pool, 1_000_000_000, 50_000);
     let [limited, free] = [limited, free].map(|id| processors.used_ns(id) as f64 / 1e9);
     assert!((0.35..0.405).contains(&limited), "{limited} of a core");
@@ -187,7 +193,7 @@ fn a_share_is_kept_in_the_long_run() {
     for (threads, cost_ns) in [(1, 10_000), (2, 10_000), (3, 10_000), (2, 170_000), (3, 430_000)] {
         let (mut processors, pool, ids) = cores(2, Some(QUOTA), threads);
         for id in ids {
-            processors.wake(id, 0);
+            processors.wake(id, None, 0);
         }
         run(&mut processors, pool, 10_000_000_000, cost_ns);
         let part = processors.used_by_group_ns(0) as f64 / 1e10;
@@ -199,7 +205,7 @@ fn a_share_is_kept_in_the_long_run() {
 #[test]
 fn a_thread_alone_uses_too_much_until_a_tick_and_pays_for_it() {
     let (mut processors, pool, threads) = cores(1, Some(QUOTA), 1);
-    processors.wake(threads[0], 0);
+    processors.wake(threads[0], None, 0);
     let mut now_ns = 0;
     while let Some((_, end_ns)) = turn(&mut processors, pool, now_ns, |_| 10_000) {
         now_ns = end_ns;
@@ -208,7 +214,7 @@ fn a_thread_alone_uses_too_much_until_a_tick_and_pays_for_it() {
     assert_eq!(processors.next_release(pool), Some(5_000_000));
     assert_eq!(processors.take(pool, 5_000_000), None, "1 ms is left to pay");
     assert_eq!(processors.take(pool, 7_500_000), None, "it is even, and has nothing");
-    assert_eq!(processors.take(pool, 10_000_000), Some((threads[0], false)));
+    assert_eq!(took(&mut processors, pool, 10_000_000), Some((threads[0], false)));
 }
 
 /// Between two ticks more periods begin than the pool can hold. (On a machine a busy loop gets 0.7 of its core this way.)
@@ -216,7 +222,7 @@ fn a_thread_alone_uses_too_much_until_a_tick_and_pays_for_it() {
 fn a_thread_alone_with_a_whole_processor_does_not_get_it() {
     let quota = Quota { budget_ns: 2_500_000, ..QUOTA };
     let (mut processors, pool, threads) = cores(1, Some(quota), 1);
-    processors.wake(threads[0], 0);
+    processors.wake(threads[0], None, 0);
     run(&mut processors, pool, 1_000_000_000, 10_000);
     let part = processors.used_ns(threads[0]) as f64 / 1e9;
     assert!((0.75..0.8).contains(&part), "{part} of a core");
@@ -225,7 +231,7 @@ fn a_thread_alone_with_a_whole_processor_does_not_get_it() {
 #[test]
 fn a_thread_that_asks_for_its_processor_time_is_looked_at() {
     let (mut processors, pool, threads) = cores(1, Some(QUOTA), 1);
-    processors.wake(threads[0], 0);
+    processors.wake(threads[0], None, 0);
     let mut now_ns = 0;
     while processors.take(pool, now_ns).is_some() {
         now_ns += 10_000;
@@ -240,10 +246,10 @@ fn a_thread_that_asks_for_its_processor_time_is_looked_at() {
 fn a_thread_of_the_group_that_wakes_up_beside_one_that_runs_makes_the_core_count() {
     let (mut processors, pool, threads) = cores(1, Some(Quota { budget_ns: 300_000, ..QUOTA }), 2);
     let (a, b) = (threads[0], threads[1]);
-    processors.wake(a, 0);
+    processors.wake(a, None, 0);
     processors.take(pool, 0);
     processors.charge(a, 510_000);
-    processors.wake(b, 500_000);
+    processors.wake(b, None, 500_000);
     processors.done(a, 510_000, true);
     assert_eq!(processors.take(pool, 510_000), None);
     assert_eq!(processors.next_release(pool), Some(2_500_000));
@@ -255,15 +261,15 @@ fn a_thread_of_the_group_that_wakes_up_beside_one_that_runs_makes_the_core_count
 fn a_thread_stands_on_a_core_that_owes_while_its_group_runs_on_another() {
     let (mut processors, pool, threads) = cores(2, Some(QUOTA), 2);
     let (a, b) = (threads[0], threads[1]);
-    processors.wake(a, 0);
+    processors.wake(a, None, 0);
     processors.take(pool, 0);
-    processors.wake(b, 2_600_000);
+    processors.wake(b, None, 2_600_000);
     processors.take(pool, 2_600_000);
     processors.done(b, 2_700_000, false);
     processors.done(a, 3_900_000, false);
-    processors.wake(b, 3_900_000);
-    processors.wake(a, 3_900_000);
-    assert_eq!(processors.take(pool, 3_900_000), Some((b, true)), "its core has 0.9 ms left");
+    processors.wake(b, None, 3_900_000);
+    processors.wake(a, None, 3_900_000);
+    assert_eq!(took(&mut processors, pool, 3_900_000), Some((b, true)), "its core has 0.9 ms left");
     assert_eq!(processors.take(pool, 3_900_000), None, "this core owes 2.9 ms");
     processors.done(b, 3_950_000, false);
     assert_eq!(processors.take(pool, 3_950_000), None, "and nobody takes the thread to the idle core");
@@ -273,11 +279,11 @@ fn a_thread_stands_on_a_core_that_owes_while_its_group_runs_on_another() {
 fn what_comes_while_a_thread_runs_gives_it_another_turn() {
     let (mut processors, pool, threads) = cores(1, None, 1);
     let thread = threads[0];
-    processors.wake(thread, 0);
-    assert_eq!(processors.take(pool, 0), Some((thread, true)));
-    processors.wake(thread, 0);
+    processors.wake(thread, None, 0);
+    assert_eq!(took(&mut processors, pool, 0), Some((thread, true)));
+    processors.wake(thread, None, 0);
     processors.done(thread, 1, false);
-    assert_eq!(processors.take(pool, 1), Some((thread, false)));
+    assert_eq!(took(&mut processors, pool, 1), Some((thread, false)));
     processors.done(thread, 2, false);
     assert_eq!(processors.take(pool, 2), None);
 }
@@ -290,23 +296,78 @@ fn an_idle_core_takes_nobody_whose_group_stands_still_there() {
         let mut processors = Processors::default();
         let pool = processors.add_pool(2);
         let [one, other] = [quota, None].map(|quota| processors.add_group(pool, quota));
-        let [a, busy] = [one, other].map(|group| processors.add_thread(group));
-        let _elsewhere = processors.add_thread(other);
-        let waits = processors.add_thread(one);
-        processors.wake(a, 0);
-        processors.wake(busy, 0);
+        let [a, busy] = [one, other].map(|group| processors.add_thread(group, 1));
+        let _elsewhere = processors.add_thread(other, 1);
+        let waits = processors.add_thread(one, 1);
+        processors.wake(a, None, 0);
+        processors.wake(busy, None, 0);
         assert!(processors.take(pool, 0).is_some() && processors.take(pool, 0).is_some());
         processors.charge(a, 5_500_000);
         processors.charge(busy, 8_000_000);
         // Both cores are busy, so it waits on the one that it was on last, with `busy`.
-        processors.wake(waits, 500_000);
+        processors.wake(waits, None, 500_000);
         processors.done(a, 5_500_000, false);
         let next = processors.take(pool, 5_500_000).map(|(id, _)| id);
         assert_eq!(next, taken.then_some(waits), "with {quota:?}");
         if !taken {
             assert_eq!(processors.next_release(pool), Some(10_000_000));
             processors.done(busy, 8_000_000, false);
-            assert_eq!(processors.take(pool, 8_000_000), Some((waits, true)), "here its group may go on");
+            assert_eq!(
+                took(&mut processors, pool, 8_000_000),
+                Some((waits, true)),
+                "here its group may go on"
+            );
         }
     }
+}
+
+#[test]
+fn an_idle_core_takes_who_waits_elsewhere_before_it_falls_asleep() {
+    let (mut processors, pool, threads) = cores(2, None, 3);
+    let [a, b, c] = [threads[0], threads[1], threads[2]];
+    processors.wake(a, None, 0);
+    processors.wake(b, None, 0);
+    assert!(processors.take(pool, 0).is_some() && processors.take(pool, 0).is_some());
+    processors.wake(c, None, 10);
+    processors.done(b, WARM_NS, false);
+    assert_eq!(took(&mut processors, pool, WARM_NS), Some((c, true)));
+    assert_eq!((processors.threads[a].core, processors.threads[c].core), (0, 1));
+}
+
+#[test]
+fn a_core_that_sleeps_is_woken_and_takes_its_time() {
+    const LATENCY_NS: u64 = 20_000;
+    let mut processors = Processors::new(LATENCY_NS);
+    let pool = processors.add_pool(1);
+    let group = processors.add_group(pool, None);
+    let [a, b] = [0, 1].map(|_| processors.add_thread(group, 1));
+    assert_eq!(processors.wake(a, None, 0), Woken::ThreadAndCore);
+    assert_eq!(processors.wake(a, None, 0), Woken::Nobody);
+    assert_eq!(processors.take(pool, 0), None);
+    assert_eq!(processors.next_release(pool), Some(LATENCY_NS));
+    let both = Pause { of_thread: true, of_core: true };
+    assert_eq!(processors.take(pool, LATENCY_NS), Some((a, both)));
+    assert_eq!(processors.next_release(pool), None);
+    assert_eq!(processors.wake(b, None, 30_000), Woken::Thread);
+    processors.done(a, 30_000, false);
+    let thread = Pause { of_thread: true, of_core: false };
+    assert_eq!(processors.take(pool, 30_000), Some((b, thread)));
+    processors.done(b, 40_000, false);
+    assert_eq!(processors.wake(a, None, 40_000 + DOZE_NS), Woken::Thread, "it has hardly begun to sleep");
+    assert_eq!(processors.take(pool, 40_000 + DOZE_NS), Some((a, thread)));
+    processors.done(a, 50_000, false);
+    assert_eq!(processors.wake(a, None, 50_001 + DOZE_NS), Woken::ThreadAndCore);
+}
+
+#[test]
+fn a_heavy_thread_has_its_share_of_a_core() {
+    let mut processors = Processors::default();
+    let pool = processors.add_pool(1);
+    let group = processors.add_group(pool, None);
+    let [light, heavy] = [1, 3].map(|weight| processors.add_thread(group, weight));
+    processors.wake(light, None, 0);
+    processors.wake(heavy, None, 0);
+    run(&mut processors, pool, 1_000_000_000, 10_000);
+    let part = processors.used_ns(heavy) as f64 / 1e9;
+    assert!((0.7..0.8).contains(&part), "{part} of a core");
 }

@@ -1,0 +1,146 @@
+//! On which core a thread wakes up: by and large what Linux 6.18 does.
+//!
+//! It compares the core that the thread was on with that of whoever wakes it, and where neither is idle it looks for an idle one, at
+//! fewer cores the busier they all are. On two cores that are busy for more than three fifths of the time it looks at none: a client
+//! and its node then take turns on one core while the other one may sleep.
+
+use super::{PoolId, Processors, ThreadId};
+
+/// How busy cores are is told by periods of this length, each of which weighs so much of the one after it: by half after 32.
+const PERIOD_NS: u64 = 1_024_000;
+const DECAY: f64 = 0.978_572;
+/// What is older says nothing.
+const PERIODS_MAX: u64 = 1000;
+/// Cores are taken to be so much busier than they are: `imbalance_pct` of cores that share a cache.
+const IMBALANCE: f64 = 1.17;
+
+/// Who wakes a thread, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waker {
+    pub(crate) thread: ThreadId,
+    /// The system takes it to be about to sleep: so when it wrote to a socket.
+    pub(crate) is_sync: bool,
+}
+
+/// How busy cores were, the last tens of milliseconds most.
+#[derive(Debug, Default)]
+pub(super) struct Utilization {
+    level: f64,
+    at_ns: u64,
+    /// Busy time of the present period, of all cores.
+    busy_ns: u64,
+}
+
+impl Utilization {
+    /// So many of the cores were busy since this was last told.
+    pub(super) fn advance(&mut self, busy: usize, cores: usize, now_ns: u64) {
+        if now_ns / PERIOD_NS - self.at_ns / PERIOD_NS > PERIODS_MAX {
+            (self.at_ns, self.busy_ns) = ((now_ns / PERIOD_NS - PERIODS_MAX) * PERIOD_NS, 0);
+        }
+        while self.at_ns < now_ns {
+            let end_ns = (self.at_ns / PERIOD_NS + 1) * PERIOD_NS;
+            self.busy_ns += busy as u64 * (end_ns.min(now_ns) - self.at_ns);
+            if end_ns <= now_ns {
+                let part = self.busy_ns as f64 / (cores as u64 * PERIOD_NS) as f64;
+                self.level = self.level * DECAY + part * (1.0 - DECAY);
+                self.busy_ns = 0;
+            }
+            self.at_ns = end_ns.min(now_ns);
+        }
+    }
+
+    /// How many of so many cores are looked at for an idle one.
+    fn scanned(&self, cores: usize) -> usize {
+        let weighed = self.level * IMBALANCE;
+        ((1.0 - weighed * weighed).max(0.0) * cores as f64) as usize
+    }
+}
+
+impl Processors {
+    /// The core that a thread wakes up on.
+    pub(super) fn chosen_core(&mut self, id: ThreadId, by: Option<Waker>) -> usize {
+        let (pool, last) = (self.pool_of(id), self.threads[id].core);
+        let recent = std::mem::replace(&mut self.threads[id].recent_core, last);
+        let is_idle = |core: &usize| self.is_idle(pool, *core);
+        let by = by.filter(|by| self.pool_of(by.thread) == pool);
+        let target = by.map_or(last, |by| self.affine_core(pool, by, last));
+        let cores = self.pools[pool].cores.len();
+        let scanned = self.pools[pool].utilization.scanned(cores);
+        let others = (1..=scanned).map(|step| (target + step) % cores);
+        [target, last, recent].into_iter().chain(others).find(is_idle).unwrap_or(target)
+    }
+
+    /// The waker's core, or the one that the thread was on last.
+    fn affine_core(&self, pool: PoolId, by: Waker, last: usize) -> usize {
+        let wakers = self.threads[by.thread].core;
+        let here = self.runnable(pool, wakers).saturating_sub(usize::from(by.is_sync));
+        let is_alone = by.is_sync && here == 0;
+        let is_less_busy = || !self.is_idle(pool, last) && here < self.runnable(pool, last);
+        if is_alone || is_less_busy() { wakers } else { last }
+    }
+
+    /// How many threads run or could run on a core.
+    fn runnable(&self, pool: PoolId, core: usize) -> usize {
+        let place = &self.pools[pool].cores[core];
+        let waiting = place.waiting.iter().filter(|&&id| !self.stands(id, core)).count();
+        waiting + usize::from(place.current.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn utilization_is_what_was_lately() {
+        let mut utilization = Utilization::default();
+        utilization.advance(2, 2, 1_000_000_000);
+        assert!(utilization.level > 0.99, "{}", utilization.level);
+        utilization.advance(0, 2, 1_000_000_000 + 32 * PERIOD_NS);
+        assert!((0.48..0.52).contains(&utilization.level), "{}", utilization.level);
+        utilization.advance(1, 2, 3_600_000_000_000);
+        assert!((0.49..0.51).contains(&utilization.level), "{}", utilization.level);
+    }
+
+    #[test]
+    fn the_busier_cores_are_the_fewer_are_looked_at() {
+        let scanned = |level| Utilization { level, ..Utilization::default() }.scanned(8);
+        assert_eq!([0.0, 0.3, 0.6, 0.8, 0.9].map(scanned), [8, 7, 4, 0, 0]);
+    }
+
+    /// Two cores and three threads, of which the first runs on the first core and wakes the third, which was there as well.
+    fn woken_on(level: f64, is_sync: bool) -> usize {
+        let mut processors = Processors::default();
+        let pool = processors.add_pool(2);
+        let group = processors.add_group(pool, None);
+        let [waker, _, sleeper] = [0, 1, 2].map(|_| processors.add_thread(group, 1));
+        processors.wake(waker, None, 0);
+        processors.take(pool, 0);
+        processors.pools[pool].utilization.level = level;
+        processors.wake(sleeper, Some(Waker { thread: waker, is_sync }), 1_000);
+        processors.threads[sleeper].core
+    }
+
+    #[test]
+    fn who_is_woken_stays_beside_its_waker_while_cores_are_busy() {
+        assert_eq!(woken_on(0.4, true), 1, "it is given the idle core");
+        assert_eq!(woken_on(0.7, true), 0, "nobody looks for it");
+    }
+
+    #[test]
+    fn who_is_woken_over_a_socket_comes_to_a_waker_that_is_alone() {
+        for (is_sync, core) in [(true, 1), (false, 0)] {
+            let mut processors = Processors::default();
+            let pool = processors.add_pool(2);
+            let group = processors.add_group(pool, None);
+            let [other, waker, sleeper] = [0, 1, 2].map(|_| processors.add_thread(group, 1));
+            for id in [other, waker] {
+                processors.wake(id, None, 0);
+                processors.take(pool, 0);
+            }
+            processors.pools[pool].utilization.level = 1.0;
+            processors.wake(sleeper, Some(Waker { thread: waker, is_sync }), 1_000);
+            assert_eq!(processors.threads[sleeper].core, core, "said that it sleeps soon: {is_sync}");
+        }
+    }
+}
