@@ -2,7 +2,7 @@
 
 use crate::lab::cell::Cell;
 use crate::lab::child::{self, Ended};
-use crate::lab::folder::{FailedRun, Folder, FolderError, RunState, run_file};
+use crate::lab::folder::{FailedRun, Folder, FolderError, RunState, costs_file, run_file};
 use crate::lab::matrix::order;
 use crate::lab::program::Program;
 use crate::lab::settings::{LabFile, Settings};
@@ -10,13 +10,14 @@ use crate::report::Report;
 use crate::terminal::Terminal;
 use crate::words::duration;
 use sidle_types::MigrationPolicy;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Records that are loaded, and read back, in a second: less than was seen on two cores.
 const SWEPT_PER_S: f64 = 400_000.0;
-/// Records that move in a second, where nodes have less than one processor.
+/// Records that move in a second, where nodes have one processor or less.
 const MOVED_PER_S: f64 = 300_000.0;
 /// Starting and stopping two nodes.
 const START_S: f64 = 0.8;
@@ -24,8 +25,6 @@ const START_S: f64 = 0.8;
 const PATIENCE: f64 = 5.0;
 /// And no run is given up sooner than this.
 const LEAST_PATIENCE: Duration = Duration::from_secs(90);
-/// Nor a modelled one, which may have to measure first what things cost: a minute, or two where the host disturbs it.
-const LEAST_PATIENCE_MODELLED: Duration = Duration::from_secs(300);
 
 /// What a record takes beside its key and value while it moves.
 const HEADER_BYTES: usize = 28;
@@ -34,25 +33,35 @@ const OBJECTIVE: f64 = 3.0;
 
 /// Filling a model's nodes.
 const MODEL_S: f64 = 3.0;
-/// Records that move in a second of a model.
-const MODELLED_MOVED_PER_S: f64 = 4_000_000.0;
-/// How long a second of a model takes, with a million operations in it.
-const MODELLED_S_PER_S: f64 = 10.0;
+/// How long a second of a model takes, and how much longer for each processor of a node.
+const MODELLED_S: f64 = 0.3;
+const MODELLED_PROCESSOR_S: f64 = 0.4;
+/// Measuring what work costs, which the first modelled run with values of a size does.
+const CALIBRATION_S: f64 = 75.0;
 
 /// How long one run takes, roughly, before any was made.
 pub fn expected_run_s(settings: &Settings, cell: &Cell) -> f64 {
+    let load_s = expected_move_s(settings, cell) + 2.0 * settings.seconds as f64;
     if settings.modelled.is_some() {
-        let faster = MODELLED_MOVED_PER_S / MOVED_PER_S;
-        let modelled_s = 2.0 * settings.seconds as f64 + expected_move_s(settings, cell) / faster;
-        return MODEL_S + MODELLED_S_PER_S * modelled_s;
+        return MODEL_S + (MODELLED_S + MODELLED_PROCESSOR_S * settings.node_cpu) * load_s;
     }
-    let records = settings.records as f64;
-    START_S + 2.0 * records / SWEPT_PER_S + expected_move_s(settings, cell) + 2.0 * settings.seconds as f64
+    START_S + 2.0 * settings.records as f64 / SWEPT_PER_S + load_s
+}
+
+/// How long several runs take, roughly, with what comes before the first of them.
+fn expected_s(folder: &Folder, settings: &Settings, runs: &[(&Cell, u32)]) -> f64 {
+    let is_measured = |value_bytes| folder.file(&costs_file(settings.key_bytes, value_bytes)).exists();
+    let sizes: BTreeSet<usize> = runs.iter().map(|(cell, _)| cell.scene.value_bytes).collect();
+    let unmeasured =
+        sizes.into_iter().filter(|&size| settings.modelled.is_some() && !is_measured(size)).count();
+    let runs_s: f64 = runs.iter().map(|(cell, _)| expected_run_s(settings, cell)).sum();
+    runs_s + CALIBRATION_S * unmeasured as f64
 }
 
 fn expected_move_s(settings: &Settings, cell: &Cell) -> f64 {
     let moved = settings.records as f64 / 2.0;
-    let unhindered_s = moved / MOVED_PER_S;
+    let processors = if settings.modelled.is_some() { settings.node_cpu } else { 1.0 };
+    let unhindered_s = moved / (MOVED_PER_S * processors.max(1.0));
     let record_bytes = settings.key_bytes + cell.scene.value_bytes + HEADER_BYTES;
     let by_policy_s = match cell.policy.0 {
         MigrationPolicy::Adaptive => 0.0,
@@ -129,14 +138,12 @@ pub fn run(
     if missing.is_empty() {
         return Ok(outcome);
     }
-    let expected_s =
-        |runs: &[(&Cell, u32)]| -> f64 { runs.iter().map(|(cell, _)| expected_run_s(settings, cell)).sum() };
     terminal.say(&format!(
         "{} runs of {} cells, {} of them there already: about {}",
         cells.len() * plan.lab.repeat as usize,
         cells.len(),
         outcome.found,
-        duration(expected_s(&missing))
+        duration(expected_s(folder, settings, &missing))
     ));
     let bar = terminal.runs(missing.len() as u64);
     // How many times as long as expected runs took.
@@ -150,11 +157,11 @@ pub fn run(
             return Err(FolderError::Rebuilt { path: plan.program.clone() });
         }
         let slowness = mean(&took).unwrap_or(1.0);
-        let left_s = slowness * expected_s(&missing[number..]);
+        let left_s = slowness * expected_s(folder, settings, &missing[number..]);
         bar.set_message(format!("{} left, run {repeat} of {}", duration(left_s), cell.title()));
         let started = Instant::now();
-        let this_s = expected_run_s(settings, cell);
-        let limit = patience(settings, Duration::from_secs_f64(PATIENCE * slowness.max(1.0) * this_s));
+        let this_s = expected_s(folder, settings, &missing[number..=number]);
+        let limit = Duration::from_secs_f64(PATIENCE * slowness.max(1.0) * this_s).max(LEAST_PATIENCE);
         let (ended, report) = one(plan, folder, settings, cell, repeat, limit, stop, &bar)?;
         outcome.wrong += usize::from(report.is_some_and(|report| !is_proven(&report)));
         match ended {
@@ -180,11 +187,6 @@ pub fn run(
     }
     bar.finish_and_clear();
     Ok(outcome)
-}
-
-/// How long a run may take of which this much would be usual.
-fn patience(settings: &Settings, usual: Duration) -> Duration {
-    usual.max(if settings.modelled.is_some() { LEAST_PATIENCE_MODELLED } else { LEAST_PATIENCE })
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -257,28 +259,44 @@ mod tests {
         node_cpu: 0.4,
     };
 
+    fn cell(policy: &str, value_bytes: usize) -> Cell {
+        let scene = Scene {
+            workload: "b".parse().unwrap(),
+            distribution: "uniform".parse().unwrap(),
+            value_bytes,
+            source_cpu: SourceCpu::Shared,
+        };
+        Cell { variant: "fulva".parse().unwrap(), policy: policy.parse().unwrap(), scene }
+    }
+
     #[test]
-    fn a_modelled_run_has_time_to_measure_costs_first() {
+    fn the_first_modelled_run_with_values_of_a_size_measures_costs() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::to_read(dir.path());
         let on_model = OnModel { machines: "two-cores".to_owned(), sample: 1 };
         let modelled = Settings { modelled: Some(on_model), ..SETTINGS };
-        let second = Duration::from_secs(1);
-        assert_eq!(patience(&SETTINGS, second), LEAST_PATIENCE);
-        assert_eq!(patience(&modelled, second), LEAST_PATIENCE_MODELLED);
-        assert_eq!(patience(&modelled, 1000 * second), 1000 * second);
+        let [small, large] = [100, 1000].map(|value_bytes| cell("adaptive", value_bytes));
+        let runs = [(&small, 1), (&small, 2), (&large, 1)];
+        let calibration_s = |settings| {
+            let runs_s: f64 = runs.iter().map(|(cell, _)| expected_run_s(settings, cell)).sum();
+            expected_s(&folder, settings, &runs) - runs_s
+        };
+        assert_eq!((calibration_s(&SETTINGS), calibration_s(&modelled)), (0.0, 2.0 * CALIBRATION_S));
+        std::fs::write(folder.file(&costs_file(30, 100)), "").unwrap();
+        assert_eq!(calibration_s(&modelled), CALIBRATION_S);
+    }
+
+    #[test]
+    fn modelled_moves_take_less_on_larger_machines_unless_held_back() {
+        let on_model = OnModel { machines: "paper".to_owned(), sample: 1 };
+        let large = Settings { modelled: Some(on_model), node_cpu: 8.0, ..SETTINGS };
+        let move_s = |policy| expected_move_s(&large, &cell(policy, 100));
+        assert_eq!((move_s("adaptive"), move_s("deadline=10")), (0.125, 10.0));
     }
 
     #[test]
     fn a_policy_that_holds_a_move_back_is_waited_for() {
-        let move_s = |policy: &str| {
-            let scene = Scene {
-                workload: "b".parse().unwrap(),
-                distribution: "uniform".parse().unwrap(),
-                value_bytes: 100,
-                source_cpu: SourceCpu::Shared,
-            };
-            let cell = Cell { variant: "fulva".parse().unwrap(), policy: policy.parse().unwrap(), scene };
-            expected_move_s(&SETTINGS, &cell)
-        };
+        let move_s = |policy| expected_move_s(&SETTINGS, &cell(policy, 100));
         assert_eq!(move_s("adaptive"), 1.0);
         assert_eq!(move_s("rate=15.8"), 3.0);
         assert_eq!(move_s("rate=1000"), 1.0, "a rate that is not reached holds nothing back");
