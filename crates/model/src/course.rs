@@ -328,7 +328,7 @@ impl<'p> Course<'p> {
         }
         self.count_moved();
         let now_ns = self.enter(Part::After);
-        let ms = |gap: Gap| Some(gap.longest_ns as f64 / 1e6);
+        let ms = |gap: Gap| Some(gap.longest_ns(now_ns) as f64 / 1e6);
         if let Some(&mut [reads, writes]) = self.model.gaps() {
             self.gaps = report::Gap { reads: ms(reads), writes: ms(writes) };
         }

@@ -23,7 +23,7 @@ pub(crate) struct Recorder {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gap {
     last_ns: Option<u64>,
-    pub(crate) longest_ns: u64,
+    longest_ns: u64,
 }
 
 impl Gap {
@@ -38,6 +38,11 @@ impl Gap {
             self.longest_ns = self.longest_ns.max(now_ns.saturating_sub(last_ns));
         }
         self.last_ns = Some(now_ns);
+    }
+
+    /// The longest so far, the one included that has not ended.
+    pub(crate) fn longest_ns(&self, now_ns: u64) -> u64 {
+        self.longest_ns.max(self.last_ns.map_or(0, |last_ns| now_ns.saturating_sub(last_ns)))
     }
 }
 
@@ -98,5 +103,21 @@ impl Recorder {
         for (&piece, window) in &self.pieces {
             timeline.add(piece, window);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_that_has_not_ended_counts() {
+        let mut gap = Gap::default();
+        assert_eq!(gap.longest_ns(1_000), 0, "nothing was asked for yet");
+        gap.success(1_000);
+        gap.success(5_000);
+        gap.watch();
+        gap.success(6_000);
+        assert_eq!((gap.longest_ns(6_500), gap.longest_ns(9_000)), (1_000, 3_000));
     }
 }

@@ -25,6 +25,8 @@ const START_S: f64 = 0.8;
 const PATIENCE: f64 = 5.0;
 /// And no run is given up sooner than this.
 const LEAST_PATIENCE: Duration = Duration::from_secs(90);
+/// Nor a modelled one, where a protocol that moves slowly is slow to model: many requests for every record that moves.
+const LEAST_PATIENCE_MODELLED: Duration = Duration::from_secs(900);
 
 /// What a record takes beside its key and value while it moves.
 const HEADER_BYTES: usize = 28;
@@ -161,7 +163,8 @@ pub fn run(
         bar.set_message(format!("{} left, run {repeat} of {}", duration(left_s), cell.title()));
         let started = Instant::now();
         let this_s = expected_s(folder, settings, &missing[number..=number]);
-        let limit = Duration::from_secs_f64(PATIENCE * slowness.max(1.0) * this_s).max(LEAST_PATIENCE);
+        let least = if settings.modelled.is_some() { LEAST_PATIENCE_MODELLED } else { LEAST_PATIENCE };
+        let limit = Duration::from_secs_f64(PATIENCE * slowness.max(1.0) * this_s).max(least);
         let (ended, report) = one(plan, folder, settings, cell, repeat, limit, stop, &bar)?;
         outcome.wrong += usize::from(report.is_some_and(|report| !is_proven(&report)));
         match ended {
