@@ -315,6 +315,17 @@ fn runs_of_two_builds_do_not_share_a_folder() {
 }
 
 #[test]
+fn a_program_that_is_gone_is_not_said_to_be_another() {
+    let bench = Bench::new();
+    let script = std::fs::read_to_string(bench.file("program")).unwrap();
+    std::fs::write(bench.file("program"), format!("{script}rm \"$0\"\n")).unwrap();
+    let plan = bench.plan(&["fulva"], &["a"], 2);
+    let gone = bench.try_run(&plan, false).unwrap_err();
+    assert!(matches!(gone, FolderError::Io { .. }), "{gone}");
+    assert!(gone.to_string().contains("program"), "{gone}");
+}
+
+#[test]
 fn a_cell_asks_for_what_its_report_must_say() {
     let settings = Settings {
         modelled: None,

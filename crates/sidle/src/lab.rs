@@ -249,11 +249,21 @@ fn measure(out: &OutArguments, cells: Vec<Cell>, repeat: u32, settings: Settings
     let stop = interrupt::flag()?;
     let again_if_disturbed = out.again_if_disturbed;
     let plan = LabPlan { program, lab, fresh: out.fresh, again_if_disturbed };
-    let outcome = lab::run(&plan, &folder, &terminal, &stop).map_err(Failure::refused)?;
-    if outcome.made + outcome.found > 0 {
-        print_drawn(&folder, &draw(&folder)?);
+    match lab::run(&plan, &folder, &terminal, &stop) {
+        Ok(outcome) => {
+            if outcome.made + outcome.found > 0 {
+                print_drawn(&folder, &draw(&folder)?);
+            }
+            verdict(&outcome, out)
+        }
+        Err(error) => {
+            let may_have_begun = matches!(error, FolderError::Rebuilt { .. } | FolderError::Io { .. });
+            if may_have_begun && let Ok(results) = draw(&folder) {
+                print_drawn(&folder, &results);
+            }
+            Err(Failure::refused(error))
+        }
     }
-    verdict(&outcome, out)
 }
 
 fn draw(folder: &Folder) -> Result<Results, Failure> {

@@ -108,7 +108,8 @@ pub struct Folder {
     _lock: Option<std::fs::File>,
 }
 
-fn io(path: &Path) -> impl Fn(std::io::Error) -> FolderError {
+/// What the system said of a file.
+pub(crate) fn io(path: &Path) -> impl Fn(std::io::Error) -> FolderError {
     let path = path.to_owned();
     move |error| FolderError::Io { path: path.clone(), error }
 }

@@ -2,7 +2,7 @@
 
 use crate::lab::cell::Cell;
 use crate::lab::child::{self, Ended};
-use crate::lab::folder::{FailedRun, Folder, FolderError, RunState, costs_file, run_file};
+use crate::lab::folder::{FailedRun, Folder, FolderError, RunState, costs_file, io, run_file};
 use crate::lab::matrix::order;
 use crate::lab::program::Program;
 use crate::lab::settings::{LabFile, Settings};
@@ -155,7 +155,7 @@ pub fn run(
             outcome.left = missing.len() - number;
             break;
         }
-        if !Program::at(&plan.program).is_ok_and(|now| now == lab.sidle) {
+        if Program::at(&plan.program).map_err(io(&plan.program))? != lab.sidle {
             return Err(FolderError::Rebuilt { path: plan.program.clone() });
         }
         let slowness = mean(&took).unwrap_or(1.0);
