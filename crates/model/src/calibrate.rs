@@ -90,11 +90,11 @@ pub fn costs(
     let watch = timed_model(&load)?;
     let mut costs = Costs {
         poll_ns: calls.poll_ns,
-        sleep_ns: calls.sleep_ns,
-        wake_ns: calls.wake_ns,
-        core_sleep_ns: calls.core_sleep_ns,
-        wake_core_ns: calls.wake_core_ns,
-        core_latency_ns: calls.core_latency_ns,
+        sleep_ns: calls.waking.sleep_ns,
+        wake_ns: calls.waking.wake_ns,
+        core_sleep_ns: calls.waking.core_sleep_ns,
+        wake_core_ns: calls.waking.wake_core_ns,
+        core_latency_ns: calls.waking.core_latency_ns,
         read_ns: calls.read_ns,
         write_ns: calls.write_ns,
         copy_ns_per_kib: calls.copy_ns_per_kib,

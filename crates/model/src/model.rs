@@ -293,7 +293,7 @@ impl Model {
             self.agenda.at(self.now_ns() + turn.cost_ns, Event::Done(thread));
             self.turns[thread] = turn;
         }
-        let release = self.processors.next_release(pool);
+        let release = self.processors.next_change(pool);
         if release != self.releases[pool] {
             self.releases[pool] = release;
             if let Some(at_ns) = release {

@@ -425,7 +425,7 @@ impl Processors {
     }
 
     /// When a group that stands still on one of these cores may go on, or a core is awake, the first of those.
-    pub(crate) fn next_release(&self, pool: PoolId) -> Option<u64> {
+    pub(crate) fn next_change(&self, pool: PoolId) -> Option<u64> {
         let Pool { cores, groups, .. } = &self.pools[pool];
         let groups = groups.iter().filter_map(|&group| self.groups[group].bandwidth.as_ref()?.next_ns());
         groups.chain(cores.iter().filter_map(|core| core.awake_ns)).min()

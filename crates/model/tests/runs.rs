@@ -130,6 +130,17 @@ fn giving_records_back_costs_the_source_after_the_move() {
     assert!(dear < 0.9 * cheap, "{dear} operations a second for {cheap}");
 }
 
+/// Records that are asked for by name do not come by the pull: each has its own way through the source's mover.
+#[test]
+fn finding_records_by_name_costs_the_source() {
+    let during = |pick_ns_per_kib| {
+        let plan = Plan { costs: Costs { pick_ns_per_kib, ..COSTS }, ..plan("rocksteady") };
+        report(&plan).throughput.during.expect("data moved")
+    };
+    let (cheap, dear) = (during(0), during(2_000_000));
+    assert!(dear < 0.9 * cheap, "{dear} operations a second for {cheap}");
+}
+
 /// Who wakes a core pays for it, and whoever waits for that core waits.
 #[test]
 fn waking_cores_costs_throughput_where_cores_sleep() {

@@ -25,14 +25,10 @@ const BULK_AREA_BYTES: usize = 64 << 20;
 /// Processor time of each call, in nanoseconds.
 pub(super) struct Calls {
     pub(super) poll_ns: u64,
-    pub(super) sleep_ns: u64,
-    pub(super) wake_ns: u64,
-    pub(super) core_sleep_ns: u64,
-    pub(super) wake_core_ns: u64,
-    pub(super) core_latency_ns: u64,
     pub(super) read_ns: u64,
     pub(super) write_ns: u64,
     pub(super) copy_ns_per_kib: u64,
+    pub(super) waking: Waking,
 }
 
 impl Calls {
@@ -42,19 +38,8 @@ impl Calls {
         let calls_ns = busy.cpu_ns.saturating_sub(poll_ns * busy.polls) / busy.messages;
         let read_ns = calls_ns * busy.reading_ns / (busy.reading_ns + busy.writing_ns).max(1);
         let write_ns = calls_ns - read_ns;
-        let copy_ns_per_kib = copy_ns_per_kib()?;
-        let Waking { sleep_ns, wake_ns, core_sleep_ns, wake_core_ns, core_latency_ns } = Waking::measure()?;
-        Ok(Calls {
-            poll_ns,
-            sleep_ns,
-            wake_ns,
-            core_sleep_ns,
-            wake_core_ns,
-            core_latency_ns,
-            read_ns,
-            write_ns,
-            copy_ns_per_kib,
-        })
+        let (copy_ns_per_kib, waking) = (copy_ns_per_kib()?, Waking::measure()?);
+        Ok(Calls { poll_ns, read_ns, write_ns, copy_ns_per_kib, waking })
     }
 }
 
@@ -179,7 +164,8 @@ mod tests {
             assert!((20..1_000_000).contains(&ns), "{ns} ns");
         }
         assert!(calls.copy_ns_per_kib < 100_000);
-        for ns in [calls.sleep_ns, calls.wake_ns, calls.core_sleep_ns, calls.wake_core_ns] {
+        let waking = calls.waking;
+        for ns in [waking.sleep_ns, waking.wake_ns, waking.core_sleep_ns, waking.wake_core_ns] {
             assert!(ns < 10_000_000, "{ns} ns");
         }
     }

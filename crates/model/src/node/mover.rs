@@ -133,7 +133,7 @@ impl MoverThread {
         } else if let Some((link, bytes)) = small.pop_front() {
             let copied_ns = Costs::of_bytes(costs.copy_ns_per_kib, bytes.len() as u64);
             turn.cost_ns += costs.read_ns + costs.message_ns + copied_ns;
-            if carries_records(&bytes) {
+            if carries_records(kind(&bytes)) {
                 turn.cost_ns += Costs::of_bytes(costs.replay_ns_per_kib, bytes.len() as u64);
             }
             self.hear(now, link, &bytes, watch, turn);
@@ -222,7 +222,8 @@ impl MoverThread {
                 let took_ns = watch.end(begun_ns);
                 has_sent = true;
                 let length = bytes.len() as u64;
-                let (is_bulk, carries_records) = (is_bulk(&bytes), carries_records(&bytes));
+                let kind = kind(&bytes);
+                let is_bulk = is_bulk(kind);
                 let class = if is_bulk { Class::Bulk } else { Class::Small };
                 let times = if is_bulk { self.weight } else { 1.0 };
                 let weighted = length as f64 * times;
@@ -231,7 +232,7 @@ impl MoverThread {
                 let output = Output::Send { to: peer, arrival, class, bytes: weighted as u64 };
                 if !is_bulk {
                     turn.cost_ns += costs.write_ns + Costs::of_bytes(costs.copy_ns_per_kib, length);
-                    if carries_records {
+                    if carries_records(kind) {
                         watch.pick.add(took_ns, length);
                         turn.cost_ns += Costs::of_bytes(costs.pick_ns_per_kib, length);
                     }
@@ -258,9 +259,9 @@ impl MoverThread {
         has_sent
     }
 
-    /// Wants to be woken then; later by what the runtime's timer lacks in resolution.
+    /// Wants to be woken then.
     pub(super) fn wake_at(&self, at: MonotonicUs, turn: &mut Turn) {
-        turn.outputs.push(Output::WakeAt(self.id, at.0.next_multiple_of(TIMER_US) * 1000));
+        turn.outputs.push(Output::WakeAt(self.id, fires_ns(at)));
     }
 
     fn follow(&mut self, turn: &mut Turn) {
@@ -323,19 +324,35 @@ fn greeting(bytes: &[u8]) -> Option<Lane> {
     }
 }
 
+/// When the runtime's timer for this time fires: later by what it lacks in resolution.
+fn fires_ns(at: MonotonicUs) -> u64 {
+    at.0.next_multiple_of(TIMER_US) * 1000
+}
+
 /// Whether a frame carries records that stand for others: not those that were asked for one by one, nor those that changed.
-fn is_bulk(bytes: &[u8]) -> bool {
-    kind(bytes) == Some(Kind::PullReply)
+fn is_bulk(kind: Option<Kind>) -> bool {
+    kind == Some(Kind::PullReply)
 }
 
 /// Whether it carries records at all.
-fn carries_records(bytes: &[u8]) -> bool {
-    let kinds = [Kind::PullReply, Kind::SampPullReply, Kind::PriorityPullReply, Kind::ChangedPullReply];
-    kind(bytes).is_some_and(|kind| kinds.contains(&kind))
+fn carries_records(kind: Option<Kind>) -> bool {
+    let small = [Kind::SampPullReply, Kind::PriorityPullReply, Kind::ChangedPullReply];
+    is_bulk(kind) || kind.is_some_and(|kind| small.contains(&kind))
 }
 
 fn kind(bytes: &[u8]) -> Option<Kind> {
     let mut reader = FrameReader::new();
     reader.push(bytes);
     Some(reader.next_frame().ok()??.kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_fire_at_whole_milliseconds_and_never_early() {
+        let fires = [0, 1, 1_000, 1_001].map(|us| fires_ns(MonotonicUs(us)));
+        assert_eq!(fires, [0, 1_000_000, 1_000_000, 2_000_000]);
+    }
 }

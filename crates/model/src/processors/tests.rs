@@ -39,7 +39,7 @@ fn run(processors: &mut Processors, pool: PoolId, for_ns: u64, cost_ns: u64) {
             processors.charge(id, cost_ns);
             ends.insert((now_ns + cost_ns, id));
         }
-        let release_ns = processors.next_release(pool).unwrap_or(u64::MAX);
+        let release_ns = processors.next_change(pool).unwrap_or(u64::MAX);
         match ends.first().copied() {
             Some((end_ns, id)) if end_ns <= release_ns => {
                 ends.pop_first();
@@ -211,7 +211,7 @@ fn a_thread_alone_uses_too_much_until_a_tick_and_pays_for_it() {
         now_ns = end_ns;
     }
     assert_eq!(now_ns, TICK_NS, "the pool gave it 1 ms at first and 1 at the tick, but it had used 4");
-    assert_eq!(processors.next_release(pool), Some(5_000_000));
+    assert_eq!(processors.next_change(pool), Some(5_000_000));
     assert_eq!(processors.take(pool, 5_000_000), None, "1 ms is left to pay");
     assert_eq!(processors.take(pool, 7_500_000), None, "it is even, and has nothing");
     assert_eq!(took(&mut processors, pool, 10_000_000), Some((threads[0], false)));
@@ -252,7 +252,7 @@ fn a_thread_of_the_group_that_wakes_up_beside_one_that_runs_makes_the_core_count
     processors.wake(b, None, 500_000);
     processors.done(a, 510_000, true);
     assert_eq!(processors.take(pool, 510_000), None);
-    assert_eq!(processors.next_release(pool), Some(2_500_000));
+    assert_eq!(processors.next_change(pool), Some(2_500_000));
     assert_eq!(processors.take(pool, 2_500_000).map(|(id, _)| id), Some(b), "the second has used less");
 }
 
@@ -310,7 +310,7 @@ fn an_idle_core_takes_nobody_whose_group_stands_still_there() {
         let next = processors.take(pool, 5_500_000).map(|(id, _)| id);
         assert_eq!(next, taken.then_some(waits), "with {quota:?}");
         if !taken {
-            assert_eq!(processors.next_release(pool), Some(10_000_000));
+            assert_eq!(processors.next_change(pool), Some(10_000_000));
             processors.done(busy, 8_000_000, false);
             assert_eq!(
                 took(&mut processors, pool, 8_000_000),
@@ -344,10 +344,10 @@ fn a_core_that_sleeps_is_woken_and_takes_its_time() {
     assert_eq!(processors.wake(a, None, 0), Woken::ThreadAndCore);
     assert_eq!(processors.wake(a, None, 0), Woken::Nobody);
     assert_eq!(processors.take(pool, 0), None);
-    assert_eq!(processors.next_release(pool), Some(LATENCY_NS));
+    assert_eq!(processors.next_change(pool), Some(LATENCY_NS));
     let both = Pause { of_thread: true, of_core: true };
     assert_eq!(processors.take(pool, LATENCY_NS), Some((a, both)));
-    assert_eq!(processors.next_release(pool), None);
+    assert_eq!(processors.next_change(pool), None);
     assert_eq!(processors.wake(b, None, 30_000), Woken::Thread);
     processors.done(a, 30_000, false);
     let thread = Pause { of_thread: true, of_core: false };
@@ -370,4 +370,18 @@ fn a_heavy_thread_has_its_share_of_a_core() {
     run(&mut processors, pool, 1_000_000_000, 10_000);
     let part = processors.used_ns(heavy) as f64 / 1e9;
     assert!((0.7..0.8).contains(&part), "{part} of a core");
+}
+
+/// What counts of a turn that goes on is what has been used so far, and of a heavy thread its weight's part of that.
+#[test]
+fn who_comes_beside_a_heavy_thread_in_its_turn_gets_the_place_that_it_has_then() {
+    let mut processors = Processors::default();
+    let pool = processors.add_pool(1);
+    let group = processors.add_group(pool, None);
+    let [heavy, light] = [28, 1].map(|weight| processors.add_thread(group, weight));
+    processors.wake(heavy, None, 0);
+    processors.take(pool, 0);
+    processors.charge(heavy, 28_000);
+    processors.wake(light, None, 14_000);
+    assert_eq!(processors.threads[light].behind_ns, 500);
 }

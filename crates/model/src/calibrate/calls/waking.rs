@@ -18,17 +18,17 @@ const TIMES: u64 = 5_000;
 const REST_NS: u64 = 50_000;
 
 /// Processor time of each, in nanoseconds.
-pub(super) struct Waking {
+pub(in crate::calibrate) struct Waking {
     /// To fall asleep and be woken.
-    pub(super) sleep_ns: u64,
+    pub(in crate::calibrate) sleep_ns: u64,
     /// To wake.
-    pub(super) wake_ns: u64,
+    pub(in crate::calibrate) wake_ns: u64,
     /// What is added to the former when the thread's core sleeps as well.
-    pub(super) core_sleep_ns: u64,
+    pub(in crate::calibrate) core_sleep_ns: u64,
     /// And to the latter.
-    pub(super) wake_core_ns: u64,
+    pub(in crate::calibrate) wake_core_ns: u64,
     /// Until such a core runs anything, beside what it then uses itself.
-    pub(super) core_latency_ns: u64,
+    pub(in crate::calibrate) core_latency_ns: u64,
 }
 
 impl Waking {
