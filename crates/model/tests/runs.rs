@@ -141,6 +141,25 @@ fn finding_records_by_name_costs_the_source() {
     assert!(dear < 0.9 * cheap, "{dear} operations a second for {cheap}");
 }
 
+/// And through the target's, where they come before what the pull brings.
+#[test]
+fn replaying_records_asked_for_by_name_costs_the_target() {
+    let during = |replay_ns_per_kib| {
+        let mut plan = Plan {
+            costs: Costs { replay_ns_per_kib, ..COSTS },
+            // Hardly anything comes by the pull.
+            policy: MigrationPolicy::Rate { bytes_per_s: 10_000 },
+            records: 500,
+            sample: 500,
+            ..plan("rocksteady")
+        };
+        plan.machines.shared_cores = None;
+        report(&plan).throughput.during.expect("data moved")
+    };
+    let (cheap, dear) = (during(0), during(5_000_000));
+    assert!(dear < 0.9 * cheap, "{dear} operations a second for {cheap}");
+}
+
 /// Who wakes a core pays for it, and whoever waits for that core waits.
 #[test]
 fn waking_cores_costs_throughput_where_cores_sleep() {
