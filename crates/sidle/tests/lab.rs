@@ -13,6 +13,19 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// A run has its nodes' files there.
+fn is_running(temporary: &Path) -> bool {
+    std::fs::read_dir(temporary).unwrap().count() > 0
+}
+
+fn wait_for_a_run(temporary: &Path) {
+    let started = std::time::Instant::now();
+    while !is_running(temporary) {
+        assert!(started.elapsed().as_secs() < 60, "a run was to start");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
 const LAB: [&str; 15] = [
     "lab",
     "run",
@@ -125,12 +138,7 @@ fn an_interrupted_lab_leaves_no_half_of_a_run_and_says_how_to_go_on() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let started = std::time::Instant::now();
-    let is_running = || std::fs::read_dir(&temporary).unwrap().count() > 0;
-    while !is_running() {
-        assert!(started.elapsed().as_secs() < 60, "a run was to start");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_for_a_run(&temporary);
     let pid = rustix::process::Pid::from_raw(lab.id() as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let ended = lab.wait_with_output().unwrap();
@@ -140,8 +148,38 @@ fn an_interrupted_lab_leaves_no_half_of_a_run_and_says_how_to_go_on() {
         "{}",
         text(&ended.stderr)
     );
-    assert!(!is_running(), "its files are gone, and so are its nodes");
+    assert!(!is_running(&temporary), "its files are gone, and so are its nodes");
     let names = std::fs::read_dir(folder.path().join("out")).unwrap();
     let names: Vec<String> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert!(names.iter().all(|name| name == "lab.json" || name == ".lock"), "{names:?}");
+}
+
+#[test]
+fn a_lab_whose_program_is_built_anew_draws_what_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let temporary = folder.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    // In processes of their own: a program that this one had open to write cannot be started while another test starts one.
+    let shell = |script: &str| {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", script]).env("SIDLE", env!("CARGO_BIN_EXE_sidle")).current_dir(folder.path());
+        assert!(shell.status().unwrap().success(), "{script}");
+    };
+    shell("cp \"$SIDLE\" sidle");
+    let lab = Command::new(folder.path().join("sidle"))
+        .args(LAB)
+        .current_dir(folder.path())
+        .env("TMPDIR", &temporary)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_a_run(&temporary);
+    // Another file that does the same, in its place at once: the run that has begun starts its nodes from either.
+    shell("cp sidle built && echo >> built && mv built sidle");
+    let ended = lab.wait_with_output().unwrap();
+    assert!(!ended.status.success());
+    assert!(text(&ended.stderr).contains("built anew"), "{}", text(&ended.stderr));
+    assert!(text(&ended.stdout).contains("1 complete runs"), "{}", text(&ended.stdout));
+    assert!(folder.path().join("out/report.html").exists());
 }
