@@ -55,6 +55,11 @@ fn report(plan: &Plan) -> Report {
     report
 }
 
+/// Operations a second during the move.
+fn during(plan: &Plan) -> f64 {
+    report(plan).throughput.during.expect("data moved")
+}
+
 #[test]
 fn every_protocol_moves_half_of_the_records_under_load() {
     for protocol in PROTOCOLS {
@@ -133,18 +138,16 @@ fn giving_records_back_costs_the_source_after_the_move() {
 /// Records that are asked for by name do not come by the pull: each has its own way through the source's mover.
 #[test]
 fn finding_records_by_name_costs_the_source() {
-    let during = |pick_ns_per_kib| {
-        let plan = Plan { costs: Costs { pick_ns_per_kib, ..COSTS }, ..plan("rocksteady") };
-        report(&plan).throughput.during.expect("data moved")
-    };
-    let (cheap, dear) = (during(0), during(2_000_000));
+    let [cheap, dear] = [0, 2_000_000].map(|pick_ns_per_kib| {
+        during(&Plan { costs: Costs { pick_ns_per_kib, ..COSTS }, ..plan("rocksteady") })
+    });
     assert!(dear < 0.9 * cheap, "{dear} operations a second for {cheap}");
 }
 
 /// And through the target's, where they come before what the pull brings.
 #[test]
 fn replaying_records_asked_for_by_name_costs_the_target() {
-    let during = |replay_ns_per_kib| {
+    let [cheap, dear] = [0, 5_000_000].map(|replay_ns_per_kib| {
         let mut plan = Plan {
             costs: Costs { replay_ns_per_kib, ..COSTS },
             // Hardly anything comes by the pull.
@@ -154,9 +157,8 @@ fn replaying_records_asked_for_by_name_costs_the_target() {
             ..plan("rocksteady")
         };
         plan.machines.shared_cores = None;
-        report(&plan).throughput.during.expect("data moved")
-    };
-    let (cheap, dear) = (during(0), during(5_000_000));
+        during(&plan)
+    });
     assert!(dear < 0.9 * cheap, "{dear} operations a second for {cheap}");
 }
 
