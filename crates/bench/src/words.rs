@@ -42,6 +42,11 @@ pub fn count(number: u64) -> String {
         .join(",")
 }
 
+/// So many of a thing.
+pub fn counted(number: usize, thing: &str) -> String {
+    format!("{} {thing}{}", count(number as u64), if number == 1 { "" } else { "s" })
+}
+
 /// A length of time, roughly.
 pub fn duration(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
@@ -60,6 +65,7 @@ mod tests {
     fn figures_read_well() {
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(count(12), "12");
+        assert_eq!([0, 1, 1000].map(|number| counted(number, "run")), ["0 runs", "1 run", "1,000 runs"]);
         assert_eq!(bytes(230_980_288.0), "231 MB");
         assert_eq!(bytes(12.0), "12.0 B");
         assert_eq!(micros(1234.0), "1.23 ms");

@@ -74,9 +74,9 @@ pub(crate) enum Feed {
 }
 
 impl Feed {
-    /// The prober's.
-    pub(crate) fn probe(records: Vec<u64>) -> Feed {
-        Feed::Probe { records, turn: 0, due_ns: 0 }
+    /// The prober's, which begins then.
+    pub(crate) fn probe(records: Vec<u64>, begin_ns: u64) -> Feed {
+        Feed::Probe { records, turn: 0, due_ns: begin_ns }
     }
 
     /// When the next operation may be asked for: never, if there is nothing to ask for.
@@ -88,13 +88,13 @@ impl Feed {
         }
     }
 
-    fn draw(&mut self, now_ns: u64) -> Draw {
+    fn draw(&mut self) -> Draw {
         match self {
             Feed::Workload(stream) => stream.draw(),
             Feed::Probe { records, turn, due_ns } => {
                 let draw = Draw { record: records[*turn / 2 % records.len()], write: *turn % 2 == 1 };
                 *turn += 1;
-                *due_ns = if *due_ns == 0 { now_ns } else { *due_ns } + (1e9 / PROBES_PER_S) as u64;
+                *due_ns += (1e9 / PROBES_PER_S) as u64;
                 draw
             }
         }
@@ -305,7 +305,7 @@ impl ClientThread {
 
     fn issue(&mut self, start_ns: u64, costs: &Costs, watch: &mut Stopwatch, turn: &mut Turn) {
         let begun_ns = watch.begin();
-        let draw = self.feed.draw(start_ns);
+        let draw = self.feed.draw();
         let Some(place) = self.desk.free.pop() else { return };
         turn.cost_ns += if draw.write { costs.ask_set_ns } else { costs.ask_get_ns };
         let at_ns = start_ns + turn.cost_ns;

@@ -196,7 +196,7 @@ impl Model {
         self.turns.push(Turn::default());
         self.alarms.push(None);
         self.waking_ns.push(0);
-        let feed = Feed::probe(clients.probed);
+        let feed = Feed::probe(clients.probed, self.now_ns());
         self.clients.push(ClientThread::new(id, clients.load, 1, clients.tracking, feed));
         self.wake(id, None);
         self.agenda.at(self.now_ns() + TICK_NS, Event::Tick);

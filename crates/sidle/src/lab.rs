@@ -11,6 +11,7 @@ use sidle_bench::lab::{
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::LEAST_SHARE;
 use sidle_bench::terminal::Terminal;
+use sidle_bench::words::counted;
 use std::path::PathBuf;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -275,7 +276,7 @@ fn draw(folder: &Folder) -> Result<Results, Failure> {
 
 fn print_drawn(folder: &Folder, results: &Results) {
     let shown = |name: &str| folder.file(name).display().to_string();
-    println!("{} complete runs of {} cells, in {}", results.runs(), results.cells.len(), shown(LAB_FILE));
+    println!("{}, in {}", results.extent(), shown(LAB_FILE));
     if results.left_out() > 0 {
         println!(
             "{} of them are left out of the figures: the machine's host disturbed them (--again-if-disturbed makes them again)",
@@ -288,7 +289,7 @@ fn print_drawn(folder: &Folder, results: &Results) {
 /// What is said at the end, and the exit status.
 fn verdict(outcome: &LabOutcome, out: &OutArguments) -> Result<(), Failure> {
     let folder = out.out.display();
-    let mut summary = format!("{} runs made, {} found", outcome.made, outcome.found);
+    let mut summary = format!("{} made, {} found", counted(outcome.made, "run"), outcome.found);
     if !outcome.failed.is_empty() {
         summary += &format!(", {} failed", outcome.failed.len());
     }

@@ -180,6 +180,6 @@ fn a_lab_whose_program_is_built_anew_draws_what_it_has() {
     let ended = lab.wait_with_output().unwrap();
     assert!(!ended.status.success());
     assert!(text(&ended.stderr).contains("built anew"), "{}", text(&ended.stderr));
-    assert!(text(&ended.stdout).contains("1 complete runs"), "{}", text(&ended.stdout));
+    assert!(text(&ended.stdout).contains("1 complete run of "), "{}", text(&ended.stdout));
     assert!(folder.path().join("out/report.html").exists());
 }

@@ -9,6 +9,7 @@ use crate::lab::spread::Spread;
 use crate::lab::variant::Variant;
 use crate::policy::PolicyWord;
 use crate::report::Report;
+use crate::words::counted;
 
 /// The runs of one cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +92,12 @@ impl Results {
         self.cells.iter().map(|cell| cell.all().count()).sum()
     }
 
-    /// How many of them are left out of the figures, as the machine's host disturbed them.
+    /// The same in words, and of how many cells.
+    pub fn extent(&self) -> String {
+        format!("{} of {}", counted(self.runs(), "complete run"), counted(self.cells.len(), "cell"))
+    }
+
+    /// How many runs are left out of the figures, as the machine's host disturbed them.
     pub fn left_out(&self) -> usize {
         self.cells.iter().map(|cell| cell.disturbed.len()).sum()
     }

@@ -8,7 +8,7 @@ use crate::lab::program::Program;
 use crate::lab::settings::{LabFile, Settings};
 use crate::report::Report;
 use crate::terminal::Terminal;
-use crate::words::duration;
+use crate::words::{counted, duration};
 use sidle_types::MigrationPolicy;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -141,9 +141,9 @@ pub fn run(
         return Ok(outcome);
     }
     terminal.say(&format!(
-        "{} runs of {} cells, {} of them there already: about {}",
-        cells.len() * plan.lab.repeat as usize,
-        cells.len(),
+        "{} of {}, {} of them there already: about {}",
+        counted(cells.len() * plan.lab.repeat as usize, "run"),
+        counted(cells.len(), "cell"),
         outcome.found,
         duration(expected_s(folder, settings, &missing))
     ));

@@ -73,14 +73,13 @@ fn head(results: &Results) -> String {
     };
     format!(
         "<header><p class=\"brand\">Sidle</p><h1>{} ways to move half of the data, live</h1>\
-         <p id=\"subtitle\">{} · {} records with keys of {} bytes · {} clients, {pace} · {} complete runs of {} cells</p></header>",
+         <p id=\"subtitle\">{} · {} records with keys of {} bytes · {} clients, {pace} · {}</p></header>",
         protocols.len(),
         escape(&protocols.join(", ")),
         count(settings.records),
         settings.key_bytes,
         settings.clients,
-        results.runs(),
-        results.cells.len()
+        results.extent()
     )
 }
 
