@@ -58,6 +58,7 @@ pub struct ImportView {
     copied_ahead: bool,
     missing: OnMissing,
     sample_one_in: Option<u32>,
+    pulls_out_of_turn: bool,
     partitions: Box<[PositionRange]>,
     progress: Box<[Progress]>,
     phase: AtomicU8,
@@ -93,6 +94,7 @@ impl ImportView {
             copied_ahead: first == ImportPhase::Copying,
             missing: spec.protocol.missing,
             sample_one_in: spec.protocol.sampling.map(|sampling| sampling.one_in),
+            pulls_out_of_turn: spec.protocol.priority.in_flight > 0,
             progress: spec.partitions.iter().map(progress).collect(),
             partitions: spec.partitions.clone().into(),
             phase: AtomicU8::new(first as u8),
@@ -188,6 +190,16 @@ impl ImportView {
     #[inline]
     pub fn sample_one_in(&self) -> Option<u32> {
         self.sample_one_in
+    }
+
+    /// Whether a command that needs a key that is not here waits for the key's turn, however far off that is: because
+    /// nobody is served before everything is here, or because nothing is pulled out of turn.
+    pub fn waits_for_turns(&self) -> bool {
+        match self.phase() {
+            ImportPhase::Filling => true,
+            ImportPhase::Serving => !self.pulls_out_of_turn,
+            ImportPhase::Waiting | ImportPhase::Copying | ImportPhase::Complete => false,
+        }
     }
 
     /// Whether a removal in the range must leave a tombstone behind while this view is in the range table (M6).
@@ -296,6 +308,22 @@ mod tests {
         writer.advance(2, None);
         assert!(view.has_arrived(Position(u64::MAX)));
         assert_eq!(progress(&view), [Some(10), Some(25), None]);
+    }
+
+    #[test]
+    fn waits_for_turns_where_nobody_is_served_or_nothing_is_pulled_out_of_turn() {
+        let mut spec = spec(range(10, 29), vec![range(10, 29)]);
+        for in_flight in [1, 0] {
+            spec.protocol.priority.in_flight = in_flight;
+            let (view, mut writer) = ImportView::new(&spec);
+            assert!(!view.waits_for_turns(), "the source may still serve");
+            writer.fill();
+            assert!(view.waits_for_turns());
+            writer.activate();
+            assert_eq!(view.waits_for_turns(), in_flight == 0);
+            writer.complete();
+            assert!(!view.waits_for_turns());
+        }
     }
 
     #[test]

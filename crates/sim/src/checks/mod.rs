@@ -113,9 +113,8 @@ impl Checks {
         Checks { is_fair, ..Checks::default() }
     }
 
-    /// A command that was parked at this machine has been woken. `since`: when it was parked, or, if that was later, when the
-    /// machine was last seen to fill a range that it serves to nobody meanwhile. `link_us`: what a migration's message may
-    /// wait for its link.
+    /// A command that was parked at this machine has been woken. `since`: when it was parked, or, if that was later, when
+    /// commands there last had to wait for their keys' turns. `link_us`: what a migration's message may wait for its link.
     pub fn waited(&mut self, host: HostId, now: MonotonicUs, since: MonotonicUs, link_us: u64) {
         let found = waits::check(host, now, since, link_us).err();
         if let Some(violation) = found.filter(|_| self.is_fair) {

@@ -1,7 +1,8 @@
 //! Where nothing goes wrong no command waits for long: it waits for one pull out of turn, or for an activation.
 //!
 //! Two things excuse more. A pull of large values takes long over a slow link. And a migration whose protocol serves nobody
-//! until everything is there makes it wait for all of that, as long as the bound that the operator has set.
+//! until everything is there, or pulls nothing out of turn, makes it wait for all that comes before, as long as that takes
+//! under the bound that the operator has set.
 
 use super::Violation;
 use crate::world::HostId;

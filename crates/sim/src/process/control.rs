@@ -143,11 +143,12 @@ impl Process {
             control.control.poll_timeout(now.mono),
             control.seat.as_ref().and_then(|seat| seat.coordinator.poll_timeout()),
         ];
-        if let Some(due) = timeouts.into_iter().flatten().min() {
-            world.turn_at(me, self.setup.clock.instant(due).max(world.now_us + 1));
-        }
-        if control.seat.is_none() && control.conversation.is_none() {
-            world.turn_at(me, control.reconnect_at_us.max(world.now_us + 1));
+        let due = timeouts.into_iter().flatten().map(|due| self.setup.clock.instant(due));
+        let echo = control.echoes.front().map(|(due_us, _)| *due_us);
+        let is_alone = control.seat.is_none() && control.conversation.is_none();
+        let reconnect = is_alone.then_some(control.reconnect_at_us);
+        if let Some(at_us) = due.chain(echo).chain(reconnect).min() {
+            world.turn_at(me, at_us.max(world.now_us + 1));
         }
     }
 
@@ -203,7 +204,6 @@ impl Process {
             if world.random.permille(self.setup.echoes_permille) {
                 let due_us = world.now_us + world.random.magnitude(1, ECHO_US);
                 self.control.echoes.push_back((due_us, message.clone()));
-                world.turn_at(Actor::Thread(self.host, Thread::Control), due_us);
             }
             self.control.control.handle(now.mono, ControlInput::Message(message));
             self.control_carries_out(now, world);

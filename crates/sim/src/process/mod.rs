@@ -25,7 +25,7 @@ use sidle_node::{
     Config, MoverIndex, NodeParts, NodeShared, Now, ProcessFacts, Published, RangeTable, WorkerIndex, connect,
 };
 use sidle_store::{Store, StoreConfig};
-use sidle_types::{NodeId, WallMs};
+use sidle_types::{MonotonicUs, NodeId, WallMs};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 pub use worker::WorkerThread;
@@ -107,6 +107,8 @@ pub struct Process {
     pub control: ControlThread,
     cleaner: CleanerThread,
     mailboxes: BTreeMap<Thread, Mailbox>,
+    /// When commands last had to wait for their keys' turns.
+    waited_for_turns_at: MonotonicUs,
 }
 
 impl Process {
@@ -134,8 +136,9 @@ impl Process {
             .collect();
         let control = ControlThread::new(now.mono, info, &parts, &setup, disk)?;
         let cleaner = CleanerThread::new(&parts);
+        let (mailboxes, waited_for_turns_at) = (BTreeMap::new(), MonotonicUs(0));
         let mut process =
-            Process { host, setup, parts, workers, movers, control, cleaner, mailboxes: BTreeMap::new() };
+            Process { host, setup, parts, workers, movers, control, cleaner, mailboxes, waited_for_turns_at };
         for thread in process.threads() {
             process.mailboxes.insert(thread, Mailbox::new());
             world.wake(host, thread);

@@ -62,6 +62,10 @@ impl MoverThread {
 impl Process {
     pub(super) fn mover_turn(&mut self, index: usize, now: Now, world: &mut World) {
         let thread = Thread::Mover(index);
+        // What ends such a wait is a mover's turn, which has looked here first.
+        if self.control.control.imports().any(|import| import.waits_for_turns()) {
+            self.waited_for_turns_at = now.mono;
+        }
         self.load(index, now, world);
         self.movers[index].mover.turn(now.mono);
         self.drain_mover(index, now, world);

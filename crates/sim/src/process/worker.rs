@@ -4,7 +4,6 @@ use super::connection::{Came, Connection, Waits};
 use super::{Process, control::Call};
 use crate::network::{Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
-use sidle_migration::ImportPhase;
 use sidle_node::{Bugs, ControlReply, NodeParts, Now, Worker, WorkerIndex, WorkerPort};
 use sidle_types::MonotonicUs;
 use std::collections::{BTreeMap, VecDeque};
@@ -20,8 +19,6 @@ pub struct WorkerThread {
     /// Answers of the control thread.
     pub(super) answers: VecDeque<(StreamId, ControlReply)>,
     next_tick_us: u64,
-    /// When it last saw a range fill that is served to nobody meanwhile.
-    filling_at: MonotonicUs,
 }
 
 impl WorkerThread {
@@ -35,7 +32,7 @@ impl WorkerThread {
         let mut worker = Worker::new(parts, index, ports, seed);
         worker.put_back(bugs);
         let (connections, answers) = (BTreeMap::new(), VecDeque::new());
-        WorkerThread { worker, connections, answers, next_tick_us: 0, filling_at: MonotonicUs(0) }
+        WorkerThread { worker, connections, answers, next_tick_us: 0 }
     }
 
     /// How many clients are connected to it.
@@ -43,8 +40,9 @@ impl WorkerThread {
         self.connections.len()
     }
 
-    /// Turns the worker's loop once; returns whether its range table changed.
-    pub(super) fn look_around(&mut self, host: HostId, now: Now, world: &mut World) -> bool {
+    /// Turns the worker's loop once; returns whether its range table changed. `for_turns_at`: when commands last had to wait
+    /// for their keys' turns.
+    fn look_around(&mut self, host: HostId, now: Now, for_turns_at: MonotonicUs, world: &mut World) -> bool {
         let changed = self.worker.turn();
         if changed {
             world.facts.push(Fact::TableTaken(host));
@@ -53,14 +51,11 @@ impl WorkerThread {
                 flush(id, connection, world);
             }
         }
-        if self.worker.ranges().imports().any(|import| import.phase() == ImportPhase::Filling) {
-            self.filling_at = now.mono;
-        }
         while let Some(ticket) = self.worker.poll_woken() {
             let mut connections = self.connections.values_mut();
             if let Some(since) = connections.find_map(|connection| connection.wake(ticket)) {
                 let link_us = world.network.longest_wait_us();
-                world.checks.waited(host, now.mono, since.max(self.filling_at), link_us);
+                world.checks.waited(host, now.mono, since.max(for_turns_at), link_us);
             }
         }
         changed
@@ -154,8 +149,9 @@ impl Process {
         if world.now_us >= worker.next_tick_us {
             worker.next_tick_us = world.now_us + self.setup.tick_us;
             worker.worker.expire(now, EXPIRE_SAMPLE);
-            world.turn_at(Actor::Thread(self.host, thread), worker.next_tick_us);
+            world.meet("ticks", 1);
         }
+        world.turn_at(Actor::Thread(self.host, thread), worker.next_tick_us);
         if self.step_worker(index, now, world) {
             world.wake(self.host, thread);
         }
@@ -165,7 +161,7 @@ impl Process {
     pub(super) fn step_worker(&mut self, index: usize, now: Now, world: &mut World) -> bool {
         let host = self.host;
         let worker = &mut self.workers[index];
-        if worker.look_around(host, now, world) {
+        if worker.look_around(host, now, self.waited_for_turns_at, world) {
             world.wake(host, Thread::Control);
         }
         let (has_served, call) = worker.serve_one(host, now, world);
@@ -177,7 +173,7 @@ impl Process {
             world.wake(host, Thread::Control);
         }
         // Running a command may have taken a new table, too.
-        if self.workers[index].look_around(host, now, world) {
+        if self.workers[index].look_around(host, now, self.waited_for_turns_at, world) {
             world.wake(host, Thread::Control);
         }
         // What arrives gives a turn of its own, and what is not whole yet comes to nothing.

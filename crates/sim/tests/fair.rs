@@ -1,0 +1,39 @@
+//! Simulations in which nothing goes wrong: what their machines do then, and what the judges excuse.
+
+use sidle_sim::{Bugs, Plan, Simulation, Story};
+
+/// What the seed draws, but with nothing that goes wrong.
+fn fair(seed: u64) -> Plan {
+    let mut plan = Plan::draw(seed, Bugs::default());
+    plan.weather.rest_us = 0;
+    plan
+}
+
+#[test]
+fn workers_tick_however_often_they_are_woken_meanwhile() {
+    for seed in 1..6 {
+        let plan = fair(seed);
+        let workers: Vec<_> = plan.hosts.iter().map(|host| (u64::from(host.workers), host.tick_us)).collect();
+        let summary = Simulation::new(seed, plan, Story::silent()).run().unwrap();
+        let ticks = |(workers, tick_us)| workers * (summary.simulated_us / tick_us - 1);
+        let due: u64 = workers.into_iter().map(ticks).sum();
+        let ticked = summary.met["ticks"];
+        assert!(due > 0 && ticked >= due, "seed {seed}: {ticked} of {due}");
+    }
+}
+
+/// Of the seeds in which a command waits for long under a bound: in one for its key's turn, as nothing is pulled out of
+/// turn; in two for everything, at workers that nothing wakes in between.
+#[test]
+fn commands_wait_for_their_keys_turns_as_long_as_a_bound_makes_them() {
+    for (seed, bytes_per_s, tick_us) in
+        [(93, 10_000, 2_000_000), (208, 20_000, 20_000_000), (397, 10_000, 20_000_000)]
+    {
+        let mut plan = fair(seed);
+        for host in &mut plan.hosts {
+            (host.max_bytes_per_s, host.tick_us) = (Some(bytes_per_s), tick_us);
+        }
+        let run = Simulation::new(seed, plan, Story::silent()).run();
+        assert_eq!(run.err(), None, "seed {seed}");
+    }
+}
