@@ -6,6 +6,7 @@ mod course;
 pub use cluster::NodePair;
 
 use crate::control::Control;
+use crate::cpu_lists::CpuLists;
 use crate::load::{
     ClientKind, Measured, Pacing, Plan, ProbeGaps, Totals, World, load_records, read_back, run_workload,
 };
@@ -86,6 +87,8 @@ pub struct DemoOptions {
     pub workers: u32,
     /// Processor quotas.
     pub cpus: Option<CpuShares>,
+    /// The processors that each node is held to.
+    pub cpu_lists: Option<CpuLists>,
     /// What every draw is made from.
     pub seed: u64,
 }
@@ -155,7 +158,8 @@ pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
     match &no_quotas {
         Some(why) => terminal.say(&format!("no processor quotas ({why}): this measures one shared machine")),
         None if cpu_limits.is_none() => {
-            terminal.say("nodes and clients share this machine: no processor quotas")
+            let place = options.cpu_lists.as_ref().map(|lists| format!(" ({lists})")).unwrap_or_default();
+            terminal.say(&format!("nodes and clients share this machine: no processor quotas{place}"))
         }
         None => {}
     }
@@ -239,7 +243,8 @@ fn finished(
     back: &Totals,
     cpu_limits: Option<std::collections::BTreeMap<String, f64>>,
 ) -> Report {
-    let setting = Setting { cpu_limits, migration: Some(moved.interval) };
+    let cpu_lists = options.cpu_lists.clone().map(|lists| lists.0);
+    let setting = Setting { cpu_limits, cpu_lists, migration: Some(moved.interval) };
     let mut report = report(&world.plan, measured, setting);
     report.protocol = Some(options.protocol.clone());
     report.policy = Some(options.policy);

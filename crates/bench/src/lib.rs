@@ -10,6 +10,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod control;
+pub mod cpu_lists;
 pub mod demo;
 pub mod gap;
 mod host;

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub struct Setting {
     /// Shares of a processor by process.
     pub cpu_limits: Option<BTreeMap<String, f64>>,
+    /// The processors of those that were held to some.
+    pub cpu_lists: Option<BTreeMap<String, String>>,
     /// When in the timeline something moved.
     pub migration: Option<Interval>,
 }
@@ -27,6 +29,7 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
         machine: Machine {
             cores: crate::machine::cores(),
             cpu_limits: setting.cpu_limits,
+            cpu_lists: setting.cpu_lists,
             disturbance: Some(disturbance),
         },
         load: Load {

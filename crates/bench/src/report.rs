@@ -100,6 +100,10 @@ pub struct Machine {
     pub cores: u32,
     /// Shares of a processor per process, where there was a quota; `null`: all shared the machine.
     pub cpu_limits: Option<BTreeMap<String, f64>>,
+    /// The processors that a process ran on, by number, where it was held to some; `null`: all ran on all of them, and so in
+    /// reports from before this field.
+    #[serde(default)]
+    pub cpu_lists: Option<BTreeMap<String, String>>,
     /// What its host took from it while the load lasted; `null` in modelled runs, and in reports from before this field.
     #[serde(default)]
     pub disturbance: Option<Disturbance>,

@@ -1,5 +1,6 @@
 //! A report in a few lines of text.
 
+use crate::cpu_lists::CpuLists;
 use crate::policy::PolicyWord;
 use crate::report::{ByKind, Disturbance, Report};
 use crate::words::{bytes, count, micros, rate};
@@ -160,6 +161,8 @@ pub fn summary(report: &Report) -> String {
             cpu(report.cpu_seconds.clients)
         ),
     );
+    let lists = report.machine.cpu_lists.clone().map(|lists| format!(" ({})", CpuLists(lists)));
+    let place = lists.unwrap_or_default();
     line(
         "machine",
         match &report.machine.cpu_limits {
@@ -167,12 +170,12 @@ pub fn summary(report: &Report) -> String {
                 let limits: Vec<String> =
                     limits.iter().map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect();
                 format!(
-                    "{} processors; quotas: {} (a process that used its share up stalls: see the latencies)",
+                    "{} processors{place}; quotas: {} (a process that used its share up stalls: see the latencies)",
                     report.machine.cores,
                     limits.join(", ")
                 )
             }
-            None => format!("{} processors, shared by nodes and clients", report.machine.cores),
+            None => format!("{} processors, shared by nodes and clients{place}", report.machine.cores),
         },
     );
     if let Some(disturbance) = &report.machine.disturbance {

@@ -376,6 +376,7 @@ impl<'p> Course<'p> {
                 disturbance: None,
                 cores: all.iter().map(|machine| machine.cores).sum(),
                 cpu_limits: (!limits.is_empty()).then_some(limits),
+                cpu_lists: None,
             },
             load: sidle_bench::report::Load {
                 kind: "closed".to_owned(),

@@ -9,6 +9,7 @@ mod cleaner;
 mod clock;
 pub mod config;
 mod control;
+mod cpus;
 mod data_dir;
 mod join;
 mod limits;
@@ -19,6 +20,7 @@ mod start;
 mod thread;
 mod worker;
 
+pub use cpus::CpusError;
 pub use data_dir::DataDirError;
 pub use listener::ListenError;
 pub use start::{StartError, run};

@@ -8,6 +8,7 @@ use crate::cleaner::CleanerThread;
 use crate::clock::Clock;
 use crate::config::{Auto, Config, Size};
 use crate::control::{ControlSetup, ControlThread};
+use crate::cpus::{self, CpusError};
 use crate::data_dir::{DataDir, DataDirError, Identity, random_bytes, random_node_id};
 use crate::limits::ClientLimits;
 use crate::listener::{BUS_PORT, CLIENT_PORT, ListenError};
@@ -58,6 +59,9 @@ pub enum StartError {
         /// What is wrong with it.
         why: String,
     },
+    /// It may not run where it was told to.
+    #[error(transparent)]
+    Cpus(#[from] CpusError),
     /// The operating system refused.
     #[error("the operating system refused: {0}")]
     System(#[from] io::Error),
@@ -66,6 +70,10 @@ pub enum StartError {
 /// Runs a node until it is told to stop. `config_file`: where the settings came from, for INFO.
 pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError> {
     let clock = Clock::start();
+    // First of all: threads run where the one runs that starts them.
+    if let Auto::Value(list) = &config.node.cpu_list {
+        cpus::run_on(list)?;
+    }
     let data_dir = DataDir::open(&config.data_dir())?;
     let identity = data_dir.begin_life()?;
     if data_dir.metadata_path().exists() && !config.node.join.is_empty() {
@@ -268,6 +276,9 @@ fn log_facts(config: &Config, identity: &Identity, info: &NodeInfo, parts: &Node
     tracing::info!("memory for data: {} MiB", parts.store.memory().limit >> 20);
     let workers = config.worker_count();
     tracing::info!("clients at {}, {workers} {}", info.client_addr, plural(workers, "worker"));
+    if let Auto::Value(list) = &config.node.cpu_list {
+        tracing::info!("threads run on processors {list} only");
+    }
     let movers = config.node.movers;
     let place = if config.node.movers_on_workers { " on the workers' threads" } else { "" };
     tracing::info!("nodes at {}, {movers} {}{place}", info.bus_addr, plural(movers, "mover"));

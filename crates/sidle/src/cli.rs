@@ -8,7 +8,7 @@ use crate::policy_arguments::{PolicyArguments, protocol_help};
 use crate::range;
 use clap::{Args, Parser, Subcommand};
 use sidle_server::address::split_host_port;
-use sidle_server::config::{Auto, LogLevel, Size};
+use sidle_server::config::{Auto, CpuList, LogLevel, Size};
 use sidle_types::PositionRange;
 use std::path::PathBuf;
 
@@ -91,6 +91,9 @@ pub(crate) struct ServerArguments {
     /// Join the cluster of the node with this client address
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub(crate) join: Option<String>,
+    /// The processors that the node's threads run on, such as 0-3,8 [default: all that the process may use]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpu_list: Option<Auto<CpuList>>,
     /// Threads that serve clients [default: one for each core]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) workers: Option<Auto<usize>>,

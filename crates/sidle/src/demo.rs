@@ -6,6 +6,7 @@ use crate::load_arguments::{LoadArguments, write_report};
 use crate::modelled::{self, ModelledArguments};
 use crate::policy_arguments::protocol_help;
 use clap::Args;
+use sidle_bench::cpu_lists::CpuLists;
 use sidle_bench::demo::{DemoError, DemoOptions, run as demonstrate};
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::CpuShares;
@@ -21,6 +22,7 @@ Examples:
   sidle demo --workload a --records 500000 --seconds 3
   sidle demo --loop open --rate 40000            latency, not peak throughput
   sidle demo --cpus source=0.4,target=0.4        as root: nodes that cannot borrow each other's processors
+  sidle demo --cpu-lists source=0,target=1       nodes that have processors of their own, as on two machines
   sidle demo --client plain                      what an unmodified cluster client sees
   sidle demo --modelled paper --records 300000000  machines that are not there, time that is not yours
 
@@ -49,6 +51,9 @@ pub(crate) struct DemoArguments {
     /// Shares of one processor, with root: source=0.4,target=0.4,clients=1
     #[arg(long, value_name = "NAME=SHARE,..")]
     cpus: Option<CpuShares>,
+    /// The processors that each node runs on, by number: source=0,target=1. Clients run on all
+    #[arg(long, value_name = "NODE=LIST,..")]
+    cpu_lists: Option<CpuLists>,
     /// Write the report here
     #[arg(long, value_name = "FILE", default_value = "sidle-demo.json")]
     json: PathBuf,
@@ -97,6 +102,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         threads: load.threads(),
         workers: arguments.workers.unwrap_or_else(|| (sidle_bench::machine::cores() / 2).max(1)),
         cpus: arguments.cpus.clone(),
+        cpu_lists: arguments.cpu_lists.clone(),
         seed: load.seed,
     };
     let report = match &arguments.modelled.modelled {

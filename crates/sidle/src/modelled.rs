@@ -76,6 +76,9 @@ fn plan(
     if options.client != ClientKind::Sidle || options.separate_clients || options.outstanding != 1 {
         return Err(only("clients of Sidle's own that share a thread's connections, one operation each"));
     }
+    if options.cpu_lists.is_some() {
+        return Err(only("processors of their own"));
+    }
     let mut machines = self::machines(machines)?;
     if let Some(shares) = &options.cpus {
         for (name, machine) in [

@@ -48,6 +48,7 @@ fn settings(arguments: ServerArguments) -> Result<Config, sidle_server::config::
     }
     set(&mut config.node.dir, arguments.dir.map(Auto::Value));
     set(&mut config.node.join, arguments.join);
+    set(&mut config.node.cpu_list, arguments.cpu_list);
     set(&mut config.node.workers, arguments.workers);
     set(&mut config.node.movers, arguments.movers);
     set(&mut config.node.movers_on_workers, arguments.movers_on_workers.then_some(true));

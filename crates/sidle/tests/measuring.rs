@@ -75,6 +75,28 @@ fn demo_moves_half_and_loses_nothing() {
 }
 
 #[test]
+fn a_demo_says_where_its_nodes_ran() {
+    let folder = tempfile::tempdir().unwrap();
+    let demo = |lists: &str| {
+        let arguments = ["demo", "--records", "5000", "--seconds", "1", "--cpu-lists", lists];
+        sidle(folder.path(), &arguments)
+    };
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let last = allowed.rsplit([',', '-']).next().unwrap();
+    let ended = demo(&format!("source={last},target={last}"));
+    assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
+    let said = format!("(source on {last}, target on {last})");
+    assert!(text(&ended.stdout).contains(&said), "{}", text(&ended.stdout));
+    let report = json(&folder.path().join("sidle-demo.json"));
+    assert_eq!(report["machine"]["cpu_lists"], serde_json::json!({ "source": last, "target": last }));
+
+    let refused = demo("target=1023");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("processors 1023"), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn an_interrupted_demo_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let temporary = folder.path().join("tmp");

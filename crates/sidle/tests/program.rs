@@ -41,6 +41,7 @@ fn settings_that_cannot_work_are_refused() {
     for (flags, word) in [
         (&["--workers", "0"][..], "workers"),
         (&["--movers", "0"], "movers"),
+        (&["--cpu-list", "1023"], "processors 1023: this process may use"),
         (&["--bind", "nowhere"], "bind"),
         (&["--port", "60000"], "bus_port"),
         (&["--config", "/nowhere/sidle.toml"], "/nowhere/sidle.toml"),
@@ -49,9 +50,13 @@ fn settings_that_cannot_work_are_refused() {
         assert_eq!(output.status.code(), Some(1), "{flags:?}");
         assert!(error(&output).contains(word), "{flags:?}: {}", error(&output));
     }
-    for flags in
-        [&["--port", "70000"][..], &["--max-memory", "4xb"], &["--join", "nowhere"], &["--unheard-of"]]
-    {
+    for flags in [
+        &["--port", "70000"][..],
+        &["--max-memory", "4xb"],
+        &["--cpu-list", "3-1"],
+        &["--join", "nowhere"],
+        &["--unheard-of"],
+    ] {
         assert_eq!(run(&[&["server"], flags].concat()).status.code(), Some(2), "{flags:?}");
     }
 }
@@ -97,6 +102,30 @@ fn file_sets_what_flags_do_not() {
     let node = Node::start(&options);
     let mut client = node.client();
     assert_eq!(client.request(&["AUTH", "of the file"]), Value::Simple("OK".into()));
+}
+
+/// The processors that a thread may run on, as the kernel lists them.
+fn allowed_cpus(status: impl AsRef<std::path::Path>) -> String {
+    let text = std::fs::read_to_string(status).unwrap();
+    text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_node_runs_on_the_processors_that_it_is_given() {
+    let ours = allowed_cpus("/proc/self/status");
+    let last = ours.rsplit([',', '-']).next().unwrap();
+    let options = NodeOptions::default().flag("--cpu-list", last).flag("--workers", "auto");
+    let node = Node::start(&options);
+    let mut threads = Vec::new();
+    for task in std::fs::read_dir(format!("/proc/{}/task", node.process_id())).unwrap() {
+        let task = task.unwrap().path();
+        let name = std::fs::read_to_string(task.join("comm")).unwrap().trim().to_owned();
+        assert_eq!(allowed_cpus(task.join("status")), last, "{name}");
+        threads.push(name);
+    }
+    threads.sort();
+    let served: Vec<_> = threads.iter().filter(|name| name.contains('-')).collect();
+    assert_eq!(served, ["mover-0", "worker-0"], "as many workers as processors, of {threads:?}");
 }
 
 #[test]

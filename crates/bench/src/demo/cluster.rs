@@ -58,6 +58,9 @@ impl NodePair {
             ];
             let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
             option("--workers", options.workers.to_string());
+            if let Some(list) = options.cpu_lists.as_ref().and_then(|lists| lists.0.get(name)) {
+                option("--cpu-list", list.clone());
+            }
             if let Some(address) = join {
                 option("--join", address.to_owned());
             }

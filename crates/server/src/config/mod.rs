@@ -3,9 +3,11 @@
 //! [`EXAMPLE`] is the documented default file. It is the one place where settings are described; tests hold it and
 //! [`Config::default`] together.
 
+mod cpu_list;
 mod file;
 mod size;
 
+pub use cpu_list::{CpuList, ParseCpuListError};
 pub use file::ConfigError;
 pub use size::{Auto, ParseSizeError, Size};
 
@@ -50,6 +52,8 @@ pub struct NodeConfig {
     pub dir: Auto<PathBuf>,
     /// A client address of the cluster to join; empty: none.
     pub join: String,
+    /// The processors that the node's threads run on.
+    pub cpu_list: Auto<CpuList>,
     /// Threads that serve clients.
     pub workers: Auto<usize>,
     /// Threads that move data.
@@ -63,6 +67,7 @@ impl Default for NodeConfig {
         NodeConfig {
             dir: Auto::Auto,
             join: String::new(),
+            cpu_list: Auto::Auto,
             workers: Auto::Auto,
             movers: 1,
             movers_on_workers: false,

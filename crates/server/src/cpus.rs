@@ -1,0 +1,37 @@
+//! The processors that a node's threads run on.
+
+use crate::config::CpuList;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io;
+
+/// Why a node cannot run where it was told to.
+#[derive(Debug, thiserror::Error)]
+pub enum CpusError {
+    /// They are not there, or not for this process.
+    #[error(
+        "cannot run on processors {missing}: this process may use {allowed}. Choose others with --cpu-list"
+    )]
+    NotAllowed {
+        /// Those of the list that it may not use.
+        missing: CpuList,
+        /// Those that it may use.
+        allowed: String,
+    },
+    /// The operating system refused.
+    #[error("cannot choose the processors to run on: {0}")]
+    System(#[from] io::Error),
+}
+
+/// From now on the calling thread, and every thread that it starts, runs on these processors only.
+pub(crate) fn run_on(list: &CpuList) -> Result<(), CpusError> {
+    let allowed = sched_getaffinity(None).map_err(io::Error::from)?;
+    let allowed = CpuList::new((0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)));
+    let missing = allowed.as_ref().map_or_else(|| Some(list.clone()), |allowed| list.without(allowed));
+    if let Some(missing) = missing {
+        let allowed = allowed.map_or_else(|| "none".to_owned(), |allowed| allowed.to_string());
+        return Err(CpusError::NotAllowed { missing, allowed });
+    }
+    let mut chosen = CpuSet::new();
+    list.iter().for_each(|cpu| chosen.set(cpu));
+    Ok(sched_setaffinity(None, &chosen).map_err(io::Error::from)?)
+}
