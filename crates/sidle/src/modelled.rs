@@ -77,7 +77,8 @@ fn plan(
         return Err(only("clients of Sidle's own that share a thread's connections, one operation each"));
     }
     if options.cpu_lists.is_some() {
-        return Err(only("processors of their own"));
+        let why = "modelled machines have processors of their own each: leave --cpu-lists out";
+        return Err(Failure::refused(why));
     }
     let mut machines = self::machines(machines)?;
     if let Some(shares) = &options.cpus {

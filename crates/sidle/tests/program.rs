@@ -106,8 +106,9 @@ fn file_sets_what_flags_do_not() {
 
 /// The processors that a thread may run on, as the kernel lists them.
 fn allowed_cpus(status: impl AsRef<std::path::Path>) -> String {
-    let text = std::fs::read_to_string(status).unwrap();
-    text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned()
+    let text = std::fs::read_to_string(status).expect("the thread is there");
+    let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.expect("the kernel lists them").trim().to_owned()
 }
 
 #[test]
