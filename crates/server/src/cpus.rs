@@ -25,9 +25,8 @@ pub enum CpusError {
 /// From now on the calling thread, and every thread that it starts, runs on these processors only.
 pub(crate) fn run_on(list: &CpuList) -> Result<(), CpusError> {
     let allowed = sched_getaffinity(None).map_err(io::Error::from)?;
-    let allowed = CpuList::new((0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)));
-    let missing = allowed.as_ref().map_or_else(|| Some(list.clone()), |allowed| list.without(allowed));
-    if let Some(missing) = missing {
+    if let Some(missing) = CpuList::new(list.iter().filter(|&cpu| !allowed.is_set(cpu))) {
+        let allowed = CpuList::new((0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)));
         let allowed = allowed.map_or_else(|| "none".to_owned(), |allowed| allowed.to_string());
         return Err(CpusError::NotAllowed { missing, allowed });
     }

@@ -27,11 +27,6 @@ impl CpuList {
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().copied()
     }
-
-    /// Those of it that are not in another.
-    pub fn without(&self, other: &CpuList) -> Option<CpuList> {
-        CpuList::new(self.0.difference(&other.0).copied())
-    }
 }
 
 impl FromStr for CpuList {
@@ -90,12 +85,5 @@ mod tests {
         for bad in ["", ",", "0,", "-1", "3-1", "1024", "0-1024", "a", "0-", "0 1", "99999999999999999999"] {
             assert!(bad.parse::<CpuList>().is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn without_leaves_what_is_not_in_the_other() {
-        let list = |text: &str| text.parse::<CpuList>().unwrap();
-        assert_eq!(list("0-3").without(&list("1,7")), Some(list("0,2-3")));
-        assert_eq!(list("0-3").without(&list("0-7")), None);
     }
 }
