@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod support;
+
 use serde_json::Value as Json;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -81,9 +83,7 @@ fn a_demo_says_where_its_nodes_ran() {
         let arguments = ["demo", "--records", "5000", "--seconds", "1", "--cpu-lists", lists];
         sidle(folder.path(), &arguments)
     };
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
-    let last = allowed.rsplit([',', '-']).next().unwrap();
+    let last = support::last_cpu();
     let ended = demo(&format!("source={last},target={last}"));
     assert!(ended.status.success(), "{}{}", text(&ended.stdout), text(&ended.stderr));
     let said = format!("(source on {last}, target on {last})");

@@ -7,7 +7,7 @@ mod support;
 use sidle_resp::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Output, Stdio};
-use support::{Node, NodeOptions, sidle};
+use support::{Node, NodeOptions, allowed_cpus, last_cpu, sidle};
 
 fn run(arguments: &[&str]) -> Output {
     sidle().args(arguments).output().expect("the program runs")
@@ -104,18 +104,10 @@ fn file_sets_what_flags_do_not() {
     assert_eq!(client.request(&["AUTH", "of the file"]), Value::Simple("OK".into()));
 }
 
-/// The processors that a thread may run on, as the kernel lists them.
-fn allowed_cpus(status: impl AsRef<std::path::Path>) -> String {
-    let text = std::fs::read_to_string(status).expect("the thread is there");
-    let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    list.expect("the kernel lists them").trim().to_owned()
-}
-
 #[test]
 fn a_node_runs_on_the_processors_that_it_is_given() {
-    let ours = allowed_cpus("/proc/self/status");
-    let last = ours.rsplit([',', '-']).next().unwrap();
-    let options = NodeOptions::default().flag("--cpu-list", last).flag("--workers", "auto");
+    let last = last_cpu();
+    let options = NodeOptions::default().flag("--cpu-list", &last).flag("--workers", "auto");
     let node = Node::start(&options);
     let mut threads = Vec::new();
     for task in std::fs::read_dir(format!("/proc/{}/task", node.process_id())).unwrap() {

@@ -19,6 +19,19 @@ use std::time::{Duration, Instant};
 /// How long anything may take before a test gives up.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The processors that a thread may run on, as the kernel lists them in this file.
+pub fn allowed_cpus(status: impl AsRef<std::path::Path>) -> String {
+    let text = std::fs::read_to_string(status).expect("the thread is there");
+    let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.expect("the kernel lists them").trim().to_owned()
+}
+
+/// The last processor that the test itself may run on.
+pub fn last_cpu() -> String {
+    let list = allowed_cpus("/proc/self/status");
+    list.rsplit([',', '-']).next().expect("there is one").to_owned()
+}
+
 /// Calls `ready` until it returns something; panics after [`PATIENCE`].
 pub fn eventually<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
