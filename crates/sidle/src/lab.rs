@@ -1,9 +1,12 @@
 //! `sidle lab`: every protocol under every workload, again and again, and the papers' figures from what came out.
 
+mod compare;
+
 use crate::exit::{Failure, Status};
 use crate::interrupt;
 use crate::modelled;
 use clap::{Args, Subcommand};
+use compare::CompareArguments;
 use sidle_bench::lab::{
     self, Cell, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Mix, OnModel, PAGE_FILE,
     Program, Results, Settings, Skew, SourceCpu, Variant, figures,
@@ -23,6 +26,7 @@ Examples:
   sidle lab run --out mine --protocols fulva zephyr --policies adaptive rate=20 deadline=10 slo-p99=2000
   sidle lab run --out large --modelled paper --records 300000000 --clients 128    machines that are not there
   sidle lab report mine                          draws the page again
+  sidle lab compare model1 model2 --with mine    figure by figure: what lies further apart than 25 %
 
 Lists stand after their flag, separated by spaces, since commas belong to a protocol's options. As \
 root, nodes have processor quotas, so that they cannot borrow from each other.";
@@ -41,6 +45,8 @@ enum LabCommand {
     Figures(FiguresArguments),
     /// Draw the page of a folder again
     Report(ReportArguments),
+    /// Put the figures of some folders beside those of others: a model's and processes', or before and after a change
+    Compare(CompareArguments),
 }
 
 /// Where the runs go.
@@ -211,6 +217,7 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<(), Failure> {
             print_drawn(&folder, &results);
             Ok(())
         }
+        LabCommand::Compare(arguments) => compare::run(arguments),
     }
 }
 

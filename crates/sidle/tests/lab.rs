@@ -69,6 +69,19 @@ fn two_cells_are_measured_drawn_and_not_measured_twice() {
     std::fs::remove_file(out.join("report.html")).unwrap();
     assert!(sidle(folder.path(), &["lab", "report", "out"]).status.success());
     assert!(out.join("report.html").exists());
+
+    let compared = sidle(folder.path(), &["lab", "compare", "out", "--with", "out", "--within", "0"]);
+    assert!(compared.status.success(), "{}", text(&compared.stderr));
+    let said = text(&compared.stdout);
+    assert!(said.contains("fulva,tracking=off: YCSB-B (5 % writes)"), "{said}");
+    let verdict: Vec<&str> = said.lines().last().unwrap().split(' ').collect();
+    assert_eq!(verdict[0], verdict[2], "a lab agrees with itself: {said}");
+    assert!(said.ends_with(" figures are within 0 % of B's\n"), "{said}");
+    let unknown = sidle(folder.path(), &["lab", "compare", "out", "--with", "out", "--measures", "beauty"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    let nowhere = sidle(folder.path(), &["lab", "compare", "out", "--with", "nowhere"]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(text(&nowhere.stderr).contains("no lab has run there"), "{}", text(&nowhere.stderr));
 }
 
 #[test]

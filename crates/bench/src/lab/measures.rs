@@ -28,8 +28,12 @@ pub enum Unit {
     Millis,
     /// Bytes.
     Bytes,
+    /// Microseconds.
+    Micros,
     /// Nanoseconds.
     Nanos,
+    /// Operations per second.
+    Rate,
 }
 
 /// One number of a run.
@@ -64,7 +68,7 @@ const fn measure(
 }
 
 /// The table of who wins on what, in its order.
-pub const MEASURES: [Measure; 17] = [
+pub const MEASURES: [Measure; 18] = [
     measure("during", "throughput during the move / before", Better::Higher, Unit::Ratio, during),
     measure("first", "the same in the first tenth of the move", Better::Higher, Unit::Ratio, |report| {
         part_of_move(report, 0.0, 0.1)
@@ -105,10 +109,14 @@ pub const MEASURES: [Measure; 17] = [
         "median latency of reads after the move / before",
         Better::Lower,
         Unit::Ratio,
-        |report| {
-            let p50 = |part: &ByKind| part.reads.map(|reads| reads.p50);
-            ratio(p50(&report.latency_us.after), p50(&report.latency_us.before))
-        },
+        |report| percentile_after(report, |p| p.p50),
+    ),
+    measure(
+        "after_p99",
+        "99th percentile of reads after the move / before",
+        Better::Lower,
+        Unit::Ratio,
+        |report| percentile_after(report, |p| p.p99),
     ),
     measure(
         "read_gap",
@@ -152,6 +160,20 @@ pub const MEASURES: [Measure; 17] = [
     measure("lookup", "look-up in MCR and SPH", Better::Lower, Unit::Nanos, |report| {
         report.client.mcr_sph_lookup_ns.filter(|_| is_tracked(report))
     }),
+];
+
+/// What the ratios are to, and what says how fast the machine was: of no use to tell who wins.
+pub const ABSOLUTE: [Measure; 2] = [
+    measure("before", "throughput before the move", Better::Higher, Unit::Rate, |report| {
+        report.throughput.before
+    }),
+    measure(
+        "before_p99",
+        "99th percentile of reads before the move",
+        Better::Lower,
+        Unit::Micros,
+        |report| reads(&report.latency_us.before, |p| p.p99),
+    ),
 ];
 
 /// The measure that the lab calls so.
@@ -198,8 +220,15 @@ fn part_of_move(report: &Report, from: f64, to: f64) -> Option<f64> {
 }
 
 fn percentile(report: &Report, of: fn(&Percentiles) -> f64) -> Option<f64> {
-    let reads = |part: &crate::report::ByKind| part.reads.as_ref().map(of);
-    ratio(reads(&report.latency_us.during), reads(&report.latency_us.before))
+    ratio(reads(&report.latency_us.during, of), reads(&report.latency_us.before, of))
+}
+
+fn percentile_after(report: &Report, of: fn(&Percentiles) -> f64) -> Option<f64> {
+    ratio(reads(&report.latency_us.after, of), reads(&report.latency_us.before, of))
+}
+
+fn reads(part: &ByKind, of: fn(&Percentiles) -> f64) -> Option<f64> {
+    part.reads.as_ref().map(of)
 }
 
 /// What the clients carried beyond the necessary while data moved: greetings, and maps before the move, are not the
@@ -238,7 +267,9 @@ impl Unit {
             Unit::Seconds => format!("{value:.2} s"),
             Unit::Millis => format!("{value:.1} ms"),
             Unit::Bytes => crate::words::bytes(value),
+            Unit::Micros => crate::words::micros(value),
             Unit::Nanos => format!("{value:.0} ns"),
+            Unit::Rate => crate::words::rate(value),
         }
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! A [`Matrix`] or the papers' own set ([`figures`]) gives [`Cell`]s; [`run`] measures each of them several times, one
 //! process a run, round by round over all cells in an order that each round draws anew; [`Folder`] keeps a report per run,
-//! which is why a lab that was interrupted goes on where it stopped. [`Results`] reads a folder, and [`page`] draws it.
+//! which is why a lab that was interrupted goes on where it stopped. [`Results`] reads a folder, [`page`] draws it,
+//! and [`compare`] puts folders beside each other.
 
 mod cell;
 mod child;
+mod compare;
 pub mod figures;
 mod folder;
 mod matrix;
@@ -20,6 +22,7 @@ mod spread;
 mod variant;
 
 pub use cell::{Cell, Mix, Scene, Skew, SourceCpu};
+pub use compare::{Compared, ComparedCell, Comparison, compare};
 pub use folder::{FailedRun, Folder, FolderError, LAB_FILE, PAGE_FILE, RunState, is_run_name, run_file};
 pub use matrix::{Matrix, add, order, without_quotas};
 pub use page::page;

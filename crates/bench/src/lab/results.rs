@@ -25,7 +25,7 @@ pub struct CellRuns {
 impl CellRuns {
     /// The runs of a cell, told apart. The host knows nothing of what is measured, so leaving out what it disturbed
     /// favours nobody.
-    fn new(cell: Cell, reports: Vec<Report>) -> CellRuns {
+    pub(super) fn new(cell: Cell, reports: Vec<Report>) -> CellRuns {
         let (disturbed, quiet): (Vec<_>, Vec<_>) = reports.into_iter().partition(Report::is_disturbed);
         match quiet.is_empty() {
             true => CellRuns { cell, reports: disturbed, disturbed: Vec::new() },
