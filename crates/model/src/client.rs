@@ -249,8 +249,10 @@ impl ClientThread {
                 self.take(arrival, start_ns, costs, watch, &mut turn);
             }
         }
+        // One instant for all of a round, as the load generator has it.
+        let called_ns = start_ns + turn.cost_ns;
         while !self.is_ending && !self.desk.free.is_empty() && self.feed.due_ns() <= start_ns {
-            self.issue(start_ns, costs, watch, &mut turn);
+            self.issue(called_ns, costs, watch, &mut turn);
         }
         if !self.is_ending && !self.desk.free.is_empty() {
             turn.outputs.push(Output::WakeAt(self.id, self.feed.due_ns()));
@@ -303,18 +305,17 @@ impl ClientThread {
         }
     }
 
-    fn issue(&mut self, start_ns: u64, costs: &Costs, watch: &mut Stopwatch, turn: &mut Turn) {
+    fn issue(&mut self, called_ns: u64, costs: &Costs, watch: &mut Stopwatch, turn: &mut Turn) {
         let begun_ns = watch.begin();
         let draw = self.feed.draw();
         let Some(place) = self.desk.free.pop() else { return };
         turn.cost_ns += if draw.write { costs.ask_set_ns } else { costs.ask_get_ns };
-        let at_ns = start_ns + turn.cost_ns;
         self.desk.flights[place as usize] =
-            Flight { record: draw.record, is_write: draw.write, since_ns: at_ns };
+            Flight { record: draw.record, is_write: draw.write, since_ns: called_ns };
         let mut key = std::mem::take(&mut self.desk.key);
         key.clear();
         self.desk.load.keys.write(draw.record, &mut key);
-        let (now, token, hashed) = (MonotonicUs(at_ns / 1000), Token::from(place), HashedKey::new(&key));
+        let (now, token, hashed) = (MonotonicUs(called_ns / 1000), Token::from(place), HashedKey::new(&key));
         let admitted = if draw.write {
             let value = &self.desk.load.value;
             let words: [&[u8]; 3] = [b"SET", &key, value];

@@ -19,8 +19,8 @@
 mod choice;
 
 use crate::quota::{Bandwidth, Quota};
-use choice::Utilization;
 pub(crate) use choice::Waker;
+use choice::{Flips, Utilization};
 
 /// A slice on a machine of one core: `base_slice_ns`. Each doubling of the cores adds as much.
 const SLICE_NS: u64 = 700_000;
@@ -122,6 +122,8 @@ struct Thread {
     core: usize,
     /// Where it was before it last woke up.
     recent_core: usize,
+    /// Whom it wakes.
+    flips: Flips,
     /// Something came while it ran.
     is_woken: bool,
     /// Whether its next turn is the first since it slept.
@@ -193,6 +195,7 @@ impl Processors {
             state: State::Asleep,
             core,
             recent_core: core,
+            flips: Flips::default(),
             is_woken: false,
             has_slept: true,
             behind_ns: 0,
@@ -212,7 +215,7 @@ impl Processors {
             State::Asleep => {
                 let pool = self.pool_of(id);
                 self.advance(pool, now_ns);
-                let core = self.chosen_core(id, by);
+                let core = self.chosen_core(id, by, now_ns);
                 let thread = &mut self.threads[id];
                 (thread.state, thread.has_slept) = (State::Waiting, true);
                 let is_core_asleep = self.is_asleep(pool, core, now_ns);

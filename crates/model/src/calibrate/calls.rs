@@ -18,11 +18,12 @@ const MESSAGE_BYTES: usize = 150;
 /// Bytes of a bulk message.
 const BULK_BYTES: usize = 64 << 10;
 /// Messages that each thread answers.
-const MESSAGES: u64 = 100_000;
+const MESSAGES: u64 = 50_000;
 /// Where bulk messages are taken from and put, one after the other: more than the caches hold.
 const BULK_AREA_BYTES: usize = 64 << 20;
 
 /// Processor time of each call, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Calls {
     pub(super) poll_ns: u64,
     pub(super) read_ns: u64,
@@ -40,6 +41,24 @@ impl Calls {
         let write_ns = calls_ns - read_ns;
         let (copy_ns_per_kib, waking) = (copy_ns_per_kib()?, Waking::measure()?);
         Ok(Calls { poll_ns, read_ns, write_ns, copy_ns_per_kib, waking })
+    }
+
+    /// The median of each, of several measurements.
+    pub(super) fn medians(all: &[Calls]) -> Calls {
+        let median = |of: fn(&Calls) -> u64| median(all.iter().map(of).collect());
+        Calls {
+            poll_ns: median(|calls| calls.poll_ns),
+            read_ns: median(|calls| calls.read_ns),
+            write_ns: median(|calls| calls.write_ns),
+            copy_ns_per_kib: median(|calls| calls.copy_ns_per_kib),
+            waking: Waking {
+                sleep_ns: median(|calls| calls.waking.sleep_ns),
+                wake_ns: median(|calls| calls.waking.wake_ns),
+                core_sleep_ns: median(|calls| calls.waking.core_sleep_ns),
+                wake_core_ns: median(|calls| calls.waking.wake_core_ns),
+                core_latency_ns: median(|calls| calls.waking.core_latency_ns),
+            },
+        }
     }
 }
 

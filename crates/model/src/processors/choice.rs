@@ -1,8 +1,9 @@
 //! On which core a thread wakes up: by and large what Linux 6.18 does.
 //!
 //! It compares the core that the thread was on with that of whoever wakes it, and where neither is idle it looks for an idle one, at
-//! fewer cores the busier they all are. On two cores that are busy for more than three fifths of the time it looks at none: a client
-//! and its node then take turns on one core while the other one may sleep.
+//! fewer cores the busier they all are. On two cores that are busy for more than three fifths of the time it looks at none.
+//!
+//! Whoever wakes many has no company on its core: a node and several client threads that wake each other stay where they are.
 
 use super::{PoolId, Processors, ThreadId};
 
@@ -11,6 +12,8 @@ const PERIOD_NS: u64 = 1_024_000;
 const DECAY: f64 = 0.978_572;
 /// What is older says nothing.
 const PERIODS_MAX: u64 = 1000;
+/// What is known of whom a thread wakes is halved after this.
+const FLIPS_HALVE_NS: u64 = 1_000_000_000;
 /// Cores are taken to be so much busier than they are: `imbalance_pct` of cores that share a cache.
 const IMBALANCE: f64 = 1.17;
 
@@ -20,6 +23,30 @@ pub(crate) struct Waker {
     pub(crate) thread: ThreadId,
     /// The system takes it to be about to sleep: so when it wrote to a socket.
     pub(crate) is_sync: bool,
+}
+
+/// How often a thread woke another one than the last time, lately.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flips {
+    last: Option<ThreadId>,
+    count: u64,
+    halved_ns: u64,
+}
+
+impl Flips {
+    fn wakes(&mut self, id: ThreadId, now_ns: u64) {
+        if now_ns > self.halved_ns + FLIPS_HALVE_NS {
+            (self.count, self.halved_ns) = (self.count / 2, now_ns);
+        }
+        self.count += u64::from(self.last.replace(id) != Some(id));
+    }
+
+    /// Whether one of the two wakes so many threads that the other does not belong to it. Every thread is taken to wake so many as
+    /// there are cores: it is interrupted by what wakes the system's own.
+    fn is_wide(self, other: Flips, cores: usize) -> bool {
+        let (few, many) = (self.count.min(other.count), self.count.max(other.count));
+        many >= few.max(cores as u64) * cores as u64
+    }
 }
 
 /// How busy cores were, the last tens of milliseconds most.
@@ -58,13 +85,20 @@ impl Utilization {
 
 impl Processors {
     /// The core that a thread wakes up on.
-    pub(super) fn chosen_core(&mut self, id: ThreadId, by: Option<Waker>) -> usize {
+    pub(super) fn chosen_core(&mut self, id: ThreadId, by: Option<Waker>, now_ns: u64) -> usize {
         let (pool, last) = (self.pool_of(id), self.threads[id].core);
         let recent = std::mem::replace(&mut self.threads[id].recent_core, last);
-        let is_idle = |core: &usize| self.is_idle(pool, *core);
-        let by = by.filter(|by| self.pool_of(by.thread) == pool);
-        let target = by.map_or(last, |by| self.affine_core(pool, by, last));
         let cores = self.pools[pool].cores.len();
+        // A timer interrupts whoever runs where it was set, and that one is taken to have woken its thread.
+        let interrupted = || self.pools[pool].cores[last].current;
+        let current = by.map_or_else(interrupted, |by| Some(by.thread));
+        let is_wide = current.is_some_and(|current| {
+            self.threads[current].flips.wakes(id, now_ns);
+            self.threads[current].flips.is_wide(self.threads[id].flips, cores)
+        });
+        let is_idle = |core: &usize| self.is_idle(pool, *core);
+        let by = by.filter(|by| self.pool_of(by.thread) == pool && !is_wide);
+        let target = by.map_or(last, |by| self.affine_core(pool, by, last));
         let scanned = self.pools[pool].utilization.scanned(cores);
         let others = (1..=scanned).map(|step| (target + step) % cores);
         [target, last, recent].into_iter().chain(others).find(is_idle).unwrap_or(target)
@@ -106,6 +140,21 @@ mod tests {
     fn the_busier_cores_are_the_fewer_are_looked_at() {
         let scanned = |level| Utilization { level, ..Utilization::default() }.scanned(8);
         assert_eq!([0.0, 0.3, 0.6, 0.8, 0.9].map(scanned), [8, 7, 4, 0, 0]);
+    }
+
+    #[test]
+    fn who_wakes_many_is_wide_until_long_ago() {
+        let (mut node, mut client) = (Flips::default(), Flips::default());
+        (0..40).for_each(|_| client.wakes(7, 0));
+        (0..40).for_each(|_| node.wakes(7, 0));
+        assert!(!node.is_wide(client, 2), "both wake one");
+        (0..40).for_each(|turn| node.wakes(turn % 2, 0));
+        assert!(node.is_wide(client, 2) && client.is_wide(node, 2));
+        assert!(!node.is_wide(client, 8), "of more cores many is more");
+        (0..30).for_each(|turn| client.wakes(turn % 2, 0));
+        assert!(!node.is_wide(client, 2), "both wake many");
+        (1..4).for_each(|seconds| client.wakes(1, seconds * 2 * FLIPS_HALVE_NS));
+        assert!(node.is_wide(client, 2), "it was long ago");
     }
 
     /// Two cores and three threads, of which the first runs on the first core and wakes the third, which was there as well.

@@ -13,11 +13,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// How often a thread is woken.
-const TIMES: u64 = 5_000;
+const TIMES: u64 = 2_000;
 /// How long it sleeps: about as long as threads and cores do that serve a load with cores to spare.
 const REST_NS: u64 = 50_000;
 
 /// Processor time of each, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
 pub(in crate::calibrate) struct Waking {
     /// To fall asleep and be woken.
     pub(in crate::calibrate) sleep_ns: u64,
