@@ -3,9 +3,9 @@
 //! The state machines' share is timed in a model that runs a migration: it makes the calls that the server and the load generator
 //! make, on a store that does not fit into the caches. What the system's calls take is measured over the loopback interface. What
 //! a request, or moving a record, then takes that neither accounts for (the runtime, waking up, cold caches, threads that get into
-//! each other's way) comes from a real load and two real moves: the model's are charged as much processor time, at either end. One
-//! of the moves holds nothing back: what it takes goes by the byte. In the other nodes ask each other for single records all the
-//! time: what it takes beyond that goes by how often movers take work up again after a sleep.
+//! each other's way) comes from a real load and three real moves: the model's are charged as much processor time, at either end. One
+//! of the moves holds nothing back: what it takes goes by the byte. In the others nodes ask each other for records by name all the
+//! time: what both take beyond that goes by how often movers take work up again after a sleep.
 //!
 //! How fast a virtual machine is changes by tens of percent in a minute, so all that is real is measured in turns, and its medians
 //! are of the same minute.
@@ -39,8 +39,8 @@ const REAL_RECORDS: u64 = 1_000_000;
 const COMPARED_NS: u64 = 500_000_000;
 /// The part of a processor that each node of the real load may use, where it can be limited: as in a lab on two cores.
 const NODE_SHARE: f64 = 0.4;
-/// How records are moved for it: by those who ask for them, with many sleeps between, and in one go.
-const PROTOCOL: &str = "rocksteady";
+/// How records are moved for it: by those who ask for them, some at a time or each by itself, with many sleeps between; and in one go.
+const BY_NAME: [&str; 2] = ["rocksteady", "zephyr"];
 const IN_ONE_GO: &str = "stop-and-copy";
 /// How often each is measured: a machine that somebody else disturbs is so for some seconds.
 const MEASUREMENTS: usize = 5;
@@ -73,27 +73,34 @@ pub fn costs(
     terminal: &Terminal,
     stop: &AtomicBool,
 ) -> Result<Costs, CalibrationError> {
-    let load = load(options);
-    let in_one_go = DemoOptions { protocol: IN_ONE_GO.to_owned(), ..load.clone() };
+    let by_name = BY_NAME.map(|protocol| load(options, protocol));
+    let in_one_go = load(options, IN_ONE_GO);
     let measure = |load: &DemoOptions| real_costs::measure(load, NODE_SHARE, terminal, stop);
     let mut calls = Vec::new();
-    let [real, real_in_one_go] = real_costs::medians(MEASUREMENTS, || {
+    let [real @ .., real_in_one_go] = real_costs::medians(MEASUREMENTS, || {
         calls.push(Calls::measure()?);
-        Ok([measure(&load)?, measure(&in_one_go)?])
+        let [some, each] = &by_name;
+        Ok([measure(some)?, measure(each)?, measure(&in_one_go)?])
     })?;
     let calls = Calls::medians(&calls);
+    let micros =
+        |of: fn(&RealCosts) -> f64| [&real[0], &real[1], &real_in_one_go].map(|costs| of(costs) / 1000.0);
+    let ([node, ..], [client, ..]) = (micros(|costs| costs.node_ns), micros(|costs| costs.client_ns));
+    let (pack, replay) = (micros(|costs| costs.pack_ns_per_kib), micros(|costs| costs.replay_ns_per_kib));
     terminal.say(&format!(
-        "a request takes {:.1} us at the node and {:.1} us at its client; moving a KiB takes {:.1} us at the source and {:.1} us at the target, \
-         in one go {:.1} and {:.1} us; giving it back {:.1} us",
-        real.node_ns / 1000.0,
-        real.client_ns / 1000.0,
-        real.pack_ns_per_kib / 1000.0,
-        real.replay_ns_per_kib / 1000.0,
-        real_in_one_go.pack_ns_per_kib / 1000.0,
-        real_in_one_go.replay_ns_per_kib / 1000.0,
-        real.release_ns_per_kib / 1000.0,
+        "a request takes {node:.1} us at the node and {client:.1} us at its client; moving a KiB takes {:.1} us at the source and {:.1} us at \
+         the target ({}), {:.1} and {:.1} us ({}), in one go {:.1} and {:.1} us; giving it back {:.1} us",
+        pack[0],
+        replay[0],
+        BY_NAME[0],
+        pack[1],
+        replay[1],
+        BY_NAME[1],
+        pack[2],
+        replay[2],
+        real[0].release_ns_per_kib / 1000.0,
     ));
-    let watch = timed_model(&load)?;
+    let watch = timed_model(&by_name[0])?;
     let mut costs = Costs {
         poll_ns: calls.poll_ns,
         sleep_ns: calls.waking.sleep_ns,
@@ -117,19 +124,19 @@ pub fn costs(
     };
     for _ in 0..COMPARISONS {
         costs = fitted_in_one_go(&in_one_go, costs, real_in_one_go)?;
-        costs = fitted(&load, costs, real)?;
+        costs = fitted(&by_name, costs, real)?;
     }
     Ok(costs)
 }
 
-/// The real load and move: the demonstration's, on fewer records.
-fn load(options: &DemoOptions) -> DemoOptions {
+/// A real load and move: the demonstration's, on fewer records.
+fn load(options: &DemoOptions, protocol: &str) -> DemoOptions {
     DemoOptions {
         records: REAL_RECORDS,
         workload: Workload::with_write_ratio(5.0),
         distribution: Distribution::Zipf(0.99),
         clients: 64,
-        protocol: PROTOCOL.to_owned(),
+        protocol: protocol.to_owned(),
         policy: PolicyWord(MigrationPolicy::Adaptive),
         tracking: true,
         ..options.clone()
@@ -182,22 +189,27 @@ fn fitted_in_one_go(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result
     })
 }
 
-/// Costs with which requests, and a move in pieces, take what the real ones take.
-fn fitted(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Costs, ModelError> {
-    let taken = modelled(load, costs, real)?;
-    let (node_lacks_ns, client_lacks_ns) = (real.node_ns - taken.node_ns, real.client_ns - taken.client_ns);
-    let kib_lacks_ns =
-        real.pack_ns_per_kib + real.replay_ns_per_kib - taken.pack_ns_per_kib - taken.replay_ns_per_kib;
-    let release_lacks_ns =
-        (real.release_ns_per_kib - taken.release_ns_per_kib) / taken.releases_per_kib.max(f64::MIN_POSITIVE);
-    let resume_lacks_ns = kib_lacks_ns / taken.resumptions_per_kib.max(f64::MIN_POSITIVE);
+/// Costs with which requests, and moves by name, take what the real ones take: the moves both together.
+fn fitted(loads: &[DemoOptions; 2], costs: Costs, real: [RealCosts; 2]) -> Result<Costs, ModelError> {
+    let taken = [modelled(&loads[0], costs, real[0])?, modelled(&loads[1], costs, real[1])?];
+    let mean = |lacks: fn(&RealCosts, &Taken) -> f64| {
+        (lacks(&real[0], &taken[0]) + lacks(&real[1], &taken[1])) / 2.0
+    };
+    let node_lacks_ns = mean(|real, taken| real.node_ns - taken.node_ns);
+    let client_lacks_ns = mean(|real, taken| real.client_ns - taken.client_ns);
+    let kib_lacks_ns = mean(|real, taken| {
+        real.pack_ns_per_kib + real.replay_ns_per_kib - taken.pack_ns_per_kib - taken.replay_ns_per_kib
+    });
+    let release_lacks_ns = mean(|real, taken| real.release_ns_per_kib - taken.release_ns_per_kib);
+    let resumptions_per_kib = mean(|_, taken| taken.resumptions_per_kib).max(f64::MIN_POSITIVE);
+    let releases_per_kib = mean(|_, taken| taken.releases_per_kib).max(f64::MIN_POSITIVE);
     Ok(Costs {
         get_ns: more(costs.get_ns, node_lacks_ns),
         set_ns: more(costs.set_ns, node_lacks_ns),
         ask_get_ns: more(costs.ask_get_ns, client_lacks_ns),
         ask_set_ns: more(costs.ask_set_ns, client_lacks_ns),
-        resume_ns: more(costs.resume_ns, resume_lacks_ns).min(RESUME_NS_MAX),
-        release_ns: more(costs.release_ns, release_lacks_ns),
+        resume_ns: more(costs.resume_ns, kib_lacks_ns / resumptions_per_kib).min(RESUME_NS_MAX),
+        release_ns: more(costs.release_ns, release_lacks_ns / releases_per_kib),
         ..costs
     })
 }
