@@ -2,23 +2,20 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod recorded;
+
+use recorded::recorded;
 use serde_json::{Value, json};
 use sidle_bench::lab::measures::{MEASURES, named};
 use sidle_bench::lab::{Comparison, Folder, Results, compare};
 use std::path::Path;
 
-/// A copy of the recorded folder, which a test may spoil.
+/// A copy of the recorded lab, to be spoiled.
 struct Recorded(tempfile::TempDir);
 
 impl Recorded {
     fn new() -> Recorded {
-        let folder = tempfile::tempdir().unwrap();
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded_lab");
-        for entry in std::fs::read_dir(from).unwrap() {
-            let path = entry.unwrap().path();
-            std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
-        }
-        Recorded(folder)
+        Recorded(recorded())
     }
 
     /// Changes the files whose names begin so.

@@ -2,19 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-use sidle_bench::lab::{Folder, Results, page};
-use std::path::Path;
+mod recorded;
 
-/// A copy of the recorded folder, which a test may spoil.
-fn recorded() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded_lab");
-    for entry in std::fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
-    }
-    folder
-}
+use recorded::recorded;
+use sidle_bench::lab::{Folder, Results, page};
 
 fn drawn(folder: &tempfile::TempDir) -> (Results, String) {
     let results = Results::read(&Folder::to_read(folder.path())).unwrap();

@@ -70,7 +70,27 @@ fn every_protocol_moves_half_of_the_records_under_load() {
         assert!(before > 10_000.0, "{}: {before} operations a second", protocol.name);
         assert!(report.latency_us.during.reads.is_some(), "{}: reads went on", protocol.name);
         assert!(report.modelled.is_some());
+        // 25 ms apart the demonstration looks whether it is time.
+        let late_ms = report.migration.expect("data moved").from_ms - 200.0;
+        assert!((10.0..=15.0).contains(&late_ms), "{}: it began {late_ms} ms late", protocol.name);
     }
+}
+
+/// Operations of one round are called at one instant, as the load generator calls them, and wait for each other to be sent: where
+/// asking is all that takes time, each of two takes what both do.
+#[test]
+fn operations_of_a_round_have_one_instant() {
+    let asking_ns = 1_000_000;
+    let mut plan = Plan {
+        costs: Costs { ask_get_ns: asking_ns, ..COSTS },
+        workload: Workload::with_write_ratio(0.0),
+        clients: 2,
+        ..plan("fulva")
+    };
+    plan.machines.shared_cores = None;
+    plan.machines.clients.workers = 1;
+    let reads = report(&plan).latency_us.before.reads.expect("there was a load");
+    assert!(reads.p50 > 1.9 * asking_ns as f64 / 1000.0, "{} us", reads.p50);
 }
 
 #[test]

@@ -109,14 +109,14 @@ pub const MEASURES: [Measure; 18] = [
         "median latency of reads after the move / before",
         Better::Lower,
         Unit::Ratio,
-        |report| percentile_after(report, |p| p.p50),
+        |report| by_before(report, &report.latency_us.after, |p| p.p50),
     ),
     measure(
         "after_p99",
         "99th percentile of reads after the move / before",
         Better::Lower,
         Unit::Ratio,
-        |report| percentile_after(report, |p| p.p99),
+        |report| by_before(report, &report.latency_us.after, |p| p.p99),
     ),
     measure(
         "read_gap",
@@ -220,11 +220,11 @@ fn part_of_move(report: &Report, from: f64, to: f64) -> Option<f64> {
 }
 
 fn percentile(report: &Report, of: fn(&Percentiles) -> f64) -> Option<f64> {
-    ratio(reads(&report.latency_us.during, of), reads(&report.latency_us.before, of))
+    by_before(report, &report.latency_us.during, of)
 }
 
-fn percentile_after(report: &Report, of: fn(&Percentiles) -> f64) -> Option<f64> {
-    ratio(reads(&report.latency_us.after, of), reads(&report.latency_us.before, of))
+fn by_before(report: &Report, part: &ByKind, of: fn(&Percentiles) -> f64) -> Option<f64> {
+    ratio(reads(part, of), reads(&report.latency_us.before, of))
 }
 
 fn reads(part: &ByKind, of: fn(&Percentiles) -> f64) -> Option<f64> {

@@ -177,8 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_over_a_socket_comes_to_a_waker_that_is_alone() {
-        for (is_sync, core) in [(true, 1), (false, 0)] {
+    fn who_is_woken_over_a_socket_comes_to_a_waker_that_is_alone_and_does_not_wake_many() {
+        for (is_sync, others_woken, core) in [(true, 0, 1), (false, 0, 0), (true, 40, 0)] {
             let mut processors = Processors::default();
             let pool = processors.add_pool(2);
             let group = processors.add_group(pool, None);
@@ -188,8 +188,23 @@ mod tests {
                 processors.take(pool, 0);
             }
             processors.pools[pool].utilization.level = 1.0;
+            (0..others_woken).for_each(|turn| processors.threads[waker].flips.wakes(turn % 2, 0));
             processors.wake(sleeper, Some(Waker { thread: waker, is_sync }), 1_000);
-            assert_eq!(processors.threads[sleeper].core, core, "said that it sleeps soon: {is_sync}");
+            let woken = format!("said that it sleeps soon: {is_sync}, others woken: {others_woken}");
+            assert_eq!(processors.threads[sleeper].core, core, "{woken}");
         }
+    }
+
+    #[test]
+    fn whoever_a_timer_interrupts_is_taken_to_have_woken_its_thread() {
+        let mut processors = Processors::default();
+        let pool = processors.add_pool(1);
+        let group = processors.add_group(pool, None);
+        let [runs, sleeper] = [0, 1].map(|_| processors.add_thread(group, 1));
+        processors.wake(runs, None, 0);
+        processors.take(pool, 0);
+        processors.wake(sleeper, None, 1_000);
+        let counts = [runs, sleeper].map(|id| processors.threads[id].flips.count);
+        assert_eq!(counts, [1, 0]);
     }
 }

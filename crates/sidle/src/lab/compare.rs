@@ -52,9 +52,8 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     for (side, alone) in ['A', 'B'].into_iter().zip(comparison.alone).filter(|(_, alone)| *alone > 0) {
         println!("{} only in {side}, not compared", counted(alone, "cell"));
     }
-    let all = || MEASURES.iter().collect();
     let measures: Vec<&Measure> = match arguments.measures.iter().any(|name| name == ALL) {
-        true => all(),
+        true => MEASURES.iter().collect(),
         false => arguments.measures.iter().map(|name| named(name)).collect(),
     };
     let within = arguments.within / 100.0;
