@@ -132,9 +132,11 @@ impl Worker {
         places: &[Place],
         out: &mut Vec<u8>,
     ) -> (usize, Option<Then>) {
-        let batch: SmallVec<[Ahead<'_>; BATCH_REQUESTS]> = (arguments.iter().zip(places))
-            .map(|(args, place)| self.look_ahead(args.slices(&input[place.start..place.end])))
-            .collect();
+        // Filled where it stands: it is some kilobytes, and collecting would build it elsewhere and copy all of them.
+        let mut batch: SmallVec<[Ahead<'_>; BATCH_REQUESTS]> = SmallVec::new();
+        for (args, place) in arguments.iter().zip(places) {
+            batch.push(self.look_ahead(args.slices(&input[place.start..place.end])));
+        }
         if batch.len() > 1 {
             self.prefetch(&batch);
         }
@@ -157,6 +159,9 @@ impl Worker {
     #[inline]
     fn look_ahead<'b>(&self, args: Slices<'b>) -> Ahead<'b> {
         let resolved = self.commands.resolve(&args).map(|found| (found, keys_of(found, &args)));
+        if let Ok((_, keys)) = &resolved {
+            keys.iter().for_each(|key| self.store.prefetch_slot(key));
+        }
         Ahead { args, resolved }
     }
 

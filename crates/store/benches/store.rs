@@ -106,7 +106,7 @@ fn get_batched(store: &Store, keys: &[Key]) {
     for batch in keys.chunks_exact(BATCH) {
         let hashed: [HashedKey<'_>; BATCH] = std::array::from_fn(|i| HashedKey::new(&batch[i]));
         let guard = store.pin();
-        hashed.iter().for_each(|key| guard.prefetch_slot(key));
+        hashed.iter().for_each(|key| store.prefetch_slot(key));
         hashed.iter().for_each(|key| guard.prefetch_bucket(key));
         hashed.iter().for_each(|key| guard.prefetch_record(key));
         for key in hashed {
@@ -121,7 +121,7 @@ fn set_batched(store: &Store, head: &mut LogHead, keys: &[Key]) {
         let hashed: [HashedKey<'_>; BATCH] = std::array::from_fn(|i| HashedKey::new(&batch[i]));
         {
             let guard = store.pin();
-            hashed.iter().for_each(|key| guard.prefetch_slot(key));
+            hashed.iter().for_each(|key| store.prefetch_slot(key));
             hashed.iter().for_each(|key| guard.prefetch_bucket(key));
             hashed.iter().for_each(|key| guard.prefetch_record(key));
         }

@@ -239,7 +239,7 @@ impl Store {
             {
                 *place = next.map(|(address, record)| {
                     let key = record.hashed_key();
-                    guard.prefetch_slot(&key);
+                    self.prefetch_slot(&key);
                     (address, record, key)
                 });
             }

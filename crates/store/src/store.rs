@@ -97,6 +97,13 @@ impl Store {
         self.index.occupied_tables().all(|slot| slot.live() == 0)
     }
 
+    /// Starts loading the key's slot. In a pipelined batch: this for every key, then [`Guard::prefetch_bucket`] for
+    /// every key, then [`Guard::prefetch_record`], then [`Guard::get`]: each step waits for what the one before it loads.
+    #[inline]
+    pub fn prefetch_slot(&self, key: &HashedKey<'_>) {
+        crate::memory::prefetch(self.index.slot(key.slot()));
+    }
+
     /// How many values a slot has.
     pub fn count_in_slot(&self, slot: Slot) -> u64 {
         self.index.slot(slot).live()
@@ -208,14 +215,6 @@ impl Guard<'_> {
     #[inline]
     pub fn get(&self, key: HashedKey<'_>) -> Entry<'_> {
         self.store.look_up(key, self.pinned())
-    }
-
-    /// Starts loading the key's slot. In a pipelined batch: this for every key, then
-    /// [`prefetch_bucket`](Self::prefetch_bucket) for every key, then [`prefetch_record`](Self::prefetch_record), then
-    /// [`get`](Self::get): each step waits for what the one before it loads.
-    #[inline]
-    pub fn prefetch_slot(&self, key: &HashedKey<'_>) {
-        crate::memory::prefetch(self.store.index.slot(key.slot()));
     }
 
     /// Starts loading the key's bucket; reads its slot.
