@@ -1,8 +1,8 @@
 //! Serving a connection's input: requests are read ahead in batches, so that their cache misses overlap.
 //!
-//! Purpose: a pipelined batch spends most of its time waiting for index buckets and records. Parsing and hashing the
-//! whole batch first, and asking for all buckets, then all records, before the first command runs, turns sixteen
-//! misses in a row into sixteen at once (design "Batches prefetch").
+//! Purpose: a pipelined batch spends most of its time waiting for index slots, buckets and records. Parsing and hashing
+//! the whole batch first, asking for slots on the way, and then for all buckets, then for all records, before the first
+//! command runs, turns sixteen misses in a row into sixteen at once (design "Batches prefetch").
 
 use crate::dispatch::{Keys, keys_of};
 use crate::now::Now;
@@ -156,6 +156,8 @@ impl Worker {
         (arguments.len(), None)
     }
 
+    /// Resolves a request, and asks for the slots of its keys, also where it is the only one: they arrive while its
+    /// session is looked at.
     #[inline]
     fn look_ahead<'b>(&self, args: Slices<'b>) -> Ahead<'b> {
         let resolved = self.commands.resolve(&args).map(|found| (found, keys_of(found, &args)));
