@@ -2,7 +2,8 @@
 //!
 //! Purpose: a pipelined batch spends most of its time waiting for index slots, buckets and records. Parsing and hashing
 //! the whole batch first, asking for slots on the way, and then for all buckets, then for all records, before the first
-//! command runs, turns sixteen misses in a row into sixteen at once (design "Batches prefetch").
+//! command runs, turns sixteen misses in a row into sixteen at once (design "Batches prefetch"). Requests that come one by one over
+//! many connections are a batch too, if all that is here is [foreseen](Worker::foresee) before the first of it is served.
 
 use crate::dispatch::{Keys, keys_of};
 use crate::now::Now;
@@ -12,11 +13,14 @@ use crate::reply_error::ReplyError;
 use crate::session::Session;
 use crate::table::Found;
 use crate::worker::Worker;
-use sidle_resp::{Args, Parsed, ProtocolError, ReplyWriter, RequestParser, Slices};
+use sidle_resp::{Args, Parsed, ProtocolError, ReplyWriter, RequestParser, Slices, likely_key};
+use sidle_types::HashedKey;
 use smallvec::SmallVec;
 
 /// How many requests are read ahead.
 pub const BATCH_REQUESTS: usize = 16;
+/// How many connections' first requests are foreseen at most; what is loaded for more would push out the rest.
+const FORESEEN_KEYS: usize = 64;
 /// After so many requests a connection lets others have their turn, and the range table may change.
 pub const SERVE_REQUESTS: usize = 512;
 /// After so many bytes of replies a connection lets others have their turn, and sends.
@@ -75,6 +79,30 @@ enum Stop {
 }
 
 impl Worker {
+    /// Says that this input will be served soon, after that of other connections was looked at: what its first request needs begins to be
+    /// loaded. Nothing else follows from it.
+    #[inline]
+    pub fn foresee(&mut self, input: &[u8]) {
+        if let Some(key) = likely_key(input)
+            && self.foreseen.len() < FORESEEN_KEYS
+        {
+            let key = HashedKey::new(key);
+            self.store.prefetch_slot(key.slot());
+            self.foreseen.push((key.slot(), key.hash()));
+        }
+    }
+
+    /// Goes on loading what was foreseen: every bucket, then every record that they point at.
+    #[inline]
+    fn load_foreseen(&mut self) {
+        if self.foreseen.len() > 1 {
+            let guard = self.store.pin();
+            self.foreseen.iter().for_each(|&(slot, hash)| guard.prefetch_bucket(slot, hash));
+            self.foreseen.iter().for_each(|&(slot, hash)| guard.prefetch_record(slot, hash));
+        }
+        self.foreseen.clear();
+    }
+
     /// Runs the requests in `input`, which starts where the last call left off, and appends their replies to `out`.
     pub fn serve(
         &mut self,
@@ -85,6 +113,7 @@ impl Worker {
         out: &mut Vec<u8>,
     ) -> Served {
         self.pass_boundary();
+        self.load_foreseen();
         let mut arguments = std::mem::take(&mut self.read_ahead);
         arguments.resize_with(BATCH_REQUESTS, Args::new);
         let start = out.len();
@@ -162,7 +191,7 @@ impl Worker {
     fn look_ahead<'b>(&self, args: Slices<'b>) -> Ahead<'b> {
         let resolved = self.commands.resolve(&args).map(|found| (found, keys_of(found, &args)));
         if let Ok((_, keys)) = &resolved {
-            keys.iter().for_each(|key| self.store.prefetch_slot(key));
+            keys.iter().for_each(|key| self.store.prefetch_slot(key.slot()));
         }
         Ahead { args, resolved }
     }
@@ -172,8 +201,8 @@ impl Worker {
         let guard = self.store.pin();
         let keys =
             || batch.iter().filter_map(|ahead| ahead.resolved.as_ref().ok()).flat_map(|(_, keys)| keys);
-        keys().for_each(|key| guard.prefetch_bucket(key));
-        keys().for_each(|key| guard.prefetch_record(key));
+        keys().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
+        keys().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
     }
 }
 

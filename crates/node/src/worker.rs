@@ -5,8 +5,8 @@
 //!
 //! Call order, for whoever drives it: [`turn`](Worker::turn) whenever the thread was notified and at least every few
 //! milliseconds; then [`poll_woken`](Worker::poll_woken) until `None`, each ticket's connection being served again;
-//! [`serve`](Worker::serve) for every connection with input; [`poll_notify`](Worker::poll_notify) until `None` before
-//! the thread sleeps. A control reply goes through [`answer`](Worker::answer); a connection that closes while it is
+//! [`serve`](Worker::serve) for every connection with input, which may be [foreseen](Worker::foresee) before;
+//! [`poll_notify`](Worker::poll_notify) until `None` before the thread sleeps. A control reply goes through [`answer`](Worker::answer); a connection that closes while it is
 //! parked is reported with [`forget`](Worker::forget).
 //!
 //! Invariants:
@@ -26,7 +26,7 @@ use crate::stats::WorkerStats;
 use crate::table::{CommandTable, commands};
 use sidle_resp::Args;
 use sidle_store::{LogHead, Store};
-use sidle_types::{Fill, MigrationId};
+use sidle_types::{Fill, KeyHash, MigrationId, Slot};
 use std::sync::Arc;
 
 /// The most movers that a node may have: notifications are bits of one word.
@@ -60,6 +60,8 @@ pub struct Worker {
     pub(crate) parking: ParkingLot,
     /// The requests that `serve` has read ahead; kept for their memory.
     pub(crate) read_ahead: Vec<Args>,
+    /// Keys of requests that were foreseen and whose slots are on their way.
+    pub(crate) foreseen: Vec<(Slot, KeyHash)>,
     #[cfg(any(test, feature = "testing"))]
     pub(crate) hooks: crate::testing::Hooks,
     pub(crate) bugs: PutBack,
@@ -87,6 +89,7 @@ impl Worker {
             notify: 0,
             parking: ParkingLot::default(),
             read_ahead: Vec::new(),
+            foreseen: Vec::new(),
             #[cfg(any(test, feature = "testing"))]
             hooks: crate::testing::Hooks::default(),
             bugs: PutBack::default(),

@@ -183,3 +183,37 @@ fn expire_removes_what_is_past_its_deadline() {
     }
     assert_eq!(node.parts.store.len(), 100);
 }
+
+/// What is foreseen is only loaded: requests of many connections, broken ones among them, are answered as ever.
+#[test]
+fn serve_answers_the_same_what_was_foreseen() {
+    let requests: Vec<Vec<u8>> = (0..200)
+        .map(|number: usize| match number % 5 {
+            0 => format!("*3\r\n$3\r\nSET\r\n$2\r\nk{}\r\n$2\r\nab\r\n", number % 7).into_bytes(),
+            1 => format!("*2\r\n$3\r\nGET\r\n$2\r\nk{}\r\n", number % 9).into_bytes(),
+            2 => b"*2\r\n$6\r\nAPPEND\r\n$2\r\nk1\r\n".to_vec(),
+            3 => b"*2\r\n$3\r\nGET\r\n$9\r\nk".to_vec(),
+            _ => b"*2\r\n$3\r\nGET\r\n$-2\r\n".to_vec(),
+        })
+        .collect();
+    let answers = |foreseen: bool| -> Vec<Option<Value>> {
+        let mut node = SoloNode::new();
+        let mut clients: Vec<_> = requests.iter().map(|_| node.connect()).collect();
+        for (client, request) in clients.iter_mut().zip(&requests) {
+            client.send_raw(request);
+            if foreseen {
+                node.worker.foresee(request);
+            }
+        }
+        clients
+            .iter_mut()
+            .map(|client| {
+                client.serve(&mut node.worker, node.now);
+                client.receive()
+            })
+            .collect()
+    };
+    let plain = answers(false);
+    assert!(plain.contains(&Some(bulk("ab"))) && plain.contains(&None), "{plain:?}");
+    assert_eq!(answers(true), plain);
+}

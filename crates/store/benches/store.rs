@@ -106,9 +106,9 @@ fn get_batched(store: &Store, keys: &[Key]) {
     for batch in keys.chunks_exact(BATCH) {
         let hashed: [HashedKey<'_>; BATCH] = std::array::from_fn(|i| HashedKey::new(&batch[i]));
         let guard = store.pin();
-        hashed.iter().for_each(|key| store.prefetch_slot(key));
-        hashed.iter().for_each(|key| guard.prefetch_bucket(key));
-        hashed.iter().for_each(|key| guard.prefetch_record(key));
+        hashed.iter().for_each(|key| store.prefetch_slot(key.slot()));
+        hashed.iter().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
+        hashed.iter().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
         for key in hashed {
             let Entry::Value(record) = guard.get(key) else { panic!("absent") };
             black_box(record.value()[50]);
@@ -121,9 +121,9 @@ fn set_batched(store: &Store, head: &mut LogHead, keys: &[Key]) {
         let hashed: [HashedKey<'_>; BATCH] = std::array::from_fn(|i| HashedKey::new(&batch[i]));
         {
             let guard = store.pin();
-            hashed.iter().for_each(|key| store.prefetch_slot(key));
-            hashed.iter().for_each(|key| guard.prefetch_bucket(key));
-            hashed.iter().for_each(|key| guard.prefetch_record(key));
+            hashed.iter().for_each(|key| store.prefetch_slot(key.slot()));
+            hashed.iter().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
+            hashed.iter().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
         }
         for key in hashed {
             put(store, head, key);

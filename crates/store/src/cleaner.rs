@@ -239,11 +239,11 @@ impl Store {
             {
                 *place = next.map(|(address, record)| {
                     let key = record.hashed_key();
-                    self.prefetch_slot(&key);
+                    self.prefetch_slot(key.slot());
                     (address, record, key)
                 });
             }
-            batch.iter().flatten().for_each(|(_, _, key)| guard.prefetch_bucket(key));
+            batch.iter().flatten().for_each(|(_, _, key)| guard.prefetch_bucket(key.slot(), key.hash()));
             let mut moved_bytes = 0;
             let mut result = Ok(());
             for (address, record, key) in batch.iter().copied().flatten() {

@@ -100,8 +100,8 @@ impl Store {
     /// Starts loading the key's slot. In a pipelined batch: this for every key, then [`Guard::prefetch_bucket`] for
     /// every key, then [`Guard::prefetch_record`], then [`Guard::get`]: each step waits for what the one before it loads.
     #[inline]
-    pub fn prefetch_slot(&self, key: &HashedKey<'_>) {
-        crate::memory::prefetch(self.index.slot(key.slot()));
+    pub fn prefetch_slot(&self, slot: Slot) {
+        crate::memory::prefetch(self.index.slot(slot));
     }
 
     /// How many values a slot has.
@@ -219,15 +219,15 @@ impl Guard<'_> {
 
     /// Starts loading the key's bucket; reads its slot.
     #[inline]
-    pub fn prefetch_bucket(&self, key: &HashedKey<'_>) {
-        self.store.index.slot(key.slot()).prefetch(key.hash().0);
+    pub fn prefetch_bucket(&self, slot: Slot, hash: KeyHash) {
+        self.store.index.slot(slot).prefetch(hash.0);
     }
 
     /// Starts loading the records that may be the key's; reads its bucket.
     #[inline]
-    pub fn prefetch_record(&self, key: &HashedKey<'_>) {
+    pub fn prefetch_record(&self, slot: Slot, hash: KeyHash) {
         let prefetch = |address: Address| self.store.log.prefetch(address);
-        self.store.index.slot(key.slot()).find(key.hash().0, self.pinned(), |word| {
+        self.store.index.slot(slot).find(hash.0, self.pinned(), |word| {
             prefetch(word.address());
             false
         });

@@ -244,8 +244,8 @@ impl Side {
         let key = key_of(number);
         let hashed = HashedKey::new(&key);
         let guard = self.store.pin();
-        guard.prefetch_bucket(&hashed);
-        guard.prefetch_record(&hashed);
+        guard.prefetch_bucket(hashed.slot(), hashed.hash());
+        guard.prefetch_record(hashed.slot(), hashed.hash());
         let expected = self.model.get(&(hashed.position(), key.clone()));
         match guard.get(hashed) {
             Entry::Absent => assert_eq!(expected, None, "{}", key.escape_ascii()),

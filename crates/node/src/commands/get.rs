@@ -48,8 +48,8 @@ fn get(call: &mut Call<'_>) -> CommandResult {
 fn mget(call: &mut Call<'_>) -> CommandResult {
     let guard = call.store.pin();
     // All cache misses of the request are under way before the first is waited for.
-    call.keys.iter().for_each(|key| guard.prefetch_bucket(key));
-    call.keys.iter().for_each(|key| guard.prefetch_record(key));
+    call.keys.iter().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
+    call.keys.iter().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
     call.reply.array(call.keys.len());
     for index in 0..call.keys.len() {
         let record = call.look_up(&guard, index);

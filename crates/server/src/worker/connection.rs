@@ -1,7 +1,7 @@
-//! One client's connection: read, run everything that is complete, write once; again.
+//! One client's connection: read, let others read, run everything that is complete, write once; again.
 //!
 //! A connection is one future, polled by hand rather than written as an `async fn`, so that a turn that finds
-//! everything ready makes two system calls (read, write) and touches no waker.
+//! everything ready makes two system calls (read, write) and uses its waker once, to come after others that are ready too.
 //!
 //! Invariants:
 //! - C1: replies leave in the order of their requests: while output is pending, nothing is run.
@@ -10,7 +10,7 @@
 //!
 //! The shared buffers are borrowed within one poll only, never across a wait.
 
-use super::engine::{Engine, JOIN_BYTES, READ_BYTES, SharedEngine};
+use super::engine::{Engine, JOIN_BYTES, READ_BYTES, ROUND_BYTES, SharedEngine};
 use super::waits::ConnectionId;
 use crate::control::ControlCall;
 use crate::limits::Place;
@@ -126,10 +126,22 @@ impl Connection {
         if length == READ_BYTES {
             *full_reads += 1;
         }
+        if self.input.is_empty() && length < ROUND_BYTES {
+            return Poll::Ready(Ok(self.await_round(engine, length)));
+        }
         let start = JOIN_BYTES - self.input.len();
         engine.input[start..JOIN_BYTES].copy_from_slice(&self.input);
         let step = self.run(cx, engine, start..JOIN_BYTES + length)?;
         Poll::Ready(Ok(if *full_reads >= READS_A_TURN { step.or_yield() } else { step }))
+    }
+
+    /// Lets others that are ready read before what was read is run, so that what all of them need is loaded at the same time.
+    fn await_round(&mut self, engine: &mut Engine, length: usize) -> Step {
+        engine.stats.bytes_in.add(length as u64);
+        engine.worker.foresee(&engine.input[JOIN_BYTES..JOIN_BYTES + length]);
+        self.input = engine.round_buffer(length);
+        self.state = State::Running;
+        Step::Yield
     }
 
     /// Goes on reading a request that is too long to be joined in the shared buffer.
@@ -179,7 +191,7 @@ impl Connection {
         let served =
             engine.worker.serve(now, &mut self.session, &mut self.parser, &self.input, &mut engine.output);
         if served.consumed == self.input.len() {
-            self.input = Vec::new();
+            engine.give_back(std::mem::take(&mut self.input));
         } else {
             self.input.drain(..served.consumed);
         }

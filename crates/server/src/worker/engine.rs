@@ -20,6 +20,11 @@ pub(super) const READ_BYTES: usize = 64 << 10;
 /// The longest unfinished request that is joined with what is read next in the shared buffer. A longer one is read
 /// straight into the connection's own buffer.
 pub(super) const JOIN_BYTES: usize = 16 << 10;
+/// What is read and shorter than this waits until other connections have read too: a round. What is longer is a batch by itself, or not
+/// worth a copy.
+pub(super) const ROUND_BYTES: usize = 512;
+/// How many buffers for that are kept.
+const ROUND_BUFFERS: usize = 64;
 /// The shared output buffer gives its memory back when it has grown beyond this.
 const OUTPUT_KEEP_BYTES: usize = 4 << 20;
 
@@ -46,6 +51,8 @@ pub(super) struct Engine {
     pub(super) input: Box<[u8]>,
     /// The replies of one turn of one connection.
     pub(super) output: Vec<u8>,
+    /// Buffers for what waits until its round has been read.
+    round_buffers: Vec<Vec<u8>>,
     pub(super) waits: Waits,
     /// The tablet map that opted-in clients have been woken for.
     told_map: MapEpoch,
@@ -71,6 +78,7 @@ impl Engine {
             clock,
             input: vec![0; JOIN_BYTES + READ_BYTES].into(),
             output: Vec::with_capacity(READ_BYTES),
+            round_buffers: Vec::new(),
             waits: Waits::default(),
             told_map: MapEpoch::default(),
             last_connection: 0,
@@ -120,6 +128,23 @@ impl Engine {
         }
         while let Some(ticket) = self.worker.poll_woken() {
             self.waits.wake(ticket);
+        }
+    }
+
+    /// A copy of what was read, for a connection that waits until others have read.
+    #[inline]
+    pub(super) fn round_buffer(&mut self, length: usize) -> Vec<u8> {
+        let mut buffer = self.round_buffers.pop().unwrap_or_else(|| Vec::with_capacity(ROUND_BYTES));
+        buffer.extend_from_slice(&self.input[JOIN_BYTES..JOIN_BYTES + length]);
+        buffer
+    }
+
+    /// Takes back a connection's buffer, of which nothing is needed any more.
+    #[inline]
+    pub(super) fn give_back(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() == ROUND_BYTES && self.round_buffers.len() < ROUND_BUFFERS {
+            buffer.clear();
+            self.round_buffers.push(buffer);
         }
     }
 
