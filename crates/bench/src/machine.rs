@@ -19,6 +19,12 @@ pub fn threads_cpu_seconds(pid: u32, prefix: &str) -> Option<f64> {
     precise_cpu_seconds(&Path::new("/proc").join(pid.to_string()), prefix)
 }
 
+/// The same of the thread that it began with.
+pub fn first_thread_cpu_seconds(pid: u32) -> Option<f64> {
+    let thread = Path::new("/proc").join(pid.to_string()).join("task").join(pid.to_string());
+    Some(thread_cpu_ns(&thread, "")? as f64 / 1e9)
+}
+
 /// To the nanosecond, from the scheduler's account of every thread. Threads that have ended are not in it, be it while we look.
 fn precise_cpu_seconds(process: &Path, prefix: &str) -> Option<f64> {
     let threads = std::fs::read_dir(process.join("task")).ok()?;

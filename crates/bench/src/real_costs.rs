@@ -5,7 +5,7 @@ use crate::control::Control;
 use crate::demo::{Course, DemoError, DemoOptions, NodePair, loaded_world};
 use crate::lab::Spread;
 use crate::load::{ProbeGaps, run_workload};
-use crate::machine::{own_cpu_seconds, threads_cpu_seconds};
+use crate::machine::{first_thread_cpu_seconds, own_cpu_seconds, threads_cpu_seconds};
 use crate::quota::Quotas;
 use crate::terminal::Terminal;
 use std::ops::ControlFlow;
@@ -32,6 +32,8 @@ pub struct RealCosts {
     pub release_ns_per_kib: f64,
     /// Of a KiB of moved records, at the target's movers.
     pub replay_ns_per_kib: f64,
+    /// Of both nodes' control threads, from the request to move to the answer that the move is over.
+    pub control_ns: f64,
     /// The part of a processor that each node could use, if that was limited.
     pub node_share: Option<f64>,
 }
@@ -74,24 +76,29 @@ pub fn measure(
     })?;
     let [node_ns, client_ns] = between(begun, used())?;
 
-    let used = || {
-        let of = |pid| threads_cpu_seconds(pid, MOVERS);
-        Some([of(nodes.source.pid())?, of(nodes.target.pid())?])
-    };
+    let both = |of: &dyn Fn(u32) -> Option<f64>| Some([of(nodes.source.pid())?, of(nodes.target.pid())?]);
+    let used = || both(&|pid| threads_cpu_seconds(pid, MOVERS));
+    let used_by_control = || both(&first_thread_cpu_seconds);
     let begun = used();
+    let mut control_begun = None;
+    let mut controlled_by = None;
     let control = Control::connect(&nodes.source.address(), None)?;
     let mut course = Course::new(&world, options, &nodes, control, &gaps, terminal);
     let mut moved_by = None;
     let moving = run_workload(&world, Some(&gaps), |tick, timeline| {
+        if course.is_before() {
+            control_begun = used_by_control();
+        }
         let verdict = course.tick(tick, timeline);
         if course.is_after() && moved_by.is_none() {
-            moved_by = used();
+            (moved_by, controlled_by) = (used(), used_by_control());
         }
         verdict
     })?;
     let moved = course.finish()?;
     let [pack_ns, replay_ns] = between(begun, moved_by)?;
     let [release_ns, _] = between(moved_by, used())?;
+    let control_ns = between(control_begun, controlled_by)?.iter().sum();
 
     if world.is_stopping() {
         return Err(DemoError::Interrupted);
@@ -107,6 +114,7 @@ pub fn measure(
         pack_ns_per_kib: pack_ns / moved_kib,
         replay_ns_per_kib: replay_ns / moved_kib,
         release_ns_per_kib: release_ns / moved_kib,
+        control_ns,
         node_share: quotas.map(|_| share),
     };
     Ok(Measurement { costs, is_disturbed: steady.disturbance.is_much() || moving.disturbance.is_much() })
@@ -145,6 +153,7 @@ fn median(all: Vec<RealCosts>) -> RealCosts {
         pack_ns_per_kib: median(|costs| costs.pack_ns_per_kib),
         replay_ns_per_kib: median(|costs| costs.replay_ns_per_kib),
         release_ns_per_kib: median(|costs| costs.release_ns_per_kib),
+        control_ns: median(|costs| costs.control_ns),
         node_share: all[0].node_share,
     }
 }
@@ -167,6 +176,7 @@ mod tests {
             pack_ns_per_kib: -ns,
             replay_ns_per_kib: 7.0,
             release_ns_per_kib: 3.0 * ns,
+            control_ns: 5.0 * ns,
             node_share: Some(0.4),
         }
     }

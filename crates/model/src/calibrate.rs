@@ -42,6 +42,8 @@ const NODE_SHARE: f64 = 0.4;
 /// How records are moved for it: by those who ask for them, some at a time or each by itself, with many sleeps between; and in one go.
 const BY_NAME: [&str; 2] = ["rocksteady", "zephyr"];
 const IN_ONE_GO: &str = "stop-and-copy";
+/// What the control thread is charged at first for what comes for it.
+const CONTROL_NS: u64 = 20_000;
 /// How often each is measured: a machine that somebody else disturbs is so for some seconds.
 const MEASUREMENTS: usize = 5;
 /// How often the model is compared: what requests take changes how many of them come together.
@@ -119,6 +121,7 @@ pub fn costs(
         pick_ns_per_kib: watch.pick.ns_per_kib(),
         replay_ns_per_kib: watch.replay.ns_per_kib(),
         message_ns: watch.message.mean_ns(),
+        control_ns: CONTROL_NS,
         resume_ns: 0,
         release_ns: watch.release.mean_ns(),
     };
@@ -185,6 +188,10 @@ fn fitted_in_one_go(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result
     Ok(Costs {
         pack_ns_per_kib: more(costs.pack_ns_per_kib, real.pack_ns_per_kib - taken.pack_ns_per_kib),
         replay_ns_per_kib: more(costs.replay_ns_per_kib, real.replay_ns_per_kib - taken.replay_ns_per_kib),
+        control_ns: more(
+            costs.control_ns,
+            (real.control_ns - taken.control_ns) / taken.control_mails.max(1.0),
+        ),
         ..costs
     })
 }
@@ -235,6 +242,7 @@ fn timed_model(load: &DemoOptions) -> Result<Stopwatch, ModelError> {
         pick_ns_per_kib: 3000,
         replay_ns_per_kib: 1000,
         message_ns: 1000,
+        control_ns: CONTROL_NS,
         resume_ns: 0,
         release_ns: 50_000,
     };

@@ -12,8 +12,6 @@ use sidle_bench::policy::PolicyWord;
 use sidle_bench::real_costs::MARGIN;
 use sidle_bench::report::{self, CpuSeconds, Interval, Modelled, Report};
 use sidle_bench::timeline::{Part, Timeline, WINDOW_NS};
-use sidle_cluster::MigrationState;
-use sidle_node::ControlReply;
 use sidle_types::{MigrationPolicy, PositionRange, Slot};
 use sidle_workload::{Chooser, Distribution, KeyFormat, OperationStream, ValueFormat, Workload};
 use std::cell::RefCell;
@@ -93,6 +91,9 @@ pub struct Progress {
     pub moved: f64,
 }
 
+/// The half of the slots that moves.
+const MOVING_SLOTS: &str = "0-8191";
+
 /// The half of the positions that moves.
 fn moving_half() -> PositionRange {
     let slot = |number| Slot::new(number).expect("half of the slots exist");
@@ -131,6 +132,10 @@ pub(crate) struct Taken {
     pub(crate) pack_ns_per_kib: f64,
     pub(crate) replay_ns_per_kib: f64,
     pub(crate) release_ns_per_kib: f64,
+    /// Of both nodes' control threads, from the request to move to the answer that the move is over.
+    pub(crate) control_ns: f64,
+    /// How often something came for these.
+    pub(crate) control_mails: f64,
     /// How often movers took bulk work up again, at both ends together, for each KiB.
     pub(crate) resumptions_per_kib: f64,
     /// How many slices of records were given back, for each KiB.
@@ -210,7 +215,9 @@ impl<'p> Course<'p> {
             client.recorder().hand_over(&mut self.timeline);
         }
         let operations: u64 = self.timeline.points(false, false).iter().map(|point| point.operations).sum();
+        let control_begun = self.model.control_work();
         self.follow_move(&mut |_| true)?;
+        let control_ended = self.model.control_work();
         let moved_bytes = self.model.migration().map_or(0, |migration| migration.counters.bytes_moved);
         let (operations, moved_kib) = ((operations as f64).max(1.0), (moved_bytes as f64 / 1024.0).max(1.0));
         let [node_ns, client_ns] = [0, 2].map(|machine| (ended[machine] - begun[machine]) * 1e9 / operations);
@@ -225,6 +232,8 @@ impl<'p> Course<'p> {
             pack_ns_per_kib: per_kib(moved[0]),
             replay_ns_per_kib: per_kib(moved[1]),
             release_ns_per_kib: per_kib(released[0] - moved[0]),
+            control_ns: (control_ended.0 - control_begun.0) as f64,
+            control_mails: (control_ended.1 - control_begun.1) as f64,
             resumptions_per_kib: resumptions as f64 / moved_kib,
             releases_per_kib: self.model.releases() as f64 / moved_kib,
         })
@@ -299,35 +308,23 @@ impl<'p> Course<'p> {
             }
             other => other,
         };
-        self.model.start_migration(moving_half(), &self.plan.protocol, policy);
+        self.model.start_migration(MOVING_SLOTS, &self.plan.protocol, policy);
         self.load.write_pause.borrow_mut().watch();
         self.model.gaps().into_iter().flatten().for_each(Gap::watch);
-        // As often as the demonstration asks a real node.
-        for look in 1.. {
-            let (state, records) = match self.model.migration() {
-                Some(migration) => (migration.state.clone(), migration.counters.records),
-                None => (MigrationState::Queued, 0),
-            };
-            match state {
-                MigrationState::Done => break,
-                MigrationState::Failed { why } => return Err(ModelError::Migration(why)),
-                MigrationState::Cancelled => {
-                    return Err(ModelError::Migration("it was cancelled".to_owned()));
-                }
-                _ => {}
-            }
-            if let Some(ControlReply::Error(why)) = self.model.replies.last() {
-                return Err(ModelError::Migration(why.clone()));
+        // As the demonstration sees it: over when the operator hears that.
+        let outcome = loop {
+            if let Some(outcome) = self.model.outcome() {
+                break outcome;
             }
             if self.model.now_ns() - from_ns > MOVE_NS {
                 return Err(ModelError::Stuck("the move takes more than an hour"));
             }
             self.count_moved();
+            let records = self.model.migration().map_or(0, |migration| migration.counters.records);
             let moved = self.counted_records as f64 / records.max(1) as f64;
-            while self.model.now_ns() < from_ns + look * LOAD_TICK.as_nanos() as u64 {
-                self.tick("moving", moved.min(1.0), progress)?;
-            }
-        }
+            self.tick("moving", moved.min(1.0), progress)?;
+        };
+        outcome.map_err(ModelError::Migration)?;
         self.count_moved();
         let now_ns = self.enter(Part::After);
         let ms = |gap: Gap| Some(gap.longest_ns(now_ns) as f64 / 1e6);

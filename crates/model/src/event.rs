@@ -3,8 +3,8 @@
 use crate::links::Class;
 use crate::processors::{PoolId, ThreadId};
 use sidle_client_core::ConnectionId;
-use sidle_cluster::{ToCoordinator, ToNode};
-use sidle_node::{Link, MoverReport};
+use sidle_cluster::ToCoordinator;
+use sidle_node::{ControlInput, ControlReply, ControlRequest, Link, MoverCommand};
 use sidle_types::MigrationId;
 use sidle_wire::Lane;
 
@@ -19,14 +19,6 @@ pub(crate) enum Event {
     Wake(ThreadId),
     /// Something arrived for a thread.
     Arrival { to: ThreadId, from: ThreadId, arrival: Arrival },
-    /// A node's control hears its coordinator.
-    ToNode(usize, ToNode),
-    /// The coordinator hears a node.
-    ToCoordinator(ToCoordinator),
-    /// A node's control has to do something now.
-    Control(usize),
-    /// The coordinator has to do something now.
-    Coordinator,
     /// The course of the load goes on.
     Tick,
 }
@@ -42,10 +34,25 @@ pub(crate) enum Arrival {
     Connected { connection: ConnectionId, worker: ThreadId, number: usize },
     /// At a client: bytes over a connection.
     Replies { connection: ConnectionId, bytes: Vec<u8> },
+    /// At the operator: bytes over its only connection.
+    Answer(Vec<u8>),
     /// At a mover: a lane that it asked for is open.
     Lane { migration: MigrationId, lane: Lane, link: Link },
     /// At a mover: a frame.
     Frame { link: Link, bytes: Vec<u8>, class: Class },
+    /// At a control thread.
+    Control(Box<ControlMail>),
+}
+
+/// What comes for a control thread.
+#[derive(Debug)]
+pub(crate) enum ControlMail {
+    /// For the node's control.
+    Input(ControlInput),
+    /// From a worker: what a client asks over the connection with this number.
+    Question { worker: ThreadId, connection: usize, request: ControlRequest },
+    /// For the coordinator, whose seat is with this thread.
+    ToCoordinator(ToCoordinator),
 }
 
 /// What a turn brings about when it is over.
@@ -55,12 +62,16 @@ pub(crate) enum Output {
     Send { to: ThreadId, arrival: Arrival, class: Class, bytes: u64 },
     /// Another thread of the same machine is woken.
     Wake(ThreadId),
+    /// A worker is woken to take a new range table, and to tell when it has.
+    AwaitTable(ThreadId),
     /// A thread wants to be woken then.
     WakeAt(ThreadId, u64),
-    /// A mover tells its node's control.
-    Report(MigrationId, MoverReport),
-    /// A worker took the new range table.
-    TableTaken,
+    /// A thread tells its node's control thread.
+    Tell(ControlMail),
+    /// A control thread tells a mover.
+    Command(ThreadId, MoverCommand),
+    /// A control thread answers a question that came over a worker's connection with this number.
+    Answer { worker: ThreadId, connection: usize, reply: ControlReply },
 }
 
 /// What a turn took and brought.

@@ -17,6 +17,7 @@ mod links;
 pub mod machines;
 mod model;
 mod node;
+mod operator;
 mod processors;
 mod quota;
 mod recorder;

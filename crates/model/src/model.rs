@@ -6,20 +6,16 @@ use crate::costs::Costs;
 use crate::event::{Arrival, Event, Output, Turn};
 use crate::links::Interfaces;
 use crate::machines::Machines;
-use crate::node::{Node, Threads, info, now, number_of};
+use crate::node::{Node, Threads, address, now};
+use crate::operator::Operator;
 use crate::processors::{GroupId, Pause, PoolId, Processors, ThreadId, Waker};
 use crate::recorder::Gap;
 use crate::stopwatch::Stopwatch;
-use sidle_cluster::{
-    ClusterId, Coordinator, CoordinatorInput, Founding, MemoryMetaStore, MigrationRecord, NodeName,
-};
-use sidle_node::{ControlEvent, ControlInput, ControlReply, ControlRequest};
-use sidle_types::{MigrationPolicy, MonotonicUs, PositionRange};
+use sidle_cluster::MigrationRecord;
+use sidle_types::MigrationPolicy;
 use sidle_workload::{OperationStream, Random};
 use std::rc::Rc;
 
-/// What a message of a control thread or the coordinator takes to be handled: they have a thread of their own, which is never busy.
-const CONTROL_NS: u64 = 20_000;
 /// The clients' machine; the nodes are 0 and 1.
 const CLIENTS: usize = 2;
 /// The stream of a seed's draws that quotas' phases come from; clients' are numbered from 0.
@@ -34,7 +30,9 @@ pub(crate) const TICK_NS: u64 = 5_000_000;
 enum Role {
     Worker(usize, usize),
     Mover(usize, usize),
+    Control(usize),
     Client(usize),
+    Operator,
 }
 
 /// What the clients do.
@@ -57,8 +55,9 @@ pub(crate) struct Model {
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Vec<ClientThread>,
     client_group: GroupId,
-    coordinator: Coordinator<MemoryMetaStore>,
-    coordinator_due: Option<MonotonicUs>,
+    /// Asks for the move; it comes with the clients.
+    operator: Option<Operator>,
+    operator_thread: ThreadId,
     roles: Vec<Role>,
     /// The present turn of each thread.
     turns: Vec<Turn>,
@@ -68,7 +67,6 @@ pub(crate) struct Model {
     releases: Vec<Option<u64>>,
     /// The earliest time that each thread wants to be woken at.
     alarms: Vec<Option<u64>>,
-    pub(crate) replies: Vec<ControlReply>,
 }
 
 impl Model {
@@ -89,16 +87,14 @@ impl Model {
                 let pool = shared.unwrap_or_else(|| processors.add_pool(machine.cores as usize));
                 Threads::new(machine, pool, phases.unit(), &mut processors)
             });
-        let founding = Founding { cluster: ClusterId::from_bits(1), first: info(0) };
-        let coordinator =
-            Coordinator::open(MonotonicUs(0), MemoryMetaStore::new(), founding, sidle_node::read_protocol)
-                .expect("an empty store in memory opens");
         let mut roles = Vec::new();
         for (node, threads) in [&source, &target].into_iter().enumerate() {
             roles.extend((0..threads.workers.len()).map(|index| Role::Worker(node, index)));
             roles.extend((0..threads.movers.len()).map(|index| Role::Mover(node, index)));
+            roles.push(Role::Control(node));
         }
         roles.extend((0..clients.workers.len()).map(Role::Client));
+        roles.push(Role::Operator);
         let node = |number, threads| Node::new(number, threads, memory_bytes, weight, seed);
         let releases = vec![None; processors.pools()];
         let mut model = Model {
@@ -110,17 +106,16 @@ impl Model {
             watch,
             clients: Vec::new(),
             client_group: clients.group,
-            coordinator,
-            coordinator_due: None,
+            operator: None,
+            operator_thread: clients.control,
             alarms: vec![None; roles.len()],
             turns: roles.iter().map(|_| Turn::default()).collect(),
             waking_ns: vec![0; roles.len()],
             releases,
             roles,
-            replies: Vec::new(),
         };
         for number in 0..model.nodes.len() {
-            model.control(number, ControlInput::Connected);
+            model.wake(model.nodes[number].control.id, None);
         }
         model
     }
@@ -144,7 +139,14 @@ impl Model {
         })
     }
 
-    /// How often those have taken bulk work up again.
+    /// Processor time that both control threads have used, in nanoseconds, and how often something came for them.
+    pub(crate) fn control_work(&self) -> (u64, u64) {
+        let controls = || self.nodes.iter().map(|node| &node.control);
+        let used_ns = controls().map(|control| self.processors.used_ns(control.id)).sum();
+        (used_ns, controls().map(|control| control.opened).sum())
+    }
+
+    /// How often movers have taken bulk work up again.
     pub(crate) fn resumptions(&self) -> u64 {
         self.nodes[..2].iter().flat_map(|node| &node.movers).map(|mover| mover.resumptions).sum()
     }
@@ -166,16 +168,17 @@ impl Model {
 
     /// The record of the one migration, if it was asked for.
     pub(crate) fn migration(&self) -> Option<&MigrationRecord> {
-        self.coordinator.data().all_migrations().next()
+        self.nodes[0].control.migration()
     }
 
     /// Whether both nodes serve.
     pub(crate) fn is_ready(&self) -> bool {
-        self.coordinator.map().nodes().len() == self.nodes.len()
+        let Some(map) = self.nodes[0].control.map() else { return false };
+        map.nodes().len() == self.nodes.len()
             && self.nodes.iter().all(|node| {
                 node.workers.iter().all(|worker| {
                     let ranges = worker.worker.ranges();
-                    ranges.is_joined() && ranges.map().epoch() == self.coordinator.map().epoch()
+                    ranges.is_joined() && ranges.map().epoch() == map.epoch()
                 })
             })
     }
@@ -200,27 +203,43 @@ impl Model {
         self.clients.push(ClientThread::new(id, clients.load, 1, clients.tracking, feed));
         self.wake(id, None);
         self.agenda.at(self.now_ns() + TICK_NS, Event::Tick);
+        let id = self.operator_thread;
+        let worker = self.nodes[0].next_worker();
+        let number = self.nodes[0].accept(worker, now(self.agenda.now_ns()), id, None);
+        self.operator = Some(Operator::new(id, self.nodes[0].workers[worker].id, number));
     }
 
-    /// Asks the source to move a range to the target.
-    pub(crate) fn start_migration(&mut self, range: PositionRange, protocol: &str, policy: MigrationPolicy) {
-        let request = ControlRequest::StartMigration {
-            range,
-            target: NodeName::Id(info(1).id),
-            protocol: protocol.to_owned(),
-            policy,
-        };
-        self.control(0, ControlInput::Request { tag: 1, request });
+    /// The operator asks the source to move these slots to the target.
+    pub(crate) fn start_migration(&mut self, slots: &str, protocol: &str, policy: MigrationPolicy) {
+        let (target, policy) = (address(1).to_string(), policy.words());
+        let mut words = vec!["SIDLE.MIGRATE", "START", "SLOTS", slots, "TO", &target, "PROTOCOL", protocol];
+        words.extend(policy.iter().map(String::as_str));
+        let now_ns = self.now_ns();
+        let operator = self.operator.as_mut().expect("it has come with the clients");
+        operator.start(now_ns, &words);
+        let id = operator.id;
+        self.wake(id, None);
     }
 
-    /// Lets things happen until the course is to go on; `false` when nothing ever happens again.
+    /// What the operator has heard that the move came to.
+    pub(crate) fn outcome(&self) -> Option<Result<(), String>> {
+        self.operator.as_ref().and_then(Operator::outcome)
+    }
+
+    /// Lets things happen until the course is to go on, or the operator hears what the move came to; `false` when nothing ever happens
+    /// again.
     pub(crate) fn run_to_tick(&mut self) -> bool {
+        let is_over = |model: &Model| model.operator.as_ref().is_some_and(Operator::is_over);
+        let was_over = is_over(self);
         while let Some(event) = self.agenda.next() {
             if matches!(event, Event::Tick) {
                 self.agenda.at(self.now_ns() + TICK_NS, Event::Tick);
                 return true;
             }
             self.happen(event);
+            if is_over(self) && !was_over {
+                return true;
+            }
         }
         false
     }
@@ -238,10 +257,6 @@ impl Model {
         true
     }
 
-    fn mono(&self) -> MonotonicUs {
-        MonotonicUs(self.now_ns() / 1000)
-    }
-
     fn happen(&mut self, event: Event) {
         match event {
             Event::Done(thread) => self.done(thread),
@@ -253,24 +268,6 @@ impl Model {
                 }
             }
             Event::Arrival { to, from, arrival } => self.arrive(to, from, arrival),
-            Event::ToNode(node, message) => self.control(node, ControlInput::Message(message)),
-            Event::ToCoordinator(message) => {
-                self.coordinator.handle(self.mono(), CoordinatorInput::Message(message));
-                self.coordinate();
-            }
-            Event::Control(node) => {
-                if self.nodes[node].control_due.is_some_and(|due| due <= self.mono()) {
-                    self.nodes[node].control_due = None;
-                    self.control(node, ControlInput::Timer);
-                }
-            }
-            Event::Coordinator => {
-                if self.coordinator_due.is_some_and(|due| due <= self.mono()) {
-                    self.coordinator_due = None;
-                    self.coordinator.handle(self.mono(), CoordinatorInput::Timer);
-                    self.coordinate();
-                }
-            }
             Event::Tick => unreachable!("whoever runs the model takes ticks"),
         }
     }
@@ -304,7 +301,7 @@ impl Model {
 
     fn turn(&mut self, thread: ThreadId, pause: Pause) -> Turn {
         let (now_ns, costs) = (self.now_ns(), self.costs);
-        let Model { nodes, clients, processors, watch, roles, .. } = self;
+        let Model { nodes, clients, operator, processors, watch, roles, .. } = self;
         match roles[thread] {
             Role::Worker(node, index) => {
                 let mut turn = Turn::default();
@@ -313,6 +310,14 @@ impl Model {
             }
             Role::Mover(node, index) => {
                 nodes[node].mover_turn(index, now(now_ns).mono, processors, &costs, pause, watch)
+            }
+            Role::Control(node) => {
+                let mut turn = Turn::default();
+                nodes[node].control.turn(now(now_ns).mono, &costs, pause, &mut turn);
+                turn
+            }
+            Role::Operator => {
+                operator.as_mut().map_or_else(Turn::default, |operator| operator.turn(now_ns, &costs, pause))
             }
             Role::Client(index) => {
                 let mut connect = |node: usize| {
@@ -340,8 +345,8 @@ impl Model {
     /// The machine of a thread: a node's number, or the clients'.
     fn machine(&self, thread: ThreadId) -> usize {
         match self.roles[thread] {
-            Role::Worker(node, _) | Role::Mover(node, _) => node,
-            Role::Client(_) => CLIENTS,
+            Role::Worker(node, _) | Role::Mover(node, _) | Role::Control(node) => node,
+            Role::Client(_) | Role::Operator => CLIENTS,
         }
     }
 
@@ -358,94 +363,57 @@ impl Model {
                 }
                 self.wake(thread, Some(Waker { thread: from, is_sync: false }));
             }
+            Output::AwaitTable(worker) => {
+                let found = self.nodes[machine].workers.iter_mut().find(|thread| thread.id == worker);
+                found.expect("each node has its workers").await_table();
+                self.wake(worker, Some(Waker { thread: from, is_sync: false }));
+            }
             Output::WakeAt(thread, at_ns) => {
                 if self.alarms[thread].is_none_or(|planned_ns| at_ns < planned_ns) {
                     self.alarms[thread] = Some(at_ns);
                     self.agenda.at(at_ns, Event::Wake(thread));
                 }
             }
-            Output::Report(migration, report) => {
-                self.control(machine, ControlInput::Mover(migration, report));
+            Output::Tell(mail) => {
+                let control = &mut self.nodes[machine].control;
+                control.receive(mail);
+                let id = control.id;
+                self.wake(id, Some(Waker { thread: from, is_sync: false }));
             }
-            Output::TableTaken => self.control(machine, ControlInput::Timer),
+            Output::Command(mover, command) => {
+                let found = self.nodes[machine].movers.iter_mut().find(|thread| thread.id == mover);
+                found.expect("each node has its movers").commands.push_back(command);
+                self.wake(mover, Some(Waker { thread: from, is_sync: false }));
+            }
+            Output::Answer { worker, connection, reply } => {
+                let found = self.nodes[machine].workers.iter_mut().find(|thread| thread.id == worker);
+                found.expect("the worker that asked").answered(connection, reply);
+                self.wake(worker, Some(Waker { thread: from, is_sync: false }));
+            }
         }
     }
 
     fn arrive(&mut self, to: ThreadId, from: ThreadId, arrival: Arrival) {
         match (self.roles[to], arrival) {
             (Role::Worker(node, index), Arrival::Client { client, connection }) => {
-                let number = self.nodes[node].accept(index, now(self.agenda.now_ns()), client, connection);
+                let number =
+                    self.nodes[node].accept(index, now(self.agenda.now_ns()), client, Some(connection));
                 let arrival = Arrival::Connected { connection, worker: to, number };
                 let at_ns = self.interfaces.send(self.now_ns(), node, crate::links::Class::Small, 0);
                 self.agenda.at(at_ns, Event::Arrival { to: client, from: to, arrival });
+            }
+            (Role::Operator, Arrival::Answer(bytes)) => {
+                self.operator.as_mut().expect("it has asked").receive(&bytes);
+                self.wake(to, Some(Waker { thread: from, is_sync: true }));
             }
             (Role::Client(index), arrival) => {
                 self.clients[index].receive(arrival);
                 self.wake(to, Some(Waker { thread: from, is_sync: true }));
             }
-            (Role::Worker(node, _) | Role::Mover(node, _), arrival) => {
+            (Role::Operator, arrival) => unreachable!("nobody asks the operator: {arrival:?}"),
+            (Role::Worker(node, _) | Role::Mover(node, _) | Role::Control(node), arrival) => {
                 self.nodes[node].receive(to, from, arrival);
                 self.wake(to, Some(Waker { thread: from, is_sync: true }));
-            }
-        }
-    }
-
-    /// Something happens to a node's control.
-    fn control(&mut self, node: usize, input: ControlInput) {
-        let now = self.mono();
-        self.nodes[node].control.handle(now, input);
-        self.carry_out(node);
-    }
-
-    /// Carries out everything that a node's control wants.
-    fn carry_out(&mut self, node: usize) {
-        let after_ns = self.now_ns() + CONTROL_NS;
-        while let Some(message) = self.nodes[node].control.poll_transmit() {
-            let at_ns = self.interfaces.send(after_ns, node, crate::links::Class::Small, 0);
-            self.agenda.at(at_ns, Event::ToCoordinator(message));
-        }
-        while let Some(event) = self.nodes[node].control.poll_event() {
-            match event {
-                ControlEvent::NotifyWorkers => {
-                    for index in 0..self.nodes[node].workers.len() {
-                        self.nodes[node].workers[index].notify();
-                        self.wake(self.nodes[node].workers[index].id, None);
-                    }
-                }
-                ControlEvent::Mover(mover, command) => {
-                    let mover = &mut self.nodes[node].movers[usize::from(mover.0)];
-                    mover.commands.push_back(command);
-                    let id = mover.id;
-                    self.wake(id, None);
-                }
-                ControlEvent::Reply { reply, .. } => self.replies.push(reply),
-                ControlEvent::Joined(_) | ControlEvent::Note(_) => {}
-                ControlEvent::JoinRefused(why) => unreachable!("a founding member was refused: {why}"),
-                ControlEvent::Superseded => unreachable!("each node has one life"),
-            }
-        }
-        if let Some(due) = self.nodes[node].control.poll_timeout(self.mono()) {
-            let due = due.max(MonotonicUs(self.mono().0 + 1));
-            let planned = &mut self.nodes[node].control_due;
-            if planned.is_none_or(|planned| due < planned) {
-                *planned = Some(due);
-                self.agenda.at(due.0 * 1000, Event::Control(node));
-            }
-        }
-    }
-
-    fn coordinate(&mut self) {
-        while self.coordinator.poll_event().is_some() {}
-        let after_ns = self.now_ns() + CONTROL_NS;
-        while let Some(message) = self.coordinator.poll_transmit() {
-            let at_ns = self.interfaces.send(after_ns, 0, crate::links::Class::Small, 0);
-            self.agenda.at(at_ns, Event::ToNode(number_of(message.to), message));
-        }
-        if let Some(due) = self.coordinator.poll_timeout() {
-            let due = due.max(MonotonicUs(self.mono().0 + 1));
-            if self.coordinator_due.is_none_or(|planned| due < planned) {
-                self.coordinator_due = Some(due);
-                self.agenda.at(due.0 * 1000, Event::Coordinator);
             }
         }
     }

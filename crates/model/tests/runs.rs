@@ -26,6 +26,7 @@ const COSTS: Costs = Costs {
     pick_ns_per_kib: 2_000,
     replay_ns_per_kib: 1_000,
     message_ns: 1_000,
+    control_ns: 20_000,
     resume_ns: 3_000,
     release_ns: 10_000,
 };
@@ -153,6 +154,29 @@ fn giving_records_back_costs_the_source_after_the_move() {
     };
     let (cheap, dear) = (after(0), after(500_000));
     assert!(dear < 0.9 * cheap, "{dear} operations a second for {cheap}");
+}
+
+/// What is to move, and whether it has, is asked of nodes that are busy: what their control threads do takes its time of their quotas.
+#[test]
+fn control_threads_take_their_time_of_the_nodes_quota() {
+    let seconds = |control_ns, share| {
+        let mut plan = Plan { costs: Costs { control_ns, ..COSTS }, ..plan("stop-and-copy") };
+        plan.machines = Machines::two_cores(share, share);
+        report(&plan).seconds.expect("it moved")
+    };
+    let slower = |share| seconds(5_000_000, share) - seconds(0, share);
+    let (alone, in_turns) = (slower(1.0), slower(0.2));
+    // More than ten messages lie between the request to move and the answer that it is over.
+    assert!(alone > 0.05, "{alone} s more for five milliseconds a message");
+    assert!(in_turns > 2.0 * alone, "{in_turns} s more on a fifth of a processor, {alone} on a whole one");
+}
+
+/// The answer that a move is over comes when the thread that asks can take it, not when somebody looks.
+#[test]
+fn a_move_is_over_when_the_answer_comes() {
+    let report = report(&plan("fulva"));
+    let ns = (report.seconds.expect("it moved") * 1e9) as u64;
+    assert!(!ns.is_multiple_of(5_000_000), "{ns} ns: looked at every 5 ms");
 }
 
 /// Records that are asked for by name do not come by the pull: each has its own way through the source's mover.

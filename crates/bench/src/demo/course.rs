@@ -87,6 +87,11 @@ impl<'a> Course<'a> {
         }
     }
 
+    /// Whether nothing was asked to move yet.
+    pub(crate) fn is_before(&self) -> bool {
+        matches!(self.stage, Stage::Before)
+    }
+
     /// Whether the move is over.
     pub(crate) fn is_after(&self) -> bool {
         matches!(self.stage, Stage::After { .. })

@@ -1,5 +1,6 @@
 //! A modelled node: the real workers, movers and control, each thread with turns that take time.
 
+mod control;
 mod mover;
 mod worker;
 
@@ -9,6 +10,7 @@ use crate::machines::Machine;
 use crate::processors::{GroupId, Pause, PoolId, Processors, ThreadId};
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
+use control::ControlThread;
 pub(crate) use mover::MoverThread;
 use sidle_cluster::{HostPort, Incarnation, NodeInfo};
 use sidle_migration::{Load, Tuning, probe_after_us};
@@ -54,11 +56,6 @@ pub(crate) fn info(node: usize) -> NodeInfo {
     }
 }
 
-/// The node with this identity.
-pub(crate) fn number_of(id: NodeId) -> usize {
-    usize::from(id.as_bytes()[0]) - 1
-}
-
 /// A node.
 pub(crate) struct Node {
     pub(crate) group: GroupId,
@@ -67,9 +64,7 @@ pub(crate) struct Node {
     pub(crate) parts: NodeParts,
     pub(crate) workers: Vec<WorkerThread>,
     pub(crate) movers: Vec<MoverThread>,
-    pub(crate) control: NodeControl,
-    /// When the control wants to be woken; what was planned for later does nothing.
-    pub(crate) control_due: Option<MonotonicUs>,
+    pub(crate) control: ControlThread,
     next_worker: usize,
 }
 
@@ -81,6 +76,8 @@ pub(crate) struct Threads {
     cores: u64,
     pub(crate) workers: Vec<ThreadId>,
     pub(crate) movers: Vec<ThreadId>,
+    /// The control thread; at the clients' machine the operator's.
+    pub(crate) control: ThreadId,
 }
 
 impl Threads {
@@ -88,9 +85,11 @@ impl Threads {
     pub(crate) fn new(machine: &Machine, pool: PoolId, phase: f64, processors: &mut Processors) -> Threads {
         let quota = machine.quota.map(|share| share.quota(phase));
         let group = processors.add_group(pool, quota);
-        let mut threads = |count: u16| (0..count).map(|_| processors.add_thread(group, 1)).collect();
+        let mut threads =
+            |count: u16| -> Vec<ThreadId> { (0..count).map(|_| processors.add_thread(group, 1)).collect() };
         let cores = (machine.processors() as u64).max(1);
-        Threads { group, cores, workers: threads(machine.workers), movers: threads(machine.movers) }
+        let (workers, movers) = (threads(machine.workers), threads(machine.movers));
+        Threads { group, cores, workers, movers, control: processors.add_thread(group, 1) }
     }
 }
 
@@ -120,17 +119,11 @@ impl Node {
                 MoverThread::new(own.movers[index], mover, neighbours, weight)
             })
             .collect();
-        let control = NodeControl::new(MonotonicUs(0), info, None, parts.clone(), movers, Tuning::default());
-        Node {
-            group: own.group,
-            cores: own.cores,
-            parts,
-            workers,
-            movers: movers_,
-            control,
-            control_due: None,
-            next_worker: 0,
-        }
+        let control =
+            NodeControl::new(MonotonicUs(0), info.clone(), None, parts.clone(), movers, Tuning::default());
+        let threads = (own.workers.clone(), own.movers.clone());
+        let control = ControlThread::new(own.control, control, &info, number == 0, other.control, threads);
+        Node { group: own.group, cores: own.cores, parts, workers, movers: movers_, control, next_worker: 0 }
     }
 
     /// Fills the store.
@@ -162,7 +155,7 @@ impl Node {
         worker: usize,
         now: Now,
         client: ThreadId,
-        name: sidle_client_core::ConnectionId,
+        name: Option<sidle_client_core::ConnectionId>,
     ) -> usize {
         self.workers[worker].accept(&self.parts.shared, now, client, name)
     }
@@ -205,6 +198,7 @@ impl Node {
                 let worker = self.workers.iter_mut().find(|worker| worker.id == to);
                 worker.expect("requests go to workers").receive(connection, &bytes);
             }
+            Arrival::Control(mail) => self.control.receive(*mail),
             arrival => {
                 let mover = self.movers.iter_mut().find(|mover| mover.id == to);
                 mover.expect("frames go to movers").receive(from, arrival);

@@ -4,12 +4,12 @@
 //! everything else that comes for the thread has its turn in between, as it would have between the many pulls.
 
 use crate::costs::Costs;
-use crate::event::{Arrival, Output, Turn};
+use crate::event::{Arrival, ControlMail, Output, Turn};
 use crate::links::Class;
 use crate::processors::{Pause, ThreadId};
 use crate::stopwatch::Stopwatch;
 use sidle_migration::Load;
-use sidle_node::{Link, Mover, MoverCommand, MoverEvent, MoverReport};
+use sidle_node::{ControlInput, Link, Mover, MoverCommand, MoverEvent, MoverReport};
 use sidle_types::{MigrationId, MonotonicUs};
 use sidle_wire::{FrameReader, Kind, Lane, Message};
 use std::collections::{BTreeMap, VecDeque};
@@ -281,7 +281,8 @@ impl MoverThread {
                 }
                 MoverEvent::Report(migration, report) => {
                     self.is_releasing &= report != MoverReport::ExportEnded;
-                    turn.outputs.push(Output::Report(migration, report));
+                    turn.outputs
+                        .push(Output::Tell(ControlMail::Input(ControlInput::Mover(migration, report))));
                 }
             }
         }
@@ -325,7 +326,7 @@ fn greeting(bytes: &[u8]) -> Option<Lane> {
 }
 
 /// When the runtime's timer for this time fires: later by what it lacks in resolution.
-fn fires_ns(at: MonotonicUs) -> u64 {
+pub(super) fn fires_ns(at: MonotonicUs) -> u64 {
     at.0.next_multiple_of(TIMER_US) * 1000
 }
 

@@ -1,11 +1,11 @@
 //! A serving thread: its connections, and whoever waits for a sign of life.
 
 use crate::costs::Costs;
-use crate::event::{Arrival, Output, Turn};
+use crate::event::{Arrival, ControlMail, Output, Turn};
 use crate::processors::{Pause, ThreadId};
 use crate::stopwatch::Stopwatch;
 use sidle_client_core::ConnectionId;
-use sidle_node::{NodeShared, Now, Session, Then, Ticket, Worker};
+use sidle_node::{ControlInput, ControlReply, NodeShared, Now, Session, Then, Ticket, Worker};
 use sidle_resp::{Limits, RequestParser};
 use std::collections::VecDeque;
 
@@ -26,9 +26,12 @@ struct Connection {
     /// What arrived and was not read.
     unread: Vec<u8>,
     parked: Option<Ticket>,
+    /// What the control thread answered, to be sent.
+    answer: Option<ControlReply>,
     is_queued: bool,
     client: ThreadId,
-    name: ConnectionId,
+    /// What the client calls it, if it has others.
+    name: Option<ConnectionId>,
 }
 
 /// A serving thread.
@@ -39,6 +42,8 @@ pub(crate) struct WorkerThread {
     connections: Vec<Connection>,
     tasks: VecDeque<Task>,
     is_own_queued: bool,
+    /// The control thread waits for it to take a new range table.
+    is_table_awaited: bool,
     /// Tasks that the last look at the connections found ready.
     polled: usize,
     probed_at_us: Option<u64>,
@@ -54,6 +59,7 @@ impl WorkerThread {
             connections: Vec::new(),
             tasks: VecDeque::new(),
             is_own_queued: false,
+            is_table_awaited: false,
             polled: 0,
             probed_at_us: None,
             lag_us: 0,
@@ -65,6 +71,12 @@ impl WorkerThread {
         if !std::mem::replace(&mut self.is_own_queued, true) {
             self.tasks.push_back(Task::Own);
         }
+    }
+
+    /// The worker is to take a new range table in its own turn, if it has not by then, and to tell.
+    pub(crate) fn await_table(&mut self) {
+        self.is_table_awaited = true;
+        self.notify();
     }
 
     /// How late the worker is, by the sign of life that it gave last or still owes. Asks for the next one.
@@ -85,7 +97,7 @@ impl WorkerThread {
         shared: &std::sync::Arc<NodeShared>,
         now: Now,
         client: ThreadId,
-        name: ConnectionId,
+        name: Option<ConnectionId>,
     ) -> usize {
         let registration = shared.clients.register("modelled".into(), "modelled".into(), now.wall);
         self.connections.push(Connection {
@@ -94,6 +106,7 @@ impl WorkerThread {
             input: Vec::new(),
             unread: Vec::new(),
             parked: None,
+            answer: None,
             is_queued: false,
             client,
             name,
@@ -108,6 +121,12 @@ impl WorkerThread {
         if connection.parked.is_none() {
             self.queue(number);
         }
+    }
+
+    /// The control thread has answered what came over a connection.
+    pub(crate) fn answered(&mut self, number: usize, reply: ControlReply) {
+        self.connections[number].answer = Some(reply);
+        self.queue(number);
     }
 
     fn queue(&mut self, number: usize) {
@@ -156,10 +175,12 @@ impl WorkerThread {
         if let Some(since_us) = self.probed_at_us.take() {
             self.lag_us = now.mono.0.saturating_sub(since_us);
         }
+        if std::mem::take(&mut self.is_table_awaited) {
+            turn.outputs.push(Output::Tell(ControlMail::Input(ControlInput::Timer)));
+        }
         if !has_changed {
             return;
         }
-        turn.outputs.push(Output::TableTaken);
         for connection in &mut self.connections {
             let mut out = Vec::new();
             if self.worker.write_pushes(&mut connection.session, &mut out) {
@@ -172,6 +193,12 @@ impl WorkerThread {
     fn serve(&mut self, number: usize, now: Now, costs: &Costs, watch: &mut Stopwatch, turn: &mut Turn) {
         let connection = &mut self.connections[number];
         connection.is_queued = false;
+        if let Some(reply) = connection.answer.take() {
+            let mut out = Vec::new();
+            self.worker.answer(&mut connection.session, &reply, &mut out);
+            turn.cost_ns += costs.write_ns;
+            answer(connection, out, turn);
+        }
         if !connection.unread.is_empty() {
             turn.cost_ns += costs.read_ns;
             connection.input.append(&mut connection.unread);
@@ -202,16 +229,22 @@ impl WorkerThread {
             Then::Read { .. } => {}
             Then::Again => self.queue(number),
             Then::Parked(ticket) => connection.parked = Some(ticket),
-            Then::Close | Then::Control(_) | Then::Shutdown => {
-                unreachable!("modelled clients read, write and follow maps")
+            Then::Control(request) => {
+                let question = ControlMail::Question { worker: self.id, connection: number, request };
+                turn.outputs.push(Output::Tell(question));
             }
+            Then::Close | Then::Shutdown => unreachable!("modelled clients read, write and follow maps"),
         }
     }
 }
 
 fn answer(connection: &Connection, bytes: Vec<u8>, turn: &mut Turn) {
     let length = bytes.len();
-    turn.send(connection.client, Arrival::Replies { connection: connection.name, bytes }, length);
+    let arrival = match connection.name {
+        Some(connection) => Arrival::Replies { connection, bytes },
+        None => Arrival::Answer(bytes),
+    };
+    turn.send(connection.client, arrival, length);
 }
 
 /// What stands in a connection's input.

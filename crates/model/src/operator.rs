@@ -1,0 +1,234 @@
+//! Who asks for the move and follows it, as the demonstration does: one question at a time, over a connection of its own, answered by a
+//! worker and its node's control thread among whatever else they do. A move is over when an answer says so.
+
+use crate::costs::Costs;
+use crate::event::{Arrival, Output, Turn};
+use crate::processors::{Pause, ThreadId};
+use sidle_bench::load::LOAD_TICK;
+use sidle_cluster::StatusReport;
+use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
+use sidle_types::MigrationId;
+
+/// How far it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing was asked.
+    Idle,
+    /// It has asked for the move.
+    Starting,
+    /// It asks now and then how far it is.
+    Following(MigrationId),
+    /// The move is over; or why there is none.
+    Over(Result<(), String>),
+}
+
+/// The thread that asks.
+pub(crate) struct Operator {
+    pub(crate) id: ThreadId,
+    worker: ThreadId,
+    /// What the worker calls its connection.
+    number: usize,
+    stage: Stage,
+    /// What to ask, and when.
+    next: Option<(u64, Vec<u8>)>,
+    unread: Vec<u8>,
+    parser: ReplyParser,
+}
+
+impl Operator {
+    /// With a connection to this worker, which calls it so.
+    pub(crate) fn new(id: ThreadId, worker: ThreadId, number: usize) -> Operator {
+        let parser = ReplyParser::new(ReplyLimits::default());
+        Operator { id, worker, number, stage: Stage::Idle, next: None, unread: Vec::new(), parser }
+    }
+
+    /// It is to ask for a move, in these words.
+    pub(crate) fn start(&mut self, now_ns: u64, words: &[&str]) {
+        self.stage = Stage::Starting;
+        self.next = Some((now_ns, request(words)));
+    }
+
+    /// Whether an answer has told what the move came to.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over(_))
+    }
+
+    /// What the move came to, when an answer has told that.
+    pub(crate) fn outcome(&self) -> Option<Result<(), String>> {
+        match &self.stage {
+            Stage::Over(outcome) => Some(outcome.clone()),
+            _ => None,
+        }
+    }
+
+    /// Bytes of an answer came.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) {
+        self.unread.extend_from_slice(bytes);
+    }
+
+    /// Takes an answer, or asks what is due.
+    pub(crate) fn turn(&mut self, start_ns: u64, costs: &Costs, pause: Pause) -> Turn {
+        let mut turn = Turn { cost_ns: costs.of_pause(pause), ..Turn::default() };
+        if !self.unread.is_empty() {
+            turn.cost_ns += costs.read_ns;
+            self.take(start_ns + turn.cost_ns);
+        }
+        match self.next.take() {
+            Some((due_ns, bytes)) if due_ns <= start_ns => {
+                turn.cost_ns += costs.write_ns;
+                let length = bytes.len();
+                turn.send(self.worker, Arrival::Requests { connection: self.number, bytes }, length);
+            }
+            Some((due_ns, bytes)) => {
+                turn.outputs.push(Output::WakeAt(self.id, due_ns));
+                self.next = Some((due_ns, bytes));
+            }
+            None => {}
+        }
+        turn
+    }
+
+    /// Takes an answer if it is here as a whole.
+    fn take(&mut self, now_ns: u64) {
+        let parsed = self.parser.parse(&self.unread).expect("workers answer in the protocol");
+        let ParsedReply::Complete { frame, consumed } = parsed else { return };
+        let answer = frame.reply.to_value();
+        self.unread.drain(..consumed);
+        self.stage = match (&self.stage, answer) {
+            (_, Value::Error(why)) => Stage::Over(Err(why)),
+            (Stage::Starting, answer) => match started(&answer) {
+                Some(id) => Stage::Following(id),
+                None => Stage::Over(Err(format!("SIDLE.MIGRATE START answered {answer:?}"))),
+            },
+            (&Stage::Following(id), answer) => followed(id, &answer),
+            (stage, _) => stage.clone(),
+        };
+        if matches!(self.stage, Stage::Following(_)) {
+            self.next = Some((now_ns + LOAD_TICK.as_nanos() as u64, request(&["SIDLE.STATUS"])));
+        }
+    }
+}
+
+/// A question, as it is sent.
+fn request(words: &[&str]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    RequestWriter::new(&mut bytes).request(&words);
+    bytes
+}
+
+fn text(answer: &Value) -> Option<&str> {
+    std::str::from_utf8(answer.as_bytes()?).ok()
+}
+
+/// The number of the migration that was started.
+fn started(answer: &Value) -> Option<MigrationId> {
+    match answer {
+        Value::Integer(id) => u64::try_from(*id).ok().map(MigrationId),
+        answer => text(answer)?.parse().ok().map(MigrationId),
+    }
+}
+
+/// Where a status says that a migration is.
+fn followed(id: MigrationId, answer: &Value) -> Stage {
+    let status = text(answer).and_then(|text| serde_json::from_str::<StatusReport>(text).ok());
+    let Some(status) = status else { return Stage::Over(Err(format!("SIDLE.STATUS answered {answer:?}"))) };
+    let Some(migration) = status.migrations.into_iter().find(|migration| migration.id == id) else {
+        return Stage::Over(Err(format!("migration {} is not known any more", id.0)));
+    };
+    match migration.state.as_str() {
+        "done" => Stage::Over(Ok(())),
+        state @ ("failed" | "cancelled") => {
+            Stage::Over(Err(format!("{state}: {}", migration.why.unwrap_or_default())))
+        }
+        _ => Stage::Following(id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::processors::Pause;
+
+    const COSTS: Costs = Costs {
+        poll_ns: 0,
+        sleep_ns: 0,
+        wake_ns: 0,
+        core_sleep_ns: 0,
+        wake_core_ns: 0,
+        core_latency_ns: 0,
+        read_ns: 300,
+        write_ns: 5_000,
+        copy_ns_per_kib: 0,
+        get_ns: 0,
+        set_ns: 0,
+        ask_get_ns: 0,
+        ask_set_ns: 0,
+        pack_ns_per_kib: 0,
+        pick_ns_per_kib: 0,
+        replay_ns_per_kib: 0,
+        message_ns: 0,
+        control_ns: 0,
+        resume_ns: 0,
+        release_ns: 0,
+    };
+
+    /// One that has asked at 1,000 ns.
+    fn operator() -> Operator {
+        let mut operator = Operator::new(9, 3, 4);
+        operator.start(1_000, &["SIDLE.MIGRATE", "START"]);
+        assert_eq!(sent(&operator.turn(1_000, &COSTS, Pause::default())), ["*2 $13 SIDLE.MIGRATE $5 START "]);
+        operator
+    }
+
+    /// What leaves for the worker, in one line each.
+    fn sent(turn: &Turn) -> Vec<String> {
+        let line = |output: &Output| match output {
+            Output::Send { to: 3, arrival: Arrival::Requests { connection: 4, bytes }, .. } => {
+                Some(String::from_utf8_lossy(bytes).replace("\r\n", " "))
+            }
+            _ => None,
+        };
+        turn.outputs.iter().filter_map(line).collect()
+    }
+
+    #[test]
+    fn operator_asks_again_a_tick_after_each_answer() {
+        let mut operator = operator();
+        operator.receive(b":7\r\n");
+        let turn = operator.turn(50_000, &COSTS, Pause::default());
+        let due_ns = 50_300 + LOAD_TICK.as_nanos() as u64;
+        assert!(matches!(turn.outputs[..], [Output::WakeAt(9, at_ns)] if at_ns == due_ns), "{turn:?}");
+        assert!(operator.turn(due_ns - 1, &COSTS, Pause::default()).cost_ns == 0, "not before it is due");
+        let turn = operator.turn(due_ns, &COSTS, Pause::default());
+        assert_eq!((sent(&turn), turn.cost_ns), (vec!["*1 $12 SIDLE.STATUS ".to_owned()], 5_000));
+        assert!(!operator.is_over());
+    }
+
+    #[test]
+    fn operator_tells_why_there_is_no_move() {
+        for (answer, why) in
+            [(b"-ERR no such node\r\n".as_slice(), "ERR no such node"), (b"+soon\r\n", "answered")]
+        {
+            let mut operator = operator();
+            operator.receive(&answer[..3]);
+            operator.turn(2_000, &COSTS, Pause::default());
+            assert!(!operator.is_over(), "half of an answer is none");
+            operator.receive(&answer[3..]);
+            operator.turn(3_000, &COSTS, Pause::default());
+            let outcome = operator.outcome().expect("it was answered").expect_err("there is no move");
+            assert!(outcome.contains(why), "{outcome}");
+        }
+    }
+
+    #[test]
+    fn operator_does_not_wait_for_a_move_that_nobody_knows() {
+        let mut operator = operator();
+        operator.receive(b":7\r\n");
+        operator.turn(2_000, &COSTS, Pause::default());
+        operator.receive(b"$-1\r\n");
+        operator.turn(3_000, &COSTS, Pause::default());
+        let outcome = operator.outcome().expect("it was answered").expect_err("there is no move");
+        assert!(outcome.contains("SIDLE.STATUS answered"), "{outcome}");
+    }
+}
