@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sidle_resp::{Args, Limits, Parsed, ParsedReply, ReplyLimits, ReplyParser, RequestParser};
+use sidle_resp::{Args, Limits, Parsed, ParsedReply, ReplyLimits, ReplyParser, RequestParser, likely_key};
 
 const LIMITS: Limits = Limits {
     inline_bytes: 64,
@@ -27,7 +27,11 @@ fn requests(pieces: &[&[u8]]) -> Vec<String> {
         loop {
             match parser.parse(&buffer, &mut args) {
                 Ok(Parsed::Complete { consumed }) => {
-                    found.push(format!("{:?}", args.slices(&buffer)));
+                    let words = args.slices(&buffer);
+                    if let (Some(guess), [_, key, ..]) = (likely_key(&buffer), &words[..]) {
+                        assert_eq!(guess, *key, "the word that is guessed is the one that is parsed");
+                    }
+                    found.push(format!("{words:?}"));
                     buffer.drain(..consumed);
                 }
                 Ok(Parsed::Incomplete { need }) => {

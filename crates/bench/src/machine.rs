@@ -62,6 +62,12 @@ pub fn own_cpu_seconds() -> Option<f64> {
     coarse_cpu_seconds(Path::new("/proc/self"))
 }
 
+/// The processor time that the calling thread has used so far, in nanoseconds.
+pub(crate) fn own_thread_cpu_ns() -> u64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
+}
+
 /// Bytes of memory that can be had without swapping; `None` when the machine does not say.
 pub fn available_memory_bytes() -> Option<u64> {
     memory_line("MemAvailable:")

@@ -308,7 +308,7 @@ pub struct ExtraBytes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientCosts {
-    /// Nanoseconds to decide which nodes to ask for a key.
+    /// Nanoseconds of processor time to decide which nodes to ask for a key.
     pub mcr_sph_lookup_ns: Option<f64>,
     /// The most bytes that one client held to know what has moved.
     pub sph_bytes_max: Option<u64>,
@@ -350,7 +350,7 @@ pub struct TimelinePoint {
     /// The most bytes that one client held in it to know what has moved: MCR and SPH.
     #[serde(default)]
     pub tracking_bytes: Option<u64>,
-    /// Nanoseconds to decide which nodes to ask for a key; `null` when it was not timed in it.
+    /// Nanoseconds of processor time to decide which nodes to ask for a key. `null` when it was not timed in it.
     #[serde(default)]
     pub lookup_ns: Option<f64>,
 }
