@@ -2,6 +2,7 @@
 
 use sidle_cluster::StatusReport;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
+use sidle_types::MigrationId;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -36,6 +37,15 @@ pub enum ControlError {
         /// What is odd.
         what: String,
     },
+}
+
+/// The number of the migration that SIDLE.MIGRATE START has answered with.
+pub fn started_migration(answer: &Value) -> Option<MigrationId> {
+    let number = match answer {
+        Value::Integer(number) => u64::try_from(*number).ok(),
+        text => text.as_bytes().and_then(|bytes| std::str::from_utf8(bytes).ok()?.parse().ok()),
+    };
+    number.map(MigrationId)
 }
 
 /// A connection to one node.
@@ -132,5 +142,18 @@ impl Control {
         let field =
             |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.to_owned()));
         Ok(text.lines().filter_map(field).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn started_migration_is_read_from_integers_and_texts() {
+        assert_eq!(started_migration(&Value::Integer(7)), Some(MigrationId(7)));
+        assert_eq!(started_migration(&Value::Bulk(b"12".to_vec())), Some(MigrationId(12)));
+        assert_eq!(started_migration(&Value::Null), None);
+        assert_eq!(started_migration(&Value::Integer(-1)), None);
     }
 }

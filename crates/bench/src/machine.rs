@@ -63,7 +63,7 @@ pub fn own_cpu_seconds() -> Option<f64> {
 }
 
 /// The processor time that the calling thread has used so far, in nanoseconds.
-pub(crate) fn own_thread_cpu_ns() -> u64 {
+pub fn own_thread_cpu_ns() -> u64 {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }

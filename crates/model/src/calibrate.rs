@@ -21,6 +21,7 @@ use crate::stopwatch::{ClockNs, Stopwatch};
 use calls::Calls;
 use rustix::time::{ClockId, clock_gettime};
 use sidle_bench::demo::{DemoError, DemoOptions};
+use sidle_bench::machine::own_thread_cpu_ns as thread_cpu_ns;
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::real_costs::{self, RealCosts};
 use sidle_bench::terminal::Terminal;
@@ -258,15 +259,7 @@ fn timed_model(load: &DemoOptions) -> Result<Stopwatch, ModelError> {
     Ok(course.model.watch)
 }
 
-fn ns(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 fn monotonic_ns() -> u64 {
-    ns(ClockId::Monotonic)
-}
-
-fn thread_cpu_ns() -> u64 {
-    ns(ClockId::ThreadCPUTime)
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -6,7 +6,7 @@ use crate::costs::Costs;
 use crate::event::{Arrival, Event, Output, Turn};
 use crate::links::Interfaces;
 use crate::machines::Machines;
-use crate::node::{Node, Threads, address, now};
+use crate::node::{Node, Threads, WorkerThread, address, now};
 use crate::operator::Operator;
 use crate::processors::{GroupId, Pause, PoolId, Processors, ThreadId, Waker};
 use crate::recorder::Gap;
@@ -350,6 +350,11 @@ impl Model {
         }
     }
 
+    fn worker(&mut self, thread: ThreadId) -> &mut WorkerThread {
+        let Role::Worker(node, index) = self.roles[thread] else { unreachable!("{thread} is no worker") };
+        &mut self.nodes[node].workers[index]
+    }
+
     fn output(&mut self, from: ThreadId, output: Output) {
         let (now_ns, machine) = (self.now_ns(), self.machine(from));
         match output {
@@ -364,8 +369,7 @@ impl Model {
                 self.wake(thread, Some(Waker { thread: from, is_sync: false }));
             }
             Output::AwaitTable(worker) => {
-                let found = self.nodes[machine].workers.iter_mut().find(|thread| thread.id == worker);
-                found.expect("each node has its workers").await_table();
+                self.worker(worker).await_table();
                 self.wake(worker, Some(Waker { thread: from, is_sync: false }));
             }
             Output::WakeAt(thread, at_ns) => {
@@ -381,13 +385,12 @@ impl Model {
                 self.wake(id, Some(Waker { thread: from, is_sync: false }));
             }
             Output::Command(mover, command) => {
-                let found = self.nodes[machine].movers.iter_mut().find(|thread| thread.id == mover);
-                found.expect("each node has its movers").commands.push_back(command);
+                let Role::Mover(node, index) = self.roles[mover] else { unreachable!("{mover} is no mover") };
+                self.nodes[node].movers[index].commands.push_back(command);
                 self.wake(mover, Some(Waker { thread: from, is_sync: false }));
             }
             Output::Answer { worker, connection, reply } => {
-                let found = self.nodes[machine].workers.iter_mut().find(|thread| thread.id == worker);
-                found.expect("the worker that asked").answered(connection, reply);
+                self.worker(worker).answered(connection, reply);
                 self.wake(worker, Some(Waker { thread: from, is_sync: false }));
             }
         }

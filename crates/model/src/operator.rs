@@ -4,6 +4,7 @@
 use crate::costs::Costs;
 use crate::event::{Arrival, Output, Turn};
 use crate::processors::{Pause, ThreadId};
+use sidle_bench::control::started_migration;
 use sidle_bench::load::LOAD_TICK;
 use sidle_cluster::StatusReport;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
@@ -96,7 +97,7 @@ impl Operator {
         self.unread.drain(..consumed);
         self.stage = match (&self.stage, answer) {
             (_, Value::Error(why)) => Stage::Over(Err(why)),
-            (Stage::Starting, answer) => match started(&answer) {
+            (Stage::Starting, answer) => match started_migration(&answer) {
                 Some(id) => Stage::Following(id),
                 None => Stage::Over(Err(format!("SIDLE.MIGRATE START answered {answer:?}"))),
             },
@@ -119,14 +120,6 @@ fn request(words: &[&str]) -> Vec<u8> {
 
 fn text(answer: &Value) -> Option<&str> {
     std::str::from_utf8(answer.as_bytes()?).ok()
-}
-
-/// The number of the migration that was started.
-fn started(answer: &Value) -> Option<MigrationId> {
-    match answer {
-        Value::Integer(id) => u64::try_from(*id).ok().map(MigrationId),
-        answer => text(answer)?.parse().ok().map(MigrationId),
-    }
 }
 
 /// Where a status says that a migration is.

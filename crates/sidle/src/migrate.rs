@@ -8,8 +8,8 @@ use crate::range;
 use crate::units::{bytes, count, duration};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
+use sidle_bench::control::started_migration;
 use sidle_cluster::MigrationStatus;
-use sidle_resp::Value;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -100,16 +100,8 @@ async fn start(node: &mut NodeConnection, arguments: &MigrateArguments) -> Resul
     let mut words = vec!["SIDLE.MIGRATE", "START", &unit, &range, "TO", to, "PROTOCOL", &arguments.protocol];
     words.extend(policy.iter().map(String::as_str));
     let reply = node.request(&words).await?;
-    migration_number(&reply)
-        .ok_or_else(|| node.broken(format!("it answered {reply:?} to SIDLE.MIGRATE START")))
-}
-
-/// The number in the reply to `SIDLE.MIGRATE START`.
-fn migration_number(reply: &Value) -> Option<u64> {
-    match reply {
-        Value::Integer(id) => u64::try_from(*id).ok(),
-        text => std::str::from_utf8(text.as_bytes()?).ok()?.parse().ok(),
-    }
+    let id = started_migration(&reply);
+    id.map(|id| id.0).ok_or_else(|| node.broken(format!("it answered {reply:?} to SIDLE.MIGRATE START")))
 }
 
 /// Follows the migration to its end. Survives the loss of the connection for a while.
@@ -233,16 +225,4 @@ fn progress_line(migration: &MigrationStatus) -> String {
         bytes(migration.bytes.max(migration.bytes_moved)),
         bytes(migration.bytes_per_second),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn migration_number_is_read_from_integers_and_texts() {
-        assert_eq!(migration_number(&Value::Integer(7)), Some(7));
-        assert_eq!(migration_number(&Value::Bulk(b"12".to_vec())), Some(12));
-        assert_eq!(migration_number(&Value::Null), None);
-    }
 }

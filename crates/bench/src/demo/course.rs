@@ -1,6 +1,6 @@
 //! The course of a demonstration's load: before, the move, after.
 
-use crate::control::{Control, ControlError};
+use crate::control::{Control, ControlError, started_migration};
 use crate::demo::{DemoError, DemoOptions, NodePair};
 use crate::load::{ProbeGaps, Tick, Verdict, World};
 use crate::report::{CpuSeconds, Gap, Interval};
@@ -9,6 +9,7 @@ use crate::timeline::{Part, Timeline, WINDOW_NS};
 use crate::words::{bytes, micros, rate};
 use indicatif::ProgressBar;
 use sidle_cluster::MigrationStatus;
+use sidle_types::MigrationId;
 use std::ops::ControlFlow;
 
 /// What the move came to.
@@ -38,7 +39,7 @@ const COUNTERS_NS: u64 = WINDOW_NS;
 
 enum Stage {
     Before,
-    Moving { id: u64, since_ns: u64 },
+    Moving { id: MigrationId, since_ns: u64 },
     After { since_ns: u64 },
     Failed(DemoError),
 }
@@ -158,11 +159,8 @@ impl<'a> Course<'a> {
         words.extend(policy.iter().map(String::as_str));
         let since_ns = self.world.enter(Part::During) - tick.started_ns;
         let reply = self.control.call(&words)?;
-        let id = match &reply {
-            sidle_resp::Value::Integer(id) => u64::try_from(*id).ok(),
-            text => text.as_bytes().and_then(|bytes| std::str::from_utf8(bytes).ok()?.parse().ok()),
-        };
-        let id = id.ok_or_else(|| DemoError::Migration(format!("SIDLE.MIGRATE START answered {reply:?}")))?;
+        let id = started_migration(&reply)
+            .ok_or_else(|| DemoError::Migration(format!("SIDLE.MIGRATE START answered {reply:?}")))?;
         self.stage = Stage::Moving { id, since_ns };
         Ok(())
     }
@@ -171,12 +169,12 @@ impl<'a> Course<'a> {
         &mut self,
         tick: Tick,
         timeline: &mut Timeline,
-        id: u64,
+        id: MigrationId,
         since_ns: u64,
     ) -> Result<(), DemoError> {
         let found = self.status(id)?;
         let migration =
-            found.ok_or_else(|| DemoError::Migration(format!("migration {id} is not known any more")))?;
+            found.ok_or_else(|| DemoError::Migration(format!("migration {} is not known any more", id.0)))?;
         let fresh = migration.bytes_moved.saturating_sub(self.moved.bytes);
         timeline.add_moved_bytes(tick.elapsed_ns / WINDOW_NS, fresh);
         self.moved.bytes = migration.bytes_moved;
@@ -213,9 +211,9 @@ impl<'a> Course<'a> {
         }
     }
 
-    fn status(&mut self, id: u64) -> Result<Option<MigrationStatus>, ControlError> {
+    fn status(&mut self, id: MigrationId) -> Result<Option<MigrationStatus>, ControlError> {
         let report = self.control.status()?;
-        Ok(report.migrations.into_iter().find(|migration| migration.id.0 == id))
+        Ok(report.migrations.into_iter().find(|migration| migration.id == id))
     }
 
     fn arrived(&mut self, tick: Tick, since_ns: u64) {
