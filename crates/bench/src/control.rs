@@ -1,6 +1,6 @@
 //! One blocking connection for questions and orders: migrations, status, INFO.
 
-use sidle_cluster::StatusReport;
+use sidle_cluster::{MigrationStatus, StatusReport};
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
 use sidle_types::MigrationId;
 use std::io::{Read, Write};
@@ -46,6 +46,11 @@ pub fn started_migration(answer: &Value) -> Option<MigrationId> {
         text => text.as_bytes().and_then(|bytes| std::str::from_utf8(bytes).ok()?.parse().ok()),
     };
     number.map(MigrationId)
+}
+
+/// The question where a migration stands, to be answered once it is over or after this time.
+pub fn await_end(id: MigrationId, patience: Duration) -> [String; 4] {
+    ["SIDLE.MIGRATE".to_owned(), "WAIT".to_owned(), id.0.to_string(), patience.as_millis().to_string()]
 }
 
 /// A connection to one node.
@@ -131,6 +136,17 @@ impl Control {
     pub fn status(&mut self) -> Result<StatusReport, ControlError> {
         let text = self.text(&["SIDLE.STATUS"])?;
         serde_json::from_str(&text).map_err(|error| self.unexpected(format!("SIDLE.STATUS: {error}")))
+    }
+
+    /// Where a migration stands, once it is over or after this time, whatever it does then.
+    pub fn await_end(
+        &mut self,
+        id: MigrationId,
+        patience: Duration,
+    ) -> Result<MigrationStatus, ControlError> {
+        let [first, second, third, fourth] = await_end(id, patience);
+        let text = self.text(&[&first, &second, &third, &fourth])?;
+        serde_json::from_str(&text).map_err(|error| self.unexpected(format!("SIDLE.MIGRATE WAIT: {error}")))
     }
 
     /// The fields of an INFO section.

@@ -4,10 +4,11 @@
 use crate::control::Control;
 use crate::demo::{Course, DemoError, DemoOptions, NodePair, loaded_world};
 use crate::lab::Spread;
-use crate::load::{ProbeGaps, run_workload};
+use crate::load::{Measured, ProbeGaps, run_workload};
 use crate::machine::{first_thread_cpu_seconds, own_cpu_seconds, threads_cpu_seconds};
 use crate::quota::Quotas;
 use crate::terminal::Terminal;
+use crate::timeline::WINDOW_NS;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -18,6 +19,8 @@ const STEADY: Duration = Duration::from_secs(2);
 pub const MARGIN: Duration = Duration::from_millis(400);
 /// What a node's migration threads are called.
 const MOVERS: &str = "mover-";
+/// Windows of the steady load until all clients are at it.
+const WARM_UP_WINDOWS: usize = 2;
 
 /// Processor time, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +37,8 @@ pub struct RealCosts {
     pub replay_ns_per_kib: f64,
     /// Of both nodes' control threads, from the request to move to the answer that the move is over.
     pub control_ns: f64,
+    /// The machine's noise: the standard deviation of what was served in windows of 100 ms, by their mean.
+    pub noise: f64,
     /// The part of a processor that each node could use, if that was limited.
     pub node_share: Option<f64>,
 }
@@ -115,6 +120,7 @@ pub fn measure(
         replay_ns_per_kib: replay_ns / moved_kib,
         release_ns_per_kib: release_ns / moved_kib,
         control_ns,
+        noise: noise(&steady),
         node_share: quotas.map(|_| share),
     };
     Ok(Measurement { costs, is_disturbed: steady.disturbance.is_much() || moving.disturbance.is_much() })
@@ -154,8 +160,26 @@ fn median(all: Vec<RealCosts>) -> RealCosts {
         replay_ns_per_kib: median(|costs| costs.replay_ns_per_kib),
         release_ns_per_kib: median(|costs| costs.release_ns_per_kib),
         control_ns: median(|costs| costs.control_ns),
+        noise: median(|costs| costs.noise),
         node_share: all[0].node_share,
     }
+}
+
+/// How much the whole windows of a steady load differ.
+fn noise(steady: &Measured) -> f64 {
+    let whole = (steady.elapsed_ns / WINDOW_NS) as usize;
+    let points = steady.timeline.points(false, false);
+    let windows: Vec<f64> =
+        points.iter().take(whole).skip(WARM_UP_WINDOWS).map(|point| point.operations as f64).collect();
+    coefficient_of_variation(&windows)
+}
+
+/// Standard deviation by mean.
+fn coefficient_of_variation(of: &[f64]) -> f64 {
+    let count = of.len().max(1) as f64;
+    let mean = of.iter().sum::<f64>() / count;
+    let variance = of.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+    if mean > 0.0 { variance.sqrt() / mean } else { 0.0 }
 }
 
 /// Nanoseconds between two readings in seconds.
@@ -177,6 +201,7 @@ mod tests {
             replay_ns_per_kib: 7.0,
             release_ns_per_kib: 3.0 * ns,
             control_ns: 5.0 * ns,
+            noise: 9.0 * ns,
             node_share: Some(0.4),
         }
     }
@@ -206,6 +231,13 @@ mod tests {
         assert_eq!(medians_of(3, &seen), (costs(11.0), 5));
         assert_eq!(medians_of(2, &[(9.0, true), (8.0, true), (7.0, true), (5.0, false)]), (costs(5.0), 4));
         assert_eq!(medians_of(1, &[(9.0, true), (8.0, true)]), (costs(8.5), 2), "there is no other");
+    }
+
+    #[test]
+    fn noise_is_what_windows_differ_by() {
+        assert_eq!(coefficient_of_variation(&[9.0, 11.0, 9.0, 11.0]), 0.1);
+        assert_eq!(coefficient_of_variation(&[]), 0.0);
+        assert_eq!(coefficient_of_variation(&[0.0, 0.0]), 0.0);
     }
 
     #[test]

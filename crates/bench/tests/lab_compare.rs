@@ -100,6 +100,15 @@ fn runs_of_several_folders_count_as_one_cells() {
 }
 
 #[test]
+fn other_seeds_are_told() {
+    let results = Recorded::new().read();
+    let mut other = results.clone();
+    other.cells[1].reports[0].seed += 1;
+    let comparison = compare(&[other], &[results]).unwrap();
+    assert_eq!([0, 1, 2].map(|cell| comparison.cells[cell].has_same_seeds()), [true, false, true]);
+}
+
+#[test]
 fn what_cannot_be_compared_is_refused() {
     let all = Recorded::new().read();
     let larger = Recorded::new().with("lab", |lab| lab["settings"]["records"] = json!(6000)).read();

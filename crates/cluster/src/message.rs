@@ -309,6 +309,13 @@ pub enum Request {
     },
     /// Report nodes, tablets and migrations.
     Status,
+    /// The same once a migration is over, or after a while whatever it does then.
+    AwaitEnd {
+        /// The migration.
+        migration: MigrationId,
+        /// How long to wait at most.
+        patience_us: u64,
+    },
 }
 
 /// How a request names a node.
@@ -401,6 +408,11 @@ mod tests {
             to_coordinator(NodeSays::Progress { migration: MigrationId(4), progress }),
             to_coordinator(NodeSays::Heartbeat(Heartbeat::default())),
             to_coordinator(NodeSays::Request { number: 1, oldest_open: 1, request: Request::Status }),
+            to_coordinator(NodeSays::Request {
+                number: 2,
+                oldest_open: 1,
+                request: Request::AwaitEnd { migration: MigrationId(4), patience_us: 5 },
+            }),
         ] {
             assert_eq!(ControlMessage::from_json(&message.to_json()).unwrap(), message);
         }

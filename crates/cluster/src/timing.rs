@@ -42,6 +42,12 @@ pub const MAX_UNFINISHED: usize = 64;
 /// How many client requests a node keeps open.
 pub const MAX_OPEN_REQUESTS: usize = 64;
 
+/// How many requests may wait for a migration's end; further ones are answered at once.
+pub const MAX_WAITS: usize = 1_024;
+
+/// How long a request may wait for a migration's end: while it is open, it holds up a window of numbers.
+pub const MAX_PATIENCE_US: u64 = 5_000_000;
+
 /// How many numbers may lie between the oldest open request of a node and its newest, and so how many answers the
 /// coordinator keeps for a node.
 pub const REQUEST_WINDOW: u64 = 256;

@@ -88,11 +88,12 @@ pub fn costs(
     let calls = Calls::medians(&calls);
     let micros =
         |of: fn(&RealCosts) -> f64| [&real[0], &real[1], &real_in_one_go].map(|costs| of(costs) / 1000.0);
+    let noise = [&real[0], &real[1], &real_in_one_go].map(|costs| costs.noise).iter().sum::<f64>() / 3.0;
     let ([node, ..], [client, ..]) = (micros(|costs| costs.node_ns), micros(|costs| costs.client_ns));
     let (pack, replay) = (micros(|costs| costs.pack_ns_per_kib), micros(|costs| costs.replay_ns_per_kib));
     terminal.say(&format!(
         "a request takes {node:.1} us at the node and {client:.1} us at its client; moving a KiB takes {:.1} us at the source and {:.1} us at \
-         the target ({}), {:.1} and {:.1} us ({}), in one go {:.1} and {:.1} us; giving it back {:.1} us",
+         the target ({}), {:.1} and {:.1} us ({}), in one go {:.1} and {:.1} us; giving it back {:.1} us; windows of 100 ms differ by {:.0} %",
         pack[0],
         replay[0],
         BY_NAME[0],
@@ -102,6 +103,7 @@ pub fn costs(
         pack[2],
         replay[2],
         real[0].release_ns_per_kib / 1000.0,
+        noise * 100.0,
     ));
     let watch = timed_model(&by_name[0])?;
     let mut costs = Costs {
@@ -125,6 +127,7 @@ pub fn costs(
         control_ns: CONTROL_NS,
         resume_ns: 0,
         release_ns: watch.release.mean_ns(),
+        noise_thousandths: (noise * 1000.0).round() as u64,
     };
     for _ in 0..COMPARISONS {
         costs = fitted_in_one_go(&in_one_go, costs, real_in_one_go)?;
@@ -171,6 +174,8 @@ fn plan(load: &DemoOptions, machines: Machines, costs: Costs) -> Plan {
 fn modelled(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Taken, ModelError> {
     let share = real.node_share.unwrap_or(1.0);
     let mut machines = Machines::two_cores(share, share);
+    // Half a second's noise would be taken for costs.
+    machines.noisy = false;
     if real.node_share.is_none() {
         (machines.source.quota, machines.target.quota) = (None, None);
     }
@@ -246,6 +251,7 @@ fn timed_model(load: &DemoOptions) -> Result<Stopwatch, ModelError> {
         control_ns: CONTROL_NS,
         resume_ns: 0,
         release_ns: 50_000,
+        noise_thousandths: 0,
     };
     let plan = Plan {
         records: RECORDS,

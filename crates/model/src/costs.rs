@@ -48,6 +48,9 @@ pub struct Costs {
     pub resume_ns: u64,
     /// At the source's mover: to discard a slice of the records that were moved.
     pub release_ns: u64,
+    /// How much the same work's time changes, in thousandths: the standard deviation by the mean of what a node does in windows of
+    /// 100 ms. For [noisy](crate::machines::Machines::noisy) machines.
+    pub noise_thousandths: u64,
 }
 
 impl Costs {

@@ -17,6 +17,7 @@ mod links;
 pub mod machines;
 mod model;
 mod node;
+mod noise;
 mod operator;
 mod processors;
 mod quota;

@@ -67,6 +67,9 @@ pub struct Machines {
     /// Where all three are one machine: its cores, which their threads share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_cores: Option<u32>,
+    /// Whether their pace changes as that of the machine did whose costs were measured: a virtual one's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub noisy: bool,
 }
 
 /// Why machines cannot be modelled.
@@ -89,11 +92,11 @@ impl Machines {
         let node = Machine { cores: 8, quota: None, workers: 4, movers: 2 };
         let clients = Machine { cores: 16, quota: None, workers: 16, movers: 0 };
         let link = Link { latency_ns: 5_000, gbit_per_s: 40.0 };
-        Machines { source: node, target: node, clients, link, shared_cores: None }
+        Machines { source: node, target: node, clients, link, shared_cores: None, noisy: false }
     }
 
     /// What `sidle lab` sets up on a machine of two cores: a quota for each node and none for the clients, everything over the
-    /// loopback interface. `source_share`: of a processor.
+    /// loopback interface; as noisy as this machine. `source_share`: of a processor.
     pub fn two_cores(source_share: f64, target_share: f64) -> Machines {
         let node = |share| Machine { cores: 2, quota: Some(Share::of(share)), workers: 1, movers: 1 };
         let clients = Machine { cores: 2, quota: None, workers: 2, movers: 0 };
@@ -104,6 +107,7 @@ impl Machines {
             clients,
             link,
             shared_cores: Some(2),
+            noisy: true,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::event::{Arrival, Event, Output, Turn};
 use crate::links::Interfaces;
 use crate::machines::Machines;
 use crate::node::{Node, Threads, WorkerThread, address, now};
+use crate::noise::Noise;
 use crate::operator::Operator;
 use crate::processors::{GroupId, Pause, PoolId, Processors, ThreadId, Waker};
 use crate::recorder::Gap;
@@ -20,6 +21,8 @@ use std::rc::Rc;
 const CLIENTS: usize = 2;
 /// The stream of a seed's draws that quotas' phases come from; clients' are numbered from 0.
 const PHASES: u64 = u64::MAX;
+/// The stream that the machine's noise comes from.
+const NOISE: u64 = u64::MAX - 1;
 /// The prober's priority, where the system allows that: nice -15, which is so many times a usual thread's weight.
 const PROBER_WEIGHT: u64 = 28;
 /// How often the course of the load goes on.
@@ -51,6 +54,7 @@ pub(crate) struct Model {
     processors: Processors,
     interfaces: Interfaces,
     costs: Costs,
+    noise: Noise,
     pub(crate) watch: Stopwatch,
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Vec<ClientThread>,
@@ -103,6 +107,10 @@ impl Model {
             processors,
             interfaces: Interfaces::new(machines.link, 3),
             costs,
+            noise: Noise::new(
+                if machines.noisy { costs.noise_thousandths } else { 0 },
+                Random::new(seed, NOISE),
+            ),
             watch,
             clients: Vec::new(),
             client_group: clients.group,
@@ -214,9 +222,8 @@ impl Model {
         let (target, policy) = (address(1).to_string(), policy.words());
         let mut words = vec!["SIDLE.MIGRATE", "START", "SLOTS", slots, "TO", &target, "PROTOCOL", protocol];
         words.extend(policy.iter().map(String::as_str));
-        let now_ns = self.now_ns();
         let operator = self.operator.as_mut().expect("it has come with the clients");
-        operator.start(now_ns, &words);
+        operator.start(&words);
         let id = operator.id;
         self.wake(id, None);
     }
@@ -286,6 +293,7 @@ impl Model {
         while let Some((thread, pause)) = self.processors.take(pool, self.now_ns()) {
             let mut turn = self.turn(thread, pause);
             turn.cost_ns += std::mem::take(&mut self.waking_ns[thread]);
+            turn.cost_ns = self.noise.of(turn.cost_ns, self.agenda.now_ns());
             self.processors.charge(thread, turn.cost_ns);
             self.agenda.at(self.now_ns() + turn.cost_ns, Event::Done(thread));
             self.turns[thread] = turn;
@@ -317,7 +325,7 @@ impl Model {
                 turn
             }
             Role::Operator => {
-                operator.as_mut().map_or_else(Turn::default, |operator| operator.turn(now_ns, &costs, pause))
+                operator.as_mut().map_or_else(Turn::default, |operator| operator.turn(&costs, pause))
             }
             Role::Client(index) => {
                 let mut connect = |node: usize| {

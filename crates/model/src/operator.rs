@@ -1,12 +1,13 @@
 //! Who asks for the move and follows it, as the demonstration does: one question at a time, over a connection of its own, answered by a
-//! worker and its node's control thread among whatever else they do. A move is over when an answer says so.
+//! worker and its node's control thread among whatever else they do. Each waits for the end a while; a move is over when an answer
+//! says so.
 
 use crate::costs::Costs;
-use crate::event::{Arrival, Output, Turn};
+use crate::event::{Arrival, Turn};
 use crate::processors::{Pause, ThreadId};
-use sidle_bench::control::started_migration;
+use sidle_bench::control::{await_end, started_migration};
 use sidle_bench::load::LOAD_TICK;
-use sidle_cluster::StatusReport;
+use sidle_cluster::MigrationStatus;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
 use sidle_types::MigrationId;
 
@@ -17,7 +18,7 @@ enum Stage {
     Idle,
     /// It has asked for the move.
     Starting,
-    /// It asks now and then how far it is.
+    /// It waits for the end, and is told now and then how far it is.
     Following(MigrationId),
     /// The move is over; or why there is none.
     Over(Result<(), String>),
@@ -30,8 +31,8 @@ pub(crate) struct Operator {
     /// What the worker calls its connection.
     number: usize,
     stage: Stage,
-    /// What to ask, and when.
-    next: Option<(u64, Vec<u8>)>,
+    /// What to ask.
+    next: Option<Vec<u8>>,
     unread: Vec<u8>,
     parser: ReplyParser,
 }
@@ -44,9 +45,9 @@ impl Operator {
     }
 
     /// It is to ask for a move, in these words.
-    pub(crate) fn start(&mut self, now_ns: u64, words: &[&str]) {
+    pub(crate) fn start(&mut self, words: &[&str]) {
         self.stage = Stage::Starting;
-        self.next = Some((now_ns, request(words)));
+        self.next = Some(request(words));
     }
 
     /// Whether an answer has told what the move came to.
@@ -67,30 +68,23 @@ impl Operator {
         self.unread.extend_from_slice(bytes);
     }
 
-    /// Takes an answer, or asks what is due.
-    pub(crate) fn turn(&mut self, start_ns: u64, costs: &Costs, pause: Pause) -> Turn {
+    /// Takes an answer, and asks the next question.
+    pub(crate) fn turn(&mut self, costs: &Costs, pause: Pause) -> Turn {
         let mut turn = Turn { cost_ns: costs.of_pause(pause), ..Turn::default() };
         if !self.unread.is_empty() {
             turn.cost_ns += costs.read_ns;
-            self.take(start_ns + turn.cost_ns);
+            self.take();
         }
-        match self.next.take() {
-            Some((due_ns, bytes)) if due_ns <= start_ns => {
-                turn.cost_ns += costs.write_ns;
-                let length = bytes.len();
-                turn.send(self.worker, Arrival::Requests { connection: self.number, bytes }, length);
-            }
-            Some((due_ns, bytes)) => {
-                turn.outputs.push(Output::WakeAt(self.id, due_ns));
-                self.next = Some((due_ns, bytes));
-            }
-            None => {}
+        if let Some(bytes) = self.next.take() {
+            turn.cost_ns += costs.write_ns;
+            let length = bytes.len();
+            turn.send(self.worker, Arrival::Requests { connection: self.number, bytes }, length);
         }
         turn
     }
 
     /// Takes an answer if it is here as a whole.
-    fn take(&mut self, now_ns: u64) {
+    fn take(&mut self) {
         let parsed = self.parser.parse(&self.unread).expect("workers answer in the protocol");
         let ParsedReply::Complete { frame, consumed } = parsed else { return };
         let answer = frame.reply.to_value();
@@ -104,16 +98,16 @@ impl Operator {
             (&Stage::Following(id), answer) => followed(id, &answer),
             (stage, _) => stage.clone(),
         };
-        if matches!(self.stage, Stage::Following(_)) {
-            self.next = Some((now_ns + LOAD_TICK.as_nanos() as u64, request(&["SIDLE.STATUS"])));
+        if let Stage::Following(id) = self.stage {
+            self.next = Some(request(&await_end(id, LOAD_TICK)));
         }
     }
 }
 
 /// A question, as it is sent.
-fn request(words: &[&str]) -> Vec<u8> {
+fn request(words: &[impl AsRef<str>]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_ref().as_bytes()).collect();
     RequestWriter::new(&mut bytes).request(&words);
     bytes
 }
@@ -124,10 +118,9 @@ fn text(answer: &Value) -> Option<&str> {
 
 /// Where a status says that a migration is.
 fn followed(id: MigrationId, answer: &Value) -> Stage {
-    let status = text(answer).and_then(|text| serde_json::from_str::<StatusReport>(text).ok());
-    let Some(status) = status else { return Stage::Over(Err(format!("SIDLE.STATUS answered {answer:?}"))) };
-    let Some(migration) = status.migrations.into_iter().find(|migration| migration.id == id) else {
-        return Stage::Over(Err(format!("migration {} is not known any more", id.0)));
+    let migration = text(answer).and_then(|text| serde_json::from_str::<MigrationStatus>(text).ok());
+    let Some(migration) = migration else {
+        return Stage::Over(Err(format!("SIDLE.MIGRATE WAIT answered {answer:?}")));
     };
     match migration.state.as_str() {
         "done" => Stage::Over(Ok(())),
@@ -141,6 +134,7 @@ fn followed(id: MigrationId, answer: &Value) -> Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Output;
     use crate::processors::Pause;
 
     const COSTS: Costs = Costs {
@@ -164,13 +158,14 @@ mod tests {
         control_ns: 0,
         resume_ns: 0,
         release_ns: 0,
+        noise_thousandths: 0,
     };
 
-    /// One that has asked at 1,000 ns.
+    /// One that has asked.
     fn operator() -> Operator {
         let mut operator = Operator::new(9, 3, 4);
-        operator.start(1_000, &["SIDLE.MIGRATE", "START"]);
-        assert_eq!(sent(&operator.turn(1_000, &COSTS, Pause::default())), ["*2 $13 SIDLE.MIGRATE $5 START "]);
+        operator.start(&["SIDLE.MIGRATE", "START"]);
+        assert_eq!(sent(&operator.turn(&COSTS, Pause::default())), ["*2 $13 SIDLE.MIGRATE $5 START "]);
         operator
     }
 
@@ -186,16 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn operator_asks_again_a_tick_after_each_answer() {
+    fn operator_waits_for_the_end_as_soon_as_it_has_a_number() {
         let mut operator = operator();
         operator.receive(b":7\r\n");
-        let turn = operator.turn(50_000, &COSTS, Pause::default());
-        let due_ns = 50_300 + LOAD_TICK.as_nanos() as u64;
-        assert!(matches!(turn.outputs[..], [Output::WakeAt(9, at_ns)] if at_ns == due_ns), "{turn:?}");
-        assert!(operator.turn(due_ns - 1, &COSTS, Pause::default()).cost_ns == 0, "not before it is due");
-        let turn = operator.turn(due_ns, &COSTS, Pause::default());
-        assert_eq!((sent(&turn), turn.cost_ns), (vec!["*1 $12 SIDLE.STATUS ".to_owned()], 5_000));
+        let turn = operator.turn(&COSTS, Pause::default());
+        let asked = vec!["*4 $13 SIDLE.MIGRATE $4 WAIT $1 7 $2 25 ".to_owned()];
+        assert_eq!((sent(&turn), turn.cost_ns), (asked, 5_300));
         assert!(!operator.is_over());
+        assert_eq!(operator.turn(&COSTS, Pause::default()).cost_ns, 0, "one question at a time");
     }
 
     #[test]
@@ -205,10 +198,10 @@ mod tests {
         {
             let mut operator = operator();
             operator.receive(&answer[..3]);
-            operator.turn(2_000, &COSTS, Pause::default());
+            operator.turn(&COSTS, Pause::default());
             assert!(!operator.is_over(), "half of an answer is none");
             operator.receive(&answer[3..]);
-            operator.turn(3_000, &COSTS, Pause::default());
+            operator.turn(&COSTS, Pause::default());
             let outcome = operator.outcome().expect("it was answered").expect_err("there is no move");
             assert!(outcome.contains(why), "{outcome}");
         }
@@ -218,10 +211,10 @@ mod tests {
     fn operator_does_not_wait_for_a_move_that_nobody_knows() {
         let mut operator = operator();
         operator.receive(b":7\r\n");
-        operator.turn(2_000, &COSTS, Pause::default());
+        operator.turn(&COSTS, Pause::default());
         operator.receive(b"$-1\r\n");
-        operator.turn(3_000, &COSTS, Pause::default());
+        operator.turn(&COSTS, Pause::default());
         let outcome = operator.outcome().expect("it was answered").expect_err("there is no move");
-        assert!(outcome.contains("SIDLE.STATUS answered"), "{outcome}");
+        assert!(outcome.contains("SIDLE.MIGRATE WAIT answered"), "{outcome}");
     }
 }

@@ -29,6 +29,7 @@ const COSTS: Costs = Costs {
     control_ns: 20_000,
     resume_ns: 3_000,
     release_ns: 10_000,
+    noise_thousandths: 0,
 };
 
 fn plan(protocol: &str) -> Plan {
@@ -257,4 +258,23 @@ fn what_cannot_be_modelled_is_refused() {
     assert!(refused(wrong).contains("source: 0 movers"));
     let interrupted = run(&plan("fulva"), |_| false).expect_err("it was told to stop");
     assert!(matches!(interrupted, ModelError::Interrupted));
+}
+
+/// The worst of many windows lies below their mean on a machine whose pace changes, whatever is going on.
+#[test]
+fn noisy_machines_change_their_pace() {
+    let worst = |noise_thousandths, noisy| {
+        let mut plan =
+            Plan { costs: Costs { noise_thousandths, ..COSTS }, margin_ns: 1_000_000_000, ..plan("fulva") };
+        plan.machines.noisy = noisy;
+        let report = report(&plan);
+        let before = &report.timeline[..report.migration.expect("data moved").from_ms as usize / 100];
+        let windows = || before.iter().map(|point| point.operations as f64);
+        windows().fold(f64::MAX, f64::min) * before.len() as f64 / windows().sum::<f64>()
+    };
+    assert!(worst(150, true) < 0.9, "{}", worst(150, true));
+    for (noise_thousandths, noisy) in [(0, true), (150, false)] {
+        let worst = worst(noise_thousandths, noisy);
+        assert!(worst > 0.95, "{worst}");
+    }
 }

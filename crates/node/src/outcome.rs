@@ -41,6 +41,13 @@ pub enum ControlRequest {
     CancelMigration(MigrationId),
     /// SIDLE.MIGRATE STATUS, of one migration or of all.
     MigrationStatus(Option<MigrationId>),
+    /// SIDLE.MIGRATE WAIT.
+    AwaitEnd {
+        /// The migration whose end is waited for.
+        migration: MigrationId,
+        /// How long at most.
+        patience_us: u64,
+    },
     /// SIDLE.STATUS.
     Status,
 }

@@ -1,14 +1,13 @@
 //! The course of a demonstration's load: before, the move, after.
 
-use crate::control::{Control, ControlError, started_migration};
+use crate::control::{Control, started_migration};
 use crate::demo::{DemoError, DemoOptions, NodePair};
-use crate::load::{ProbeGaps, Tick, Verdict, World};
+use crate::load::{LOAD_TICK, ProbeGaps, Tick, Verdict, World};
 use crate::report::{CpuSeconds, Gap, Interval};
 use crate::terminal::Terminal;
 use crate::timeline::{Part, Timeline, WINDOW_NS};
 use crate::words::{bytes, micros, rate};
 use indicatif::ProgressBar;
-use sidle_cluster::MigrationStatus;
 use sidle_types::MigrationId;
 use std::ops::ControlFlow;
 
@@ -115,7 +114,7 @@ impl<'a> Course<'a> {
         Ok(self.moved)
     }
 
-    /// Goes on with the course; called about every 25 ms.
+    /// Goes on with the course; called about every 25 ms. While data moves it waits that long for the end, to see it at once.
     pub(crate) fn tick(&mut self, tick: Tick, timeline: &mut Timeline) -> Verdict {
         match self.step(tick, timeline) {
             Ok(verdict) => verdict,
@@ -133,7 +132,8 @@ impl<'a> Course<'a> {
             Stage::Before => {
                 self.show(tick, "before", part(0), String::new());
                 if tick.elapsed_ns >= margin_ns {
-                    self.start(tick)?;
+                    let (id, since_ns) = self.start(tick)?;
+                    self.follow(tick, timeline, id, since_ns)?;
                 }
             }
             Stage::Moving { id, since_ns } => self.follow(tick, timeline, id, since_ns)?,
@@ -148,7 +148,8 @@ impl<'a> Course<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn start(&mut self, tick: Tick) -> Result<(), DemoError> {
+    /// Asks for the move: its number, and when.
+    fn start(&mut self, tick: Tick) -> Result<(MigrationId, u64), DemoError> {
         self.gaps.watch();
         self.world.moving_writes.watch();
         let target = self.nodes.target.address();
@@ -162,7 +163,7 @@ impl<'a> Course<'a> {
         let id = started_migration(&reply)
             .ok_or_else(|| DemoError::Migration(format!("SIDLE.MIGRATE START answered {reply:?}")))?;
         self.stage = Stage::Moving { id, since_ns };
-        Ok(())
+        Ok((id, since_ns))
     }
 
     fn follow(
@@ -172,20 +173,19 @@ impl<'a> Course<'a> {
         id: MigrationId,
         since_ns: u64,
     ) -> Result<(), DemoError> {
-        let found = self.status(id)?;
-        let migration =
-            found.ok_or_else(|| DemoError::Migration(format!("migration {} is not known any more", id.0)))?;
+        let migration = self.control.await_end(id, LOAD_TICK)?;
+        let elapsed_ns = self.world.now_ns() - tick.started_ns;
         let fresh = migration.bytes_moved.saturating_sub(self.moved.bytes);
-        timeline.add_moved_bytes(tick.elapsed_ns / WINDOW_NS, fresh);
+        timeline.add_moved_bytes(elapsed_ns / WINDOW_NS, fresh);
         self.moved.bytes = migration.bytes_moved;
         self.moved.records = migration.records_moved;
         let is_over = migration.state == "done";
         if is_over {
             self.arrived(tick, since_ns);
         }
-        if tick.elapsed_ns >= self.next_counters_ns || is_over {
-            self.next_counters_ns = tick.elapsed_ns + COUNTERS_NS;
-            self.count_extra_bytes(tick.elapsed_ns / WINDOW_NS, timeline);
+        if elapsed_ns >= self.next_counters_ns || is_over {
+            self.next_counters_ns = elapsed_ns + COUNTERS_NS;
+            self.count_extra_bytes(elapsed_ns / WINDOW_NS, timeline);
         }
         self.show(
             tick,
@@ -209,11 +209,6 @@ impl<'a> Course<'a> {
             timeline.add_server_extra_bytes(window, bytes.saturating_sub(counted));
             self.moved.counters = NodeCounters { extra_bytes: Some(bytes.max(counted)), ..counters };
         }
-    }
-
-    fn status(&mut self, id: MigrationId) -> Result<Option<MigrationStatus>, ControlError> {
-        let report = self.control.status()?;
-        Ok(report.migrations.into_iter().find(|migration| migration.id == id))
     }
 
     fn arrived(&mut self, tick: Tick, since_ns: u64) {

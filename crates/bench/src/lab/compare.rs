@@ -6,6 +6,7 @@ use crate::lab::results::{CellRuns, Results};
 use crate::lab::settings::Settings;
 use crate::lab::spread::Spread;
 use crate::report::Report;
+use std::collections::BTreeSet;
 
 /// One number of a cell, on either side.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +53,13 @@ impl ComparedCell {
     /// What was compared.
     pub const fn cell(&self) -> &Cell {
         &self.a.cell
+    }
+
+    /// Whether both sides have runs of the same seeds. Which records are popular decides how much of the load moves with them, and so
+    /// what is served after: with other seeds these differ, too.
+    pub fn has_same_seeds(&self) -> bool {
+        let seeds = |runs: &CellRuns| runs.reports.iter().map(|report| report.seed).collect::<BTreeSet<_>>();
+        seeds(&self.a) == seeds(&self.b)
     }
 
     /// The measures that runs of both sides have.

@@ -38,9 +38,10 @@ mod members;
 mod report;
 mod requests;
 mod steps;
+mod waits;
 
 use crate::timing::{
-    HEARTBEAT_INTERVAL_US, MAX_EVENTS, MAX_TRANSMIT, MAX_UNFINISHED, REQUEST_WINDOW, STANDSTILL_US,
+    HEARTBEAT_INTERVAL_US, MAX_EVENTS, MAX_TRANSMIT, MAX_UNFINISHED, MAX_WAITS, REQUEST_WINDOW, STANDSTILL_US,
 };
 use crate::{
     ClusterId, CoordinatorSays, Incarnation, MetaError, MetaStore, Metadata, MigrationState, NodeInfo,
@@ -51,6 +52,7 @@ use members::Member;
 use sidle_types::{Fill, MigrationId, MonotonicUs, NodeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use waits::Wait;
 
 /// What a new cluster starts with.
 #[derive(Clone, Debug)]
@@ -126,6 +128,8 @@ pub struct Coordinator<M> {
     listens_from: MonotonicUs,
     members: BTreeMap<NodeId, Member>,
     attempts: BTreeMap<MigrationId, Attempt>,
+    /// Requests that wait for a migration's end.
+    waits: Vec<Wait>,
     /// Set while the store may hold something else than `data`: when to write `data` again.
     commit_retry_at: Option<MonotonicUs>,
     transmit: VecDeque<ToNode>,
@@ -161,6 +165,7 @@ impl<M: MetaStore> Coordinator<M> {
             listens_from: now,
             members,
             attempts,
+            waits: Vec::new(),
             commit_retry_at: None,
             transmit: VecDeque::new(),
             events: VecDeque::new(),
@@ -186,6 +191,7 @@ impl<M: MetaStore> Coordinator<M> {
         self.suspect(now);
         self.advance(now);
         self.resend(now);
+        self.answer_waits(now);
     }
 
     /// The next message to a node.
@@ -205,7 +211,7 @@ impl<M: MetaStore> Coordinator<M> {
             self.data.waiting.iter().filter_map(|record| self.attempts.get(&record.id)?.timeout(record));
         // No step is taken before the commit is tried again.
         let attempts = attempts.map(|at| self.commit_retry_at.map_or(at, |retry| at.max(retry)));
-        members.chain(attempts).chain(self.commit_retry_at).min()
+        members.chain(attempts).chain(self.commit_retry_at).chain(self.wait_timeout()).min()
     }
 
     /// The name of the cluster.
@@ -266,6 +272,7 @@ impl<M: MetaStore> Coordinator<M> {
         let own = [
             Fill::new("migrations under way or queued", self.data.unfinished().count(), MAX_UNFINISHED),
             Fill::new("attempts at migrations", self.attempts.len(), MAX_UNFINISHED),
+            Fill::new("requests that wait for a migration's end", self.waits.len(), MAX_WAITS),
             Fill::new("messages of the coordinator", self.transmit.len(), MAX_TRANSMIT),
             Fill::new("events of the coordinator", self.events.len(), MAX_EVENTS),
         ];

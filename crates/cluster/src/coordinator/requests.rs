@@ -1,4 +1,5 @@
-//! Clients' requests: the checks before a migration is written down, cancelling, and answers that survive repeats.
+//! Clients' requests: the checks before a migration is written down, cancelling, and answers that survive repeats. Who waits for an
+//! end is in `waits`.
 
 use super::members::{life_of, shown};
 use super::steps::Step;
@@ -34,12 +35,13 @@ impl<M: MetaStore> Coordinator<M> {
         if number < member.oldest_open {
             return;
         }
+        let key = RequestKey { node: from, incarnation, number };
         let reply = match request {
             Request::Status => Some(Reply::Status(Box::new(self.report(now)))),
             Request::Cancel { migration } => Some(self.cancel(now, migration)),
             Request::SetPolicy { migration, policy } => Some(self.set_policy(now, migration, policy)),
+            Request::AwaitEnd { migration, patience_us } => self.await_end(now, key, migration, patience_us),
             Request::StartMigration { range, target, protocol, policy } => {
-                let key = RequestKey { node: from, incarnation, number };
                 self.start(now, key, range, &target, Manner { protocol, policy })
             }
         };

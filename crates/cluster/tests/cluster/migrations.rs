@@ -262,3 +262,82 @@ fn a_policy_can_be_changed_until_the_migration_is_over() {
     }
     assert!(changed >= 10, "in only {changed} of 30 seeds both could be asked in time");
 }
+
+fn await_end(migration: u64, patience_us: u64) -> Request {
+    Request::AwaitEnd { migration: MigrationId(migration), patience_us }
+}
+
+/// What a status says of the state of migration 1.
+fn state_in(reply: &Reply) -> &str {
+    match reply {
+        Reply::Status(report) => &report.migrations[0].state,
+        other => panic!("{other:?} is no status"),
+    }
+}
+
+#[test]
+fn who_waits_for_an_end_hears_of_it_at_once_and_once() {
+    for seed in 0..30 {
+        let mut world = World::new(seed, 3);
+        if seed % 2 == 1 {
+            world.links = Links { double_percent: 50, ..Links::BAD };
+        }
+        world.node(2).stalled = true;
+        world.request(1, World::start(chunks(4, 7), 2));
+        assert!(world.run_until(5_000_000, |world| world.runs(1)), "seed {seed}");
+        let ticket = world.request(3, await_end(1, 5_000_000));
+        world.run_for(1_000_000);
+        assert!(!world.replies.contains_key(&ticket), "seed {seed}: it goes on");
+        world.node(2).stalled = false;
+        world.settle();
+        world.run_for(1_000_000);
+        assert_eq!(state_in(&world.replies[&ticket]), "done", "seed {seed}");
+        assert_eq!(state_in(&world.ask(3, await_end(1, 5_000_000))), "done", "seed {seed}: it is over");
+    }
+}
+
+#[test]
+fn who_waits_for_an_end_is_told_without_one_when_the_time_is_up() {
+    let mut world = World::new(9, 2);
+    world.node(2).stalled = true;
+    world.request(1, World::start(chunks(4, 7), 2));
+    assert!(world.run_until(5_000_000, |world| world.runs(1)));
+    let begun = world.now;
+    assert_eq!(state_in(&world.ask(1, await_end(1, 700_000))), "running");
+    let waited_us = world.now.since(begun);
+    assert!((700_000..800_000).contains(&waited_us), "{waited_us} us");
+    let unknown = Refusal::UnknownMigration { migration: MigrationId(77) };
+    assert_eq!(world.ask(1, await_end(77, 700_000)), Reply::Refused(unknown));
+}
+
+#[test]
+fn a_wait_outlives_the_coordinator_it_was_told() {
+    let mut world = World::new(10, 2);
+    world.node(2).stalled = true;
+    world.request(1, World::start(chunks(4, 7), 2));
+    assert!(world.run_until(5_000_000, |world| world.runs(1)));
+    let ticket = world.request(1, await_end(1, 5_000_000));
+    world.run_for(300_000);
+    world.kill_coordinator();
+    world.start_coordinator();
+    world.run_for(1_000_000);
+    world.node(2).stalled = false;
+    world.settle();
+    world.run_for(1_000_000);
+    assert_eq!(state_in(&world.replies[&ticket]), "done");
+}
+
+#[test]
+fn waits_beyond_the_bound_are_answered_at_once() {
+    let mut world = World::new(11, 40);
+    world.node(2).stalled = true;
+    world.request(1, World::start(chunks(4, 7), 2));
+    assert!(world.run_until(5_000_000, |world| world.runs(1)));
+    let tickets: Vec<u64> = (1..=40)
+        .flat_map(|node| [node; 30])
+        .map(|node| world.request(node, await_end(1, 5_000_000)))
+        .collect();
+    world.run_for(500_000);
+    let answered = tickets.iter().filter(|ticket| world.replies.contains_key(ticket)).count();
+    assert_eq!(answered, 40 * 30 - sidle_cluster::timing::MAX_WAITS);
+}

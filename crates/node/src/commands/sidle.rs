@@ -9,6 +9,7 @@ use crate::outcome::ControlRequest;
 use crate::range_table::Role;
 use crate::reply_error::ReplyError;
 use crate::spec::{CommandFlags, CommandSpec};
+use sidle_cluster::timing::MAX_PATIENCE_US;
 use sidle_migration::{ExportPhase, PROTOCOLS};
 use sidle_store::Entry;
 use sidle_types::{HashedKey, MigrationId, MigrationPolicy, PositionRange, Slot};
@@ -68,6 +69,12 @@ const MIGRATE: &[CommandSpec] = &[
         "0.1.0",
         "O(N) where N is the number of migrations",
         "Returns the state of one migration or of all, as JSON.",
+    ),
+    CommandSpec::new("sidle.migrate|wait", 4, ADMIN, wait).docs(
+        "sidle",
+        "0.1.0",
+        "O(N) where N is the number of migrations",
+        "Waits until a migration is over, or for some milliseconds, and returns its state, as JSON.",
     ),
 ];
 
@@ -150,6 +157,16 @@ fn migration_status(call: &mut Call<'_>) -> CommandResult {
         _ => return Err(ReplyError::WrongArity("sidle.migrate|status")),
     };
     Ok(Flow::Control(ControlRequest::MigrationStatus(migration)))
+}
+
+/// `SIDLE.MIGRATE WAIT <migration> <milliseconds>`.
+fn wait(call: &mut Call<'_>) -> CommandResult {
+    let migration = migration_argument(call.args[2])?;
+    let ms = parse_i64(call.args[3]).and_then(|ms| u64::try_from(ms).ok());
+    let patience_us = ms.and_then(|ms| ms.checked_mul(1_000)).filter(|&us| us <= MAX_PATIENCE_US);
+    let patience_us = patience_us
+        .ok_or(ReplyError::text("ERR wait for 0 to 5000 milliseconds, again if it takes longer"))?;
+    Ok(Flow::Control(ControlRequest::AwaitEnd { migration, patience_us }))
 }
 
 /// `SIDLE.MIGRATE SET <migration> ADAPTIVE | RATE <bytes a second> | DEADLINE <milliseconds> | SLO-P99 <microseconds>`.

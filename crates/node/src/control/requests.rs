@@ -29,6 +29,9 @@ impl NodeControl {
             ControlRequest::MigrationStatus(migration) => {
                 (OpenRequest::Migrations(migration), Request::Status)
             }
+            ControlRequest::AwaitEnd { migration, patience_us } => {
+                (OpenRequest::Migrations(Some(migration)), Request::AwaitEnd { migration, patience_us })
+            }
             ControlRequest::Status => (OpenRequest::Status, Request::Status),
         };
         self.requests.insert(tag, open);

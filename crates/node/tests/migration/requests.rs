@@ -41,6 +41,11 @@ fn nonsense_is_refused() {
         "SIDLE.MIGRATE SET 77 SLOW",
         "SIDLE.MIGRATE CANCEL 77",
         "SIDLE.MIGRATE STATUS 77",
+        "SIDLE.MIGRATE WAIT 77 10",
+        "SIDLE.MIGRATE WAIT 77",
+        "SIDLE.MIGRATE WAIT 77 5001",
+        "SIDLE.MIGRATE WAIT 77 -1",
+        "SIDLE.MIGRATE WAIT 77 18446744073709551615",
     ] {
         let why = refusal(&mut scene, request);
         assert!(why.starts_with("ERR "), "{request}: {why}");
@@ -223,6 +228,23 @@ fn status_reports_nodes_tablets_and_migrations() {
     assert_eq!(report["migrations"][0]["id"], serde_json::json!(id));
     assert_eq!(id, MigrationId(1));
     scene.finish(id);
+}
+
+#[test]
+fn a_wait_ends_with_its_migration_or_its_time() {
+    let mut scene = Scene::new();
+    scene.fill(keys("key", 100));
+    let id = scene.start_and_hold("SLOTS 0-8191", 1);
+    let state = |answer: Value| {
+        let json = answer.as_bytes().expect("a status").to_vec();
+        let status: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        assert_eq!(status["id"], serde_json::json!(id));
+        status["state"].as_str().expect("a name").to_owned()
+    };
+    assert_eq!(state(scene.ask(1, &format!("SIDLE.MIGRATE WAIT {id} 20"))), "running");
+    scene.cluster.network.release();
+    assert_eq!(state(scene.ask(1, &format!("SIDLE.MIGRATE WAIT {id} 5000"))), "done");
+    assert_eq!(state(scene.ask(0, &format!("SIDLE.MIGRATE WAIT {id} 0"))), "done");
 }
 
 #[test]

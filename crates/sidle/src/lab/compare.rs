@@ -52,6 +52,14 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     for (side, alone) in ['A', 'B'].into_iter().zip(comparison.alone).filter(|(_, alone)| *alone > 0) {
         println!("{} only in {side}, not compared", counted(alone, "cell"));
     }
+    let differ = comparison.cells.iter().filter(|cell| !cell.has_same_seeds()).count();
+    if differ > 0 {
+        println!(
+            "{}: the seeds of the two sides differ. Which records are popular decides how much of the load moves with them, so better \
+             compare labs of the same --seed",
+            counted(differ, "cell")
+        );
+    }
     let measures: Vec<&Measure> = match arguments.measures.iter().any(|name| name == ALL) {
         true => MEASURES.iter().collect(),
         false => arguments.measures.iter().map(|name| named(name)).collect(),
