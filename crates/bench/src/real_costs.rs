@@ -15,10 +15,12 @@ use std::time::Duration;
 
 /// How long the load lasts before anything moves.
 const STEADY: Duration = Duration::from_secs(2);
-/// And right before the move, and after it, when the source gives back what it has moved.
-pub const MARGIN: Duration = Duration::from_millis(400);
+/// And right before the move, and after it, when the source gives back what it has moved and workers take turns on the cores.
+pub const MARGIN: Duration = Duration::from_secs(1);
 /// What a node's migration threads are called.
 const MOVERS: &str = "mover-";
+/// And those that serve.
+const WORKERS: &str = "worker-";
 /// Windows of the steady load until all clients are at it.
 const WARM_UP_WINDOWS: usize = 2;
 
@@ -29,6 +31,8 @@ pub struct RealCosts {
     pub node_ns: f64,
     /// Of an operation, at the clients.
     pub client_ns: f64,
+    /// Of an operation after the move, at the workers of both nodes, by what one takes at the source's before it.
+    pub after_by_before: f64,
     /// Of a KiB of moved records, at the source's movers.
     pub pack_ns_per_kib: f64,
     /// Of the same when it is given back.
@@ -72,7 +76,9 @@ pub fn measure(
         }
     }
     let used = || Some([nodes.source.cpu_seconds()?, own_cpu_seconds()?]);
-    let begun = used();
+    let both = |of: &dyn Fn(u32) -> Option<f64>| Some([of(nodes.source.pid())?, of(nodes.target.pid())?]);
+    let used_by_workers = || both(&|pid| threads_cpu_seconds(pid, WORKERS));
+    let (begun, workers_begun) = (used(), used_by_workers());
     // With a prober, as a demonstration has one: what it takes goes with the operations of the load.
     let gaps = ProbeGaps::default();
     let steady = run_workload(&world, Some(&gaps), |tick, _| {
@@ -80,8 +86,8 @@ pub fn measure(
         if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     let [node_ns, client_ns] = between(begun, used())?;
+    let [before_ns, _] = between(workers_begun, used_by_workers())?;
 
-    let both = |of: &dyn Fn(u32) -> Option<f64>| Some([of(nodes.source.pid())?, of(nodes.target.pid())?]);
     let used = || both(&|pid| threads_cpu_seconds(pid, MOVERS));
     let used_by_control = || both(&first_thread_cpu_seconds);
     let begun = used();
@@ -90,9 +96,13 @@ pub fn measure(
     let control = Control::connect(&nodes.source.address(), None)?;
     let mut course = Course::new(&world, options, &nodes, control, &gaps, terminal);
     let mut moved_by = None;
+    // At every look since the move: what both nodes' workers had used, and what had been served.
+    let mut since: Vec<(Option<[f64; 2]>, u64)> = Vec::new();
     let moving = run_workload(&world, Some(&gaps), |tick, timeline| {
         if course.is_before() {
             control_begun = used_by_control();
+        } else if course.is_after() {
+            since.push((used_by_workers(), tick.operations));
         }
         let verdict = course.tick(tick, timeline);
         if course.is_after() && moved_by.is_none() {
@@ -101,13 +111,17 @@ pub fn measure(
         verdict
     })?;
     let moved = course.finish()?;
-    let [pack_ns, replay_ns] = between(begun, moved_by)?;
-    let [release_ns, _] = between(moved_by, used())?;
-    let control_ns = between(control_begun, controlled_by)?.iter().sum();
-
     if world.is_stopping() {
         return Err(DemoError::Interrupted);
     }
+    let [pack_ns, replay_ns] = between(begun, moved_by)?;
+    let [release_ns, _] = between(moved_by, used())?;
+    let control_ns = between(control_begun, controlled_by)?.iter().sum();
+    let [(first, served_by), .., (last, served)] = since[..] else {
+        return Err(DemoError::Node("the load did not outlast the move".to_owned()));
+    };
+    let after_ns = between(first, last)?.iter().sum::<f64>() / (served - served_by).max(1) as f64;
+
     let operations = (steady.totals.reads + steady.totals.writes) as f64;
     let moved_kib = moved.bytes as f64 / 1024.0;
     if operations == 0.0 || moved_kib == 0.0 {
@@ -116,6 +130,7 @@ pub fn measure(
     let costs = RealCosts {
         node_ns: node_ns / operations,
         client_ns: client_ns / operations,
+        after_by_before: after_ns / (before_ns / operations),
         pack_ns_per_kib: pack_ns / moved_kib,
         replay_ns_per_kib: replay_ns / moved_kib,
         release_ns_per_kib: release_ns / moved_kib,
@@ -156,6 +171,7 @@ fn median(all: Vec<RealCosts>) -> RealCosts {
     RealCosts {
         node_ns: median(|costs| costs.node_ns),
         client_ns: median(|costs| costs.client_ns),
+        after_by_before: median(|costs| costs.after_by_before),
         pack_ns_per_kib: median(|costs| costs.pack_ns_per_kib),
         replay_ns_per_kib: median(|costs| costs.replay_ns_per_kib),
         release_ns_per_kib: median(|costs| costs.release_ns_per_kib),
@@ -197,6 +213,7 @@ mod tests {
         RealCosts {
             node_ns: ns,
             client_ns: 2.0 * ns,
+            after_by_before: 4.0 * ns,
             pack_ns_per_kib: -ns,
             replay_ns_per_kib: 7.0,
             release_ns_per_kib: 3.0 * ns,

@@ -29,6 +29,8 @@ pub struct Costs {
     pub get_ns: u64,
     /// To run a SET.
     pub set_ns: u64,
+    /// To run either at a worker on whose core another thread has run a moment ago, beside that: the other's data is in the caches.
+    pub shared_ns: u64,
     /// At the client: to draw a read, ask for it and take its answer.
     pub ask_get_ns: u64,
     /// The same for a write.

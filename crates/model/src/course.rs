@@ -129,6 +129,10 @@ pub(crate) struct Course<'p> {
 pub(crate) struct Taken {
     pub(crate) node_ns: f64,
     pub(crate) client_ns: f64,
+    /// Of an operation at the workers of both nodes, before the move and after it.
+    pub(crate) workers_ns: [f64; 2],
+    /// The part of the requests that workers served on cores that others used as well, before and after.
+    pub(crate) shared: [f64; 2],
     pub(crate) pack_ns_per_kib: f64,
     pub(crate) replay_ns_per_kib: f64,
     pub(crate) release_ns_per_kib: f64,
@@ -140,6 +144,15 @@ pub(crate) struct Taken {
     pub(crate) resumptions_per_kib: f64,
     /// How many slices of records were given back, for each KiB.
     pub(crate) releases_per_kib: f64,
+}
+
+/// What a part of the load came to.
+struct Served {
+    operations: f64,
+    /// Processor time of both nodes' workers.
+    workers_ns: f64,
+    /// The part of requests that these served on cores that others used as well.
+    shared: f64,
 }
 
 impl<'p> Course<'p> {
@@ -209,26 +222,25 @@ impl<'p> Course<'p> {
     pub(crate) fn taken(&mut self) -> Result<Taken, ModelError> {
         self.start_load(&mut |_| true)?;
         let begun = self.model.cpu_seconds();
-        self.pass("before", self.plan.margin_ns, &mut |_| true)?;
+        let before = self.served("before", self.plan.margin_ns)?;
         let ended = self.model.cpu_seconds();
-        for client in &mut self.model.clients {
-            client.recorder().hand_over(&mut self.timeline);
-        }
-        let operations: u64 = self.timeline.points(false, false).iter().map(|point| point.operations).sum();
         let control_begun = self.model.control_work();
         self.follow_move(&mut |_| true)?;
         let control_ended = self.model.control_work();
         let moved_bytes = self.model.migration().map_or(0, |migration| migration.counters.bytes_moved);
-        let (operations, moved_kib) = ((operations as f64).max(1.0), (moved_bytes as f64 / 1024.0).max(1.0));
-        let [node_ns, client_ns] = [0, 2].map(|machine| (ended[machine] - begun[machine]) * 1e9 / operations);
+        let moved_kib = (moved_bytes as f64 / 1024.0).max(1.0);
+        let [node_ns, client_ns] =
+            [0, 2].map(|machine| (ended[machine] - begun[machine]) * 1e9 / before.operations);
         let per_kib = |seconds: f64| seconds * 1e9 / moved_kib;
         let moved = self.model.mover_seconds();
         let resumptions = self.model.resumptions();
-        self.pass("after", MARGIN.as_nanos() as u64, &mut |_| true)?;
+        let after = self.served("after", MARGIN.as_nanos() as u64)?;
         let released = self.model.mover_seconds();
         Ok(Taken {
             node_ns,
             client_ns,
+            workers_ns: [&before, &after].map(|served| served.workers_ns / served.operations),
+            shared: [before, after].map(|served| served.shared),
             pack_ns_per_kib: per_kib(moved[0]),
             replay_ns_per_kib: per_kib(moved[1]),
             release_ns_per_kib: per_kib(released[0] - moved[0]),
@@ -237,6 +249,25 @@ impl<'p> Course<'p> {
             resumptions_per_kib: resumptions as f64 / moved_kib,
             releases_per_kib: self.model.releases() as f64 / moved_kib,
         })
+    }
+
+    /// What was done in a part of the load that lasts so long.
+    fn served(&mut self, part: &'static str, ns: u64) -> Result<Served, ModelError> {
+        let begun = (self.operations(), self.model.worker_work());
+        self.pass(part, ns, &mut |_| true)?;
+        let ended = (self.operations(), self.model.worker_work());
+        let [workers_ns, requests, shared] = [0, 1, 2].map(|figure| ended.1[figure] - begun.1[figure]);
+        let operations = ((ended.0 - begun.0) as f64).max(1.0);
+        Ok(Served { operations, workers_ns, shared: shared / requests.max(1.0) })
+    }
+
+    /// Operations that have ended.
+    fn operations(&mut self) -> u64 {
+        let mut timeline = Timeline::default();
+        for client in &mut self.model.clients {
+            client.recorder().hand_over(&mut timeline);
+        }
+        timeline.points(false, false).iter().map(|point| point.operations).sum()
     }
 
     /// The clients begin; from when they are connected, what they see counts.

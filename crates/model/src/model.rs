@@ -147,6 +147,15 @@ impl Model {
         })
     }
 
+    /// Processor time that the workers of both nodes have used, in nanoseconds; the requests that they have served; and those of them on
+    /// a core that others used as well.
+    pub(crate) fn worker_work(&self) -> [f64; 3] {
+        let workers = || self.nodes.iter().flat_map(|node| &node.workers);
+        let used_ns: u64 = workers().map(|worker| self.processors.used_ns(worker.id)).sum();
+        let sum = |of: fn(&WorkerThread) -> u64| workers().map(of).sum::<u64>() as f64;
+        [used_ns as f64, sum(|worker| worker.served), sum(|worker| worker.served_shared)]
+    }
+
     /// Processor time that both control threads have used, in nanoseconds, and how often something came for them.
     pub(crate) fn control_work(&self) -> (u64, u64) {
         let controls = || self.nodes.iter().map(|node| &node.control);

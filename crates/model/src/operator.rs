@@ -149,6 +149,7 @@ mod tests {
         copy_ns_per_kib: 0,
         get_ns: 0,
         set_ns: 0,
+        shared_ns: 0,
         ask_get_ns: 0,
         ask_set_ns: 0,
         pack_ns_per_kib: 0,

@@ -34,6 +34,8 @@ const TICK_NS: u64 = 4_000_000;
 const WARM_NS: u64 = 500_000;
 /// A core that finds nobody to run is asleep after this.
 const DOZE_NS: u64 = 5_000;
+/// What a core's caches hold of a thread is as old as this at most while another thread takes turns with it there.
+const SHARED_NS: u64 = 1_000_000;
 
 /// A thread, by number.
 pub(crate) type ThreadId = usize;
@@ -42,13 +44,15 @@ pub(crate) type PoolId = usize;
 /// Threads with a quota in common.
 pub(crate) type GroupId = usize;
 
-/// What a thread did before a turn.
+/// What was before a thread's turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pause {
-    /// It slept.
+    /// The thread slept.
     pub(crate) of_thread: bool,
     /// Nobody had its core.
     pub(crate) of_core: bool,
+    /// Another thread had its core a moment ago.
+    pub(crate) is_shared: bool,
 }
 
 /// Whom somebody woke.
@@ -69,6 +73,9 @@ struct Core {
     is_in_turn: bool,
     /// When somebody had it last.
     used_ns: Option<u64>,
+    /// Who has it or had it last, and until when somebody else had it.
+    user: Option<ThreadId>,
+    other_ns: Option<u64>,
     /// When it will be awake, if somebody woke it.
     awake_ns: Option<u64>,
     /// When the present turn began, and what it takes.
@@ -305,9 +312,13 @@ impl Processors {
             (core.is_overdrawn, core.is_wanted) = (false, false);
         }
         (core.is_in_turn, core.turn_ns, core.cost_ns) = (true, now_ns, 0);
+        if core.user.replace(id).is_some_and(|user| user != id) {
+            core.other_ns = core.used_ns;
+        }
+        let is_shared = core.other_ns.is_some_and(|other_ns| now_ns <= other_ns + SHARED_NS);
         thread.state = State::Running;
         thread.is_woken = false;
-        Some((id, Pause { of_thread: std::mem::take(&mut thread.has_slept), of_core }))
+        Some((id, Pause { of_thread: std::mem::take(&mut thread.has_slept), of_core, is_shared }))
     }
 
     /// Who has the next turn on a core, if that is awake; else it begins to wake up.

@@ -20,6 +20,7 @@ const COSTS: Costs = Costs {
     copy_ns_per_kib: 150,
     get_ns: 600,
     set_ns: 800,
+    shared_ns: 0,
     ask_get_ns: 900,
     ask_set_ns: 1_100,
     pack_ns_per_kib: 700,
@@ -277,4 +278,17 @@ fn noisy_machines_change_their_pace() {
         let worst = worst(noise_thousandths, noisy);
         assert!(worst > 0.95, "{worst}");
     }
+}
+
+/// Before the move the worker has a core for itself; afterwards two workers and the clients take turns on two cores.
+#[test]
+fn workers_that_take_turns_with_others_pay_for_it() {
+    let [free, dear] = [0, 3_000].map(|shared_ns| {
+        let mut plan = Plan { costs: Costs { shared_ns, ..COSTS }, clients: 64, ..plan("stop-and-copy") };
+        plan.machines = Machines::two_cores(0.4, 0.4);
+        report(&plan).throughput
+    });
+    let [before, after] = [dear.before.zip(free.before), dear.after.zip(free.after)]
+        .map(|both| both.map(|(dear, free)| dear / free).expect("there was a load"));
+    assert!(before > 0.95 && after < before - 0.05, "{before} {after}");
 }

@@ -371,7 +371,8 @@ impl Completions for Desk<'_> {
                 self.failed(client, &flight, kind.to_owned(), failure.effect);
             }
         }
-        self.ended += 1;
+        // A prober's are not load.
+        self.ended += u64::from(!matches!(self.meter, Meter::Probe { .. }));
         self.free[client].push(place as u32);
     }
 }

@@ -25,7 +25,7 @@ pub struct Tick {
     pub started_ns: u64,
     /// Nanoseconds since then.
     pub elapsed_ns: u64,
-    /// Operations that have ended.
+    /// Operations of the load that have ended; a prober's are none.
     pub operations: u64,
     /// Operations per second in the last whole window.
     pub recent_rate: Option<f64>,

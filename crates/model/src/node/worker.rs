@@ -48,6 +48,9 @@ pub(crate) struct WorkerThread {
     polled: usize,
     probed_at_us: Option<u64>,
     lag_us: u64,
+    /// Requests that it has served, and those of them on a core that others used as well.
+    pub(crate) served: u64,
+    pub(crate) served_shared: u64,
 }
 
 impl WorkerThread {
@@ -63,6 +66,8 @@ impl WorkerThread {
             polled: 0,
             probed_at_us: None,
             lag_us: 0,
+            served: 0,
+            served_shared: 0,
         }
     }
 
@@ -152,7 +157,7 @@ impl WorkerThread {
         self.polled = self.polled.saturating_sub(1);
         match self.tasks.pop_front() {
             Some(Task::Own) => self.own_turn(now, costs, turn),
-            Some(Task::Connection(number)) => self.serve(number, now, costs, watch, turn),
+            Some(Task::Connection(number)) => self.serve(number, now, costs, pause, watch, turn),
             None => {}
         }
         while let Some(mover) = self.worker.poll_notify() {
@@ -190,7 +195,15 @@ impl WorkerThread {
         }
     }
 
-    fn serve(&mut self, number: usize, now: Now, costs: &Costs, watch: &mut Stopwatch, turn: &mut Turn) {
+    fn serve(
+        &mut self,
+        number: usize,
+        now: Now,
+        costs: &Costs,
+        pause: Pause,
+        watch: &mut Stopwatch,
+        turn: &mut Turn,
+    ) {
         let connection = &mut self.connections[number];
         connection.is_queued = false;
         if let Some(reply) = connection.answer.take() {
@@ -205,6 +218,11 @@ impl WorkerThread {
         }
         let commands = Commands::of(&connection.input);
         turn.cost_ns += commands.gets * costs.get_ns + commands.sets * costs.set_ns;
+        self.served += commands.gets + commands.sets;
+        if pause.is_shared {
+            turn.cost_ns += (commands.gets + commands.sets) * costs.shared_ns;
+            self.served_shared += commands.gets + commands.sets;
+        }
         let mut out = Vec::new();
         let begun_ns = watch.begin();
         let served = self.worker.serve(

@@ -345,12 +345,12 @@ fn a_core_that_sleeps_is_woken_and_takes_its_time() {
     assert_eq!(processors.wake(a, None, 0), Woken::Nobody);
     assert_eq!(processors.take(pool, 0), None);
     assert_eq!(processors.next_change(pool), Some(LATENCY_NS));
-    let both = Pause { of_thread: true, of_core: true };
+    let both = Pause { of_thread: true, of_core: true, is_shared: false };
     assert_eq!(processors.take(pool, LATENCY_NS), Some((a, both)));
     assert_eq!(processors.next_change(pool), None);
     assert_eq!(processors.wake(b, None, 30_000), Woken::Thread);
     processors.done(a, 30_000, false);
-    let thread = Pause { of_thread: true, of_core: false };
+    let thread = Pause { of_thread: true, of_core: false, is_shared: true };
     assert_eq!(processors.take(pool, 30_000), Some((b, thread)));
     processors.done(b, 40_000, false);
     assert_eq!(processors.wake(a, None, 40_000 + DOZE_NS), Woken::Thread, "it has hardly begun to sleep");
@@ -384,4 +384,22 @@ fn who_comes_beside_a_heavy_thread_in_its_turn_gets_the_place_that_it_has_then()
     processors.charge(heavy, 28_000);
     processors.wake(light, None, 14_000);
     assert_eq!(processors.threads[light].behind_ns, 500);
+}
+
+#[test]
+fn a_core_is_shared_for_a_while_after_another_thread_had_it() {
+    let mut processors = Processors::new(0);
+    let pool = processors.add_pool(1);
+    let group = processors.add_group(pool, None);
+    let [a, b] = [0, 1].map(|_| processors.add_thread(group, 1));
+    let mut turn = |id, now_ns| {
+        processors.wake(id, None, now_ns);
+        let (taken, pause) = processors.take(pool, now_ns).expect("nobody else is there");
+        assert_eq!(taken, id);
+        processors.done(id, now_ns + 10_000, false);
+        pause.is_shared
+    };
+    assert!(!turn(a, 0) && !turn(a, 20_000), "there was nobody else");
+    assert!(turn(b, 40_000) && turn(a, 60_000) && turn(a, 70_000 + SHARED_NS - 20_000));
+    assert!(!turn(a, 90_000 + SHARED_NS), "since then it had the core for itself");
 }
