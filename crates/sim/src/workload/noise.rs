@@ -5,6 +5,7 @@ use super::asked::{Asked, Order, Purpose};
 use super::{TAG, Workload};
 use crate::random::Random;
 use sidle_client_core::Class;
+use sidle_cluster::Refusal;
 use sidle_resp::Value;
 
 /// What an answer has to be.
@@ -14,6 +15,8 @@ pub(super) enum Kind {
     Integer,
     IntegerOrNull,
     Text,
+    /// A text of the coordinator's; or, from a node that has long been cut off from it, that there was no answer.
+    Told,
     TextOrNull,
     StatusOrNull,
     Array,
@@ -31,11 +34,19 @@ impl Kind {
     pub(super) fn check(self, reply: &Value) -> Result<(), String> {
         let fits = match (self, reply) {
             (Kind::Error, Value::Error(_)) | (Kind::Any, _) => true,
+            (Kind::Told, Value::Error(text))
+                if text.strip_prefix("ERR ") == Some(&Refusal::NoAnswer.to_string()) =>
+            {
+                true
+            }
             (Kind::Number, Value::Error(text)) if text.starts_with("ERR value is not ") => true,
             (_, Value::Error(text)) => text.starts_with("OOM ") || text.starts_with("CROSSSLOT "),
             (Kind::Status | Kind::StatusOrNull, Value::Simple(_)) => true,
             (Kind::Integer | Kind::IntegerOrNull | Kind::Number, Value::Integer(_)) => true,
-            (Kind::Text | Kind::TextOrNull | Kind::Number, Value::Bulk(_) | Value::Verbatim { .. }) => true,
+            (
+                Kind::Text | Kind::Told | Kind::TextOrNull | Kind::Number,
+                Value::Bulk(_) | Value::Verbatim { .. },
+            ) => true,
             (Kind::StatusOrNull | Kind::IntegerOrNull | Kind::TextOrNull, Value::Null) => true,
             (Kind::Array, Value::Array(_) | Value::Set(_)) | (Kind::Map, Value::Map(_)) => true,
             _ => false,
@@ -161,9 +172,9 @@ const KEYLESS: &[Template] = &[
     ("CLUSTER RESET", Write, Kind::Error),
     ("DEBUG SLEEP 0", Write, Kind::Error),
     ("SIDLE.MAP", Read, Kind::Text),
-    ("SIDLE.STATUS", Read, Kind::Text),
-    ("SIDLE.MIGRATE STATUS", Read, Kind::Text),
-    ("SIDLE.MIGRATE STATUS 1", Read, Kind::Any),
+    ("SIDLE.STATUS", Read, Kind::Told),
+    ("SIDLE.MIGRATE STATUS", Read, Kind::Told),
+    ("SIDLE.MIGRATE WAIT 1 100", Read, Kind::Any),
     ("SIDLE.MIGRATE CANCEL 1000000", Write, Kind::Error),
     ("SIDLE.FROZEN 1000000 GET n1", Read, Kind::Error),
     ("NOTHING", Write, Kind::Error),
@@ -200,4 +211,18 @@ impl Workload {
 pub(super) fn delete(key: String) -> Asked {
     let purpose = Purpose::Noise(Kind::Integer);
     Asked { words: vec!["DEL".to_owned(), key], class: Write, order: Order::Key(1), purpose }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_coordinator_tells_may_have_no_answer() {
+        let none = Value::Error(format!("ERR {}", Refusal::NoAnswer));
+        assert_eq!(Kind::Told.check(&none), Ok(()));
+        assert!(Kind::Text.check(&none).is_err() && Kind::Map.check(&none).is_err());
+        assert!(Kind::Told.check(&Value::Error("ERR syntax error".to_owned())).is_err());
+        assert!(Kind::Told.check(&Value::Null).is_err());
+    }
 }
