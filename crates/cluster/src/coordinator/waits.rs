@@ -46,9 +46,8 @@ impl<M: MetaStore> Coordinator<M> {
         if !self.waits.iter().any(is_due) {
             return;
         }
-        let (due, kept) = std::mem::take(&mut self.waits).into_iter().partition(is_due);
+        let (due, kept): (Vec<Wait>, _) = std::mem::take(&mut self.waits).into_iter().partition(is_due);
         self.waits = kept;
-        let due: Vec<Wait> = due;
         for Wait { key: RequestKey { node, incarnation, number }, .. } in due {
             let reply = Reply::Status(Box::new(self.report(now)));
             self.send_to_life(node, incarnation, CoordinatorSays::Reply { number, reply });

@@ -174,7 +174,7 @@ const KEYLESS: &[Template] = &[
     ("SIDLE.MAP", Read, Kind::Text),
     ("SIDLE.STATUS", Read, Kind::Told),
     ("SIDLE.MIGRATE STATUS", Read, Kind::Told),
-    ("SIDLE.MIGRATE WAIT 1 100", Read, Kind::Any),
+    ("SIDLE.MIGRATE STATUS 1", Read, Kind::Any),
     ("SIDLE.MIGRATE CANCEL 1000000", Write, Kind::Error),
     ("SIDLE.FROZEN 1000000 GET n1", Read, Kind::Error),
     ("NOTHING", Write, Kind::Error),
