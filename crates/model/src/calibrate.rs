@@ -71,7 +71,7 @@ pub enum CalibrationError {
     Load(#[from] DemoError),
 }
 
-/// What work costs here, for keys and values of these options' sizes. Takes a minute on an otherwise idle machine.
+/// What work costs here, for keys and values of these options' sizes. Takes two minutes on an otherwise idle machine.
 ///
 /// # Errors
 /// [`CalibrationError`] says what could not be measured.
