@@ -32,6 +32,8 @@ const LEAST_PATIENCE_MODELLED: Duration = Duration::from_secs(900);
 const HEADER_BYTES: usize = 28;
 /// How many times as long a move takes that keeps to an objective; how long is the machine's to say.
 const OBJECTIVE: f64 = 3.0;
+/// And how many times as long one may take whose objective cannot be kept: it goes on at a hundredth of a core.
+const CRAWL: f64 = 100.0;
 
 /// Filling a model's nodes.
 const MODEL_S: f64 = 3.0;
@@ -60,10 +62,25 @@ fn expected_s(folder: &Folder, settings: &Settings, runs: &[(&Cell, u32)]) -> f6
     runs_s + CALIBRATION_S * unmeasured as f64
 }
 
+/// How long a run may take before it is given up, by how long it should take.
+fn patience(settings: &Settings, cell: &Cell, expected_s: f64) -> Duration {
+    let least = if settings.modelled.is_some() { LEAST_PATIENCE_MODELLED } else { LEAST_PATIENCE };
+    let crawl_s = match cell.policy.0 {
+        MigrationPolicy::SloP99 { .. } => CRAWL * unhindered_move_s(settings),
+        _ => 0.0,
+    };
+    Duration::from_secs_f64((PATIENCE * expected_s).max(crawl_s)).max(least)
+}
+
+/// How long a move takes that nothing holds back.
+fn unhindered_move_s(settings: &Settings) -> f64 {
+    let processors = if settings.modelled.is_some() { settings.node_cpu } else { 1.0 };
+    settings.records as f64 / 2.0 / (MOVED_PER_S * processors.max(1.0))
+}
+
 fn expected_move_s(settings: &Settings, cell: &Cell) -> f64 {
     let moved = settings.records as f64 / 2.0;
-    let processors = if settings.modelled.is_some() { settings.node_cpu } else { 1.0 };
-    let unhindered_s = moved / (MOVED_PER_S * processors.max(1.0));
+    let unhindered_s = unhindered_move_s(settings);
     let record_bytes = settings.key_bytes + cell.scene.value_bytes + HEADER_BYTES;
     let by_policy_s = match cell.policy.0 {
         MigrationPolicy::Adaptive => 0.0,
@@ -163,8 +180,7 @@ pub fn run(
         bar.set_message(format!("{} left, run {repeat} of {}", duration(left_s), cell.title()));
         let started = Instant::now();
         let this_s = expected_s(folder, settings, &missing[number..=number]);
-        let least = if settings.modelled.is_some() { LEAST_PATIENCE_MODELLED } else { LEAST_PATIENCE };
-        let limit = Duration::from_secs_f64(PATIENCE * slowness.max(1.0) * this_s).max(least);
+        let limit = patience(settings, cell, slowness.max(1.0) * this_s);
         let (ended, report) = one(plan, folder, settings, cell, repeat, limit, stop, &bar)?;
         outcome.wrong += usize::from(report.is_some_and(|report| !is_proven(&report)));
         match ended {
@@ -304,5 +320,12 @@ mod tests {
         assert_eq!(move_s("rate=15.8"), 3.0);
         assert_eq!(move_s("rate=1000"), 1.0, "a rate that is not reached holds nothing back");
         assert_eq!((move_s("deadline=10"), move_s("deadline=0.1")), (10.0, 1.0));
+    }
+
+    #[test]
+    fn a_move_that_crawls_for_its_objective_is_not_given_up() {
+        let patience_s = |policy, expected_s| patience(&SETTINGS, &cell(policy, 100), expected_s).as_secs();
+        assert_eq!((patience_s("adaptive", 4.0), patience_s("adaptive", 40.0)), (90, 200));
+        assert_eq!((patience_s("slo-p99=2000", 4.0), patience_s("slo-p99=2000", 40.0)), (100, 200));
     }
 }
