@@ -7,7 +7,6 @@ use crate::model::{Clients, Model};
 use crate::recorder::Gap;
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
-use sidle_bench::load::LOAD_TICK;
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::real_costs::MARGIN;
 use sidle_bench::report::{self, CpuSeconds, Interval, Modelled, Report};
@@ -198,11 +197,9 @@ impl<'p> Course<'p> {
     pub(crate) fn go(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), ModelError> {
         self.start_load(progress)?;
         let cpu = self.model.cpu_seconds();
-        // The demonstration looks every so often whether a part is over: half of that late on average.
-        let part_ns = self.plan.margin_ns + LOAD_TICK.as_nanos() as u64 / 2;
-        self.pass("before", part_ns, progress)?;
+        self.pass("before", self.plan.margin_ns, progress)?;
         self.follow_move(progress)?;
-        self.pass("after", part_ns, progress)?;
+        self.pass("after", self.plan.margin_ns, progress)?;
         let used: Vec<f64> =
             self.model.cpu_seconds().iter().zip(cpu).map(|(now, before)| now - before).collect();
         self.cpu = CpuSeconds { source: Some(used[0]), target: Some(used[1]), clients: Some(used[2]) };

@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 /// The clients' machine; the nodes are 0 and 1.
 const CLIENTS: usize = 2;
-/// The stream of a seed's draws that quotas' phases come from; clients' are numbered from 0.
+/// The stream of a seed's draws that the phases of ticks and quotas come from; clients' are numbered from 0.
 const PHASES: u64 = u64::MAX;
 /// The stream that the machine's noise comes from.
 const NOISE: u64 = u64::MAX - 1;
@@ -83,9 +83,9 @@ impl Model {
         weight: f64,
         seed: u64,
     ) -> Model {
-        let mut processors = Processors::new(costs.core_latency_ns);
-        let shared = machines.shared_cores.map(|cores| processors.add_pool(cores as usize));
         let mut phases = Random::new(seed, PHASES);
+        let mut processors = Processors::new(costs.core_latency_ns, phases.unit());
+        let shared = machines.shared_cores.map(|cores| processors.add_pool(cores as usize));
         let [source, target, clients] =
             [&machines.source, &machines.target, &machines.clients].map(|machine| {
                 let pool = shared.unwrap_or_else(|| processors.add_pool(machine.cores as usize));

@@ -7,9 +7,9 @@
 //! queue, and is as far from the mean of the one that it comes to: so in the kernel's fair scheduler. It has no claim on
 //! what others used meanwhile.
 //!
-//! Each core has a queue of its own; in which one a thread wakes up is a matter of its own ([`choice`]). A core that has nobody left
-//! to run takes a thread that waits elsewhere, unless that ran a moment ago, before it falls asleep; then it looks at ticks. A core
-//! that sleeps takes a while to wake up. Left out are groups' claims on a core against each other.
+//! Each core has a queue of its own; in which one a thread wakes up is a matter of its own ([`choice`]). A core looks for a thread that
+//! waits elsewhere and did not run a moment ago at the instant at which it has nobody left to run, and then, asleep, at ticks. A
+//! core that sleeps takes a while to wake up. Left out are groups' claims on a core against each other.
 //!
 //! A quota is enforced as the kernel does ([`quota`](crate::quota)): what a thread has used counts when somebody looks. That is
 //! when the core turns to another thread or none, when a thread of the group joins or leaves the core's queue, when the thread
@@ -145,6 +145,8 @@ struct Thread {
     weight: u64,
     /// What it has used of its slice.
     sliced_ns: u64,
+    /// When it came to its core's queue.
+    joined_ns: u64,
     /// When its last turn ended.
     ran_ns: u64,
     used_ns: u64,
@@ -162,15 +164,29 @@ impl Thread {
 pub(crate) struct Processors {
     /// How long a core takes to wake up.
     core_latency_ns: u64,
+    /// How long before time 0 a tick was.
+    since_tick_ns: u64,
     pools: Vec<Pool>,
     groups: Vec<Group>,
     threads: Vec<Thread>,
 }
 
 impl Processors {
-    /// None yet. `core_latency_ns`: how long a core that sleeps takes to wake up.
-    pub(crate) fn new(core_latency_ns: u64) -> Processors {
-        Processors { core_latency_ns, ..Processors::default() }
+    /// None yet. `core_latency_ns`: how long a core that sleeps takes to wake up. `phase`: which part of a tick's time has passed at
+    /// time 0.
+    pub(crate) fn new(core_latency_ns: u64, phase: f64) -> Processors {
+        let since_tick_ns = (phase * TICK_NS as f64) as u64;
+        Processors { core_latency_ns, since_tick_ns, ..Processors::default() }
+    }
+
+    /// How many ticks there were.
+    fn ticks(&self, now_ns: u64) -> u64 {
+        (now_ns + self.since_tick_ns) / TICK_NS
+    }
+
+    /// When the last tick was; time 0 if that was before.
+    fn last_tick_ns(&self, now_ns: u64) -> u64 {
+        (self.ticks(now_ns) * TICK_NS).saturating_sub(self.since_tick_ns)
     }
 
     /// So many cores.
@@ -210,6 +226,7 @@ impl Processors {
             is_standing: false,
             weight,
             sliced_ns: 0,
+            joined_ns: 0,
             ran_ns: 0,
             used_ns: 0,
         });
@@ -255,6 +272,7 @@ impl Processors {
         let (stands, behind_ns) = (self.stands(id, core), self.threads[id].behind_ns);
         let thread = &mut self.threads[id];
         (thread.core, thread.sliced_ns, thread.is_standing) = (core, 0, stands);
+        thread.joined_ns = now_ns;
         let place = &mut self.pools[pool].cores[core];
         place.waiting.push(id);
         if let Some(current) = place.current
@@ -356,11 +374,19 @@ impl Processors {
         if !self.is_idle(pool, core) {
             return None;
         }
-        // A core looks before it falls asleep, and at most at every tick afterwards.
-        let rest_ns = if self.is_asleep(pool, core, now_ns) { TICK_NS } else { WARM_NS };
+        // A core looks at the instant at which it finds nobody to run, and then at ticks.
+        let used_ns = self.pools[pool].cores[core].used_ns;
+        let looked_ns = if used_ns == Some(now_ns) { now_ns } else { self.last_tick_ns(now_ns) };
+        if used_ns.is_some_and(|used_ns| used_ns > looked_ns) {
+            return None;
+        }
         for other in 0..self.pools[pool].cores.len() {
-            let is_wanted =
-                |id: ThreadId| !self.stands(id, core) && self.threads[id].ran_ns + rest_ns <= now_ns;
+            let is_wanted = |id: ThreadId| {
+                let thread = &self.threads[id];
+                thread.joined_ns <= looked_ns
+                    && thread.ran_ns + WARM_NS <= looked_ns
+                    && !self.stands(id, core)
+            };
             if other != core
                 && let Some(id) = self.first_of(pool, other, is_wanted)
             {
@@ -471,9 +497,10 @@ impl Processors {
         thread.ran_ns = now_ns;
         let has_more = has_more || thread.is_woken;
         let is_sliced = thread.sliced_ns >= self.slice_ns(pool);
+        let is_ticked = self.ticks(now_ns) > self.ticks(self.pools[pool].cores[core].turn_ns);
         let place = &mut self.pools[pool].cores[core];
         place.is_in_turn = false;
-        if now_ns / TICK_NS > place.turn_ns / TICK_NS {
+        if is_ticked {
             place.is_wanted |= is_sliced;
             self.count(pool, core, now_ns);
         }
@@ -487,7 +514,7 @@ impl Processors {
         let (thread, place) = (&mut self.threads[id], &mut self.pools[pool].cores[core]);
         (place.current, place.used_ns, place.last_ns) = (None, Some(now_ns), thread.behind_ns);
         if has_more {
-            (thread.state, thread.sliced_ns) = (State::Waiting, 0);
+            (thread.state, thread.sliced_ns, thread.joined_ns) = (State::Waiting, 0, now_ns);
             place.waiting.push(id);
         } else {
             (thread.state, thread.credit_ns) = (State::Asleep, credit_ns(mean_ns, thread.behind_ns));

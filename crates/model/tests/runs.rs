@@ -73,9 +73,9 @@ fn every_protocol_moves_half_of_the_records_under_load() {
         assert!(before > 10_000.0, "{}: {before} operations a second", protocol.name);
         assert!(report.latency_us.during.reads.is_some(), "{}: reads went on", protocol.name);
         assert!(report.modelled.is_some());
-        // 25 ms apart the demonstration looks whether it is time.
+        // The demonstration looks every 25 ms whether it is time, and its margins are multiples of that.
         let late_ms = report.migration.expect("data moved").from_ms - 200.0;
-        assert!((10.0..=15.0).contains(&late_ms), "{}: it began {late_ms} ms late", protocol.name);
+        assert!((0.0..1.0).contains(&late_ms), "{}: it began {late_ms} ms late", protocol.name);
     }
 }
 

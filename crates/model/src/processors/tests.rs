@@ -217,6 +217,25 @@ fn a_thread_alone_uses_too_much_until_a_tick_and_pays_for_it() {
     assert_eq!(took(&mut processors, pool, 10_000_000), Some((threads[0], false)));
 }
 
+#[test]
+fn ticks_come_when_they_are_drawn_to() {
+    for phase in [0.0, 0.25, 0.9] {
+        let mut processors = Processors::new(0, phase);
+        let pool = processors.add_pool(1);
+        let group = processors.add_group(pool, Some(QUOTA));
+        let thread = processors.add_thread(group, 1);
+        processors.wake(thread, None, 0);
+        let mut now_ns = 0;
+        while let Some((_, end_ns)) = turn(&mut processors, pool, now_ns, |_| 10_000) {
+            now_ns = end_ns;
+        }
+        let first_ns = ((1.0 - phase) * TICK_NS as f64) as u64;
+        // A look before the budget is used up stops nobody.
+        let stopped_ns = if first_ns < QUOTA.budget_ns { first_ns + TICK_NS } else { first_ns };
+        assert!(now_ns.abs_diff(stopped_ns) <= 10_000, "at {now_ns}, {phase} of a tick's time after one");
+    }
+}
+
 /// Between two ticks more periods begin than the pool can hold. (On a machine a busy loop gets 0.7 of its core this way.)
 #[test]
 fn a_thread_alone_with_a_whole_processor_does_not_get_it() {
@@ -334,10 +353,29 @@ fn an_idle_core_takes_who_waits_elsewhere_before_it_falls_asleep() {
     assert_eq!((processors.threads[a].core, processors.threads[c].core), (0, 1));
 }
 
+/// However long that has slept elsewhere: so a thread that comes beside a busy one stays where it was.
+#[test]
+fn a_core_that_sleeps_takes_who_waits_elsewhere_at_a_tick() {
+    let (mut processors, pool, threads) = cores(2, None, 3);
+    let [a, b, c] = [threads[0], threads[1], threads[2]];
+    processors.wake(a, None, 0);
+    processors.wake(b, None, 0);
+    assert!(processors.take(pool, 0).is_some() && processors.take(pool, 0).is_some());
+    let idle_ns = 50 * TICK_NS + 100_000;
+    processors.done(b, idle_ns, false);
+    assert_eq!(processors.take(pool, idle_ns), None);
+    processors.wake(c, None, idle_ns + 20_000);
+    assert_eq!(processors.threads[c].core, 0, "cores that are as busy as that are not searched");
+    assert_eq!(processors.take(pool, idle_ns + 20_000), None);
+    assert_eq!(processors.take(pool, 51 * TICK_NS - 1), None);
+    assert_eq!(took(&mut processors, pool, 51 * TICK_NS), Some((c, true)));
+    assert_eq!(processors.threads[c].core, 1);
+}
+
 #[test]
 fn a_core_that_sleeps_is_woken_and_takes_its_time() {
     const LATENCY_NS: u64 = 20_000;
-    let mut processors = Processors::new(LATENCY_NS);
+    let mut processors = Processors::new(LATENCY_NS, 0.0);
     let pool = processors.add_pool(1);
     let group = processors.add_group(pool, None);
     let [a, b] = [0, 1].map(|_| processors.add_thread(group, 1));
@@ -388,7 +426,7 @@ fn who_comes_beside_a_heavy_thread_in_its_turn_gets_the_place_that_it_has_then()
 
 #[test]
 fn a_core_is_shared_for_a_while_after_another_thread_had_it() {
-    let mut processors = Processors::new(0);
+    let mut processors = Processors::new(0, 0.0);
     let pool = processors.add_pool(1);
     let group = processors.add_group(pool, None);
     let [a, b] = [0, 1].map(|_| processors.add_thread(group, 1));
