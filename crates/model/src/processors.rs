@@ -271,8 +271,7 @@ impl Processors {
         let slice_ns = self.slice_ns(pool);
         let (stands, behind_ns) = (self.stands(id, core), self.threads[id].behind_ns);
         let thread = &mut self.threads[id];
-        (thread.core, thread.sliced_ns, thread.is_standing) = (core, 0, stands);
-        thread.joined_ns = now_ns;
+        (thread.core, thread.joined_ns, thread.sliced_ns, thread.is_standing) = (core, now_ns, 0, stands);
         let place = &mut self.pools[pool].cores[core];
         place.waiting.push(id);
         if let Some(current) = place.current

@@ -356,20 +356,24 @@ fn an_idle_core_takes_who_waits_elsewhere_before_it_falls_asleep() {
 /// However long that has slept elsewhere: so a thread that comes beside a busy one stays where it was.
 #[test]
 fn a_core_that_sleeps_takes_who_waits_elsewhere_at_a_tick() {
-    let (mut processors, pool, threads) = cores(2, None, 3);
-    let [a, b, c] = [threads[0], threads[1], threads[2]];
-    processors.wake(a, None, 0);
-    processors.wake(b, None, 0);
-    assert!(processors.take(pool, 0).is_some() && processors.take(pool, 0).is_some());
     let idle_ns = 50 * TICK_NS + 100_000;
-    processors.done(b, idle_ns, false);
-    assert_eq!(processors.take(pool, idle_ns), None);
-    processors.wake(c, None, idle_ns + 20_000);
-    assert_eq!(processors.threads[c].core, 0, "cores that are as busy as that are not searched");
-    assert_eq!(processors.take(pool, idle_ns + 20_000), None);
-    assert_eq!(processors.take(pool, 51 * TICK_NS - 1), None);
-    assert_eq!(took(&mut processors, pool, 51 * TICK_NS), Some((c, true)));
-    assert_eq!(processors.threads[c].core, 1);
+    // Both in the time between two ticks in which the core fell asleep and in the next.
+    for (come_ns, taken_ns) in [(idle_ns + 20_000, 51 * TICK_NS), (idle_ns + TICK_NS + 20_000, 52 * TICK_NS)]
+    {
+        let (mut processors, pool, threads) = cores(2, None, 3);
+        let [a, b, c] = [threads[0], threads[1], threads[2]];
+        processors.wake(a, None, 0);
+        processors.wake(b, None, 0);
+        assert!(processors.take(pool, 0).is_some() && processors.take(pool, 0).is_some());
+        processors.done(b, idle_ns, false);
+        assert_eq!(processors.take(pool, idle_ns), None);
+        processors.wake(c, None, come_ns);
+        assert_eq!(processors.threads[c].core, 0, "cores that are as busy as that are not searched");
+        assert_eq!(processors.take(pool, come_ns), None);
+        assert_eq!(processors.take(pool, taken_ns - 1), None);
+        assert_eq!(took(&mut processors, pool, taken_ns), Some((c, true)));
+        assert_eq!(processors.threads[c].core, 1);
+    }
 }
 
 #[test]
