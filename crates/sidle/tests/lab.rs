@@ -77,6 +77,15 @@ fn two_cells_are_measured_drawn_and_not_measured_twice() {
     let verdict: Vec<&str> = said.lines().last().unwrap().split(' ').collect();
     assert_eq!(verdict[0], verdict[2], "a lab agrees with itself: {said}");
     assert!(said.ends_with(" figures are within 0 % of B's\n"), "{said}");
+    let json = sidle(folder.path(), &["lab", "compare", "out", "--with", "out", "--within", "0", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("nothing but JSON");
+    assert_eq!(json["of"].to_string(), verdict[2], "the tables count the same");
+    assert_eq!((&json["agree"], json["cells"].as_array().unwrap().len()), (&json["of"], 2));
+    let seconds =
+        json["cells"][0]["figures"].as_array().unwrap().iter().find(|it| it["measure"] == "seconds");
+    let seconds = seconds.expect("it is among the usual ones");
+    assert_eq!((&seconds["unit"], &seconds["a"]), (&"seconds".into(), &seconds["b"]));
+    assert!(seconds["a"]["median"].as_f64().unwrap() > 0.0 && seconds["a"]["runs"] == 1, "{seconds}");
     let unknown = sidle(folder.path(), &["lab", "compare", "out", "--with", "out", "--measures", "beauty"]);
     assert_eq!(unknown.status.code(), Some(2));
     let nowhere = sidle(folder.path(), &["lab", "compare", "out", "--with", "nowhere"]);

@@ -5,6 +5,7 @@
 
 use crate::report::{ByKind, MeanLatency, NodeLatencies, Percentiles, Report};
 use crate::timeline::Part;
+use serde::Serialize;
 
 /// Which of two is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,24 +16,30 @@ pub enum Better {
     Lower,
 }
 
-/// How a figure is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a figure counts: how people read it, and what it is called in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Unit {
     /// A ratio: two digits after the point.
     Ratio,
-    /// Percent of something, the figure being a share.
+    /// A share of something, read as percent of it.
+    #[serde(rename = "share")]
     Percent,
     /// Seconds.
     Seconds,
     /// Milliseconds.
+    #[serde(rename = "milliseconds")]
     Millis,
     /// Bytes.
     Bytes,
     /// Microseconds.
+    #[serde(rename = "microseconds")]
     Micros,
     /// Nanoseconds.
+    #[serde(rename = "nanoseconds")]
     Nanos,
     /// Operations per second.
+    #[serde(rename = "operations/s")]
     Rate,
 }
 

@@ -1,7 +1,9 @@
 //! What several runs of one cell say together.
 
+use serde::Serialize;
+
 /// The median of several runs, and how far they lie apart.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     /// The median; of an even number of runs the mean of the two in the middle.
     pub median: f64,

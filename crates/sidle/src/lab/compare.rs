@@ -1,10 +1,11 @@
-//! `sidle lab compare`: labs beside labs, as tables.
+//! `sidle lab compare`: labs beside labs, as tables or as JSON.
 
 use crate::exit::Failure;
 use crate::table::{Align, Table};
 use clap::Args;
+use serde_json::{Value, json};
 use sidle_bench::lab::measures::{ABSOLUTE, MEASURES, Measure, named};
-use sidle_bench::lab::{Compared, ComparedCell, Folder, LabFile, Results, Spread, compare};
+use sidle_bench::lab::{Compared, ComparedCell, Comparison, Folder, LabFile, Results, Spread, compare};
 use sidle_bench::words::counted;
 use std::path::PathBuf;
 
@@ -26,6 +27,9 @@ pub(super) struct CompareArguments {
     /// What is compared: names of measures, or `all`
     #[arg(long, value_name = "NAME", num_args = 1.., default_values = USUAL, value_parser = names())]
     measures: Vec<String>,
+    /// Print JSON instead of tables: every figure with its name, its medians and ranges in base units, and their ratio
+    #[arg(long)]
+    json: bool,
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -37,10 +41,51 @@ fn names() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(MEASURES.iter().map(|measure| measure.key).chain([ALL]))
 }
 
+/// A cell with its figures: those of its own size, and those that are held against the limit.
+struct Figures<'c> {
+    cell: &'c ComparedCell,
+    absolute: Vec<Compared>,
+    figures: Vec<Compared>,
+}
+
+/// How many figures agree, and of how many that say anything.
+struct Agreement {
+    agree: usize,
+    of: usize,
+}
+
 pub(super) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     let (a, b) = (read(&arguments.folders)?, read(&arguments.with)?);
     let comparison = compare(&a, &b).map_err(Failure::refused)?;
-    let sides = [('A', &arguments.folders, &a), ('B', &arguments.with, &b)];
+    let measures: Vec<&Measure> = match arguments.measures.iter().any(|name| name == ALL) {
+        true => MEASURES.iter().collect(),
+        false => arguments.measures.iter().map(|name| named(name)).collect(),
+    };
+    let within = arguments.within / 100.0;
+    let of_cell = |cell| Figures {
+        cell,
+        absolute: ComparedCell::figures(cell, &ABSOLUTE.each_ref()),
+        figures: ComparedCell::figures(cell, &measures),
+    };
+    let cells: Vec<Figures<'_>> = comparison.cells.iter().map(of_cell).collect();
+    let telling = || cells.iter().flat_map(|cell| &cell.figures).filter(|figure| !figure.is_nothing());
+    let agreement =
+        Agreement { agree: telling().filter(|figure| figure.agrees(within)).count(), of: telling().count() };
+    match arguments.json {
+        true => println!("{}", as_json(arguments, &comparison, &cells, &agreement)),
+        false => print_tables(arguments, [&a, &b], &comparison, &cells, &agreement),
+    }
+    Ok(())
+}
+
+fn print_tables(
+    arguments: &CompareArguments,
+    [a, b]: [&[Results]; 2],
+    comparison: &Comparison,
+    cells: &[Figures<'_>],
+    agreement: &Agreement,
+) {
+    let sides = [('A', &arguments.folders, a), ('B', &arguments.with, b)];
     let mut labs =
         Table::new(&[("", Align::Left), ("FOLDER", Align::Left), ("", Align::Left), ("ON", Align::Left)]);
     for (side, folders, results) in sides {
@@ -60,21 +105,56 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
             counted(differ, "cell")
         );
     }
-    let measures: Vec<&Measure> = match arguments.measures.iter().any(|name| name == ALL) {
-        true => MEASURES.iter().collect(),
-        false => arguments.measures.iter().map(|name| named(name)).collect(),
-    };
-    let within = arguments.within / 100.0;
-    let (mut agree, mut counted_figures) = (0, 0);
-    for cell in &comparison.cells {
-        let figures = cell.figures(&measures);
-        print!("\n{}\n{}", title(cell), table(&cell.figures(&ABSOLUTE.each_ref()), &figures, within));
-        let figures = || figures.iter().filter(|figure| !figure.is_nothing());
-        counted_figures += figures().count();
-        agree += figures().filter(|figure| figure.agrees(within)).count();
+    for Figures { cell, absolute, figures } in cells {
+        print!("\n{}\n{}", title(cell), table(absolute, figures, arguments.within / 100.0));
     }
-    println!("\n{agree} of {} are within {} % of B's", counted(counted_figures, "figure"), arguments.within);
-    Ok(())
+    println!(
+        "\n{} of {} are within {} % of B's",
+        agreement.agree,
+        counted(agreement.of, "figure"),
+        arguments.within
+    );
+}
+
+/// Everything that the tables say, for programs. Figures are in the unit that they are measured in, not in the one that people read.
+fn as_json(
+    arguments: &CompareArguments,
+    comparison: &Comparison,
+    cells: &[Figures<'_>],
+    agreement: &Agreement,
+) -> Value {
+    let within = arguments.within / 100.0;
+    let paths =
+        |folders: &[PathBuf]| folders.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+    let figure = |figure: &Compared, is_held: bool| {
+        json!({
+            "measure": figure.measure.key,
+            "title": figure.measure.title,
+            "unit": figure.measure.unit,
+            "a": figure.a,
+            "b": figure.b,
+            "ratio": figure.ratio(),
+            "agrees": is_held.then(|| figure.agrees(within)),
+        })
+    };
+    let cell = |Figures { cell, absolute, figures }: &Figures<'_>| {
+        let all =
+            (absolute.iter().map(|it| figure(it, false))).chain(figures.iter().map(|it| figure(it, true)));
+        json!({
+            "cell": cell.cell().title(),
+            "left_out": { "a": cell.a.disturbed.len(), "b": cell.b.disturbed.len() },
+            "same_seeds": cell.has_same_seeds(),
+            "figures": all.collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "folders": { "a": paths(&arguments.folders), "b": paths(&arguments.with) },
+        "cells_alone": { "a": comparison.alone[0], "b": comparison.alone[1] },
+        "within": within,
+        "agree": agreement.agree,
+        "of": agreement.of,
+        "cells": cells.iter().map(cell).collect::<Vec<_>>(),
+    })
 }
 
 fn read(folders: &[PathBuf]) -> Result<Vec<Results>, Failure> {
