@@ -20,7 +20,8 @@ Exit status:
   3    a migration failed after it had begun, or runs of a lab did
   4    the node could not be reached, or the connection broke: what was asked may have happened
   5    a check found wrong answers: a history without an order, a wrong value, a lost write
-  130  interrupted with Ctrl-C; a migration goes on, a lab when the same command is given again";
+  130  interrupted with Ctrl-C; a migration goes on, a lab when the same command is given again
+  141  whoever read the output stopped reading";
 
 /// A distributed in-memory key-value store that speaks the Redis protocol and moves live data
 #[derive(Debug, Parser)]

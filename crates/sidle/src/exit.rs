@@ -1,6 +1,8 @@
 //! How the program ends: one message on standard error, and an exit status that scripts can tell apart.
 
+use std::any::Any;
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 /// The exit statuses, as `sidle --help` lists them.
@@ -16,6 +18,8 @@ pub(crate) enum Status {
     WrongAnswers = 5,
     /// Interrupted; what was asked of a cluster goes on.
     Detached = 130,
+    /// Whoever read the output has stopped: what shells give a program that the system ended for that.
+    Unread = 141,
 }
 
 /// An error together with the status that the program ends with.
@@ -39,8 +43,30 @@ impl Failure {
     }
 }
 
+/// Runs a command and reports what it came to. Whoever reads the output may stop, as in `sidle status | head -1`: the command then ends
+/// without a word. The library's printing panics there; everything that the command holds goes as it does after any other panic.
+pub(crate) fn run(command: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if !is_unread(info.payload()) {
+            usual(info);
+        }
+    }));
+    match panic::catch_unwind(AssertUnwindSafe(command)) {
+        Ok(outcome) => report(outcome),
+        Err(payload) if is_unread(&*payload) => ExitCode::from(Status::Unread as u8),
+        Err(payload) => panic::resume_unwind(payload),
+    }
+}
+
+/// Whether a panic says that nobody reads the output any more.
+fn is_unread(payload: &(dyn Any + Send)) -> bool {
+    let text = payload.downcast_ref::<String>();
+    text.is_some_and(|text| text.starts_with("failed printing to std") && text.contains("(os error 32)"))
+}
+
 /// Says what went wrong, if anything did, and turns it into the exit status.
-pub(crate) fn report(outcome: Result<(), Failure>) -> ExitCode {
+fn report(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

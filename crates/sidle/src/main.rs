@@ -30,7 +30,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let outcome = match cli::Cli::parse().command {
+    let command = cli::Cli::parse().command;
+    exit::run(|| match command {
         cli::Command::Server(arguments) => server::run(*arguments),
         cli::Command::Migrate(arguments) => migrate::run(&arguments),
         cli::Command::Status(arguments) => status::run(&arguments),
@@ -38,8 +39,7 @@ fn main() -> ExitCode {
         cli::Command::Bench(arguments) => bench::run(&arguments),
         cli::Command::Lab(arguments) => lab::run(&arguments),
         cli::Command::CheckHistory(arguments) => check_history::run(&arguments),
-    };
-    exit::report(outcome)
+    })
 }
 
 /// A runtime for the commands that talk to a node.

@@ -25,6 +25,15 @@ fn print_config_prints_the_example_file() {
 }
 
 #[test]
+fn ends_without_a_word_when_nobody_reads_on() {
+    let (reader, writer) = std::io::pipe().expect("the system has pipes");
+    drop(reader);
+    let output =
+        sidle().args(["server", "--print-config"]).stdout(writer).output().expect("the program runs");
+    assert_eq!((output.status.code(), error(&output)), (Some(141), String::new()));
+}
+
+#[test]
 fn unknown_setting_is_named_with_its_line_and_the_nearest_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sidle.toml");
