@@ -27,7 +27,7 @@ pub(super) struct CompareArguments {
     /// What is compared: names of measures, or `all`
     #[arg(long, value_name = "NAME", num_args = 1.., default_values = USUAL, value_parser = names())]
     measures: Vec<String>,
-    /// Print JSON instead of tables: every figure with its name, its medians and ranges in base units, and their ratio
+    /// Print JSON instead of tables: every figure with its name, its unit, medians and ranges, and their ratio
     #[arg(long)]
     json: bool,
 }
