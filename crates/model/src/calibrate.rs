@@ -5,7 +5,9 @@
 //! a request, or moving a record, then takes that neither accounts for (the runtime, waking up, cold caches, threads that get into
 //! each other's way) comes from a real load and three real moves: the model's are charged as much processor time, at either end. One
 //! of the moves holds nothing back: what it takes goes by the byte. In the others nodes ask each other for records by name all the
-//! time: what both take beyond that goes by how often movers take work up again after a sleep.
+//! time: what both take beyond that goes by how often movers take work up again after a sleep. What control threads take goes by how
+//! often they have something to do, which is often in the longer moves; what they take in the short one beyond that goes by the
+//! decisions that the coordinator keeps, of which each move has as many.
 //! After a move two nodes and the clients take turns on the cores, where a request takes more than at the one node that had a core for
 //! itself: that goes by the requests that a worker serves on a core which others have used a moment ago.
 //!
@@ -45,8 +47,9 @@ const NODE_SHARE: f64 = 0.4;
 /// How records are moved for it: by those who ask for them, some at a time or each by itself, with many sleeps between; and in one go.
 const BY_NAME: [&str; 2] = ["rocksteady", "zephyr"];
 const IN_ONE_GO: &str = "stop-and-copy";
-/// What the control thread is charged at first for what comes for it.
-const CONTROL_NS: u64 = 20_000;
+/// What the control thread is charged at first, for each thing that it has to do and for keeping a decision.
+const CONTROL_NS: u64 = 50_000;
+const COMMIT_NS: u64 = 150_000;
 /// How often each is measured: a machine that somebody else disturbs is so for some seconds.
 const MEASUREMENTS: usize = 5;
 /// How often the model is compared: what requests take changes how many of them come together.
@@ -132,6 +135,7 @@ pub fn costs(
         replay_ns_per_kib: watch.replay.ns_per_kib(),
         message_ns: watch.message.mean_ns(),
         control_ns: CONTROL_NS,
+        commit_ns: COMMIT_NS,
         resume_ns: 0,
         release_ns: watch.release.mean_ns(),
         noise_thousandths: (noise * 1000.0).round() as u64,
@@ -201,10 +205,7 @@ fn fitted_in_one_go(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result
     Ok(Costs {
         pack_ns_per_kib: more(costs.pack_ns_per_kib, real.pack_ns_per_kib - taken.pack_ns_per_kib),
         replay_ns_per_kib: more(costs.replay_ns_per_kib, real.replay_ns_per_kib - taken.replay_ns_per_kib),
-        control_ns: more(
-            costs.control_ns,
-            (real.control_ns - taken.control_ns) / taken.control_mails.max(1.0),
-        ),
+        commit_ns: more(costs.commit_ns, (real.control_ns - taken.control_ns) / taken.commits.max(1.0)),
         ..costs
     })
 }
@@ -234,7 +235,10 @@ fn fitted(
     let release_lacks_ns = mean(&|real, taken| real.release_ns_per_kib - taken.release_ns_per_kib);
     let resumptions_per_kib = mean(&|_, taken| taken.resumptions_per_kib).max(f64::MIN_POSITIVE);
     let releases_per_kib = mean(&|_, taken| taken.releases_per_kib).max(f64::MIN_POSITIVE);
+    let control_lacks_ns = mean(&|real, taken| real.control_ns - taken.control_ns);
+    let control_turns = mean(&|_, taken| taken.control_turns).max(1.0);
     Ok(Costs {
+        control_ns: more(costs.control_ns, control_lacks_ns / control_turns),
         get_ns: more(costs.get_ns, request_lacks_ns),
         set_ns: more(costs.set_ns, request_lacks_ns),
         shared_ns,
@@ -269,6 +273,7 @@ fn timed_model(load: &DemoOptions) -> Result<Stopwatch, ModelError> {
         replay_ns_per_kib: 1000,
         message_ns: 1000,
         control_ns: CONTROL_NS,
+        commit_ns: COMMIT_NS,
         resume_ns: 0,
         release_ns: 50_000,
         noise_thousandths: 0,

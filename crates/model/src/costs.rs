@@ -43,8 +43,10 @@ pub struct Costs {
     pub replay_ns_per_kib: u64,
     /// At either mover: to handle any other message. At a worker: to look at what movers and the control thread have for it.
     pub message_ns: u64,
-    /// At a control thread: to handle what comes for it; where that is the coordinator's seat, to keep what it decides.
+    /// At a control thread: to handle what comes for it, or a timer.
     pub control_ns: u64,
+    /// At the coordinator's seat, beside that: to make and keep a decision, which is on disk before anybody acts on it.
+    pub commit_ns: u64,
     /// At either mover, for the first thing that it does after a sleep: what it looks at by itself then (clocks, how busy its node is),
     /// and caches that others have used meanwhile.
     pub resume_ns: u64,

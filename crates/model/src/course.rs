@@ -137,8 +137,10 @@ pub(crate) struct Taken {
     pub(crate) release_ns_per_kib: f64,
     /// Of both nodes' control threads, from the request to move to the answer that the move is over.
     pub(crate) control_ns: f64,
-    /// How often something came for these.
-    pub(crate) control_mails: f64,
+    /// How often these had something to do meanwhile.
+    pub(crate) control_turns: f64,
+    /// How many decisions were kept meanwhile.
+    pub(crate) commits: f64,
     /// How often movers took bulk work up again, at both ends together, for each KiB.
     pub(crate) resumptions_per_kib: f64,
     /// How many slices of records were given back, for each KiB.
@@ -224,6 +226,8 @@ impl<'p> Course<'p> {
         let control_begun = self.model.control_work();
         self.follow_move(&mut |_| true)?;
         let control_ended = self.model.control_work();
+        let [control_ns, control_turns, commits] =
+            std::array::from_fn(|of| (control_ended[of] - control_begun[of]) as f64);
         let moved_bytes = self.model.migration().map_or(0, |migration| migration.counters.bytes_moved);
         let moved_kib = (moved_bytes as f64 / 1024.0).max(1.0);
         let [node_ns, client_ns] =
@@ -241,8 +245,9 @@ impl<'p> Course<'p> {
             pack_ns_per_kib: per_kib(moved[0]),
             replay_ns_per_kib: per_kib(moved[1]),
             release_ns_per_kib: per_kib(released[0] - moved[0]),
-            control_ns: (control_ended.0 - control_begun.0) as f64,
-            control_mails: (control_ended.1 - control_begun.1) as f64,
+            control_ns,
+            control_turns,
+            commits,
             resumptions_per_kib: resumptions as f64 / moved_kib,
             releases_per_kib: self.model.releases() as f64 / moved_kib,
         })

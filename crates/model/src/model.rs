@@ -156,11 +156,12 @@ impl Model {
         [used_ns as f64, sum(|worker| worker.served), sum(|worker| worker.served_shared)]
     }
 
-    /// Processor time that both control threads have used, in nanoseconds, and how often something came for them.
-    pub(crate) fn control_work(&self) -> (u64, u64) {
+    /// Processor time that both control threads have used, in nanoseconds, how often they had something to do, and how many
+    /// decisions they have kept.
+    pub(crate) fn control_work(&self) -> [u64; 3] {
         let controls = || self.nodes.iter().map(|node| &node.control);
         let used_ns = controls().map(|control| self.processors.used_ns(control.id)).sum();
-        (used_ns, controls().map(|control| control.opened).sum())
+        [used_ns, controls().map(|control| control.turns).sum(), controls().map(|control| control.kept).sum()]
     }
 
     /// How often movers have taken bulk work up again.

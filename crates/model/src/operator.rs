@@ -157,6 +157,7 @@ mod tests {
         replay_ns_per_kib: 0,
         message_ns: 0,
         control_ns: 0,
+        commit_ns: 0,
         resume_ns: 0,
         release_ns: 0,
         noise_thousandths: 0,

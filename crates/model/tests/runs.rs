@@ -27,7 +27,8 @@ const COSTS: Costs = Costs {
     pick_ns_per_kib: 2_000,
     replay_ns_per_kib: 1_000,
     message_ns: 1_000,
-    control_ns: 20_000,
+    control_ns: 5_000,
+    commit_ns: 200_000,
     resume_ns: 3_000,
     release_ns: 10_000,
     noise_thousandths: 0,
@@ -171,6 +172,17 @@ fn control_threads_take_their_time_of_the_nodes_quota() {
     // More than ten messages lie between the request to move and the answer that it is over.
     assert!(alone > 0.05, "{alone} s more for five milliseconds a message");
     assert!(in_turns > 2.0 * alone, "{in_turns} s more on a fifth of a processor, {alone} on a whole one");
+}
+
+/// The coordinator acts on a decision when it has kept it: each move waits for those of its beginning, its switch and its end.
+#[test]
+fn a_move_waits_for_the_coordinator_to_keep_its_decisions() {
+    let seconds = |commit_ns| {
+        let plan = Plan { costs: Costs { commit_ns, ..COSTS }, ..plan("stop-and-copy") };
+        report(&plan).seconds.expect("it moved")
+    };
+    let slower = seconds(50_000_000) - seconds(0);
+    assert!((0.15..0.4).contains(&slower), "{slower} s more for 50 ms a decision");
 }
 
 /// The answer that a move is over comes when the thread that asks can take it, not when somebody looks.

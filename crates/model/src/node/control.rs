@@ -30,8 +30,10 @@ pub(crate) struct ControlThread {
     last_tag: u64,
     /// When it is to be called again: asked for after it did something, since a part of it counts from when it is asked.
     due: Option<MonotonicUs>,
-    /// How much has come and was taken.
-    pub(crate) opened: u64,
+    /// How often it had something to do.
+    pub(crate) turns: u64,
+    /// How many decisions were kept.
+    pub(crate) kept: u64,
 }
 
 impl ControlThread {
@@ -61,7 +63,8 @@ impl ControlThread {
             asked: BTreeMap::new(),
             last_tag: 0,
             due: None,
-            opened: 0,
+            turns: 0,
+            kept: 0,
         }
     }
 
@@ -84,11 +87,8 @@ impl ControlThread {
     pub(crate) fn turn(&mut self, now: MonotonicUs, costs: &Costs, pause: Pause, turn: &mut Turn) {
         turn.cost_ns += costs.of_pause(pause) + if pause.of_thread { costs.poll_ns } else { 0 };
         if let Some(mail) = self.mail.pop_front() {
-            turn.cost_ns += costs.control_ns;
-            self.opened += 1;
             self.open(now, mail);
         } else if self.due.is_some_and(|due| due <= now) {
-            turn.cost_ns += costs.message_ns;
             if let Some(seat) = &mut self.seat {
                 seat.handle(now, CoordinatorInput::Timer);
             }
@@ -98,6 +98,10 @@ impl ControlThread {
             return;
         }
         self.carry_out(now, turn);
+        self.turns += 1;
+        turn.cost_ns += costs.control_ns;
+        let kept = self.seat.as_ref().map_or(0, |seat| seat.meta().commits());
+        turn.cost_ns += (kept - std::mem::replace(&mut self.kept, kept)) * costs.commit_ns;
         turn.has_more = !self.mail.is_empty();
         self.due = self.timeout(now).map(|due| due.max(now.plus_us(1)));
         turn.outputs.extend(self.alarm());
