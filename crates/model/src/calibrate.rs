@@ -47,8 +47,9 @@ const NODE_SHARE: f64 = 0.4;
 /// How records are moved for it: by those who ask for them, some at a time or each by itself, with many sleeps between; and in one go.
 const BY_NAME: [&str; 2] = ["rocksteady", "zephyr"];
 const IN_ONE_GO: &str = "stop-and-copy";
-/// What the control thread is charged at first, for each thing that it has to do and for keeping a decision.
+/// What a control thread is charged at first for each thing that it has to do.
 const CONTROL_NS: u64 = 50_000;
+/// What the coordinator is charged at first for a decision.
 const COMMIT_NS: u64 = 150_000;
 /// How often each is measured: a machine that somebody else disturbs is so for some seconds.
 const MEASUREMENTS: usize = 5;

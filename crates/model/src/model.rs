@@ -161,7 +161,11 @@ impl Model {
     pub(crate) fn control_work(&self) -> [u64; 3] {
         let controls = || self.nodes.iter().map(|node| &node.control);
         let used_ns = controls().map(|control| self.processors.used_ns(control.id)).sum();
-        [used_ns, controls().map(|control| control.turns).sum(), controls().map(|control| control.kept).sum()]
+        [
+            used_ns,
+            controls().map(|control| control.turns).sum(),
+            controls().map(|control| control.commits).sum(),
+        ]
     }
 
     /// How often movers have taken bulk work up again.

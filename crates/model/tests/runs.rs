@@ -27,7 +27,7 @@ const COSTS: Costs = Costs {
     pick_ns_per_kib: 2_000,
     replay_ns_per_kib: 1_000,
     message_ns: 1_000,
-    control_ns: 5_000,
+    control_ns: 20_000,
     commit_ns: 200_000,
     resume_ns: 3_000,
     release_ns: 10_000,

@@ -33,7 +33,7 @@ pub(crate) struct ControlThread {
     /// How often it had something to do.
     pub(crate) turns: u64,
     /// How many decisions were kept.
-    pub(crate) kept: u64,
+    pub(crate) commits: u64,
 }
 
 impl ControlThread {
@@ -64,7 +64,7 @@ impl ControlThread {
             last_tag: 0,
             due: None,
             turns: 0,
-            kept: 0,
+            commits: 0,
         }
     }
 
@@ -100,8 +100,8 @@ impl ControlThread {
         self.carry_out(now, turn);
         self.turns += 1;
         turn.cost_ns += costs.control_ns;
-        let kept = self.seat.as_ref().map_or(0, |seat| seat.meta().commits());
-        turn.cost_ns += (kept - std::mem::replace(&mut self.kept, kept)) * costs.commit_ns;
+        let commits = self.seat.as_ref().map_or(0, |seat| seat.meta().commits());
+        turn.cost_ns += (commits - std::mem::replace(&mut self.commits, commits)) * costs.commit_ns;
         turn.has_more = !self.mail.is_empty();
         self.due = self.timeout(now).map(|due| due.max(now.plus_us(1)));
         turn.outputs.extend(self.alarm());
