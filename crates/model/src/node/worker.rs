@@ -7,6 +7,7 @@ use crate::stopwatch::Stopwatch;
 use sidle_client_core::ConnectionId;
 use sidle_node::{ControlInput, ControlReply, NodeShared, Now, Session, Then, Ticket, Worker};
 use sidle_resp::{Limits, RequestParser};
+use sidle_types::MapEpoch;
 use std::collections::VecDeque;
 
 /// What stands in the thread's queue.
@@ -44,6 +45,8 @@ pub(crate) struct WorkerThread {
     is_own_queued: bool,
     /// The control thread waits for it to take a new range table.
     is_table_awaited: bool,
+    /// The map that connections were told of last, whichever task it was that took it.
+    told_map: MapEpoch,
     /// Tasks that the last look at the connections found ready.
     polled: usize,
     probed_at_us: Option<u64>,
@@ -63,6 +66,7 @@ impl WorkerThread {
             tasks: VecDeque::new(),
             is_own_queued: false,
             is_table_awaited: false,
+            told_map: MapEpoch::default(),
             polled: 0,
             probed_at_us: None,
             lag_us: 0,
@@ -176,14 +180,15 @@ impl WorkerThread {
     fn own_turn(&mut self, now: Now, costs: &Costs, turn: &mut Turn) {
         self.is_own_queued = false;
         turn.cost_ns += costs.message_ns;
-        let has_changed = self.worker.turn();
+        self.worker.turn();
         if let Some(since_us) = self.probed_at_us.take() {
             self.lag_us = now.mono.0.saturating_sub(since_us);
         }
         if std::mem::take(&mut self.is_table_awaited) {
             turn.outputs.push(Output::Tell(ControlMail::Input(ControlInput::Timer)));
         }
-        if !has_changed {
+        let map = self.worker.ranges().map().epoch();
+        if std::mem::replace(&mut self.told_map, map) == map {
             return;
         }
         for connection in &mut self.connections {
