@@ -7,7 +7,7 @@ mod recorded;
 use recorded::recorded;
 use serde_json::{Value, json};
 use sidle_bench::lab::measures::{MEASURES, named};
-use sidle_bench::lab::{Comparison, Folder, Results, compare};
+use sidle_bench::lab::{Compared, Comparison, Folder, Results, compare};
 use std::path::Path;
 
 /// A copy of the recorded lab, to be spoiled.
@@ -69,6 +69,17 @@ fn what_lies_too_far_apart_does_not_agree_in_either_direction() {
         assert!((figures[0].ratio().unwrap() - expected).abs() < 1e-9);
         assert!(!figures[0].agrees(0.25) && figures[0].agrees(0.5) && figures[1].agrees(0.0));
     }
+}
+
+#[test]
+fn a_ratio_is_unsure_where_its_interval_reaches_across_the_limit() {
+    let comparison =
+        compare(std::slice::from_ref(&Recorded::new().read()), std::slice::from_ref(&Recorded::new().read()));
+    let of_two_runs = comparison.unwrap().cells[0].figures(&[named("during")])[0];
+    assert!(of_two_runs.interval.is_none() && !of_two_runs.is_unsure(0.25), "so few runs do not tell");
+    let is_unsure = |low, high| Compared { interval: Some([low, high]), ..of_two_runs }.is_unsure(0.25);
+    assert!(!is_unsure(0.8, 1.2) && !is_unsure(1.3, 1.4) && !is_unsure(0.5, 0.7), "on one side of the limit");
+    assert!(is_unsure(1.2, 1.3) && is_unsure(0.7, 0.8) && is_unsure(0.5, 2.0));
 }
 
 #[test]

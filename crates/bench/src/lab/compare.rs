@@ -1,6 +1,7 @@
 //! Labs beside labs, cell by cell: how far a model agrees with what it models, or what a change has changed.
 
 use crate::lab::cell::Cell;
+use crate::lab::confidence::ratio_interval;
 use crate::lab::measures::Measure;
 use crate::lab::results::{CellRuns, Results};
 use crate::lab::settings::Settings;
@@ -17,6 +18,8 @@ pub struct Compared {
     pub a: Spread,
     /// On the other.
     pub b: Spread,
+    /// Between what the ratio of the medians lies with a confidence of 95 %, where there are runs enough to tell.
+    pub interval: Option<[f64; 2]>,
 }
 
 impl Compared {
@@ -32,6 +35,13 @@ impl Compared {
             Some(ratio) => (ratio - 1.0).abs() <= within,
             None => self.is_nothing(),
         }
+    }
+
+    /// Whether the interval of the ratio reaches across that limit, so that other runs might tell otherwise.
+    pub fn is_unsure(&self, within: f64) -> bool {
+        let reaches_in = |[low, high]: [f64; 2]| low <= 1.0 + within && high >= 1.0 - within;
+        let reaches_out = |[low, high]: [f64; 2]| low < 1.0 - within || high > 1.0 + within;
+        self.interval.is_some_and(|interval| reaches_in(interval) && reaches_out(interval))
     }
 
     /// Whether there is nothing on either side, which says little of either.
@@ -65,8 +75,9 @@ impl ComparedCell {
     /// The measures that runs of both sides have.
     pub fn figures(&self, measures: &[&'static Measure]) -> Vec<Compared> {
         let figure = |measure: &&'static Measure| {
-            let (a, b) = (self.a.spread(measure.of)?, self.b.spread(measure.of)?);
-            Some(Compared { measure, a, b })
+            let [a, b] = [&self.a, &self.b].map(|side| side.values(measure.of));
+            let interval = ratio_interval(&a, &b);
+            Some(Compared { measure, a: Spread::of(a)?, b: Spread::of(b)?, interval })
         };
         measures.iter().filter_map(figure).collect()
     }

@@ -8,6 +8,7 @@
 mod cell;
 mod child;
 mod compare;
+mod confidence;
 pub mod figures;
 mod folder;
 mod matrix;

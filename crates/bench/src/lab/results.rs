@@ -40,7 +40,12 @@ impl CellRuns {
 
     /// A number of each run, together.
     pub fn spread(&self, of: impl Fn(&Report) -> Option<f64>) -> Option<Spread> {
-        Spread::of(self.reports.iter().filter_map(of))
+        Spread::of(self.values(of))
+    }
+
+    /// A number of each run.
+    pub fn values(&self, of: impl Fn(&Report) -> Option<f64>) -> Vec<f64> {
+        self.reports.iter().filter_map(of).collect()
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct CompareArguments {
     /// What is compared: names of measures, or `all`
     #[arg(long, value_name = "NAME", num_args = 1.., default_values = USUAL, value_parser = names())]
     measures: Vec<String>,
-    /// Print JSON instead of tables: every figure with its name, its unit, medians and ranges, and their ratio
+    /// Print JSON instead of tables: every figure with its name, its unit, medians and ranges, their ratio and its interval
     #[arg(long)]
     json: bool,
 }
@@ -48,10 +48,11 @@ struct Figures<'c> {
     figures: Vec<Compared>,
 }
 
-/// How many figures agree, and of how many that say anything.
+/// How many figures agree, of how many that say anything; and how many of those other runs might tell otherwise.
 struct Agreement {
     agree: usize,
     of: usize,
+    unsure: usize,
 }
 
 pub(super) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
@@ -69,8 +70,11 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     };
     let cells: Vec<Figures<'_>> = comparison.cells.iter().map(of_cell).collect();
     let telling = || cells.iter().flat_map(|cell| &cell.figures).filter(|figure| !figure.is_nothing());
-    let agreement =
-        Agreement { agree: telling().filter(|figure| figure.agrees(within)).count(), of: telling().count() };
+    let agreement = Agreement {
+        agree: telling().filter(|figure| figure.agrees(within)).count(),
+        of: telling().count(),
+        unsure: telling().filter(|figure| figure.is_unsure(within)).count(),
+    };
     match arguments.json {
         true => println!("{}", as_json(arguments, &comparison, &cells, &agreement)),
         false => print_tables(arguments, [&a, &b], &comparison, &cells, &agreement),
@@ -114,6 +118,13 @@ fn print_tables(
         counted(agreement.of, "figure"),
         arguments.within
     );
+    if agreement.unsure > 0 {
+        println!(
+            "{} unsure: with a confidence of 95 % the ratio of the medians lies in an interval that reaches across that limit; more runs \
+             narrow it",
+            agreement.unsure
+        );
+    }
 }
 
 /// Everything that the tables say, for programs. Figures are in the unit that they are measured in, not in the one that people read.
@@ -134,7 +145,9 @@ fn as_json(
             "a": figure.a,
             "b": figure.b,
             "ratio": figure.ratio(),
+            "interval": figure.interval,
             "agrees": is_held.then(|| figure.agrees(within)),
+            "unsure": is_held.then(|| figure.is_unsure(within)),
         })
     };
     let cell = |Figures { cell, absolute, figures }: &Figures<'_>| {
@@ -153,6 +166,7 @@ fn as_json(
         "within": within,
         "agree": agreement.agree,
         "of": agreement.of,
+        "unsure": agreement.unsure,
         "cells": cells.iter().map(cell).collect::<Vec<_>>(),
     })
 }
@@ -191,7 +205,11 @@ fn table(absolute: &[Compared], figures: &[Compared], within: f64) -> Table {
                 _ => format!("{} ({} .. {})", show(spread.median), show(spread.min), show(spread.max)),
             }
         };
-        let ratio = figure.ratio().map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+        let ratio = match (figure.ratio(), figure.interval) {
+            (Some(ratio), Some([low, high])) => format!("{ratio:.2} ({low:.2} .. {high:.2})"),
+            (Some(ratio), None) => format!("{ratio:.2}"),
+            (None, _) => "-".to_owned(),
+        };
         table.row([
             figure.measure.title.to_owned(),
             shown(&figure.a),
@@ -202,7 +220,13 @@ fn table(absolute: &[Compared], figures: &[Compared], within: f64) -> Table {
     };
     absolute.iter().for_each(|figure| row(figure, ""));
     for figure in figures {
-        row(figure, if figure.agrees(within) { "" } else { "beyond" });
+        let mark = match (figure.agrees(within), figure.is_unsure(within)) {
+            (true, false) => "",
+            (true, true) => "unsure",
+            (false, false) => "beyond",
+            (false, true) => "beyond, unsure",
+        };
+        row(figure, mark);
     }
     table
 }
