@@ -47,8 +47,8 @@ pub struct Costs {
     pub control_ns: u64,
     /// At the coordinator's seat, beside that: to make and keep a decision, which is on disk before anybody acts on it.
     pub commit_ns: u64,
-    /// At either mover, for the first thing that it does after a sleep: what it looks at by itself then (clocks, how busy its node is),
-    /// and caches that others have used meanwhile.
+    /// At either mover, for the first bulk pull that it packs or replays after a sleep: records and caches that others have used
+    /// meanwhile. What is small takes hardly more then.
     pub resume_ns: u64,
     /// At the source's mover: to discard a slice of the records that were moved.
     pub release_ns: u64,

@@ -1,33 +1,33 @@
 //! Who has a processor: threads take turns on cores, those of a group within its quota.
 //!
 //! A turn is what a thread does between two looks at its queues; it is never interrupted. A thread that has more to do keeps
-//! its core, turn by turn, until one wakes up there that has less processor time behind it, or until it is noticed, at a tick or
-//! when another wakes up there, that its slice is used up. Of those that wait the one with the least behind it is next. A
-//! thread that falls asleep, or whose group stands still, takes along by how much it had less or more behind it than the mean of its
-//! queue, and is as far from the mean of the one that it comes to: so in the kernel's fair scheduler. It has no claim on
-//! what others used meanwhile.
+//! its core, turn by turn, until one wakes up there that comes before it ([`claims`]), or until it is noticed, at a tick or when another
+//! wakes up there, that its slice is used up.
 //!
 //! Each core has a queue of its own; in which one a thread wakes up is a matter of its own ([`choice`]). A core looks for a thread that
 //! waits elsewhere and did not run a moment ago at the instant at which it has nobody left to run, and then, asleep, at ticks. A
-//! core that sleeps takes a while to wake up. Left out are groups' claims on a core against each other.
+//! core that sleeps takes a while to wake up.
 //!
 //! A quota is enforced as the kernel does ([`quota`](crate::quota)): what a thread has used counts when somebody looks. That is
 //! when the core turns to another thread or none, when a thread of the group joins or leaves the core's queue, when the thread
 //! asks for its processor time, and at the core's tick. A thread that nobody looks at overruns. A thread that wakes up on a core
 //! where its group stands still stands there, though other cores may be idle: whoever chooses a core does not look at quotas.
 
+mod average;
 mod choice;
+mod claims;
 
 use crate::quota::{Bandwidth, Quota};
+use average::Average;
+use choice::Flips;
 pub(crate) use choice::Waker;
-use choice::{Flips, Utilization};
+use claims::Claim;
+use std::collections::BTreeMap;
 
 /// A slice on a machine of one core: `base_slice_ns`. Each doubling of the cores adds as much.
 const SLICE_NS: u64 = 700_000;
 /// More cores add nothing.
 const SLICED_CORES: usize = 8;
-/// A thread takes no more than this along of what it did not get.
-const CREDIT_NS: u64 = TICK_NS;
 /// The kernel's timer tick, at its usual 250 a second; that of all cores at once.
 const TICK_NS: u64 = 4_000_000;
 /// Another core does not take a thread that has run less long ago: `migration_cost_ns`, what moving a warm cache is put at.
@@ -89,7 +89,9 @@ struct Core {
     is_wanted: bool,
     /// Who waits here, those included whose group stands still here.
     waiting: Vec<ThreadId>,
-    /// What its last thread had behind it.
+    /// The claims of the groups that have been here, up to when time has passed for them, and what the last one had behind it.
+    claims: BTreeMap<GroupId, Claim>,
+    claims_ns: u64,
     last_ns: u64,
 }
 
@@ -104,7 +106,8 @@ impl Core {
 struct Pool {
     cores: Vec<Core>,
     groups: Vec<GroupId>,
-    utilization: Utilization,
+    /// How many cores are in use.
+    busy: Average,
 }
 
 #[derive(Debug)]
@@ -112,6 +115,12 @@ struct Group {
     pool: PoolId,
     bandwidth: Option<Bandwidth>,
     used_ns: u64,
+}
+
+impl Group {
+    fn is_stopped(&self, core: usize) -> bool {
+        self.bandwidth.as_ref().is_some_and(|bandwidth| bandwidth.is_stopped(core))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,12 +144,10 @@ struct Thread {
     is_woken: bool,
     /// Whether its next turn is the first since it slept.
     has_slept: bool,
-    /// Its claim on its core: the less, the sooner.
+    /// Its claim on its core, among those of its group.
     behind_ns: u64,
-    /// By how much it had less behind it than the mean of its queue when it slept or stood.
+    /// By how much it had less behind it than the mean of those when it fell asleep.
     credit_ns: u64,
-    /// It waits where its group stood still when that was looked at last.
-    is_standing: bool,
     /// What its processor time is divided by.
     weight: u64,
     /// What it has used of its slice.
@@ -192,7 +199,7 @@ impl Processors {
     /// So many cores.
     pub(crate) fn add_pool(&mut self, cores: usize) -> PoolId {
         let cores = (0..cores).map(|_| Core::default()).collect();
-        self.pools.push(Pool { cores, groups: Vec::new(), utilization: Utilization::default() });
+        self.pools.push(Pool { cores, groups: Vec::new(), busy: Average::default() });
         self.pools.len() - 1
     }
 
@@ -223,7 +230,6 @@ impl Processors {
             has_slept: true,
             behind_ns: 0,
             credit_ns: 0,
-            is_standing: false,
             weight,
             sliced_ns: 0,
             joined_ns: 0,
@@ -269,43 +275,19 @@ impl Processors {
         }
         self.place(id, core, now_ns);
         let slice_ns = self.slice_ns(pool);
-        let (stands, behind_ns) = (self.stands(id, core), self.threads[id].behind_ns);
         let thread = &mut self.threads[id];
-        (thread.core, thread.joined_ns, thread.sliced_ns, thread.is_standing) = (core, now_ns, 0, stands);
-        let place = &mut self.pools[pool].cores[core];
-        place.waiting.push(id);
-        if let Some(current) = place.current
-            && !stands
-        {
-            let (rest_ns, current) = (place.rest_ns(now_ns), &self.threads[current]);
-            place.is_wanted |=
-                behind_ns < current.behind_before(rest_ns) || current.sliced_ns >= slice_ns + rest_ns;
+        (thread.core, thread.joined_ns, thread.sliced_ns) = (core, now_ns, 0);
+        self.pools[pool].cores[core].waiting.push(id);
+        if self.stands(id, core) {
+            return;
         }
-    }
-
-    /// Gives a thread its place among those of a core: as far from their mean as it was from that of its last.
-    fn place(&mut self, id: ThreadId, core: usize, now_ns: u64) {
-        let pool = self.pool_of(id);
-        let (last_ns, mean_ns) =
-            (self.mean_ns(pool, self.threads[id].core, now_ns), self.mean_ns(pool, core, now_ns));
-        let thread = &mut self.threads[id];
-        let credit_ns = std::mem::take(&mut thread.credit_ns);
-        // What it had too much is forgotten as others catch up.
-        let ahead_ns = if credit_ns > 0 { 0 } else { thread.behind_ns.saturating_sub(last_ns) };
-        thread.behind_ns = (mean_ns + ahead_ns).saturating_sub(credit_ns);
-    }
-
-    /// What those who run or may run on a core have behind them, on average.
-    fn mean_ns(&self, pool: PoolId, core: usize, now_ns: u64) -> u64 {
+        self.enter(pool, core, group, now_ns);
         let place = &self.pools[pool].cores[core];
-        let waiting = place.waiting.iter().filter(|&&id| !self.threads[id].is_standing);
-        let waiting = waiting.map(|&id| self.threads[id].behind_ns);
-        let current = place.current.map(|id| self.threads[id].behind_before(place.rest_ns(now_ns)));
-        let (mut sum_ns, mut count) = (0u64, 0);
-        for behind_ns in waiting.chain(current) {
-            (sum_ns, count) = (sum_ns + behind_ns, count + 1);
+        if let Some(current) = place.current {
+            let is_sliced = self.threads[current].sliced_ns >= slice_ns + place.rest_ns(now_ns);
+            let is_wanted = is_sliced || self.is_before(id, current, now_ns);
+            self.pools[pool].cores[core].is_wanted |= is_wanted;
         }
-        sum_ns.checked_div(count).unwrap_or(place.last_ns)
     }
 
     /// How long a thread keeps its core while others wait, if anybody looks.
@@ -361,13 +343,6 @@ impl Processors {
         }
     }
 
-    /// The first of a core's queue that may run there, of those that are wanted.
-    fn first_of(&self, pool: PoolId, core: usize, is_wanted: impl Fn(ThreadId) -> bool) -> Option<ThreadId> {
-        let waiting = self.pools[pool].cores[core].waiting.iter().copied();
-        let may_run = waiting.filter(|&id| !self.stands(id, core) && is_wanted(id));
-        may_run.min_by_key(|&id| (self.threads[id].behind_ns, id))
-    }
-
     /// An idle core takes a thread that waits elsewhere. The thread may find that its group has nothing left here.
     fn pull(&mut self, pool: PoolId, core: usize, now_ns: u64) -> Option<ThreadId> {
         if !self.is_idle(pool, core) {
@@ -406,6 +381,9 @@ impl Processors {
         }
         let waiting = &self.pools[pool].cores[core].waiting;
         let is_last = !is_there && !waiting.iter().any(|&id| self.threads[id].group == group);
+        if is_last {
+            self.exit(pool, core, group, now_ns);
+        }
         if let Some(bandwidth) = &mut self.groups[group].bandwidth
             && is_last
         {
@@ -429,27 +407,21 @@ impl Processors {
 
     /// Whether a thread's group stands still on a core.
     fn stands(&self, id: ThreadId, core: usize) -> bool {
-        self.groups[self.threads[id].group].bandwidth.as_ref().is_some_and(|it| it.is_stopped(core))
+        self.groups[self.threads[id].group].is_stopped(core)
     }
 
     /// Begins the periods of quotas that were due.
     fn advance(&mut self, pool: PoolId, now_ns: u64) {
-        let Pool { cores, utilization, .. } = &mut self.pools[pool];
+        let Pool { cores, busy: average, .. } = &mut self.pools[pool];
         let busy = cores.iter().filter(|core| core.current.is_some()).count();
-        utilization.advance(busy, cores.len(), now_ns);
+        average.advance(busy as u64, now_ns);
         for &group in &self.pools[pool].groups {
             if let Some(bandwidth) = &mut self.groups[group].bandwidth {
                 bandwidth.advance(now_ns);
             }
         }
         for core in 0..self.pools[pool].cores.len() {
-            for index in 0..self.pools[pool].cores[core].waiting.len() {
-                let id = self.pools[pool].cores[core].waiting[index];
-                if self.threads[id].is_standing && !self.stands(id, core) {
-                    self.place(id, core, now_ns);
-                    self.threads[id].is_standing = false;
-                }
-            }
+            self.advance_claims(pool, core, now_ns);
         }
     }
 
@@ -478,7 +450,9 @@ impl Processors {
         thread.sliced_ns += cost_ns;
         let group = &mut self.groups[thread.group];
         group.used_ns += cost_ns;
-        self.pools[group.pool].cores[thread.core].cost_ns = cost_ns;
+        let (pool, core, group) = (group.pool, thread.core, thread.group);
+        self.pools[pool].cores[core].cost_ns = cost_ns;
+        self.charge_claim(pool, core, group, cost_ns);
     }
 
     /// A thread that has a core asks for its processor time.
@@ -509,29 +483,19 @@ impl Processors {
             return;
         }
         self.count(pool, core, now_ns);
-        let mean_ns = self.mean_ns(pool, core, now_ns);
+        let credit_ns = self.credit_of(id, core, now_ns);
         let (thread, place) = (&mut self.threads[id], &mut self.pools[pool].cores[core]);
-        (place.current, place.used_ns, place.last_ns) = (None, Some(now_ns), thread.behind_ns);
+        (place.current, place.used_ns) = (None, Some(now_ns));
+        place.claims.entry(group).or_default().last_ns = thread.behind_ns;
         if has_more {
             (thread.state, thread.sliced_ns, thread.joined_ns) = (State::Waiting, 0, now_ns);
             place.waiting.push(id);
         } else {
-            (thread.state, thread.credit_ns) = (State::Asleep, credit_ns(mean_ns, thread.behind_ns));
+            (thread.state, thread.credit_ns) = (State::Asleep, credit_ns);
             self.leave(pool, core, group, now_ns);
         }
         if self.groups[group].bandwidth.as_mut().is_some_and(|bandwidth| bandwidth.stop(core)) {
-            self.stand_still(pool, core, group, mean_ns);
-        }
-    }
-
-    /// A group has been stopped on a core, and so have its threads that wait there.
-    fn stand_still(&mut self, pool: PoolId, core: usize, group: GroupId, mean_ns: u64) {
-        for &id in &self.pools[pool].cores[core].waiting {
-            let thread = &mut self.threads[id];
-            if thread.group == group && !thread.is_standing {
-                thread.is_standing = true;
-                thread.credit_ns = credit_ns(mean_ns, thread.behind_ns);
-            }
+            self.exit(pool, core, group, now_ns);
         }
     }
 
@@ -549,11 +513,6 @@ impl Processors {
     pub(crate) fn used_by_group_ns(&self, group: GroupId) -> u64 {
         self.groups[group].used_ns
     }
-}
-
-/// What a thread takes along of what it did not get.
-fn credit_ns(mean_ns: u64, behind_ns: u64) -> u64 {
-    mean_ns.saturating_sub(behind_ns).min(CREDIT_NS)
 }
 
 #[cfg(test)]

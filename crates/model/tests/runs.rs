@@ -143,7 +143,11 @@ fn taking_bulk_work_up_again_costs_a_move_that_sleeps() {
         much / none
     };
     let (in_pieces, in_one_go) = (slowdown("fulva"), slowdown("stop-and-copy"));
-    assert!(in_pieces > 4.0 * in_one_go, "{in_pieces} times as long in pieces, {in_one_go} in one go");
+    let (more_in_pieces, more_in_one_go) = (in_pieces - 1.0, in_one_go - 1.0);
+    assert!(
+        more_in_pieces > 10.0 * more_in_one_go,
+        "{in_pieces} times as long in pieces, {in_one_go} in one go"
+    );
 }
 
 /// The source gives back what it has moved, beside its load, after the move.
@@ -292,7 +296,7 @@ fn noisy_machines_change_their_pace() {
     }
 }
 
-/// Before the move the worker has a core for itself; afterwards two workers and the clients take turns on two cores.
+/// Before the move one worker and two clients take turns on two cores, afterwards two workers and the clients: more turns are another's.
 #[test]
 fn workers_that_take_turns_with_others_pay_for_it() {
     let [free, dear] = [0, 3_000].map(|shared_ns| {
@@ -302,5 +306,5 @@ fn workers_that_take_turns_with_others_pay_for_it() {
     });
     let [before, after] = [dear.before.zip(free.before), dear.after.zip(free.after)]
         .map(|both| both.map(|(dear, free)| dear / free).expect("there was a load"));
-    assert!(before > 0.95 && after < before - 0.05, "{before} {after}");
+    assert!(before > 0.9 && after < before - 0.05, "{before} {after}");
 }

@@ -42,9 +42,9 @@ pub(crate) struct MoverThread {
     /// What the last bulk pull takes beyond what was charged, a pull's worth, and what leaves when all of it is charged.
     debt_ns: u64,
     slice_ns: u64,
-    /// Whether it has slept since it last did something.
+    /// Whether it has slept since its last piece of bulk work.
     is_cold: bool,
-    /// How often it took work up again.
+    /// How often it took bulk work up again.
     pub(crate) resumptions: u64,
     /// How many slices of moved records it gave back.
     pub(crate) releases: u64,
@@ -154,24 +154,16 @@ impl MoverThread {
         }
         let sent = self.transmit(now, costs, watch, turn);
         turn.has_more = did_something || sent;
-        if turn.has_more {
-            turn.cost_ns += self.resume(costs);
-        }
     }
 
     /// Charges a piece of bulk work: once now, the rest in turns to come. If it is the first after a sleep, so would be each of
     /// the pieces that it stands for.
     fn owe(&mut self, takes_ns: u64, costs: &Costs, turn: &mut Turn) {
-        self.slice_ns = takes_ns + self.resume(costs);
-        turn.cost_ns += self.slice_ns;
-        self.debt_ns = (self.slice_ns as f64 * (self.weight - 1.0)) as u64;
-    }
-
-    /// What it takes to take work up again after a sleep.
-    fn resume(&mut self, costs: &Costs) -> u64 {
         let resumes = std::mem::take(&mut self.is_cold);
         self.resumptions += u64::from(resumes);
-        if resumes { costs.resume_ns } else { 0 }
+        self.slice_ns = takes_ns + if resumes { costs.resume_ns } else { 0 };
+        turn.cost_ns += self.slice_ns;
+        self.debt_ns = (self.slice_ns as f64 * (self.weight - 1.0)) as u64;
     }
 
     /// What is due, of which only the release of records takes long.

@@ -7,11 +7,6 @@
 
 use super::{PoolId, Processors, ThreadId};
 
-/// How busy cores are is told by periods of this length, each of which weighs so much of the one after it: by half after 32.
-const PERIOD_NS: u64 = 1_024_000;
-const DECAY: f64 = 0.978_572;
-/// What is older says nothing.
-const PERIODS_MAX: u64 = 1000;
 /// What is known of whom a thread wakes is halved after this.
 const FLIPS_HALVE_NS: u64 = 1_000_000_000;
 /// Cores are taken to be so much busier than they are: `imbalance_pct` of cores that share a cache.
@@ -49,38 +44,10 @@ impl Flips {
     }
 }
 
-/// How busy cores were, the last tens of milliseconds most.
-#[derive(Debug, Default)]
-pub(super) struct Utilization {
-    level: f64,
-    at_ns: u64,
-    /// Busy time of the present period, of all cores.
-    busy_ns: u64,
-}
-
-impl Utilization {
-    /// So many of the cores were busy since this was last told.
-    pub(super) fn advance(&mut self, busy: usize, cores: usize, now_ns: u64) {
-        if now_ns / PERIOD_NS - self.at_ns / PERIOD_NS > PERIODS_MAX {
-            (self.at_ns, self.busy_ns) = ((now_ns / PERIOD_NS - PERIODS_MAX) * PERIOD_NS, 0);
-        }
-        while self.at_ns < now_ns {
-            let end_ns = (self.at_ns / PERIOD_NS + 1) * PERIOD_NS;
-            self.busy_ns += busy as u64 * (end_ns.min(now_ns) - self.at_ns);
-            if end_ns <= now_ns {
-                let part = self.busy_ns as f64 / (cores as u64 * PERIOD_NS) as f64;
-                self.level = self.level * DECAY + part * (1.0 - DECAY);
-                self.busy_ns = 0;
-            }
-            self.at_ns = end_ns.min(now_ns);
-        }
-    }
-
-    /// How many of so many cores are looked at for an idle one.
-    fn scanned(&self, cores: usize) -> usize {
-        let weighed = self.level * IMBALANCE;
-        ((1.0 - weighed * weighed).max(0.0) * cores as f64) as usize
-    }
+/// How many of so many cores are looked at for an idle one, where so many were busy lately.
+fn scanned(busy: f64, cores: usize) -> usize {
+    let weighed = busy / cores as f64 * IMBALANCE;
+    ((1.0 - weighed * weighed).max(0.0) * cores as f64) as usize
 }
 
 impl Processors {
@@ -99,7 +66,7 @@ impl Processors {
         let is_idle = |core: &usize| self.is_idle(pool, *core);
         let by = by.filter(|by| self.pool_of(by.thread) == pool && !is_wide);
         let target = by.map_or(last, |by| self.affine_core(pool, by, last));
-        let scanned = self.pools[pool].utilization.scanned(cores);
+        let scanned = scanned(self.pools[pool].busy.level(), cores);
         let others = (1..=scanned).map(|step| (target + step) % cores);
         [target, last, recent].into_iter().chain(others).find(is_idle).unwrap_or(target)
     }
@@ -123,23 +90,12 @@ impl Processors {
 
 #[cfg(test)]
 mod tests {
+    use super::super::average::Average;
     use super::*;
 
     #[test]
-    fn utilization_is_what_was_lately() {
-        let mut utilization = Utilization::default();
-        utilization.advance(2, 2, 1_000_000_000);
-        assert!(utilization.level > 0.99, "{}", utilization.level);
-        utilization.advance(0, 2, 1_000_000_000 + 32 * PERIOD_NS);
-        assert!((0.48..0.52).contains(&utilization.level), "{}", utilization.level);
-        utilization.advance(1, 2, 3_600_000_000_000);
-        assert!((0.49..0.51).contains(&utilization.level), "{}", utilization.level);
-    }
-
-    #[test]
     fn the_busier_cores_are_the_fewer_are_looked_at() {
-        let scanned = |level| Utilization { level, ..Utilization::default() }.scanned(8);
-        assert_eq!([0.0, 0.3, 0.6, 0.8, 0.9].map(scanned), [8, 7, 4, 0, 0]);
+        assert_eq!([0.0, 0.3, 0.6, 0.8, 0.9].map(|part| scanned(part * 8.0, 8)), [8, 7, 4, 0, 0]);
     }
 
     #[test]
@@ -165,7 +121,7 @@ mod tests {
         let [waker, _, sleeper] = [0, 1, 2].map(|_| processors.add_thread(group, 1));
         processors.wake(waker, None, 0);
         processors.take(pool, 0);
-        processors.pools[pool].utilization.level = level;
+        processors.pools[pool].busy = Average::of(level * 2.0);
         processors.wake(sleeper, Some(Waker { thread: waker, is_sync }), 1_000);
         processors.threads[sleeper].core
     }
@@ -187,7 +143,7 @@ mod tests {
                 processors.wake(id, None, 0);
                 processors.take(pool, 0);
             }
-            processors.pools[pool].utilization.level = 1.0;
+            processors.pools[pool].busy = Average::of(2.0);
             (0..others_woken).for_each(|turn| processors.threads[waker].flips.wakes(turn % 2, 0));
             processors.wake(sleeper, Some(Waker { thread: waker, is_sync }), 1_000);
             let woken = format!("said that it sleeps soon: {is_sync}, others woken: {others_woken}");

@@ -112,8 +112,9 @@ fn a_thread_that_wakes_up_with_less_behind_it_is_next_and_one_with_more_waits() 
         next
     };
     assert_eq!(wakes_up_and_works(100_000), late, "it waited for a tick");
-    assert_eq!(wakes_up_and_works(3_000_000), late, "and still has some of that to its credit");
-    assert_eq!(wakes_up_and_works(0), busy);
+    assert_eq!(wakes_up_and_works(3_000_000), late, "and still has most of that to its credit");
+    assert_eq!(wakes_up_and_works(1_000_000), late, "and a quarter");
+    assert_eq!(wakes_up_and_works(0), busy, "now it has had as much as the other");
 }
 
 #[test]

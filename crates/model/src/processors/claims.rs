@@ -1,0 +1,318 @@
+//! Who has a core next: groups' claims on it against each other, and threads' against those of their group.
+//!
+//! As the kernel's fair scheduler has it, with groups: on each core a group that has threads there competes as one, and its turns are its
+//! threads' by their own claims. A claim is what one has behind it, processor time by weight; the less, the sooner. Who leaves (a thread
+//! falls asleep, a group has no thread left or stands still) takes along by how much it had less or more than the mean of those there,
+//! and is as far from the mean of those that it comes to; it has no claim on what others used meanwhile.
+//!
+//! A group's weight on a core is the part of its threads' weight that is there: what runs or waits there now, or was there lately if that
+//! is more, by that and what was on other cores lately. So a group with one busy thread weighs more where that is than one that is busy
+//! everywhere, and hardly anything is left of a group beside its own heavy thread elsewhere.
+
+use super::average::Average;
+use super::{GroupId, PoolId, Processors, TICK_NS, ThreadId};
+
+/// What a group weighs that is on one core only, and what it weighs at least.
+const WEIGHT: u64 = 1024;
+const LEAST_WEIGHT: u64 = 2;
+/// Nobody takes more than this along of what it did not get.
+const CREDIT_NS: u64 = TICK_NS;
+
+/// A group's claim on a core.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Claim {
+    /// A thread of it runs here, or waits and may run.
+    is_here: bool,
+    behind_ns: u64,
+    credit_ns: u64,
+    weight: u64,
+    /// What its threads here weigh, in time in which it does not stand still.
+    load: Average,
+    clock_ns: u64,
+    /// What the last of its threads here had behind it.
+    pub(super) last_ns: u64,
+}
+
+impl Claim {
+    /// What it has behind it while so much of its thread's turn, which is charged at its beginning, is still to come.
+    fn behind_before(&self, rest_ns: u64) -> u64 {
+        self.behind_ns - by_weight(rest_ns, self.weight).min(self.behind_ns)
+    }
+}
+
+/// Those who have a claim somewhere.
+#[derive(Clone, Copy, Debug)]
+struct Others {
+    /// What they have behind them on average, or what the last one had.
+    mean_ns: u64,
+    weight: u64,
+}
+
+impl Others {
+    /// Of these claims and weights; `last_ns` counts if there are none.
+    fn of(claims: impl Iterator<Item = (u64, u64)>, last_ns: u64) -> Others {
+        let (mut sum, mut total) = (0u128, 0);
+        for (behind_ns, weight) in claims {
+            (sum, total) = (sum + u128::from(behind_ns) * u128::from(weight), total + weight);
+        }
+        let mean_ns = sum.checked_div(u128::from(total)).map_or(last_ns, |mean| mean as u64);
+        Others { mean_ns, weight: total }
+    }
+
+    /// The place of one who comes to them. `ahead_ns`: what it has behind it more than those that it left.
+    fn place_ns(self, weight: u64, ahead_ns: u64, credit_ns: u64) -> u64 {
+        // By so much more that, counted in, it is that far from the mean.
+        let credit_ns = credit_ns + (credit_ns * weight).checked_div(self.weight).unwrap_or(0);
+        // What it had too much is forgotten as others catch up.
+        let ahead_ns = if credit_ns > 0 { 0 } else { ahead_ns };
+        (self.mean_ns + ahead_ns).saturating_sub(credit_ns)
+    }
+}
+
+/// Processor time by a group's weight.
+fn by_weight(time_ns: u64, weight: u64) -> u64 {
+    time_ns * WEIGHT / weight.max(LEAST_WEIGHT)
+}
+
+/// What one takes along of what it did not get.
+fn credit_ns(mean_ns: u64, behind_ns: u64) -> u64 {
+    mean_ns.saturating_sub(behind_ns).min(CREDIT_NS)
+}
+
+impl Processors {
+    /// Time passes on a core for the claims there.
+    pub(super) fn advance_claims(&mut self, pool: PoolId, core: usize, now_ns: u64) {
+        let place = &mut self.pools[pool].cores[core];
+        let passed_ns = now_ns - std::mem::replace(&mut place.claims_ns, now_ns);
+        if passed_ns > 0 {
+            for (&group, claim) in &mut place.claims {
+                if !self.groups[group].is_stopped(core) {
+                    let here = place.waiting.iter().chain(&place.current);
+                    let own = here.map(|&id| &self.threads[id]).filter(|thread| thread.group == group);
+                    claim.clock_ns += passed_ns;
+                    claim.load.advance(own.map(|thread| thread.weight).sum(), claim.clock_ns);
+                }
+            }
+        }
+        // A group that stood still may go on.
+        for index in 0..self.pools[pool].cores[core].waiting.len() {
+            let id = self.pools[pool].cores[core].waiting[index];
+            if !self.stands(id, core) {
+                self.enter(pool, core, self.threads[id].group, now_ns);
+            }
+        }
+    }
+
+    /// What a group weighs on a core.
+    fn weight_of(&self, pool: PoolId, core: usize, group: GroupId) -> u64 {
+        let cores = &self.pools[pool].cores;
+        let lately = |core: usize| cores[core].claims.get(&group).map_or(0.0, |claim| claim.load.level());
+        let here = cores[core].waiting.iter().chain(&cores[core].current);
+        let own = here.map(|&id| &self.threads[id]).filter(|thread| thread.group == group);
+        let here = (own.map(|thread| thread.weight).sum::<u64>() as f64).max(lately(core));
+        let elsewhere: f64 = (0..cores.len()).filter(|&other| other != core).map(lately).sum();
+        let part = if elsewhere > 0.0 { here / (here + elsewhere) } else { 1.0 };
+        ((WEIGHT as f64 * part) as u64).max(LEAST_WEIGHT)
+    }
+
+    /// A group has a thread that may run on a core: it gets its place there, if it has none.
+    pub(super) fn enter(&mut self, pool: PoolId, core: usize, group: GroupId, now_ns: u64) {
+        if self.pools[pool].cores[core].claims.get(&group).is_some_and(|claim| claim.is_here) {
+            return;
+        }
+        let (others, weight) = (self.groups_on(pool, core, now_ns), self.weight_of(pool, core, group));
+        let claim = self.pools[pool].cores[core].claims.entry(group).or_default();
+        let ahead_ns = claim.behind_ns.saturating_sub(others.mean_ns);
+        (claim.is_here, claim.weight) = (true, weight);
+        claim.behind_ns = others.place_ns(weight, ahead_ns, std::mem::take(&mut claim.credit_ns));
+    }
+
+    /// A group has no thread left that may run on a core, or stands still there.
+    pub(super) fn exit(&mut self, pool: PoolId, core: usize, group: GroupId, now_ns: u64) {
+        let mean_ns = self.groups_on(pool, core, now_ns).mean_ns;
+        let place = &mut self.pools[pool].cores[core];
+        if let Some(claim) = place.claims.get_mut(&group).filter(|claim| claim.is_here) {
+            (claim.is_here, claim.credit_ns) = (false, credit_ns(mean_ns, claim.behind_ns));
+            place.last_ns = claim.behind_ns;
+        }
+    }
+
+    /// Gives a thread its place among those of its group on a core.
+    pub(super) fn place(&mut self, id: ThreadId, core: usize, now_ns: u64) {
+        let left = self.group_on(id, self.threads[id].core, now_ns);
+        let others = self.group_on(id, core, now_ns);
+        let thread = &mut self.threads[id];
+        let ahead_ns = thread.behind_ns.saturating_sub(left.mean_ns);
+        thread.behind_ns = others.place_ns(thread.weight, ahead_ns, std::mem::take(&mut thread.credit_ns));
+    }
+
+    /// What a thread takes along that leaves a core now.
+    pub(super) fn credit_of(&self, id: ThreadId, core: usize, now_ns: u64) -> u64 {
+        credit_ns(self.group_on(id, core, now_ns).mean_ns, self.threads[id].behind_ns)
+    }
+
+    /// A turn of this length begins.
+    pub(super) fn charge_claim(&mut self, pool: PoolId, core: usize, group: GroupId, cost_ns: u64) {
+        let weight = self.weight_of(pool, core, group);
+        let claim = self.pools[pool].cores[core].claims.entry(group).or_default();
+        claim.weight = weight;
+        claim.behind_ns += by_weight(cost_ns, weight);
+    }
+
+    /// The first of those who wait on a core, of those that are wanted.
+    pub(super) fn first_of(
+        &self,
+        pool: PoolId,
+        core: usize,
+        is_wanted: impl Fn(ThreadId) -> bool,
+    ) -> Option<ThreadId> {
+        let place = &self.pools[pool].cores[core];
+        let may_run = place.waiting.iter().copied().filter(|&id| !self.stands(id, core) && is_wanted(id));
+        may_run.min_by_key(|&id| {
+            let thread = &self.threads[id];
+            let group = place.claims.get(&thread.group).map(|claim| claim.behind_ns);
+            (group, thread.group, thread.behind_ns, id)
+        })
+    }
+
+    /// Whether one who waits on a core comes before the other, who runs there.
+    pub(super) fn is_before(&self, id: ThreadId, runs: ThreadId, now_ns: u64) -> bool {
+        let place = &self.pools[self.pool_of(id)].cores[self.threads[id].core];
+        let rest_ns = place.rest_ns(now_ns);
+        let [own, other] = [id, runs].map(|id| &self.threads[id]);
+        if own.group == other.group {
+            return own.behind_ns < other.behind_before(rest_ns);
+        }
+        let [own, other] = [own.group, other.group].map(|group| place.claims.get(&group));
+        own.zip(other).is_some_and(|(own, other)| own.behind_ns < other.behind_before(rest_ns))
+    }
+
+    /// The groups that have a claim on a core.
+    fn groups_on(&self, pool: PoolId, core: usize, now_ns: u64) -> Others {
+        let place = &self.pools[pool].cores[core];
+        let runs = place.current.map(|id| self.threads[id].group);
+        let here = place.claims.iter().filter(|(_, claim)| claim.is_here);
+        let claims = here.map(|(&group, claim)| {
+            let rest_ns = if runs == Some(group) { place.rest_ns(now_ns) } else { 0 };
+            (claim.behind_before(rest_ns), claim.weight)
+        });
+        Others::of(claims, place.last_ns)
+    }
+
+    /// The threads of a thread's group that run or wait on a core, itself too if it is there.
+    fn group_on(&self, id: ThreadId, core: usize, now_ns: u64) -> Others {
+        let group = self.threads[id].group;
+        let place = &self.pools[self.pool_of(id)].cores[core];
+        let waiting = place.waiting.iter().map(|&id| (&self.threads[id], 0));
+        let runs = place.current.iter().map(|&id| (&self.threads[id], place.rest_ns(now_ns)));
+        let own = waiting.chain(runs).filter(|(thread, _)| thread.group == group);
+        let claims = own.map(|(thread, rest_ns)| (thread.behind_before(rest_ns), thread.weight));
+        Others::of(claims, place.claims.get(&group).map_or(0, |claim| claim.last_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cores that groups with so many threads each share.
+    fn shared(cores: usize, threads: &[usize]) -> (Processors, PoolId, Vec<Vec<ThreadId>>) {
+        let mut processors = Processors::default();
+        let pool = processors.add_pool(cores);
+        let mut groups = Vec::new();
+        for &threads in threads {
+            let group = processors.add_group(pool, None);
+            groups.push((0..threads).map(|_| processors.add_thread(group, 1)).collect());
+        }
+        (processors, pool, groups)
+    }
+
+    /// Lets threads that always have more to do run on one core for so long.
+    fn run(processors: &mut Processors, pool: PoolId, now_ns: &mut u64, for_ns: u64) {
+        let end_ns = *now_ns + for_ns;
+        while *now_ns < end_ns {
+            let (id, _) = processors.take(pool, *now_ns).expect("they always have more to do");
+            processors.charge(id, 10_000);
+            *now_ns += 10_000;
+            processors.done(id, *now_ns, true);
+        }
+    }
+
+    #[test]
+    fn groups_share_a_core_whatever_number_of_threads_they_have() {
+        let (mut processors, pool, groups) = shared(1, &[1, 3]);
+        groups.iter().flatten().for_each(|&id| {
+            processors.wake(id, None, 0);
+        });
+        run(&mut processors, pool, &mut 0, 1_000_000_000);
+        let [a, b] = [0, 1].map(|group| processors.used_by_group_ns(group));
+        assert!((0.98..1.02).contains(&(a as f64 / b as f64)), "{a} and {b} ns");
+        let of_b = groups[1].iter().map(|&id| processors.used_ns(id) as f64 / b as f64);
+        assert!(of_b.clone().all(|part| (0.31..0.36).contains(&part)), "{:?}", of_b.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_group_whose_threads_are_elsewhere_too_weighs_less() {
+        let (mut processors, pool, groups) = shared(2, &[1, 2]);
+        let weights = |processors: &Processors| {
+            [
+                processors.weight_of(pool, 0, 0),
+                processors.weight_of(pool, 0, 1),
+                processors.weight_of(pool, 1, 1),
+            ]
+        };
+        // Threads begin on cores by turns: 0 on the first, 1 on the second, 2 on the first.
+        groups.iter().flatten().for_each(|&id| {
+            processors.wake(id, None, 0);
+        });
+        for now_ms in 0..500 {
+            processors.advance(pool, now_ms * 1_000_000);
+        }
+        let [alone, half, other_half] = weights(&processors);
+        assert_eq!(alone, WEIGHT);
+        assert!(
+            [half, other_half].iter().all(|&weight| (505..=520).contains(&weight)),
+            "{half}, {other_half}"
+        );
+    }
+
+    #[test]
+    fn who_waited_keeps_that_to_its_credit_beside_one_and_beside_many() {
+        for others in [1, 3] {
+            let here = Others::of((0..others).map(|_| (10_000_000, 1)), 0);
+            let place_ns = here.place_ns(1, 0, 600_000);
+            let all = Others::of((0..others).map(|_| (10_000_000, 1)).chain([(place_ns, 1)]), 0);
+            assert_eq!(all.mean_ns - place_ns, 600_000, "beside {others}");
+        }
+        assert_eq!(Others::of(std::iter::empty(), 5_000_000).place_ns(1, 0, 600_000), 4_400_000, "alone");
+    }
+
+    #[test]
+    fn a_group_that_wakes_up_beside_one_that_used_more_is_next() {
+        let (mut processors, pool, groups) = shared(1, &[1, 1]);
+        let [busy, other] = [groups[0][0], groups[1][0]];
+        processors.wake(busy, None, 0);
+        processors.wake(other, None, 0);
+        let mut now_ns = 0;
+        run(&mut processors, pool, &mut now_ns, TICK_NS);
+        // It was the other's turn at the tick, after it had waited for all that time.
+        let (id, _) = processors.take(pool, now_ns).expect("both have more to do");
+        assert_eq!(id, other);
+        processors.charge(other, 10_000);
+        now_ns += 10_000;
+        processors.done(other, now_ns, false);
+        for _ in 0..20 {
+            let (id, _) = processors.take(pool, now_ns).expect("one always has more to do");
+            assert_eq!(id, busy);
+            processors.charge(busy, 10_000);
+            processors.wake(other, None, now_ns + 5_000);
+            now_ns += 10_000;
+            processors.done(busy, now_ns, true);
+            let (id, _) = processors.take(pool, now_ns).expect("both have something to do");
+            assert_eq!(id, other, "it has used less");
+            processors.charge(other, 10_000);
+            now_ns += 10_000;
+            processors.done(other, now_ns, false);
+        }
+    }
+}
