@@ -137,7 +137,7 @@ pub fn costs(
         message_ns: watch.message.mean_ns(),
         control_ns: CONTROL_NS,
         commit_ns: COMMIT_NS,
-        resume_ns: 0,
+        bulk_resume_ns: 0,
         release_ns: watch.release.mean_ns(),
         noise_thousandths: (noise * 1000.0).round() as u64,
     };
@@ -245,7 +245,7 @@ fn fitted(
         shared_ns,
         ask_get_ns: more(costs.ask_get_ns, client_lacks_ns),
         ask_set_ns: more(costs.ask_set_ns, client_lacks_ns),
-        resume_ns: more(costs.resume_ns, kib_lacks_ns / resumptions_per_kib).min(RESUME_NS_MAX),
+        bulk_resume_ns: more(costs.bulk_resume_ns, kib_lacks_ns / resumptions_per_kib).min(RESUME_NS_MAX),
         release_ns: more(costs.release_ns, release_lacks_ns / releases_per_kib),
         ..costs
     })
@@ -275,7 +275,7 @@ fn timed_model(load: &DemoOptions) -> Result<Stopwatch, ModelError> {
         message_ns: 1000,
         control_ns: CONTROL_NS,
         commit_ns: COMMIT_NS,
-        resume_ns: 0,
+        bulk_resume_ns: 0,
         release_ns: 50_000,
         noise_thousandths: 0,
     };

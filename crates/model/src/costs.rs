@@ -49,7 +49,7 @@ pub struct Costs {
     pub commit_ns: u64,
     /// At either mover, for the first bulk pull that it packs or replays after a sleep: records and caches that others have used
     /// meanwhile. What is small takes hardly more then.
-    pub resume_ns: u64,
+    pub bulk_resume_ns: u64,
     /// At the source's mover: to discard a slice of the records that were moved.
     pub release_ns: u64,
     /// How much the same work's time changes, in thousandths: the standard deviation by the mean of what a node does in windows of

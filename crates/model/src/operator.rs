@@ -158,7 +158,7 @@ mod tests {
         message_ns: 0,
         control_ns: 0,
         commit_ns: 0,
-        resume_ns: 0,
+        bulk_resume_ns: 0,
         release_ns: 0,
         noise_thousandths: 0,
     };

@@ -29,7 +29,7 @@ const COSTS: Costs = Costs {
     message_ns: 1_000,
     control_ns: 20_000,
     commit_ns: 200_000,
-    resume_ns: 3_000,
+    bulk_resume_ns: 3_000,
     release_ns: 10_000,
     noise_thousandths: 0,
 };
@@ -130,9 +130,9 @@ fn throughput_follows_from_the_costs() {
 #[test]
 fn taking_bulk_work_up_again_costs_a_move_that_sleeps() {
     let slowdown = |protocol: &str| {
-        let [none, much] = [0, 500_000].map(|resume_ns| {
+        let [none, much] = [0, 500_000].map(|bulk_resume_ns| {
             let mut plan = Plan {
-                costs: Costs { resume_ns, ..COSTS },
+                costs: Costs { bulk_resume_ns, ..COSTS },
                 records: 100_000,
                 sample: 100_000,
                 ..plan(protocol)

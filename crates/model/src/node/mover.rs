@@ -161,7 +161,7 @@ impl MoverThread {
     fn owe(&mut self, takes_ns: u64, costs: &Costs, turn: &mut Turn) {
         let resumes = std::mem::take(&mut self.is_cold);
         self.resumptions += u64::from(resumes);
-        self.slice_ns = takes_ns + if resumes { costs.resume_ns } else { 0 };
+        self.slice_ns = takes_ns + if resumes { costs.bulk_resume_ns } else { 0 };
         turn.cost_ns += self.slice_ns;
         self.debt_ns = (self.slice_ns as f64 * (self.weight - 1.0)) as u64;
     }
