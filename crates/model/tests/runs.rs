@@ -80,6 +80,24 @@ fn every_protocol_moves_half_of_the_records_under_load() {
     }
 }
 
+/// Clients are told of the map in which the move is over by whoever took it first, or they would go on using what they learnt in it.
+#[test]
+fn clients_hear_that_a_move_is_over() {
+    for seed in 1..=6 {
+        let mut plan = Plan { seed, clients: 64, margin_ns: 500_000_000, ..plan("fulva") };
+        plan.machines = Machines::two_cores(0.4, 0.4);
+        let report = report(&plan);
+        let learnt = report.single_target_reads.expect("clients of Sidle count them");
+        let reads_of = |phase: Option<f64>, seconds: f64| phase.expect("there was a load") * seconds;
+        let during = reads_of(report.throughput.during, report.seconds.expect("it moved"));
+        let after = reads_of(report.throughput.after, 0.5);
+        let said = format!(
+            "seed {seed}: {learnt} reads used what was learnt, of {during} operations in the move and {after} after"
+        );
+        assert!((learnt as f64) < during + 0.05 * after, "{said}");
+    }
+}
+
 /// Operations of one round are called at one instant, as the load generator calls them, and wait for each other to be sent: where
 /// asking is all that takes time, each of two takes what both do.
 #[test]
