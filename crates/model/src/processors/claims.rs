@@ -288,31 +288,30 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_wakes_up_beside_one_that_used_more_is_next() {
-        let (mut processors, pool, groups) = shared(1, &[1, 1]);
-        let [busy, other] = [groups[0][0], groups[1][0]];
-        processors.wake(busy, None, 0);
-        processors.wake(other, None, 0);
+    fn a_group_that_wakes_up_beside_one_that_used_more_is_next_whatever_its_thread_used() {
+        let (mut processors, pool, groups) = shared(1, &[2, 1]);
+        let other = groups[1][0];
+        groups.iter().flatten().for_each(|&id| {
+            processors.wake(id, None, 0);
+        });
+        // The other has used as much as both of the first group.
         let mut now_ns = 0;
-        run(&mut processors, pool, &mut now_ns, TICK_NS);
-        // It was the other's turn at the tick, after it had waited for all that time.
-        let (id, _) = processors.take(pool, now_ns).expect("both have more to do");
-        assert_eq!(id, other);
-        processors.charge(other, 10_000);
-        now_ns += 10_000;
-        processors.done(other, now_ns, false);
-        for _ in 0..20 {
-            let (id, _) = processors.take(pool, now_ns).expect("one always has more to do");
-            assert_eq!(id, busy);
-            processors.charge(busy, 10_000);
-            processors.wake(other, None, now_ns + 5_000);
+        run(&mut processors, pool, &mut now_ns, 40 * TICK_NS);
+        let mut next = |processors: &mut Processors, sleeps: bool| {
+            let (id, _) = processors.take(pool, now_ns).expect("there is always more to do");
+            processors.charge(id, 10_000);
+            if sleeps && id != other {
+                processors.wake(other, None, now_ns + 5_000);
+            }
             now_ns += 10_000;
-            processors.done(busy, now_ns, true);
-            let (id, _) = processors.take(pool, now_ns).expect("both have something to do");
-            assert_eq!(id, other, "it has used less");
-            processors.charge(other, 10_000);
-            now_ns += 10_000;
-            processors.done(other, now_ns, false);
+            processors.done(id, now_ns, !(sleeps && id == other));
+            id
+        };
+        while next(&mut processors, false) != other {}
+        while next(&mut processors, true) != other {}
+        for turn in 0..20 {
+            assert_ne!(next(&mut processors, true), other, "it sleeps, turn {turn}");
+            assert_eq!(next(&mut processors, true), other, "its group has used less, turn {turn}");
         }
     }
 }
