@@ -168,6 +168,23 @@ fn taking_bulk_work_up_again_costs_a_move_that_sleeps() {
     );
 }
 
+/// What wakes a mover for a record that somebody asked for does not pay for that: where bulk work is rare, those who wait for records
+/// do not notice.
+#[test]
+fn records_asked_for_by_name_do_not_wait_for_bulk_work_to_be_taken_up() {
+    let [none, much] = [0, 500_000].map(|bulk_resume_ns| {
+        let plan = Plan {
+            costs: Costs { bulk_resume_ns, ..COSTS },
+            policy: MigrationPolicy::Rate { bytes_per_s: 2 << 20 },
+            clients: 4,
+            ..plan("zephyr")
+        };
+        let latencies = report(&plan).mean_latency_by_node_us.expect("data moved").during;
+        latencies.target.reads.expect("the target served").mean
+    });
+    assert!(much < 1.3 * none, "{much} us for reads at the target, and {none} us");
+}
+
 /// The source gives back what it has moved, beside its load, after the move.
 #[test]
 fn giving_records_back_costs_the_source_after_the_move() {
