@@ -22,7 +22,7 @@ use std::rc::Rc;
 
 /// An operation without an answer is given up after this.
 const OPERATION_TIMEOUT_US: u64 = 5_000_000;
-/// How often it is looked at what the client tracks.
+/// How often a load thread wakes up by itself to look at its timers and at what the client tracks.
 const COUNT_NS: u64 = 1_000_000;
 
 /// What all load threads have in common.
@@ -264,6 +264,7 @@ impl ClientThread {
             self.next_count_ns = start_ns + COUNT_NS;
             self.count(start_ns);
         }
+        turn.outputs.push(Output::WakeAt(self.id, self.next_count_ns));
         if let Some(at) = self.core.poll_timeout() {
             turn.outputs.push(Output::WakeAt(self.id, at.0 * 1000));
         }
