@@ -96,6 +96,12 @@ struct Core {
 }
 
 impl Core {
+    /// What the threads of a group weigh together that run or wait here.
+    fn weight_of(&self, group: GroupId, threads: &[Thread]) -> u64 {
+        let here = self.waiting.iter().chain(&self.current).map(|&id| &threads[id]);
+        here.filter(|thread| thread.group == group).map(|thread| thread.weight).sum()
+    }
+
     /// How much of its thread's turn is still to come.
     fn rest_ns(&self, now_ns: u64) -> u64 {
         if self.is_in_turn { self.cost_ns.saturating_sub(now_ns - self.turn_ns) } else { 0 }

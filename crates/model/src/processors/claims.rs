@@ -85,14 +85,14 @@ impl Processors {
         let place = &mut self.pools[pool].cores[core];
         let passed_ns = now_ns - std::mem::replace(&mut place.claims_ns, now_ns);
         if passed_ns > 0 {
-            for (&group, claim) in &mut place.claims {
-                if !self.groups[group].is_stopped(core) {
-                    let here = place.waiting.iter().chain(&place.current);
-                    let own = here.map(|&id| &self.threads[id]).filter(|thread| thread.group == group);
-                    claim.clock_ns += passed_ns;
-                    claim.load.advance(own.map(|thread| thread.weight).sum(), claim.clock_ns);
-                }
+            let mut claims = std::mem::take(&mut place.claims);
+            for (&group, claim) in
+                claims.iter_mut().filter(|(group, _)| !self.groups[**group].is_stopped(core))
+            {
+                claim.clock_ns += passed_ns;
+                claim.load.advance(place.weight_of(group, &self.threads), claim.clock_ns);
             }
+            place.claims = claims;
         }
         // A group that stood still may go on.
         for index in 0..self.pools[pool].cores[core].waiting.len() {
@@ -107,9 +107,7 @@ impl Processors {
     fn weight_of(&self, pool: PoolId, core: usize, group: GroupId) -> u64 {
         let cores = &self.pools[pool].cores;
         let lately = |core: usize| cores[core].claims.get(&group).map_or(0.0, |claim| claim.load.level());
-        let here = cores[core].waiting.iter().chain(&cores[core].current);
-        let own = here.map(|&id| &self.threads[id]).filter(|thread| thread.group == group);
-        let here = (own.map(|thread| thread.weight).sum::<u64>() as f64).max(lately(core));
+        let here = (cores[core].weight_of(group, &self.threads) as f64).max(lately(core));
         let elsewhere: f64 = (0..cores.len()).filter(|&other| other != core).map(lately).sum();
         let part = if elsewhere > 0.0 { here / (here + elsewhere) } else { 1.0 };
         ((WEIGHT as f64 * part) as u64).max(LEAST_WEIGHT)
@@ -214,6 +212,7 @@ impl Processors {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quota::Quota;
 
     /// Cores that groups with so many threads each share.
     fn shared(cores: usize, threads: &[usize]) -> (Processors, PoolId, Vec<Vec<ThreadId>>) {
@@ -285,6 +284,42 @@ mod tests {
             assert_eq!(all.mean_ns - place_ns, 600_000, "beside {others}");
         }
         assert_eq!(Others::of(std::iter::empty(), 5_000_000).place_ns(1, 0, 600_000), 4_400_000, "alone");
+        assert_eq!(credit_ns(10 * CREDIT_NS, 0), CREDIT_NS, "but no more than this");
+    }
+
+    #[test]
+    fn a_group_weighs_where_its_heavy_thread_was_lately() {
+        let (mut processors, pool, groups) = shared(2, &[2]);
+        let heavy = processors.add_thread(0, 30);
+        // One on each core, and the heavy one on the first.
+        groups[0].iter().chain([&heavy]).for_each(|&id| {
+            processors.wake(id, None, 0);
+        });
+        for now_ms in 1..500 {
+            processors.advance(pool, now_ms * 1_000_000);
+        }
+        processors.pools[pool].cores[0].waiting.retain(|&id| id != heavy);
+        let part = processors.weight_of(pool, 0, 0) as f64 / WEIGHT as f64;
+        assert!((0.96..0.98).contains(&part), "{part}, 31 by 32");
+    }
+
+    #[test]
+    fn a_group_that_stands_still_keeps_its_load() {
+        let (mut processors, pool, groups) = shared(1, &[1]);
+        let quota = Quota { budget_ns: 1_000_000, period_ns: 2_500_000, first_ns: 2_500_000 };
+        let limited = processors.add_group(pool, Some(quota));
+        let id = processors.add_thread(limited, 1);
+        processors.wake(id, None, 0);
+        let load = |processors: &Processors| processors.pools[pool].cores[0].claims[&limited].load.level();
+        // It runs for a tick, which is more than it may, and so stands still.
+        processors.take(pool, 0).expect("it may run");
+        processors.charge(id, 5_000_000);
+        processors.done(id, 5_000_000, false);
+        let before = load(&processors);
+        processors.wake(groups[0][0], None, 5_000_000);
+        processors.advance(pool, 6_000_000);
+        assert!(processors.stands(id, 0) && before > 0.0);
+        assert_eq!(load(&processors), before, "its time stands still, too");
     }
 
     #[test]
