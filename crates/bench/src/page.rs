@@ -1,38 +1,76 @@
-//! The report as one HTML page that needs no network: the charts' code, the styles and the report itself are all in
-//! the file.
+//! Pages: one HTML file each that needs no network. The page's script draws what stands in the file as JSON; the
+//! script, the styles and the JSON are all in the file.
 
 use crate::report::Report;
+use serde::Serialize;
 
-const PAGE: &str = include_str!("../assets/page.html");
+const TEMPLATE: &str = include_str!("../assets/page.html");
+/// The style of all pages.
+pub(crate) const STYLE: &str = include_str!("../assets/page.css");
+const SCRIPT: &str = include_str!("../assets/common.js");
 
-/// Draws the page.
-pub fn page(report: &Report) -> String {
-    let json = serde_json::to_string(report).expect("a report is plain data");
-    // Inside a script element only "<" can end the data early.
-    let json = json.replace('<', "\\u003c");
-    let parts = [
-        ("/*{{uplot.css}}*/", include_str!("../assets/uplot/uPlot.min.css")),
-        ("/*{{page.css}}*/", include_str!("../assets/page.css")),
-        ("{{uplot.licence}}", include_str!("../assets/uplot/LICENSE")),
-        ("/*{{uplot.js}}*/", include_str!("../assets/uplot/uPlot.iife.min.js")),
-        ("/*{{page.js}}*/", include_str!("../assets/page.js")),
-        ("{{report}}", json.as_str()),
-    ];
-    let mut page =
-        String::with_capacity(PAGE.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>());
-    let mut rest = PAGE;
-    while let Some(start) = rest.find("{{") {
-        let part = parts.iter().find_map(|(mark, text)| {
-            let at = start + 2 - (mark.find("{{").expect("a mark has braces") + 2);
-            rest[at..].starts_with(mark).then_some((at, mark.len(), *text))
-        });
-        let (at, length, text) = part.expect("the page has no other marks");
-        page.push_str(&rest[..at]);
-        page.push_str(text);
-        rest = &rest[at + length..];
+/// What one kind of page has beside what all pages share.
+pub(crate) struct Parts<'a> {
+    /// The page's title until its script knows a better one.
+    pub(crate) title: &'a str,
+    /// What stands in the page's main element, as HTML.
+    pub(crate) main: &'a str,
+    /// Style sheets; what comes later wins.
+    pub(crate) styles: &'a [&'a str],
+    /// Scripts, in the order that they run in.
+    pub(crate) scripts: &'a [&'a str],
+}
+
+impl Parts<'_> {
+    /// The page of a report, which its scripts find as `report`.
+    pub(crate) fn page(&self, report: &impl Serialize) -> String {
+        let json = serde_json::to_string(report).expect("a report is plain data");
+        // Inside a script element only "<" can end the data early.
+        let json = json.replace('<', "\\u003c");
+        let scripts =
+            [SCRIPT].iter().chain(self.scripts).map(|script| format!("<script>\n{script}</script>\n"));
+        fill(
+            TEMPLATE,
+            &[
+                ("title", self.title),
+                ("styles", &self.styles.concat()),
+                ("main", self.main),
+                ("report", &json),
+                ("scripts", &scripts.collect::<String>()),
+            ],
+        )
     }
-    page.push_str(rest);
-    page
+}
+
+/// Puts each text where the template has its name in double braces. What the texts contain is left alone.
+///
+/// # Panics
+/// If the template has another name.
+fn fill(template: &str, texts: &[(&str, &str)]) -> String {
+    let length = texts.iter().map(|(_, text)| text.len()).sum::<usize>();
+    let mut page = String::with_capacity(template.len() + length);
+    let mut rest = template;
+    while let Some((before, from)) = rest.split_once("{{") {
+        let (name, after) = from.split_once("}}").expect("braces are closed");
+        let (_, text) =
+            texts.iter().find(|(known, _)| *known == name).expect("the template has no other names");
+        page.push_str(before);
+        page.push_str(text);
+        rest = after;
+    }
+    page + rest
+}
+
+/// Draws the page of one run.
+pub fn page(report: &Report) -> String {
+    let licence = include_str!("../assets/uplot/LICENSE");
+    let parts = Parts {
+        title: "Sidle: a run",
+        main: &fill(include_str!("../assets/run.html"), &[("licence", licence)]),
+        styles: &[include_str!("../assets/uplot/uPlot.min.css"), STYLE],
+        scripts: &[include_str!("../assets/uplot/uPlot.iife.min.js"), include_str!("../assets/run.js")],
+    };
+    parts.page(report)
 }
 
 #[cfg(test)]
@@ -41,10 +79,10 @@ mod tests {
 
     #[test]
     fn the_page_is_whole_and_asks_nobody() {
-        let mut report = Report { workload: "</script><b>".into(), ..Report::default() };
+        let mut report = Report { workload: "</script><b>{{title}}".into(), ..Report::default() };
         report.say_unmeasured("seconds", "nothing moved");
         let page = page(&report);
-        assert!(!page.contains("{{"), "a mark was left");
+        assert_eq!(page.matches("{{").count(), 1, "a mark was left, or one of the data was taken for one");
         assert!(!page.contains("</script><b>"), "data must not end the script");
         assert!(page.contains("nothing moved"));
         let addresses = page.matches("http").count();

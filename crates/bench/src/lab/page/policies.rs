@@ -1,60 +1,69 @@
-//! What each policy makes of a protocol: how long the move takes against what clients feel of it.
+//! How long a move takes against what clients feel of it: of each variant, and of each policy.
 
-use super::frontier::{Frontier, Point, Reach};
-use super::svg::escape;
-use super::{Colours, chart};
+use super::data::{Frontier, FrontierPoint, Part, Reach, Section};
 use crate::lab::cell::Scene;
 use crate::lab::measures::{Measure, named};
 use crate::lab::results::{CellRuns, Results};
 
-const PANEL: Frontier = Frontier {
-    width: 530.0,
-    height: 250.0,
-    names: 122.0,
-    impact: "throughput during / before",
-    better: "up and left",
-    is_log: true,
-};
-
-const PANELS: [(&str, Frontier); 2] = [
-    ("during", PANEL),
-    (
-        "p99",
-        Frontier { impact: "99th percentile of reads during / before", better: "down and left", ..PANEL },
-    ),
+/// What a policy's panels show: the measure, what it is called, and where it is good to be.
+const PANELS: [(&str, &str, &str); 2] = [
+    ("during", "throughput during the move / before", "up and left"),
+    ("p99", "99th percentile of reads during / before", "down and left"),
 ];
 
-/// Two panels for each variant that was measured under several policies, all on the same axes.
-pub(super) fn policies(results: &Results, scene: &Scene, colours: &Colours<'_>) -> String {
-    let groups = results.by_policy(scene);
-    let all: Vec<&CellRuns> = groups.iter().flat_map(|(_, cells)| cells.iter().copied()).collect();
-    let points = |cells: &[&CellRuns], measure: &'static Measure| -> Vec<Point> {
-        let point = |cell: &&CellRuns| {
-            Some(Point {
-                name: cell.cell.policy.to_string(),
-                colour: colours.of(cell.cell.variant.base()),
-                is_plain: cell.cell.is_plain(),
-                seconds: cell.spread(|report| report.seconds)?,
-                impact: cell.spread(measure.of)?,
-            })
-        };
-        cells.iter().filter_map(point).collect()
+fn point(cell: &CellRuns, name: String, is_plain: bool, measure: &Measure) -> Option<FrontierPoint> {
+    Some(FrontierPoint {
+        name,
+        protocol: cell.cell.variant.base().to_owned(),
+        is_plain,
+        seconds: cell.spread(|report| report.seconds)?,
+        impact: cell.spread(measure.of)?,
+    })
+}
+
+/// Every variant of the scene, under the policy that they are compared under.
+pub(super) fn variants(results: &Results, scene: &Scene) -> Option<Section> {
+    let of = |cell: &CellRuns| {
+        let variant = &cell.cell.variant;
+        point(cell, variant.to_string(), variant.is_plain(), named("during"))
     };
-    let mut html = String::new();
+    let points: Vec<FrontierPoint> = results.compared(scene).filter_map(of).collect();
+    let frontier = Reach::of(&points).map(|reach| {
+        let (_, impact, better) = PANELS[0];
+        Part::Frontier(Frontier { impact, better, is_log: false, reach, points })
+    });
+    Section::of(
+        "Duration against impact",
+        "Throughput during the move by that before it, against how long the move took: a longer move costs its \
+         price for longer.",
+        [frontier],
+    )
+}
+
+/// Panels for each variant that was measured under several policies, all of a kind on the same axes.
+pub(super) fn policies(results: &Results, scene: &Scene) -> Option<Section> {
+    let groups = results.by_policy(scene);
+    let points = |cells: &[&CellRuns], key: &str| -> Vec<FrontierPoint> {
+        let of =
+            |cell: &&CellRuns| point(cell, cell.cell.policy.to_string(), cell.cell.is_plain(), named(key));
+        cells.iter().filter_map(of).collect()
+    };
+    let all: Vec<&CellRuns> = groups.iter().flat_map(|(_, cells)| cells.iter().copied()).collect();
+    let mut parts = Vec::new();
     for (variant, cells) in &groups {
-        let mut panels = String::new();
-        for (key, panel) in PANELS {
-            let Some(reach) = Reach::of(&points(&all, named(key))) else { continue };
-            let drawn = panel.draw(&points(cells, named(key)), reach);
-            panels += &format!("<figure><figcaption>{}</figcaption>{drawn}</figure>", escape(panel.impact));
-        }
-        html += &format!("<h3>{}</h3><div class=\"pair\">{panels}</div>", escape(&variant.to_string()));
+        let panel = |(key, impact, better)| {
+            let reach = Reach::of(&points(&all, key))?;
+            Some(Frontier { impact, better, is_log: true, reach, points: points(cells, key) })
+        };
+        parts.push(Some(Part::Heading { text: variant.to_string() }));
+        parts.push(Some(Part::Panels { panels: PANELS.into_iter().filter_map(panel).collect() }));
     }
-    chart(
+    Section::of(
         "Policies: duration against impact",
-        "A protocol under each policy; the large point is the unchanged protocol under the default, adaptive. rate: at most so many MB/s. deadline: to end in so many seconds. \
-         slo-p99: 99 of 100 requests are to wait no longer than so many microseconds for a worker. On all axes equal ratios stand the same distance apart; \
+        "A protocol under each policy; the large point is the unchanged protocol under the default, adaptive. \
+         rate: at most so many MB/s. deadline: to end in so many seconds. slo-p99: 99 of 100 requests are to wait \
+         no longer than so many microseconds for a worker. On all axes equal ratios stand the same distance apart; \
          all panels of a kind have the same axes.",
-        &html,
+        parts,
     )
 }

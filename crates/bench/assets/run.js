@@ -1,35 +1,6 @@
 "use strict";
-// Draws the page from the report in #report. Units: microseconds, bytes, operations per second, milliseconds.
+// Draws the page of one run from its report.
 (() => {
-  const report = JSON.parse(document.getElementById("report").textContent);
-  const known = (x) => x !== null && x !== undefined;
-  const missing = "not measured";
-
-  // Three significant digits, grouped thousands.
-  const digits = (x) => {
-    if (x === 0) return "0";
-    const places = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(x))));
-    return x.toLocaleString("en", { minimumFractionDigits: Math.min(places, 6), maximumFractionDigits: Math.min(places, 6) });
-  };
-  // On axes, without zeros that say nothing.
-  const trimmed = (text) => text.replace(/(\.\d*?)0+(?=\s)/, "$1").replace(/\.(?=\s)/, "");
-  const scaled = (x, steps) => {
-    const [size, unit] = steps.find(([size]) => Math.abs(x) >= size) || steps[steps.length - 1];
-    return digits(x / size) + "\u00a0" + unit;
-  };
-  const bytes = (x) => known(x) ? scaled(x, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]) : missing;
-  const rate = (x) => known(x) ? scaled(x, [[1e6, "M/s"], [1e3, "k/s"], [1, "/s"]]) : missing;
-  const time = (us) => known(us) ? scaled(us, [[1e6, "s"], [1e3, "ms"], [1, "\u00b5s"]]) : missing;
-  const millis = (ms) => known(ms) ? time(ms * 1000) : missing;
-  const count = (x) => known(x) ? x.toLocaleString("en") : missing;
-
-  const element = (name, attributes, ...children) => {
-    const node = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
-    for (const child of children) if (known(child)) node.append(child);
-    return node;
-  };
-  const byId = (id) => document.getElementById(id);
   const moved = known(report.migration);
   const during = moved ? report.latency_us.during : report.latency_us.before;
 
