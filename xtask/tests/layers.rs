@@ -8,7 +8,7 @@ use std::path::Path;
 /// The layers, lowest first. A crate may depend on crates of lower layers only.
 const LAYERS: [&[&str]; 9] = [
     &["sidle-types"],
-    &["sidle-store", "sidle-resp", "sidle-wire", "sidle-history", "sidle-workload"],
+    &["sidle-store", "sidle-resp", "sidle-wire", "sidle-history", "sidle-workload", "sidle-pacing"],
     &["sidle-migration", "sidle-cluster"],
     &["sidle-node", "sidle-client-core"],
     &["sidle-meta-redb"],

@@ -5,6 +5,8 @@
 //! choices, never the name. [`crate::protocols`] has the protocols themselves, a file each. One that needs a new kind of
 //! choice adds the field here and the phase as a module beside `target` or `source`.
 
+use sidle_pacing::Pace;
+
 /// What a migration protocol decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolChoices {
@@ -99,15 +101,6 @@ impl PullBytes {
             PullBytes::Fixed(bytes) | PullBytes::Adaptive(bytes) => bytes,
         }
     }
-}
-
-/// Whether bulk work makes room for clients' commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// It takes a share of the processor while workers are late (Rocksteady, 2.3.1).
-    YieldsToClients,
-    /// It takes what it can get: nobody is served in the range until it is done.
-    Full,
 }
 
 /// Pulling the records of sampled misses (Fulva, IV-B: SampPull). The paper draws 1 %, in migrations of half a minute at

@@ -27,18 +27,13 @@
 mod barrier;
 mod bugs;
 mod choices;
-mod cpu_account;
-mod cpu_share;
 mod event;
 mod export_view;
-mod governor;
 mod import_view;
 mod marks;
 mod outbox;
 pub mod protocols;
-mod rate_limit;
 mod resend;
-mod slo;
 mod source;
 mod spec;
 mod target;
@@ -47,15 +42,15 @@ pub mod tuning;
 pub use barrier::{BarrierPassed, BarrierTicket, RangeBarrier};
 pub use bugs::{Bugs, PutBack};
 pub use choices::{
-    Copies, OnMissing, Pace, PriorityPulls, ProtocolChoices, PullBytes, Rounds, Sampling, Serves, SourceReads,
+    Copies, OnMissing, PriorityPulls, ProtocolChoices, PullBytes, Rounds, Sampling, Serves, SourceReads,
 };
-pub use cpu_share::{Load, probe_after_us};
 pub use event::{Breach, Failure, SourceEvent, SourceInput, TargetEvent, TargetInput, Waiter, WaiterRefusal};
 pub use export_view::{ExportPhase, ExportView, ExportWriter};
 pub use import_view::{ImportPhase, ImportView, ImportWriter};
 pub use protocols::{
     FULVA, PROTOCOLS, ProtocolError, ROCKSTEADY, SOURCE_DRIVEN, STOP_AND_COPY, ZEPHYR, protocol,
 };
+pub use sidle_pacing::{Load, Pace};
 pub use source::{SourceCounters, SourceMachine};
 pub use spec::{MigrationSpec, PARTITIONS_MAX, SpecError};
 pub use target::{Replay, TargetCounters, TargetMachine};

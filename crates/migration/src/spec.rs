@@ -1,7 +1,8 @@
 //! What one migration is: who gives which range to whom, cut into which partitions, by which protocol.
 
 use crate::{ProtocolChoices, Tuning};
-use sidle_types::{MigrationId, MigrationPolicy, NodeId, PositionRange, TabletEpoch};
+use sidle_pacing::{Governor, Limits};
+use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch};
 use sidle_wire::Scope;
 
 /// The most partitions a range may be cut into: a partition's number travels as one byte, and a client keeps one
@@ -56,6 +57,13 @@ impl MigrationSpec {
     /// What every message of the migration carries (M9).
     pub fn scope(&self) -> Scope {
         Scope { migration: self.id, epoch: self.epoch }
+    }
+
+    /// What holds bulk work back at one of the ends.
+    pub(crate) fn governor(&self, now: MonotonicUs) -> Governor {
+        let Tuning { max_bytes_per_s, worker_lag_limit_us, .. } = self.tuning;
+        let limits = Limits { max_bytes_per_s, worker_lag_limit_us };
+        Governor::new(now, self.protocol.pace, self.policy, limits)
     }
 
     /// Checks what the machines rely on.

@@ -28,13 +28,13 @@ mod changes;
 mod release;
 mod serve;
 
-use crate::governor::Governor;
 use crate::outbox::Outbox;
 use crate::{Breach, Copies, ExportPhase, ExportView, ExportWriter, MigrationSpec, SourceEvent, SourceInput};
 use activation::Activation;
 use changes::Changes;
 use release::Release;
 use serve::Requests;
+use sidle_pacing::Governor;
 use sidle_store::Store;
 use sidle_types::{Fill, MonotonicUs};
 use sidle_wire::{Lane, Message, RefusalCode, Scope};
@@ -84,7 +84,7 @@ impl SourceMachine {
             activation: Activation::NotFrozen,
             requests: Requests::default(),
             changes: Changes::default(),
-            governor: Governor::new(now, &spec),
+            governor: spec.governor(now),
             release: Release::NotDone,
             outbox: Outbox::default(),
             events: VecDeque::new(),

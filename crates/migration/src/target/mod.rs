@@ -33,7 +33,6 @@ mod samp_pull;
 
 pub use replay::Replay;
 
-use crate::governor::Governor;
 use crate::outbox::Outbox;
 use crate::{
     Breach, Copies, Failure, ImportPhase, ImportView, ImportWriter, MigrationSpec, TargetEvent, TargetInput,
@@ -46,6 +45,7 @@ use pull::Pulls;
 use release::Sweep;
 use replay::Stall;
 use samp_pull::Samples;
+use sidle_pacing::Governor;
 use sidle_store::{LogHead, Store};
 use sidle_types::{Fill, MonotonicUs};
 use sidle_wire::{Lane, Message, Refusal, RefusalCode, Scope};
@@ -118,7 +118,7 @@ impl TargetMachine {
             },
             samples: Samples::new(spec.protocol.sampling),
             priority: PriorityQueue::new(spec.protocol.priority),
-            governor: Governor::new(now, &spec),
+            governor: spec.governor(now),
             stall: None,
             flushes: Vec::new(),
             sweep: Sweep::NotYet,

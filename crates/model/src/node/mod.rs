@@ -13,11 +13,12 @@ use crate::stopwatch::Stopwatch;
 use control::ControlThread;
 pub(crate) use mover::MoverThread;
 use sidle_cluster::{HostPort, Incarnation, NodeInfo};
-use sidle_migration::{Load, Tuning, probe_after_us};
+use sidle_migration::Tuning;
 use sidle_node::{
     Config, Mover, MoverIndex, NodeControl, NodeParts, NodeShared, Now, ProcessFacts, Published, RangeTable,
     Worker, WorkerIndex, connect,
 };
+use sidle_pacing::{Load, probe_after_us};
 use sidle_store::{OutOfMemory, Store, StoreConfig};
 use sidle_types::{HashedKey, MonotonicUs, NodeId, Slot, WallMs};
 use sidle_workload::KeyFormat;

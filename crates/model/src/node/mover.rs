@@ -8,8 +8,8 @@ use crate::event::{Arrival, ControlMail, Output, Turn};
 use crate::links::Class;
 use crate::processors::{Pause, ThreadId};
 use crate::stopwatch::Stopwatch;
-use sidle_migration::Load;
 use sidle_node::{ControlInput, Link, Mover, MoverCommand, MoverEvent, MoverReport};
+use sidle_pacing::{Load, SPARE_REST_US, SPARE_WINDOW_US};
 use sidle_types::{MigrationId, MonotonicUs};
 use sidle_wire::{FrameReader, Kind, Lane, Message};
 use std::collections::{BTreeMap, VecDeque};
@@ -288,10 +288,6 @@ pub(crate) struct Spare {
     others_us: u64,
     permille: u64,
 }
-
-/// Over how long a time that is measured; what is longer was a rest, and says nothing of now.
-const SPARE_WINDOW_US: u64 = 50_000;
-const SPARE_REST_US: u64 = 4 * SPARE_WINDOW_US;
 
 impl Spare {
     pub(crate) fn permille(&mut self, now_us: u64, mover_us: u64, node_us: u64, cores: u64) -> u64 {

@@ -1,12 +1,11 @@
 //! A mover with the output of its connections.
 
-use crate::clock::{Clock, process_cpu_us};
+use crate::clock::{Clock, process_cpu_us, thread_cpu_us};
 use crate::mover::MoverReports;
-use crate::mover::own_time::OwnTime;
-use crate::mover::spare_cores::SpareCores;
+use crate::mover::spare_cores::SpareCoresProbe;
 use crate::worker::WorkerLink;
-use sidle_migration::{Load, probe_after_us};
 use sidle_node::{Link, Mover, MoverCommand, MoverEvent, NodeParts};
+use sidle_pacing::{Load, OwnTime, probe_after_us};
 use sidle_types::{MigrationId, MonotonicUs, NodeId};
 use sidle_wire::{Lane, Message};
 use socket2::SockRef;
@@ -76,7 +75,7 @@ pub(super) struct Driver {
     workers: Vec<Arc<WorkerLink>>,
     reports: MoverReports,
     own_time: OwnTime,
-    spare_cores: SpareCores,
+    spare_cores: SpareCoresProbe,
     clock: Clock,
     /// How late the slowest worker was when it was last asked.
     worker_lag_us: u64,
@@ -105,7 +104,7 @@ impl Driver {
             workers,
             reports,
             own_time,
-            spare_cores: SpareCores::default(),
+            spare_cores: SpareCoresProbe::default(),
             clock,
             worker_lag_us: 0,
             next_probe: MonotonicUs(0),
@@ -128,10 +127,10 @@ impl Driver {
 
     /// Does a piece of work and takes what the mover has to say to it.
     fn at_work(&mut self, work: impl FnOnce(&mut Driver)) {
-        self.own_time.begin();
+        self.own_time.begin(thread_cpu_us);
         work(self);
         self.drain();
-        self.own_time.end();
+        self.own_time.end(thread_cpu_us);
     }
 
     /// What workers said, and what time brings.
@@ -160,7 +159,8 @@ impl Driver {
 
     /// Tells the mover what the node has to bear; to be called between pieces of work.
     fn measure(&mut self) {
-        let (now, mover_cpu_us, node_cpu_us) = (self.now(), self.own_time.used_us(), process_cpu_us());
+        let (now, mover_cpu_us, node_cpu_us) =
+            (self.now(), self.own_time.used_us(thread_cpu_us), process_cpu_us());
         // On a worker's thread it has no core to itself.
         let spare_permille = match self.own_time.is_of_turns() {
             true => 0,

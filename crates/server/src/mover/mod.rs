@@ -10,7 +10,6 @@
 
 mod connection;
 mod driver;
-mod own_time;
 mod spare_cores;
 
 use crate::clock::Clock;
@@ -18,8 +17,8 @@ use crate::control::links::Lane;
 use crate::thread;
 use crate::worker::WorkerLink;
 use driver::Driver;
-use own_time::OwnTime;
 use sidle_node::{Mover, MoverCommand, MoverReport, NodeParts};
+use sidle_pacing::OwnTime;
 use sidle_types::MigrationId;
 use std::io;
 use std::rc::Rc;

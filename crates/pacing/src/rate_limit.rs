@@ -1,6 +1,6 @@
 //! A ceiling on how fast bulk pulls bring bytes: a token bucket.
 //!
-//! Ownership: the target machine, on its mover.
+//! Ownership: a governor of a target machine.
 
 use sidle_types::MonotonicUs;
 

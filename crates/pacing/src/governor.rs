@@ -8,7 +8,6 @@
 use crate::cpu_share::{CpuShare, Load};
 use crate::rate_limit::RateLimit;
 use crate::slo::Slo;
-use crate::{MigrationSpec, Pace};
 use sidle_types::{MigrationPolicy, MonotonicUs};
 
 /// A part of the time up to a deadline is kept in hand, in thousandths: estimates err, and the end itself takes time.
@@ -16,9 +15,27 @@ const DEADLINE_RESERVE_PERMILLE: u64 = 100;
 /// The last part of a migration with a deadline goes at this rate at least.
 const DEADLINE_LEAST_BYTES_PER_S: u64 = 1 << 20;
 
+/// Whether bulk work makes room for clients' commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// It takes a share of the processor while workers are late (Rocksteady, 2.3.1).
+    YieldsToClients,
+    /// It takes what it can get: nobody is served in the range until it is done.
+    Full,
+}
+
+/// What a node's operator lets any migration take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most bytes that bulk pulls may bring in a second, whatever the policy, or `None` for no such limit.
+    pub max_bytes_per_s: Option<u64>,
+    /// Bulk work takes a share of the processor only while workers are later than this with their loops.
+    pub worker_lag_limit_us: u64,
+}
+
 /// Holds bulk work back as a policy says.
 #[derive(Debug)]
-pub(crate) struct Governor {
+pub struct Governor {
     pace: Pace,
     share: CpuShare,
     policy: Policy,
@@ -36,19 +53,20 @@ enum Policy {
 }
 
 impl Governor {
-    pub(crate) fn new(now: MonotonicUs, spec: &MigrationSpec) -> Governor {
+    /// Of a migration with this policy, by a protocol of this pace.
+    pub fn new(now: MonotonicUs, pace: Pace, policy: MigrationPolicy, limits: Limits) -> Governor {
         let mut governor = Governor {
-            pace: spec.protocol.pace,
-            share: CpuShare::new(spec.tuning.worker_lag_limit_us),
+            pace,
+            share: CpuShare::new(limits.worker_lag_limit_us),
             policy: Policy::Adaptive,
-            ceiling: spec.tuning.max_bytes_per_s.map(RateLimit::new),
+            ceiling: limits.max_bytes_per_s.map(RateLimit::new),
         };
-        governor.follow(now, spec.policy);
+        governor.follow(now, policy);
         governor
     }
 
     /// From now on this policy holds.
-    pub(crate) fn follow(&mut self, now: MonotonicUs, policy: MigrationPolicy) {
+    pub fn follow(&mut self, now: MonotonicUs, policy: MigrationPolicy) {
         self.policy = match policy {
             MigrationPolicy::Adaptive => Policy::Adaptive,
             MigrationPolicy::Rate { bytes_per_s } => Policy::Rate(RateLimit::new(bytes_per_s)),
@@ -61,12 +79,12 @@ impl Governor {
     }
 
     /// Nobody is served until bulk work is done: it takes what it can get from now on, whatever the policy was.
-    pub(crate) fn hurry(&mut self) {
+    pub fn hurry(&mut self) {
         (self.pace, self.policy) = (Pace::Full, Policy::Adaptive);
     }
 
     /// Takes in what the node has to bear.
-    pub(crate) fn measured(&mut self, now: MonotonicUs, load: Load) {
+    pub fn measured(&mut self, now: MonotonicUs, load: Load) {
         self.share.measured(now, load);
         if let Policy::Slo(slo) = &mut self.policy {
             slo.measured(now, load);
@@ -82,7 +100,7 @@ impl Governor {
     }
 
     /// When the source may answer the next pull: now, or later. How many bytes move is the target's to say.
-    pub(crate) fn may_answer_at(&self, now: MonotonicUs) -> MonotonicUs {
+    pub fn may_answer_at(&self, now: MonotonicUs) -> MonotonicUs {
         match &self.policy {
             Policy::Adaptive | Policy::Rate(_) => self.has_room_at(now),
             Policy::Deadline { .. } => now,
@@ -91,7 +109,7 @@ impl Governor {
     }
 
     /// When the target may send the next pull: now, or later. `left_bytes`: about how much has not arrived.
-    pub(crate) fn may_pull_at(&mut self, now: MonotonicUs, left_bytes: u64) -> MonotonicUs {
+    pub fn may_pull_at(&mut self, now: MonotonicUs, left_bytes: u64) -> MonotonicUs {
         let has_room_at = self.has_room_at(now);
         let allowed_at = self.ceiling.as_mut().map_or(now, |ceiling| ceiling.ready_at(now));
         let by_policy_at = match &mut self.policy {
@@ -119,12 +137,12 @@ impl Governor {
     }
 
     /// The target sent a pull for so many bytes.
-    pub(crate) fn asked(&mut self, now: MonotonicUs, bytes: u64) {
+    pub fn asked(&mut self, now: MonotonicUs, bytes: u64) {
         self.limits().for_each(|limit| limit.spend(now, bytes));
     }
 
     /// A reply of so many bytes arrived to a pull that asked for `asked`.
-    pub(crate) fn arrived(&mut self, asked: u64, bytes: u64) {
+    pub fn arrived(&mut self, asked: u64, bytes: u64) {
         self.limits().for_each(|limit| limit.arrived(asked, bytes));
     }
 }
@@ -132,10 +150,10 @@ impl Governor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::tests::{range, spec};
 
     fn governor(now: MonotonicUs, policy: MigrationPolicy) -> Governor {
-        Governor::new(now, &MigrationSpec { policy, ..spec(range(0, 9), vec![range(0, 9)]) })
+        let limits = Limits { max_bytes_per_s: None, worker_lag_limit_us: 500 };
+        Governor::new(now, Pace::YieldsToClients, policy, limits)
     }
 
     const PULL: u64 = 64 << 10;

@@ -10,7 +10,7 @@
 //! There a scheduler in the same process decides; a node cannot give its threads such priorities: the system's lowest
 //! ones starve on a busy machine, and with them whoever waits for a priority pull.
 //!
-//! Ownership: a source or target machine, on its mover.
+//! Ownership: a governor.
 
 use crate::cpu_account::{CpuAccount, NS_PER_US};
 use sidle_types::MonotonicUs;
