@@ -12,6 +12,10 @@
 //! 4. After a failed commit the store is opened anew before the next one, because redb refuses everything after an
 //!    input or output error.
 //!
+//! 5. A commit goes to the file that the next start opens, or is refused: a file that was removed while it is open takes
+//!    every write and is gone with the process. A store that has gone is written anew, from what is to be committed; one
+//!    that somebody put in its place is left alone.
+//!
 //! The metadata is two JSON texts, each after its CRC32C (redb checks its pages only after a crash): the migrations that
 //! are over, which most commits leave as they are and do not write again, and all the rest. The version of the format is
 //! written beside them. The first version had everything in the one text; it is read, and written anew by the next commit.
@@ -19,12 +23,12 @@
 //! # Ownership
 //! The control thread of the process that runs the coordinator. redb locks a file against other processes.
 
-use crate::medium::{FileMedium, Medium};
+use crate::medium::{FileMedium, Medium, Whereabouts};
 use crc32c::crc32c;
 use redb::{Database, Durability, ReadableDatabase, TableDefinition, TableError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sidle_cluster::{MetaError, MetaStore, Metadata, MigrationRecord};
+use sidle_cluster::{MetaError, MetaStore, Metadata, MigrationRecord, Place};
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -87,6 +91,9 @@ impl<M: Medium> MetaStore for RedbMetaStore<M> {
     }
 
     fn commit(&mut self, metadata: &Metadata) -> Result<(), MetaError> {
+        if self.keep(metadata)? == Place::WrittenAnew {
+            return Ok(());
+        }
         let rest = Metadata { history: History::new(), ..metadata.clone() };
         let mut texts = vec![(METADATA_KEY, text_of(&rest))];
         if self.history.as_ref() != Some(&metadata.history) {
@@ -100,6 +107,44 @@ impl<M: Medium> MetaStore for RedbMetaStore<M> {
             Err(_) => (self.database, self.history) = (None, None),
         }
         written
+    }
+
+    fn keep(&mut self, metadata: &Metadata) -> Result<Place, MetaError> {
+        let name = self.medium.name();
+        match self.medium.whereabouts() {
+            Ok(Whereabouts::InPlace) => Ok(Place::Kept),
+            Ok(Whereabouts::Gone) => self.write_anew(metadata).map(|()| Place::WrittenAnew),
+            Ok(Whereabouts::Replaced) => Err(MetaError(format!(
+                "{name} is not the file any more that this coordinator writes: somebody has put another in its place. Move \
+                 that away while the node runs, and the record is written anew; until then the cluster is not changed"
+            ))),
+            Err(error) => Err(MetaError(format!(
+                "{name} cannot be looked for: {error}. Until it can, the cluster is not changed"
+            ))),
+        }
+    }
+}
+
+impl<M: Medium> RedbMetaStore<M> {
+    /// Writes a store with this metadata where there is none any more.
+    fn write_anew(&mut self, metadata: &Metadata) -> Result<(), MetaError> {
+        (self.database, self.history) = (None, None);
+        let rest = Metadata { history: History::new(), ..metadata.clone() };
+        let texts = [(METADATA_KEY, text_of(&rest)), (HISTORY_KEY, text_of(&metadata.history))];
+        let written =
+            self.medium.restore().map_err(|error| refused(&self.medium.name(), &error)).and_then(|()| {
+                replace(&self.medium, &[], |name, database| guarded(name, || write(database, &texts)))
+            });
+        let gone = |error| {
+            let name = self.medium.name();
+            MetaError(format!(
+                "{name} has gone, with the record of the cluster, and cannot be written anew: {error}. Until it can, the \
+                 cluster is not changed; do not stop this node"
+            ))
+        };
+        self.database = Some(written.map_err(gone)?);
+        self.history = Some(metadata.history.clone());
+        Ok(())
     }
 }
 
