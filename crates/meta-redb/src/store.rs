@@ -491,6 +491,74 @@ mod tests {
     }
 
     #[test]
+    fn a_store_that_was_removed_is_written_anew_by_the_next_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data/coordinator.redb");
+        fs::create_dir(folder.path().join("data")).unwrap();
+        let mut store = RedbMetaStore::open(&path).unwrap();
+        store.commit(&metadata(5)).unwrap();
+        assert_eq!(store.keep(&metadata(5)), Ok(Place::Kept));
+        fs::remove_file(&path).unwrap();
+        store.commit(&metadata(6)).unwrap();
+        assert_eq!(store.load().unwrap(), Some(metadata(6)));
+        // And the whole folder, without a change of the cluster.
+        fs::remove_dir_all(folder.path().join("data")).unwrap();
+        assert_eq!(store.keep(&metadata(6)), Ok(Place::WrittenAnew));
+        assert_eq!(store.keep(&metadata(6)), Ok(Place::Kept));
+        assert!(open_error(&path).contains("in use by another process"), "the new file is locked, too");
+        store.commit(&metadata(7)).unwrap();
+        drop(store);
+        assert_eq!(RedbMetaStore::open(&path).unwrap().load().unwrap(), Some(metadata(7)));
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_the_store_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("coordinator.redb");
+        let mut store = RedbMetaStore::open(&path).unwrap();
+        store.commit(&metadata(5)).unwrap();
+        let copy = folder.path().join("copy.redb");
+        fs::copy(&path, &copy).unwrap();
+        fs::rename(&copy, &path).unwrap();
+        let before = fs::read(&path).unwrap();
+        let error = store.commit(&metadata(6)).unwrap_err().to_string();
+        assert!(error.contains("somebody has put another in its place"), "{error}");
+        assert!(fs::read(&path).unwrap() == before);
+        fs::rename(&path, &copy).unwrap();
+        store.commit(&metadata(7)).unwrap();
+        drop(store);
+        assert_eq!(RedbMetaStore::open(&path).unwrap().load().unwrap(), Some(metadata(7)));
+    }
+
+    #[test]
+    fn a_store_is_not_written_anew_where_it_would_be_forgotten() {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("data");
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("coordinator.redb");
+        let mut store = RedbMetaStore::open(&path).unwrap();
+        store.commit(&metadata(5)).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        fs::write(&folder, "in the way").unwrap();
+        let error = store.commit(&metadata(6)).unwrap_err().to_string();
+        assert!(error.contains("the cluster is not changed"), "{error}");
+        fs::remove_file(&folder).unwrap();
+        // Another file system in its place, as when a volume is not mounted.
+        let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") else { return };
+        let device = |path: &Path| std::os::unix::fs::MetadataExt::dev(&fs::metadata(path).unwrap());
+        if device(elsewhere.path()) == device(above.path()) {
+            return;
+        }
+        std::os::unix::fs::symlink(elsewhere.path(), &folder).unwrap();
+        let error = store.commit(&metadata(6)).unwrap_err().to_string();
+        assert!(error.contains("is a volume not mounted?"), "{error}");
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+        fs::remove_file(&folder).unwrap();
+        store.commit(&metadata(7)).unwrap();
+        assert_eq!(store.load().unwrap(), Some(metadata(7)));
+    }
+
+    #[test]
     fn a_database_of_another_program_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("coordinator.redb");

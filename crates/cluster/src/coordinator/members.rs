@@ -110,6 +110,13 @@ impl<M: MetaStore> Coordinator<M> {
         self.members.get(&node).is_none_or(|member| now >= self.suspected_at(member))
     }
 
+    /// The members on other nodes that are not heard of at present, or not yet. They may be looking for the coordinator
+    /// where it was before, and can be told where it is.
+    pub fn silent_members(&self, now: MonotonicUs) -> impl Iterator<Item = &NodeInfo> {
+        let is_silent = move |node: &&NodeInfo| self.state_of(now, node.id) != NodeState::Up;
+        self.data.map.nodes().iter().filter(|node| node.id != self.seat).filter(is_silent)
+    }
+
     /// What a status report says of the member.
     pub(super) fn state_of(&self, now: MonotonicUs, node: NodeId) -> NodeState {
         let heard = self.members.get(&node).is_some_and(|member| member.heard_at.is_some());

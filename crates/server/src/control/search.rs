@@ -1,0 +1,171 @@
+//! Looking for the coordinator, from a node that does not run it, for as long as the process lives.
+//!
+//! Any address may be old, and whoever answers there may hang, be a node that sends elsewhere, or have no idea. So each
+//! address gets a little time to answer, and then the next one is tried. What is waited for stands in the log.
+
+use super::links::{BusEvent, converse_with_coordinator};
+use crate::join::Search;
+use std::cell::Cell;
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+/// The first pause before all addresses are tried again, and the longest.
+const BACKOFF_FIRST: Duration = Duration::from_millis(50);
+const BACKOFF_LAST: Duration = Duration::from_secs(2);
+/// How long a coordinator may take for its first word. A node that asks to join, or shows a sign of life, is answered at
+/// once.
+const FIRST_WORD_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long it may be silent after that: longer than a node that was refused waits before it asks again.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often the same complaint is logged.
+const COMPLAIN_AGAIN: Duration = Duration::from_secs(30);
+
+/// How a conversation ended that was to be one with the coordinator.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The coordinator spoke, and the connection broke later, or it fell silent.
+    Lost(String),
+    /// The node there named another address.
+    Elsewhere(String),
+    /// Nobody there spoke as a coordinator.
+    Unanswered(String),
+}
+
+/// When the other end of a conversation spoke last.
+#[derive(Debug)]
+pub(super) struct Heard {
+    begun: Instant,
+    at: Cell<Option<Instant>>,
+}
+
+impl Heard {
+    /// Nothing yet.
+    pub(super) fn nothing() -> Heard {
+        Heard { begun: Instant::now(), at: Cell::new(None) }
+    }
+
+    /// It spoke now.
+    pub(super) fn word(&self) {
+        self.at.set(Some(Instant::now()));
+    }
+
+    /// Whether it ever spoke.
+    pub(super) fn anything(&self) -> bool {
+        self.at.get().is_some()
+    }
+
+    /// Waits until it has been silent for too long.
+    pub(super) async fn silence(&self) {
+        loop {
+            let until = self.at.get().map_or(self.begun + FIRST_WORD_TIMEOUT, |at| at + SILENCE_TIMEOUT);
+            if Instant::now() >= until {
+                return;
+            }
+            sleep_until(until).await;
+        }
+    }
+}
+
+/// What was complained about last, and when.
+#[derive(Debug, Default)]
+struct Complaint {
+    last: Option<(String, Instant)>,
+}
+
+impl Complaint {
+    fn log(&mut self, what: String) {
+        let now = Instant::now();
+        let is_news = self.last.as_ref().is_none_or(|(said, at)| *said != what || now >= *at + COMPLAIN_AGAIN);
+        if is_news {
+            tracing::warn!("{what}");
+            self.last = Some((what, now));
+        }
+    }
+}
+
+/// Keeps up the conversation with the coordinator: tries the addresses in turn, with growing pauses, for ever. `called`:
+/// where a coordinator says that it is.
+pub(super) async fn follow_coordinator(
+    mut search: Search,
+    mut called: watch::Receiver<Option<String>>,
+    events: mpsc::Sender<BusEvent>,
+) {
+    let mut pause = BACKOFF_FIRST;
+    let mut complaint = Complaint::default();
+    loop {
+        let call = called.borrow_and_update().clone();
+        let round = one_round(&mut search, call, &mut called, &events).await;
+        if round.was_answered {
+            pause = BACKOFF_FIRST;
+        }
+        if let Some(what) = round.complaint {
+            complaint.log(what);
+        }
+        // A call of the coordinator ends the pause, and so does the end of the node.
+        if let Ok(Err(_)) = tokio::time::timeout(pause, called.changed()).await {
+            return;
+        }
+        pause = (pause * 2).min(BACKOFF_LAST);
+    }
+}
+
+/// What came of trying every address once.
+struct Round {
+    was_answered: bool,
+    complaint: Option<String>,
+}
+
+async fn one_round(
+    search: &mut Search,
+    call: Option<String>,
+    called: &mut watch::Receiver<Option<String>>,
+    events: &mpsc::Sender<BusEvent>,
+) -> Round {
+    let mut left: VecDeque<String> = call.into_iter().collect();
+    left.extend(search.addresses().await);
+    let mut tried = BTreeSet::new();
+    let mut why_not = Vec::new();
+    while let Some(address) = left.pop_front() {
+        if !tried.insert(address.clone()) {
+            continue;
+        }
+        match converse_with_coordinator(&address, events).await {
+            Ok(Ended::Lost(why)) => {
+                search.is_found();
+                let complaint = Some(format!("lost the coordinator at {address}: {why}; looking for it"));
+                return Round { was_answered: true, complaint };
+            }
+            Ok(Ended::Elsewhere(there)) => {
+                why_not.push(format!("{address} names {there}"));
+                left.push_front(there);
+            }
+            Ok(Ended::Unanswered(why)) => why_not.push(format!("{address}: {why}")),
+            Err(error) => why_not.push(format!("{address}: {error}")),
+        }
+        if called.has_changed().unwrap_or(false) {
+            left.extend(called.borrow_and_update().clone());
+        }
+    }
+    let complaint = (!why_not.is_empty())
+        .then(|| format!("the coordinator is not found, trying on ({})", why_not.join("; ")));
+    Round { was_answered: false, complaint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_begins_earlier_before_the_first_word() {
+        let begun = Instant::now();
+        let heard = Heard::nothing();
+        heard.silence().await;
+        assert!(!heard.anything() && begun.elapsed() < FIRST_WORD_TIMEOUT + Duration::from_millis(10));
+        heard.word();
+        let begun = Instant::now();
+        heard.silence().await;
+        assert!(heard.anything() && begun.elapsed() >= SILENCE_TIMEOUT);
+    }
+}
