@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 mod keep;
 
-pub(crate) use keep::Kept;
 use keep::FileKey;
+pub(crate) use keep::Kept;
 use std::cell::{Cell, RefCell};
 
 /// Why the data directory cannot be used.

@@ -44,7 +44,8 @@ impl Search {
                 Vec::new()
             }
         };
-        if !addresses.is_empty() && !found_at.is_empty() && !addresses.iter().any(|at| found_at.contains(at)) {
+        if !addresses.is_empty() && !found_at.is_empty() && !addresses.iter().any(|at| found_at.contains(at))
+        {
             let remembered = found_at.join(", ");
             tracing::info!("following --join {}; the data directory remembers {remembered}", self.join);
         }
@@ -63,7 +64,9 @@ impl Search {
             tracing::warn!("cannot join the cluster of {join}: {error}; trying again");
         } else {
             let remembered = found_at.join(", ");
-            tracing::warn!("cannot join the cluster of {join}: {error}; trying what is remembered, {remembered}");
+            tracing::warn!(
+                "cannot join the cluster of {join}: {error}; trying what is remembered, {remembered}"
+            );
         }
     }
 }

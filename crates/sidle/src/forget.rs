@@ -18,7 +18,9 @@ pub(crate) fn run(arguments: &ForgetArguments) -> Result<(), Failure> {
             Named::None => arguments.node.clone(),
             Named::Several(count) => {
                 let digits = &arguments.node;
-                return Err(Failure::refused(format!("{count} nodes have ids that begin with {digits}: give more digits")));
+                return Err(Failure::refused(format!(
+                    "{count} nodes have ids that begin with {digits}: give more digits"
+                )));
             }
         };
         node.request(&["SIDLE.FORGET", &name]).await?;

@@ -6,7 +6,7 @@
 use super::links::{BusEvent, converse_with_coordinator};
 use crate::join::Search;
 use std::cell::Cell;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
@@ -68,19 +68,19 @@ impl Heard {
     }
 }
 
-/// What was complained about last, and when.
+/// What was logged of each address since the coordinator was found last.
 #[derive(Debug, Default)]
-struct Complaint {
-    last: Option<(String, Instant)>,
+struct Complaints {
+    said: BTreeMap<String, (String, Instant)>,
 }
 
-impl Complaint {
-    fn log(&mut self, what: String) {
+impl Complaints {
+    fn log(&mut self, address: String, what: String) {
         let now = Instant::now();
-        let is_news = self.last.as_ref().is_none_or(|(said, at)| *said != what || now >= *at + COMPLAIN_AGAIN);
-        if is_news {
-            tracing::warn!("{what}");
-            self.last = Some((what, now));
+        let before = self.said.get(&address);
+        if before.is_none_or(|(said, at)| *said != what || now >= *at + COMPLAIN_AGAIN) {
+            tracing::warn!("looking for the coordinator at {address}: {what}; trying on");
+            self.said.insert(address, (what, now));
         }
     }
 }
@@ -93,15 +93,12 @@ pub(super) async fn follow_coordinator(
     events: mpsc::Sender<BusEvent>,
 ) {
     let mut pause = BACKOFF_FIRST;
-    let mut complaint = Complaint::default();
+    let mut complaints = Complaints::default();
     loop {
         let call = called.borrow_and_update().clone();
-        let round = one_round(&mut search, call, &mut called, &events).await;
-        if round.was_answered {
+        if one_round(&mut search, call, &mut called, &mut complaints, &events).await {
             pause = BACKOFF_FIRST;
-        }
-        if let Some(what) = round.complaint {
-            complaint.log(what);
+            complaints = Complaints::default();
         }
         // A call of the coordinator ends the pause, and so does the end of the node.
         if let Ok(Err(_)) = tokio::time::timeout(pause, called.changed()).await {
@@ -111,22 +108,17 @@ pub(super) async fn follow_coordinator(
     }
 }
 
-/// What came of trying every address once.
-struct Round {
-    was_answered: bool,
-    complaint: Option<String>,
-}
-
+/// Tries every address once, until the coordinator is found and lost again; whether it was.
 async fn one_round(
     search: &mut Search,
     call: Option<String>,
     called: &mut watch::Receiver<Option<String>>,
+    complaints: &mut Complaints,
     events: &mpsc::Sender<BusEvent>,
-) -> Round {
+) -> bool {
     let mut left: VecDeque<String> = call.into_iter().collect();
     left.extend(search.addresses().await);
     let mut tried = BTreeSet::new();
-    let mut why_not = Vec::new();
     while let Some(address) = left.pop_front() {
         if !tried.insert(address.clone()) {
             continue;
@@ -134,23 +126,18 @@ async fn one_round(
         match converse_with_coordinator(&address, events).await {
             Ok(Ended::Lost(why)) => {
                 search.is_found();
-                let complaint = Some(format!("lost the coordinator at {address}: {why}; looking for it"));
-                return Round { was_answered: true, complaint };
+                tracing::warn!("lost the coordinator at {address}: {why}; looking for it");
+                return true;
             }
-            Ok(Ended::Elsewhere(there)) => {
-                why_not.push(format!("{address} names {there}"));
-                left.push_front(there);
-            }
-            Ok(Ended::Unanswered(why)) => why_not.push(format!("{address}: {why}")),
-            Err(error) => why_not.push(format!("{address}: {error}")),
+            Ok(Ended::Elsewhere(there)) => left.push_front(there),
+            Ok(Ended::Unanswered(why)) => complaints.log(address, why),
+            Err(error) => complaints.log(address, error.to_string()),
         }
         if called.has_changed().unwrap_or(false) {
             left.extend(called.borrow_and_update().clone());
         }
     }
-    let complaint = (!why_not.is_empty())
-        .then(|| format!("the coordinator is not found, trying on ({})", why_not.join("; ")));
-    Round { was_answered: false, complaint }
+    false
 }
 
 #[cfg(test)]

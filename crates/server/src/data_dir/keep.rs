@@ -40,7 +40,8 @@ impl DataDir {
         match fs::metadata(&path) {
             Ok(found) if self.identity_file.get() == Some(FileKey::of(&found)) => return Ok(Kept::InPlace),
             Ok(_) => {
-                let what = "was replaced while the node runs, which will replace it again: stop the node first";
+                let what =
+                    "was replaced while the node runs, which will replace it again: stop the node first";
                 return Err(DataDirError::Disturbed { path, what });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
