@@ -1,8 +1,12 @@
 //! Holds what peers send, and what the record holds, to [`limits`](crate::limits).
 //!
-//! Lists are cut off while they are read, so that reading a text costs no more than its bytes. Texts and numbers are
-//! checked once the whole is read, before anybody sees it. What is committed is checked by the same code that reads it
-//! at the next start.
+//! Lists are cut off while they are read, so that reading a text costs no more than its bytes. Texts and
+//! numbers are checked once the whole is read, before anybody sees it. What is committed is checked by the
+//! same code that reads it at the next start.
+
+mod lists;
+
+pub(crate) use lists::*;
 
 use crate::limits::{
     HISTORY, MAX_HELD, MAX_NODES, MAX_NUMBER, MAX_OWNERS_NAMED, MAX_PARTITIONS, MAX_PATIENCE_US,
@@ -13,10 +17,7 @@ use crate::{
     MigrationState, MigrationStatus, NodeInfo, NodeSays, NodeStatus, PrepareRefusal, Progress, Refusal,
     Reply, Request, RequestKey, StatusReport, Survey, TabletMap, ToCoordinator, ToNode,
 };
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, TabletEpoch};
-use std::fmt;
-use std::marker::PhantomData;
 
 /// Which field breaks which limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,59 +85,6 @@ pub(crate) fn clipped(text: String, most: usize) -> String {
         return text;
     }
     format!("{}{CUT}", &text[..text.floor_char_boundary(most - CUT.len())])
-}
-
-/// A field whose list is cut off while it is read: `#[serde(deserialize_with = "bounds::holds")]`.
-macro_rules! bounded_lists {
-    ($($field:ident: $most:expr,)+) => {
-        $(pub(crate) fn $field<'de, D, T, C>(deserializer: D) -> Result<C, D::Error>
-        where
-            D: Deserializer<'de>,
-            T: Deserialize<'de>,
-            C: From<Vec<T>> + IntoIterator<Item = T>,
-        {
-            deserializer.deserialize_seq(List { field: stringify!($field), most: $most, of: PhantomData })
-                .map(C::from)
-        })+
-    };
-}
-
-bounded_lists! {
-    history: HISTORY,
-    holds: MAX_HELD,
-    migrations: MAX_UNFINISHED + HISTORY,
-    next: MAX_PARTITIONS,
-    nodes: MAX_NODES,
-    owners: MAX_OWNERS_NAMED,
-    partitions: MAX_PARTITIONS,
-    tablets: MAX_TABLETS,
-    waiting: MAX_UNFINISHED,
-}
-
-struct List<T> {
-    field: &'static str,
-    most: usize,
-    of: PhantomData<T>,
-}
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
-    type Value = Vec<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a list of at most {} entries", self.most)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
-        let mut read = Vec::new();
-        while let Some(entry) = list.next_element()? {
-            if read.len() == self.most {
-                let Self { field, most, .. } = self;
-                return Err(A::Error::custom(OutOfBounds::Entries { field, most }));
-            }
-            read.push(entry);
-        }
-        Ok(read)
-    }
 }
 
 /// What can be held to the limits.

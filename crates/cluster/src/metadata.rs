@@ -72,9 +72,9 @@ impl Metadata {
         }
     }
 
-    /// Whether everything is within its limits, and the migrations stand where their states belong, apart from each
-    /// other and below the next number. (The map checks itself.) Asked of what is about to be committed and of what was
-    /// read at the start alike: nothing is written that could not be read.
+    /// Whether everything is within its limits, and the migrations stand where their states belong, apart
+    /// from each other and below the next number. (The map checks itself.) Asked of what is about to be
+    /// committed and of what was read at the start alike: nothing is written that could not be read.
     pub fn check(&self) -> Result<(), MetaError> {
         let beyond = |error| MetaError(format!("the cluster metadata is beyond its limits: {error}"));
         self.check_bounds().map_err(beyond)?;
@@ -120,8 +120,9 @@ pub trait MetaStore {
     /// the new metadata, never anything else; the coordinator then acts on neither and commits again.
     fn commit(&mut self, metadata: &Metadata) -> Result<(), MetaError>;
 
-    /// Makes sure that what was committed last, `metadata`, lies where the next [`MetaStore::load`] looks for it: files
-    /// can be removed while they are open. Writes it there anew if it has gone; the error says why that cannot be.
+    /// Makes sure that what was committed last, `metadata`, lies where the next [`MetaStore::load`] looks for
+    /// it: files can be removed while they are open. Writes it there anew if it has gone; the error says why
+    /// that cannot be.
     fn keep(&mut self, metadata: &Metadata) -> Result<Place, MetaError>;
 }
 

@@ -36,7 +36,10 @@ pub enum Refusal {
         node: String,
     },
     /// Parts of the range have different owners.
-    #[error("the range ({range}) has {count} owners ({}): move the part of each alone", named(.owners, *.count))]
+    #[error(
+        "the range ({range}) has {count} owners ({}): move the part of each alone",
+        named(.owners, *.count)
+    )]
     SeveralOwners {
         /// The range.
         range: PositionRange,
@@ -78,7 +81,8 @@ pub enum Refusal {
     },
     /// The map cannot be cut into more pieces.
     #[error(
-        "the cluster has about {limit} tablets, the most it can have: move whole neighbouring ranges to one node"
+        "the cluster has about {limit} tablets, the most it can have: move whole neighbouring ranges to one \
+         node"
     )]
     TooManyTablets {
         /// How many there may be.
@@ -92,8 +96,8 @@ pub enum Refusal {
     },
     /// The node is to be forgotten and owns something.
     #[error(
-        "node {node} owns {tablets} tablets, `sidle status` lists them: move them to another node first; if it cannot be \
-         reached any more, start it again with its id, empty, and move them then"
+        "node {node} owns {tablets} tablets, `sidle status` lists them: move them to another node first; if \
+         it cannot be reached any more, start it again with its id, empty, and move them then"
     )]
     OwnsTablets {
         /// The node.

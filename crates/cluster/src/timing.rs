@@ -33,7 +33,8 @@ pub const REQUEST_DEADLINE_US: u64 = PREPARE_DEADLINE_US + 10_000_000;
 /// Over how long a time the rate of a migration is measured at least.
 pub const RATE_WINDOW_US: u64 = 1_000_000;
 
-/// How long a member that owns nothing must have been silent for the cluster to forget it when there are many such.
+/// How long a member that owns nothing must have been silent for the cluster to forget it when there are many
+/// such.
 pub const IDLE_FORGOTTEN_AFTER_US: u64 = 60_000_000;
 
 /// How often the coordinator makes sure that its record lies where the next start will look for it.

@@ -134,8 +134,8 @@ impl Medium for FileMedium {
         }
     }
 
-    /// Makes the folder, and only on the file system that the store lay on: an empty folder on another one is where a
-    /// volume was mounted, and what is written there would come back as an old record one day.
+    /// Makes the folder, and only on the file system that the store lay on: an empty folder on another one is
+    /// where a volume was mounted, and what is written there would come back as an old record one day.
     fn restore(&self) -> io::Result<()> {
         let folder = self.folder();
         if let Err(error) = fs::metadata(folder) {

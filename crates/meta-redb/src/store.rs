@@ -12,9 +12,9 @@
 //! 4. After a failed commit the store is opened anew before the next one, because redb refuses everything after an
 //!    input or output error.
 //!
-//! 5. A commit goes to the file that the next start opens, or is refused: a file that was removed while it is open takes
-//!    every write and is gone with the process. A store that has gone is written anew, from what is to be committed; one
-//!    that somebody put in its place is left alone.
+//! 5. A commit goes to the file that the next start opens, or is refused: a file that was removed while it is
+//!    open takes every write and is gone with the process. A store that has gone is written anew, from what
+//!    is to be committed; one that somebody put in its place is left alone.
 //!
 //! The metadata is two JSON texts, each after its CRC32C (redb checks its pages only after a crash): the migrations that
 //! are over, which most commits leave as they are and do not write again, and all the rest. The version of the format is
@@ -115,8 +115,9 @@ impl<M: Medium> MetaStore for RedbMetaStore<M> {
             Ok(Whereabouts::InPlace) => Ok(Place::Kept),
             Ok(Whereabouts::Gone) => self.write_anew(metadata).map(|()| Place::WrittenAnew),
             Ok(Whereabouts::Replaced) => Err(MetaError(format!(
-                "{name} is not the file any more that this coordinator writes: somebody has put another in its place. Move \
-                 that away while the node runs, and the record is written anew; until then the cluster is not changed"
+                "{name} is not the file any more that this coordinator writes: somebody has put another in \
+                 its place. Move that away while the node runs, and the record is written anew; until then \
+                 the cluster is not changed"
             ))),
             Err(error) => Err(MetaError(format!(
                 "{name} cannot be looked for: {error}. Until it can, the cluster is not changed"
@@ -138,8 +139,8 @@ impl<M: Medium> RedbMetaStore<M> {
         let gone = |error| {
             let name = self.medium.name();
             MetaError(format!(
-                "{name} has gone, with the record of the cluster, and cannot be written anew: {error}. Until it can, the \
-                 cluster is not changed; do not stop this node"
+                "{name} has gone, with the record of the cluster, and cannot be written anew: {error}. \
+                 Until it can, the cluster is not changed; do not stop this node"
             ))
         };
         self.database = Some(written.map_err(gone)?);

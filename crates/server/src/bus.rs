@@ -1,9 +1,9 @@
 //! The bus: connections between nodes, carrying frames.
 //!
-//! Whoever connects speaks first, and the first frame says what the connection is for: `Hello` opens a lane of a
-//! migration, and the connection goes to a mover; a control message opens a conversation with the coordinator, and
-//! the connection stays with the control thread. A node without a coordinator answers with [`Detour`] and closes. A
-//! coordinator that has not heard of a member opens a connection with one.
+//! Whoever connects speaks first, and the first frame says what the connection is for: `Hello` opens a lane
+//! of a migration, and the connection goes to a mover; a control message opens a conversation with the
+//! coordinator, and the connection stays with the control thread. A node without a coordinator answers with
+//! [`Detour`] and closes. A coordinator that has not heard of a member opens a connection with one.
 
 use serde::{Deserialize, Serialize};
 use sidle_cluster::ControlMessage;

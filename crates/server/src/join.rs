@@ -29,8 +29,9 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// Bus addresses to try, the best first. Until this process has found the coordinator, the node to join is asked first:
-    /// whoever names one knows better than what the data directory remembers. Later it is asked when nothing else is known.
+    /// Bus addresses to try, the best first. Until this process has found the coordinator, the node to join
+    /// is asked first: whoever names one knows better than what the data directory remembers. Later it is
+    /// asked when nothing else is known.
     pub(crate) async fn addresses(&mut self) -> Vec<String> {
         let found_at = self.found_at.borrow().clone();
         let asks = !self.join.is_empty() && (!self.found || found_at.is_empty());
@@ -96,6 +97,7 @@ struct Map {
 
 #[derive(Deserialize)]
 struct MapNode {
+    client_addr: String,
     bus_addr: String,
 }
 
@@ -138,5 +140,8 @@ async fn ask(node: &str, password: &str) -> Result<Vec<String>, JoinError> {
     }
     let json = last.as_bytes().ok_or_else(|| JoinError::Foreign("its map is no text".to_owned()))?;
     let map: Map = serde_json::from_slice(json).map_err(|error| JoinError::Foreign(error.to_string()))?;
-    Ok(map.nodes.into_iter().map(|node| node.bus_addr).collect())
+    // The one that was named is known to answer.
+    let (named, others): (Vec<MapNode>, Vec<MapNode>) =
+        map.nodes.into_iter().partition(|known| known.client_addr == node);
+    Ok(named.into_iter().chain(others).map(|node| node.bus_addr).collect())
 }

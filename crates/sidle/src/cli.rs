@@ -156,7 +156,8 @@ pub(crate) struct Reach {
     #[command(flatten)]
     pub(crate) via: Via,
     /// How long the node may take to answer
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value = "5")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) timeout: u64,
 }
 

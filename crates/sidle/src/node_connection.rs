@@ -11,8 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long to wait for the answer to a request that takes its time: to start a migration takes the source a count of its
-/// records, and the target its preparation.
+/// How long to wait for the answer to a request that takes its time: to start a migration takes the source a
+/// count of its records, and the target its preparation.
 const SLOW_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection to one node.
@@ -25,8 +25,8 @@ pub(crate) struct NodeConnection {
 }
 
 impl NodeConnection {
-    /// Connects, and gives the password if there is one. The node has answered once when this returns: one that is
-    /// stopped, or hangs, still takes connections.
+    /// Connects, and gives the password if there is one. The node has answered once when this returns: one
+    /// that is stopped, or hangs, still takes connections.
     pub(crate) async fn open(reach: &Reach) -> Result<NodeConnection, Failure> {
         let via = &reach.via;
         let unreachable = |why: &dyn Display| {
@@ -70,7 +70,8 @@ impl NodeConnection {
             Err(_) => {
                 let seconds = patience.as_secs();
                 Err(self.broken(format!(
-                    "no answer in {seconds} seconds, from it or from the coordinator behind it (--timeout waits longer)"
+                    "no answer in {seconds} seconds, from it or from the coordinator behind it (--timeout \
+                     waits longer)"
                 )))
             }
         }

@@ -53,6 +53,20 @@ fn join_wins_over_what_the_data_directory_remembers() {
 }
 
 #[test]
+fn a_member_that_is_killed_starts_elsewhere_at_once() {
+    let mut cluster = TestCluster::start(2);
+    for _ in 0..2 {
+        cluster.nodes[1].kill();
+        cluster.nodes[1].restart_elsewhere();
+        cluster.wait_until_known(2);
+        let new = cluster.nodes[1].address();
+        eventually("the others know its address", || {
+            format!("{:?}", cluster.client(0).request(&["CLUSTER", "NODES"])).contains(&new).then_some(())
+        });
+    }
+}
+
+#[test]
 fn a_member_that_hangs_and_is_asked_first_keeps_nobody_out() {
     let mut cluster = TestCluster::start(3);
     let hangs = cluster.nodes[1].bus_address();

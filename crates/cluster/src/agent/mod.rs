@@ -55,7 +55,8 @@ pub enum AgentInput {
     },
     /// How full the node is; sent along with the next heartbeat.
     Load(NodeLoad),
-    /// What is wrong with the node's data directory, or that nothing is any more; sent along with every heartbeat.
+    /// What is wrong with the node's data directory, or that nothing is any more; sent along with every
+    /// heartbeat.
     Trouble(Option<String>),
     /// A client asks the coordinator for something. Answered by [`AgentEvent::Reply`] with the same ticket.
     Request {

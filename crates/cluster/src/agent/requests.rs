@@ -17,8 +17,8 @@ pub(super) struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// Whether it waits for a migration's end. Such requests may take seconds, and have an account of their own: they
-    /// hold up neither the others' places nor their numbers.
+    /// Whether it waits for a migration's end. Such requests may take seconds, and have an account of their
+    /// own: they hold up neither the others' places nor their numbers.
     pub(super) const fn waits(&self) -> bool {
         matches!(self.request, Request::AwaitEnd { .. })
     }

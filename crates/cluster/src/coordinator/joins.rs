@@ -1,7 +1,8 @@
 //! Who becomes a member, and who is forgotten.
 //!
-//! A node that starts again joins in a later life, and its earlier life is void from then on. A mistaken join, of a copy
-//! of a data directory for instance, must not do that to a node that serves: see [`Coordinator::earlier_life_obstacle`].
+//! A node that starts again joins in a later life, and its earlier life is void from then on. A mistaken
+//! join, of a copy of a data directory for instance, must not do that to a node that serves: see
+//! [`Coordinator::earlier_life_obstacle`].
 
 use super::members::{Member, life_of, shown};
 use super::{Coordinator, CoordinatorEvent};
@@ -87,8 +88,8 @@ impl<M: MetaStore> Coordinator<M> {
         let own = self.data.cluster;
         if let Some(cluster) = cluster.filter(|&cluster| cluster != own) {
             return Some(Obstacle::Refused(format!(
-                "the node belongs to cluster {cluster} and this is cluster {own}: point it to its own coordinator, or \
-                 start it with an empty data directory"
+                "the node belongs to cluster {cluster} and this is cluster {own}: point it to its own \
+                 coordinator, or start it with an empty data directory"
             )));
         }
         if let Some(obstacle) = self.earlier_life_obstacle(now, info) {
@@ -98,8 +99,8 @@ impl<M: MetaStore> Coordinator<M> {
         let is_full = self.data.map.nodes().len() >= MAX_NODES;
         if !is_known && is_full && self.longest_idle(now, 0).is_empty() {
             return Some(Obstacle::Refused(format!(
-                "the cluster has {MAX_NODES} nodes, the most it can have: `sidle forget` removes one that is down and owns \
-                 nothing"
+                "the cluster has {MAX_NODES} nodes, the most it can have: `sidle forget` removes one that \
+                 is down and owns nothing"
             )));
         }
         let addresses = |node: &NodeInfo| [node.client_addr.clone(), node.bus_addr.clone()];
@@ -119,22 +120,24 @@ impl<M: MetaStore> Coordinator<M> {
     /// Why this life of the node cannot follow what is known of its earlier lives.
     ///
     /// - Its number is below the last one: the data directory is an older copy, or two processes use one.
-    /// - Its number is far above: no number of starts explains it, and accepted it would keep the node out for good.
+    /// - Its number is far above: no number of starts explains it, and accepted it would keep the node out
+    ///   for good.
     /// - It is the present life, at other addresses: a second process uses a copy of the data directory.
-    /// - It is a later life while the present one is heard of: only once that is silent, or its conversation with the
-    ///   coordinator has ended, as it does when a process dies, is it certain that not both of them serve.
+    /// - It is a later life while the present one is heard of: only once that is silent, or its conversation
+    ///   with the coordinator has ended, as it does when a process dies, is it certain that not both of them
+    ///   serve.
     fn earlier_life_obstacle(&self, now: MonotonicUs, info: &NodeInfo) -> Option<Obstacle> {
         let (last, next) = (self.last_life_of(info.id), info.incarnation);
         if next < last {
             return Some(Obstacle::Refused(format!(
-                "a later start of this node has joined already: two processes use one identity, stop one. If its data \
-                 directory is an older copy, set 'starts' in its node.json to {last}"
+                "a later start of this node has joined already: two processes use one identity, stop one. \
+                 If its data directory is an older copy, set 'starts' in its node.json to {last}"
             )));
         }
         if next.0 - last.0 > MAX_INCARNATION_LEAP {
             return Some(Obstacle::Refused(format!(
-                "this is start {next} of a node that was known in start {last}, which no restarts explain: set 'starts' in \
-                 its node.json to {last}"
+                "this is start {next} of a node that was known in start {last}, which no restarts explain: \
+                 set 'starts' in its node.json to {last}"
             )));
         }
         let known = self.data.map.node(info.id)?;
@@ -142,8 +145,8 @@ impl<M: MetaStore> Coordinator<M> {
             let NodeInfo { client_addr, .. } = known;
             let elsewhere = || {
                 Obstacle::Refused(format!(
-                    "this start of the node is a member already, at {client_addr}: two processes use copies of one data \
-                     directory, stop one"
+                    "this start of the node is a member already, at {client_addr}: two processes use copies \
+                     of one data directory, stop one"
                 ))
             };
             return (known != info).then(elsewhere);
@@ -154,8 +157,9 @@ impl<M: MetaStore> Coordinator<M> {
         }
         let seconds = SUSPECTED_AFTER_US / 1_000_000;
         Some(Obstacle::Passing(format!(
-            "start {last} of the node, at {}, is still heard of: this start can join when that has ended, or has been silent \
-             for {seconds} seconds. If both processes are to run, give each a data directory of its own",
+            "start {last} of the node, at {}, is still heard of: this start can join when that has ended, \
+             or has been silent for {seconds} seconds. If both processes are to run, give each a data \
+             directory of its own",
             known.client_addr
         )))
     }
@@ -169,14 +173,15 @@ impl<M: MetaStore> Coordinator<M> {
                 (record.requested_by.node, record.requested_by.incarnation),
             ]
         };
-        // Of a member the map knows it. Of a node that was forgotten a late message or a repeated request may still name
-        // an earlier life.
+        // Of a member the map knows it. Of a node that was forgotten a late message or a repeated request may
+        // still name an earlier life.
         let past =
             self.data.all_migrations().flat_map(lives).filter(|(id, _)| *id == node).map(|(_, life)| life);
         past.max().unwrap_or_default().max(life_of(&self.data, node))
     }
 
-    /// The members that own nothing and have been down for so long, those first that have been silent for longest.
+    /// The members that own nothing and have been down for so long, those first that have been silent for
+    /// longest.
     fn longest_idle(&self, now: MonotonicUs, silent_us: u64) -> Vec<NodeId> {
         let owners: BTreeSet<NodeId> = self.data.map.tablets().iter().map(|tablet| tablet.owner).collect();
         let heard_at = |node: NodeId| self.members.get(&node).and_then(|member| member.heard_at);
@@ -190,7 +195,8 @@ impl<M: MetaStore> Coordinator<M> {
         idle
     }
 
-    /// Forgets members that joined, never owned anything that they still own, and went: whoever comes back joins anew.
+    /// Forgets members that joined, never owned anything that they still own, and went: whoever comes back
+    /// joins anew.
     pub(super) fn forget_surplus(&mut self, now: MonotonicUs) {
         if self.members.values().filter(|member| member.suspected).count() <= MAX_IDLE_DOWN {
             return;
@@ -223,8 +229,9 @@ impl<M: MetaStore> Coordinator<M> {
         forgotten.map_or_else(Reply::Refused, |node| Reply::Forgotten { node })
     }
 
-    /// What stands against taking a member off the list. One that owns nothing and takes part in nothing has frozen all
-    /// that it ever gave away (invariant 4), so that it serves nothing even where it runs on and has not heard.
+    /// What stands against taking a member off the list. One that owns nothing and takes part in nothing has
+    /// frozen all that it ever gave away (invariant 4), so that it serves nothing even where it runs on and
+    /// has not heard.
     fn why_not_forgotten(&self, now: MonotonicUs, id: NodeId) -> Option<Refusal> {
         let node = shown(&self.data, id);
         if id == self.seat {

@@ -1,5 +1,5 @@
-//! Members: what they report, suspicion, and bringing every member to the present map. Who becomes one and who is
-//! forgotten is in `joins`.
+//! Members: what they report, suspicion, and bringing every member to the present map. Who becomes one and
+//! who is forgotten is in `joins`.
 
 use super::{Coordinator, CoordinatorEvent};
 use crate::bounds::Bounded;
@@ -87,7 +87,8 @@ impl<M: MetaStore> Coordinator<M> {
         if claimed <= present {
             member.map_epoch = member.map_epoch.max(claimed);
         } else if member.claimed_epoch.replace(claimed).is_none() {
-            // Believed, it would be sent no map any more, and would count as one that has frozen what it gave away.
+            // Believed, it would be sent no map any more, and would count as one that has frozen what it gave
+            // away.
             self.event(CoordinatorEvent::UnknownMap { node, claimed, present });
         }
         for migration in heartbeat.holds {
@@ -110,8 +111,8 @@ impl<M: MetaStore> Coordinator<M> {
         self.members.get(&node).is_none_or(|member| now >= self.suspected_at(member))
     }
 
-    /// The members on other nodes that are not heard of at present, or not yet. They may be looking for the coordinator
-    /// where it was before, and can be told where it is.
+    /// The members on other nodes that are not heard of at present, or not yet. They may be looking for the
+    /// coordinator where it was before, and can be told where it is.
     pub fn silent_members(&self, now: MonotonicUs) -> impl Iterator<Item = &NodeInfo> {
         let is_silent = move |node: &&NodeInfo| self.state_of(now, node.id) != NodeState::Up;
         self.data.map.nodes().iter().filter(|node| node.id != self.seat).filter(is_silent)

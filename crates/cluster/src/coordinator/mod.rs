@@ -61,7 +61,8 @@ use waits::Wait;
 pub struct Founding {
     /// The new cluster's name, drawn at random.
     pub cluster: ClusterId,
-    /// The node that the coordinator runs on: the first member, which owns every position. It joins like any other.
+    /// The node that the coordinator runs on: the first member, which owns every position. It joins like any
+    /// other.
     pub first: NodeInfo,
 }
 
@@ -70,8 +71,8 @@ pub struct Founding {
 pub enum CoordinatorInput {
     /// A node said something.
     Message(ToCoordinator),
-    /// The conversation has ended over which this node was heard of last: its process may be gone. A driver that never
-    /// says so makes a node that was restarted wait until its earlier life counts as silent.
+    /// The conversation has ended over which this node was heard of last: its process may be gone. A driver
+    /// that never says so makes a node that was restarted wait until its earlier life counts as silent.
     Disconnected {
         /// The node.
         node: NodeId,
@@ -104,8 +105,8 @@ pub enum CoordinatorEvent {
         /// The node.
         node: NodeId,
     },
-    /// A node claims to use a map that there has not been yet; it is not believed. If the coordinator's record was
-    /// replaced by an older copy, ownership may be doubled.
+    /// A node claims to use a map that there has not been yet; it is not believed. If the coordinator's
+    /// record was replaced by an older copy, ownership may be doubled.
     UnknownMap {
         /// The node.
         node: NodeId,
@@ -285,8 +286,8 @@ impl<M: MetaStore> Coordinator<M> {
         self.meta
     }
 
-    /// Makes `next` the metadata (invariant 1). After an error the old metadata holds and nothing may be done. What could
-    /// not be read at the next start is refused before it is written.
+    /// Makes `next` the metadata (invariant 1). After an error the old metadata holds and nothing may be
+    /// done. What could not be read at the next start is refused before it is written.
     fn commit(&mut self, now: MonotonicUs, next: Metadata) -> Result<(), MetaError> {
         if let Err(error) = next.check() {
             self.event(CoordinatorEvent::CommitFailed { error: error.clone() });

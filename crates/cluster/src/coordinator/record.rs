@@ -1,7 +1,9 @@
-//! The coordinator's record on disk, between two commits: whether it still lies where the next start looks for it.
+//! The coordinator's record on disk, between two commits: whether it still lies where the next start looks
+//! for it.
 //!
-//! A file that is removed while it is open takes every write and is gone with the process. So the coordinator looks, and
-//! writes the record anew; where that cannot be, changes fail until it can, and the status says so.
+//! A file that is removed while it is open takes every write and is gone with the process. So the coordinator
+//! looks, and writes the record anew; where that cannot be, changes fail until it can, and the status says
+//! so.
 
 use super::{Coordinator, CoordinatorEvent};
 use crate::bounds::clipped;
@@ -32,7 +34,8 @@ impl Record {
 }
 
 impl<M: MetaStore> Coordinator<M> {
-    /// Looks for the record, and whether too many members are idle, if it is time to. After a failed commit the next commit writes it, or tells why not.
+    /// Looks for the record, and whether too many members are idle, if it is time to. After a failed commit
+    /// the next commit writes it, or tells why not.
     pub(super) fn keep_record(&mut self, now: MonotonicUs) {
         if now < self.record.due_at() {
             return;

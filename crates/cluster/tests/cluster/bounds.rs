@@ -297,7 +297,8 @@ fn deep_and_large_texts_are_refused_quickly_and_in_few_words() {
     assert!(error.contains("the longest has 65536"), "{error}");
 }
 
-/// A refusal of 16 MB was committed, brought the coordinator down when it was sent on, and again at each restart.
+/// A refusal of 16 MB was committed, brought the coordinator down when it was sent on, and again at each
+/// restart.
 #[test]
 fn a_huge_refusal_harms_nobody() {
     let mut world = World::new(1, 3);

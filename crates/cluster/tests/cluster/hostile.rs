@@ -1,5 +1,6 @@
-//! Whatever a peer sends: arbitrary messages of every kind, valid, out of bounds, stale, repeated, from strangers and from
-//! other lives. Nothing panics, what is kept stays within its limits and readable, and who belongs here is served.
+//! Whatever a peer sends: arbitrary messages of every kind, valid, out of bounds, stale, repeated, from
+//! strangers and from other lives. Nothing panics, what is kept stays within its limits and readable, and who
+//! belongs here is served.
 
 use crate::world::{info, node_id, read_protocol};
 use sidle_cluster::limits::{
@@ -285,8 +286,8 @@ impl Draw {
         ToNode { to, incarnation: Incarnation(if self.one_in(20) { self.number() } else { 1 }), body }
     }
 
-    /// The message as it comes out at the other end, if it does: mostly read from its text, as over the bus; sometimes as
-    /// it is, as on the coordinator's own node; sometimes one of earlier instead.
+    /// The message as it comes out at the other end, if it does: mostly read from its text, as over the bus;
+    /// sometimes as it is, as on the coordinator's own node; sometimes one of earlier instead.
     fn arrived(&mut self, message: ControlMessage) -> Option<ControlMessage> {
         if self.one_in(6) && !self.sent.is_empty() {
             let place = self.below(self.sent.len() as u64) as usize;

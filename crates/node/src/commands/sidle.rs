@@ -159,7 +159,8 @@ fn forget(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Control(ControlRequest::Forget(node)))
 }
 
-/// `CLUSTER FORGET <node-id>`, with Redis's errors where Redis has them. The whole cluster forgets the node at once.
+/// `CLUSTER FORGET <node-id>`, with Redis's errors where Redis has them. The whole cluster forgets the node
+/// at once.
 pub(super) fn cluster_forget(call: &mut Call<'_>) -> CommandResult {
     let name = String::from_utf8_lossy(call.args[2]);
     let node = name.parse().ok().filter(|&node| call.ranges.map().node(node).is_some());

@@ -1,7 +1,8 @@
-//! The coordinator's calls to members that it has not heard of: they may be looking for it where it was before.
+//! The coordinator's calls to members that it has not heard of: they may be looking for it where it was
+//! before.
 //!
-//! A call is a connection with one frame that says where the coordinator is. The member then opens a conversation there
-//! as with any coordinator, and is told who it belongs to in that.
+//! A call is a connection with one frame that says where the coordinator is. The member then opens a
+//! conversation there as with any coordinator, and is told who it belongs to in that.
 
 use crate::bus;
 use crate::thread::start_task;

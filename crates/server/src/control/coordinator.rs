@@ -18,7 +18,8 @@ pub(super) struct CoordinatorSeat {
     own: NodeId,
     /// Where the present life of each other member was last heard.
     outboxes: BTreeMap<NodeId, Outbox>,
-    /// Who spoke last without being a member, and where: answered, and no longer known when somebody else has spoken.
+    /// Who spoke last without being a member, and where: answered, and no longer known when somebody else has
+    /// spoken.
     guest: Option<(NodeId, Incarnation, Outbox)>,
     calls: Calls,
 }
@@ -62,8 +63,9 @@ impl CoordinatorSeat {
         let map = self.coordinator.map();
         // Another life of a member must not take its answers, and strangers must not be remembered.
         if from != self.own && map.node(from).is_some_and(|member| member.incarnation == life) {
-            self.outboxes.insert(from, outbox);
-            self.outboxes.retain(|&node, _| map.node(node).is_some());
+            if self.outboxes.insert(from, outbox).is_none() {
+                self.outboxes.retain(|&node, _| map.node(node).is_some());
+            }
         } else {
             self.guest = Some((from, life, outbox));
         }
@@ -121,8 +123,8 @@ fn log(event: &CoordinatorEvent) {
         CoordinatorEvent::JoinRefused { node, why } => tracing::warn!("node {node} was not let in: {why}"),
         CoordinatorEvent::NodeForgotten { node } => tracing::info!("node {node} is no member any more"),
         CoordinatorEvent::UnknownMap { node, claimed, present } => tracing::error!(
-            "node {node} claims to use a map of epoch {}, and the last one is of epoch {}: if the cluster's record was \
-             replaced by an older copy, stop all nodes",
+            "node {node} claims to use a map of epoch {}, and the last one is of epoch {}: if the cluster's \
+             record was replaced by an older copy, stop all nodes",
             claimed.0,
             present.0
         ),

@@ -1,7 +1,8 @@
 //! Looking for the coordinator, from a node that does not run it, for as long as the process lives.
 //!
-//! Any address may be old, and whoever answers there may hang, be a node that sends elsewhere, or have no idea. So each
-//! address gets a little time to answer, and then the next one is tried. What is waited for stands in the log.
+//! Any address may be old, and whoever answers there may hang, be a node that sends elsewhere, or have no
+//! idea. So each address gets a little time to answer, and then the next one is tried. What is waited for
+//! stands in the log.
 
 use super::links::{BusEvent, converse_with_coordinator};
 use crate::join::Search;
@@ -14,8 +15,8 @@ use tokio::time::{Instant, sleep_until};
 /// The first pause before all addresses are tried again, and the longest.
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_LAST: Duration = Duration::from_secs(2);
-/// How long a coordinator may take for its first word. A node that asks to join, or shows a sign of life, is answered at
-/// once.
+/// How long a coordinator may take for its first word. A node that asks to join, or shows a sign of life, is
+/// answered at once.
 const FIRST_WORD_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long it may be silent after that: longer than a node that was refused waits before it asks again.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -85,8 +86,8 @@ impl Complaints {
     }
 }
 
-/// Keeps up the conversation with the coordinator: tries the addresses in turn, with growing pauses, for ever. `called`:
-/// where a coordinator says that it is.
+/// Keeps up the conversation with the coordinator: tries the addresses in turn, with growing pauses, for
+/// ever. `called`: where a coordinator says that it is.
 pub(super) async fn follow_coordinator(
     mut search: Search,
     mut called: watch::Receiver<Option<String>>,

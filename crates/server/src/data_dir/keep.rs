@@ -1,7 +1,7 @@
 //! The data directory while the node runs: somebody may remove it, or its file system may fill up.
 //!
-//! What is removed while it is open is gone at the next start, and nothing fails until then. So the node looks, writes its
-//! identity anew, and reports what it cannot mend.
+//! What is removed while it is open is gone at the next start, and nothing fails until then. So the node
+//! looks, writes its identity anew, and reports what it cannot mend.
 
 use super::{DataDir, DataDirError, IDENTITY_FILE, Identity, LOCK_FILE, refused};
 use rustix::fs::{Access, access, statvfs};
@@ -62,7 +62,8 @@ impl DataDir {
         is_full.then(|| format!("the file system of the data directory {path} is full"))
     }
 
-    /// The folder and its lock, on the file system where they were: a folder on another one is where a volume was mounted.
+    /// The folder and its lock, on the file system where they were: a folder on another one is where a volume
+    /// was mounted.
     fn restore_folder(&self) -> Result<(), DataDirError> {
         let is_here = |folder: &Path| match fs::metadata(folder) {
             Ok(found) if self.identity_file.get().is_none_or(|known| known.device == found.dev()) => Ok(true),
