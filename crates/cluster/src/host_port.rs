@@ -25,10 +25,18 @@ pub struct ParseHostPortError {
     why: &'static str,
 }
 
+impl ParseHostPortError {
+    /// With as much of the text as any address has.
+    fn new(text: &str, why: &'static str) -> ParseHostPortError {
+        let shown = &text[..text.floor_char_boundary(MAX_HOST_BYTES + ":65535".len())];
+        ParseHostPortError { text: shown.to_owned(), why }
+    }
+}
+
 impl HostPort {
     /// The address of a host (a name, or an IP address without brackets) and a port.
     pub fn new(host: &str, port: u16) -> Result<HostPort, ParseHostPortError> {
-        let refuse = |why| ParseHostPortError { text: format!("{host}:{port}"), why };
+        let refuse = |why| ParseHostPortError::new(&format!("{host}:{port}"), why);
         if port == 0 {
             return Err(refuse("the port is 0"));
         }
@@ -78,7 +86,7 @@ impl std::str::FromStr for HostPort {
     type Err = ParseHostPortError;
 
     fn from_str(text: &str) -> Result<HostPort, ParseHostPortError> {
-        let refuse = |why| ParseHostPortError { text: text.to_owned(), why };
+        let refuse = |why| ParseHostPortError::new(text, why);
         let (host, port) = text.rsplit_once(':').ok_or_else(|| refuse("the port is missing"))?;
         if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(refuse("the port is not a number"));

@@ -5,9 +5,11 @@
 //! [control messages](ControlMessage).
 
 mod agent;
+mod bounds;
 mod bugs;
 mod coordinator;
 mod host_port;
+pub mod limits;
 mod message;
 mod metadata;
 mod migration_record;
@@ -22,15 +24,17 @@ mod tablet_map;
 pub mod timing;
 
 pub use agent::{AgentEvent, AgentInput, NodeAgent};
+pub use bounds::OutOfBounds;
 pub use bugs::{Bugs, PutBack};
 pub use coordinator::{Coordinator, CoordinatorEvent, CoordinatorInput, Founding};
 pub use host_port::{HostPort, ParseHostPortError};
+pub use limits::{HISTORY, MAX_PARTITIONS};
 pub use message::{
-    ControlMessage, CoordinatorSays, Heartbeat, NodeLoad, NodeName, NodeSays, ParseNodeNameError,
-    PrepareRefusal, Progress, Reply, Request, Survey, ToCoordinator, ToNode,
+    ControlMessage, CoordinatorSays, Heartbeat, MessageError, NodeLoad, NodeName, NodeSays,
+    ParseNodeNameError, PrepareRefusal, Progress, Reply, Request, Survey, ToCoordinator, ToNode,
 };
-pub use metadata::{CommitFailure, HISTORY, MemoryMetaStore, MetaError, MetaStore, Metadata};
-pub use migration_record::{MAX_PARTITIONS, MigrationCounters, MigrationRecord, MigrationState, RequestKey};
+pub use metadata::{CommitFailure, MemoryMetaStore, MetaError, MetaStore, Metadata, Place};
+pub use migration_record::{MigrationCounters, MigrationRecord, MigrationState, RequestKey};
 pub use node_info::{ClusterId, Incarnation, NodeInfo, ParseClusterIdError};
 pub use protocol::{ProtocolOutline, ReadProtocol};
 pub use refusal::Refusal;

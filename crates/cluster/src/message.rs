@@ -4,8 +4,11 @@
 //! migration, so that a late message is recognised and dropped (M9). Every message may be lost, doubled or late (M10):
 //! whoever needs an answer asks again, and an answer is given as often as it is asked for.
 
+use crate::bounds::{self, Bounded, clipped};
+use crate::limits::{MAX_MESSAGE_BYTES, MAX_NODE_MESSAGE_BYTES};
 use crate::{
-    ClusterId, HostPort, Incarnation, MigrationRecord, MigrationState, Refusal, StatusReport, TabletMap,
+    ClusterId, HostPort, Incarnation, MigrationRecord, MigrationState, OutOfBounds, Refusal, StatusReport,
+    TabletMap,
 };
 use serde::{Deserialize, Serialize};
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange};
@@ -28,9 +31,44 @@ impl ControlMessage {
             .expect("a message has string keys only and no value that refuses to be written")
     }
 
-    /// The message in the body of a control frame.
-    pub fn from_json(body: &[u8]) -> Result<ControlMessage, serde_json::Error> {
-        serde_json::from_slice(body)
+    /// The message in the body of a control frame, within all [`limits`](crate::limits).
+    pub fn from_json(body: &[u8]) -> Result<ControlMessage, MessageError> {
+        if body.len() > MAX_MESSAGE_BYTES {
+            return Err(MessageError::TooLong { bytes: body.len(), most: MAX_MESSAGE_BYTES });
+        }
+        let message: ControlMessage = serde_json::from_slice(body).map_err(MessageError::malformed)?;
+        if matches!(message, ControlMessage::ToCoordinator(_)) && body.len() > MAX_NODE_MESSAGE_BYTES {
+            return Err(MessageError::TooLong { bytes: body.len(), most: MAX_NODE_MESSAGE_BYTES });
+        }
+        message.check_bounds()?;
+        Ok(message)
+    }
+}
+
+/// Why the body of a control frame is no message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// It is longer than any message.
+    #[error("a message of {bytes} bytes, where the longest has {most}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// It cannot be read.
+    #[error("no message: {0}")]
+    Malformed(String),
+    /// Something in it is beyond a limit.
+    #[error("no message: {0}")]
+    OutOfBounds(#[from] OutOfBounds),
+}
+
+impl MessageError {
+    /// The reader's error may quote as much as was sent.
+    fn malformed(error: serde_json::Error) -> MessageError {
+        const SHOWN_BYTES: usize = 512;
+        MessageError::Malformed(clipped(error.to_string(), SHOWN_BYTES))
     }
 }
 
@@ -61,7 +99,8 @@ pub struct ToCoordinator {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeSays {
-    /// Asks to be a member. Repeated until [`CoordinatorSays::Welcome`] or [`CoordinatorSays::JoinRefused`].
+    /// Asks to be a member. Repeated until [`CoordinatorSays::Welcome`], which is
+    /// seldom after [`CoordinatorSays::JoinRefused`].
     Join {
         /// Where clients reach the node.
         client_addr: HostPort,
@@ -132,7 +171,12 @@ pub struct Heartbeat {
     /// How full the node is.
     pub load: NodeLoad,
     /// The migrations that the node keeps something for; the coordinator answers those that are over.
+    /// In ascending order.
+    #[serde(deserialize_with = "bounds::holds")]
     pub holds: Vec<MigrationId>,
+    /// What is wrong with the node's data directory.
+    #[serde(default)]
+    pub trouble: Option<String>,
 }
 
 /// How full a node is.
@@ -154,6 +198,7 @@ pub struct Survey {
     /// Their bytes as the log lays them out.
     pub bytes: u64,
     /// The range in parts of about equal record count, in order.
+    #[serde(deserialize_with = "bounds::partitions")]
     pub partitions: Vec<PositionRange>,
 }
 
@@ -190,6 +235,7 @@ pub struct Progress {
     /// Bytes of the records that have arrived.
     pub bytes_moved: u64,
     /// For each partition the first position that has not arrived, or `None` when all of it has.
+    #[serde(deserialize_with = "bounds::next")]
     pub next: Vec<Option<Position>>,
     /// Of a copy made before the freeze: ranges that had changed since they were copied, and were brought up to date.
     pub changes: u64,
@@ -224,6 +270,11 @@ pub enum CoordinatorSays {
     /// The node cannot be a member.
     JoinRefused {
         /// Why not, and what to do.
+        why: String,
+    },
+    /// The node cannot be a member yet: an earlier life of it is still heard of. It asks again soon.
+    JoinLater {
+        /// What it waits for.
         why: String,
     },
     /// The coordinator does not know this life of the node: it must join again.
@@ -307,6 +358,11 @@ pub enum Request {
         /// The migration.
         migration: MigrationId,
     },
+    /// Take a member off the list that is down, owns nothing and takes part in no migration.
+    Forget {
+        /// The member.
+        node: NodeName,
+    },
     /// Report nodes, tablets and migrations.
     Status,
     /// The same once a migration is over, or after a while whatever it does then.
@@ -316,6 +372,13 @@ pub enum Request {
         /// How long to wait at most.
         patience_us: u64,
     },
+}
+
+impl Request {
+    /// Whether it changes nothing, so that it may be answered again and late.
+    pub const fn only_looks(&self) -> bool {
+        matches!(self, Request::Status | Request::AwaitEnd { .. })
+    }
 }
 
 /// How a request names a node.
@@ -372,6 +435,11 @@ pub enum Reply {
         /// Its number.
         migration: MigrationId,
     },
+    /// The node is no member any more.
+    Forgotten {
+        /// The node.
+        node: NodeId,
+    },
     /// Nodes, tablets and migrations.
     Status(Box<StatusReport>),
     /// Nothing was done, except where the refusal says that this is not known.
@@ -381,6 +449,7 @@ pub enum Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_NUMBER;
     use crate::sample::{node_id, node_info, range, running};
 
     #[test]
@@ -392,7 +461,7 @@ mod tests {
             ControlMessage::from(ToCoordinator { from: node_id(1), incarnation: Incarnation(3), body })
         };
         let progress = Progress { next: vec![None, Some(Position(u64::MAX - 1))], ..Progress::default() };
-        let record = Box::new(running(u64::MAX, range(0, u64::MAX), 1, 2, 5));
+        let record = Box::new(running(MAX_NUMBER, range(0, u64::MAX), 1, 2, 5));
         for message in [
             to_node(CoordinatorSays::Welcome { cluster: ClusterId::from_bits(7), map }),
             to_node(CoordinatorSays::JoinAgain),

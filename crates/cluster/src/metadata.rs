@@ -1,13 +1,12 @@
 //! What the coordinator must not forget, and where it writes it down.
 
+use crate::bounds::{self, Bounded};
+use crate::limits::HISTORY;
 use crate::{ClusterId, MigrationCounters, MigrationRecord, MigrationState, TabletMap};
 use serde::{Deserialize, Serialize};
 use sidle_types::{MigrationId, PositionRange};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// How many finished migrations are remembered.
-pub const HISTORY: usize = 64;
 
 /// Everything the coordinator keeps. It is committed as a whole, and changes rarely.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,8 +17,10 @@ pub struct Metadata {
     /// The present map, with the migrations that run.
     pub map: Arc<TabletMap>,
     /// Migrations that do not run yet (queued and preparing), in order of their ids.
+    #[serde(deserialize_with = "bounds::waiting")]
     pub waiting: Vec<MigrationRecord>,
     /// Migrations that are over, the latest last, [`HISTORY`] at most.
+    #[serde(deserialize_with = "bounds::history")]
     pub history: VecDeque<Arc<MigrationRecord>>,
     /// The next migration's number.
     pub next_migration: MigrationId,
@@ -71,9 +72,12 @@ impl Metadata {
         }
     }
 
-    /// Whether the migrations stand where their states belong, apart from each other and below the next number. (The
-    /// map checks itself.)
+    /// Whether everything is within its limits, and the migrations stand where their states belong, apart
+    /// from each other and below the next number. (The map checks itself.) Asked of what is about to be
+    /// committed and of what was read at the start alike: nothing is written that could not be read.
     pub fn check(&self) -> Result<(), MetaError> {
+        let beyond = |error| MetaError(format!("the cluster metadata is beyond its limits: {error}"));
+        self.check_bounds().map_err(beyond)?;
         let ensure = |holds: bool, what: &str| {
             if holds {
                 Ok(())
@@ -115,6 +119,20 @@ pub trait MetaStore {
     /// Replaces the metadata, durably and as a whole, before it returns. After an error the store may hold the old or
     /// the new metadata, never anything else; the coordinator then acts on neither and commits again.
     fn commit(&mut self, metadata: &Metadata) -> Result<(), MetaError>;
+
+    /// Makes sure that what was committed last, `metadata`, lies where the next [`MetaStore::load`] looks for
+    /// it: files can be removed while they are open. Writes it there anew if it has gone; the error says why
+    /// that cannot be.
+    fn keep(&mut self, metadata: &Metadata) -> Result<Place, MetaError>;
+}
+
+/// Where [`MetaStore::keep`] found the metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Where it belongs.
+    Kept,
+    /// Nowhere; it has been written anew.
+    WrittenAnew,
 }
 
 /// A store in memory that fails on command, for tests and simulations.
@@ -123,6 +141,7 @@ pub struct MemoryMetaStore {
     committed: Option<Metadata>,
     failing: Option<CommitFailure>,
     commits: u64,
+    lost: bool,
 }
 
 /// How commits of a [`MemoryMetaStore`] fail: the two outcomes that [`MetaStore::commit`] allows.
@@ -143,6 +162,11 @@ impl MemoryMetaStore {
     /// Lets every commit fail from now on, or none.
     pub fn fail_commits(&mut self, failure: Option<CommitFailure>) {
         self.failing = failure;
+    }
+
+    /// Loses everything behind the coordinator's back, as when somebody removes the file.
+    pub fn lose(&mut self) {
+        (self.committed, self.lost) = (None, true);
     }
 
     /// What the store holds.
@@ -169,6 +193,14 @@ impl MetaStore for MemoryMetaStore {
             return Err(MetaError("the memory store was told to fail".to_owned()));
         }
         self.commits += 1;
+        self.lost = false;
         Ok(())
+    }
+
+    fn keep(&mut self, metadata: &Metadata) -> Result<Place, MetaError> {
+        if !self.lost {
+            return Ok(Place::Kept);
+        }
+        self.commit(metadata).map(|()| Place::WrittenAnew)
     }
 }

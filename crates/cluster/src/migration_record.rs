@@ -1,11 +1,10 @@
 //! What is written down about one migration.
 
 use crate::Incarnation;
+use crate::bounds;
+use crate::limits::MAX_PARTITIONS;
 use serde::{Deserialize, Serialize};
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, TabletEpoch};
-
-/// How many partitions a migrating range is cut into at most.
-pub const MAX_PARTITIONS: usize = 64;
 
 /// Where a migration stands. What reads and writes do in each state is said with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +122,7 @@ pub struct MigrationRecord {
     /// The epoch of the first map in which it runs; 0 until it runs.
     pub map_epoch: MapEpoch,
     /// The range in parts of about equal record count, in order; empty until the source has counted.
+    #[serde(deserialize_with = "bounds::partitions")]
     pub partitions: Vec<PositionRange>,
     /// Where it stands.
     pub state: MigrationState,

@@ -1,5 +1,8 @@
 //! Why the coordinator does not do what a client asks.
 
+use crate::MetaError;
+use crate::bounds::{self, clipped};
+use crate::limits::MAX_TEXT_BYTES;
 use serde::{Deserialize, Serialize};
 use sidle_types::{MigrationId, PositionRange};
 
@@ -33,11 +36,17 @@ pub enum Refusal {
         node: String,
     },
     /// Parts of the range have different owners.
-    #[error("the range ({range}) has {} owners ({}): move the part of each alone", .owners.len(), .owners.join(", "))]
+    #[error(
+        "the range ({range}) has {count} owners ({}): move the part of each alone",
+        named(.owners, *.count)
+    )]
     SeveralOwners {
         /// The range.
         range: PositionRange,
-        /// The owners, in order of their first positions in the range.
+        /// How many owners.
+        count: usize,
+        /// The first of them, in order of their first positions in the range.
+        #[serde(deserialize_with = "bounds::owners")]
         owners: Vec<String>,
     },
     /// There is nothing to move.
@@ -69,6 +78,46 @@ pub enum Refusal {
     TooManyMigrations {
         /// How many may be under way.
         limit: usize,
+    },
+    /// The map cannot be cut into more pieces.
+    #[error(
+        "the cluster has about {limit} tablets, the most it can have: move whole neighbouring ranges to one \
+         node"
+    )]
+    TooManyTablets {
+        /// How many there may be.
+        limit: usize,
+    },
+    /// The node is to be forgotten and is heard of.
+    #[error("node {node} is up: stop it first, two seconds later it can be forgotten")]
+    StillUp {
+        /// The node.
+        node: String,
+    },
+    /// The node is to be forgotten and owns something.
+    #[error(
+        "node {node} owns {tablets} tablets, `sidle status` lists them: move them to another node first; if \
+         it cannot be reached any more, start it again with its id, empty, and move them then"
+    )]
+    OwnsTablets {
+        /// The node.
+        node: String,
+        /// How many.
+        tablets: usize,
+    },
+    /// The node is to be forgotten and takes part in a migration.
+    #[error("node {node} takes part in migration {migration}: cancel it, or wait for its end")]
+    TakesPart {
+        /// The node.
+        node: String,
+        /// The migration.
+        migration: MigrationId,
+    },
+    /// The node is to be forgotten and runs the coordinator.
+    #[error("node {node} runs the coordinator, and cannot be forgotten")]
+    Coordinates {
+        /// The node.
+        node: String,
     },
     /// The migration failed before it ran, for want of memory for instance.
     #[error("migration {migration} failed before it ran: {why}")]
@@ -126,4 +175,31 @@ pub enum Refusal {
         /// How many may be open.
         limit: usize,
     },
+    /// The node has too many requests open that wait for a migration's end.
+    #[error(
+        "{limit} requests at this node wait for a migration's end: try again later, or ask for the status"
+    )]
+    TooManyWaits {
+        /// How many may be open.
+        limit: usize,
+    },
+    /// The request is beyond a limit.
+    #[error("the request cannot be made: {why}")]
+    Malformed {
+        /// Which limit.
+        why: String,
+    },
+}
+
+impl Refusal {
+    /// The store's error, as much of it as may be sent.
+    pub(crate) fn not_committed(error: &MetaError) -> Refusal {
+        Refusal::NotCommitted { error: clipped(error.to_string(), MAX_TEXT_BYTES) }
+    }
+}
+
+/// The owners' names, and that there are more where there are.
+fn named(owners: &[String], count: usize) -> String {
+    let more = if count > owners.len() { ", ..." } else { "" };
+    owners.join(", ") + more
 }

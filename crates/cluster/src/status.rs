@@ -1,5 +1,6 @@
 //! What `sidle status --json` and `SIDLE.STATUS` tell.
 
+use crate::bounds;
 use crate::{ClusterId, HostPort, Incarnation, Tablet};
 use serde::{Deserialize, Serialize};
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, TabletEpoch};
@@ -12,11 +13,17 @@ pub struct StatusReport {
     /// The epoch of the present map.
     pub map_epoch: MapEpoch,
     /// The members, in order of their ids.
+    #[serde(deserialize_with = "bounds::nodes")]
     pub nodes: Vec<NodeStatus>,
     /// The tablets, in order of their positions.
+    #[serde(deserialize_with = "bounds::tablets")]
     pub tablets: Vec<Tablet>,
     /// The migrations that the coordinator remembers, in order of their numbers.
+    #[serde(deserialize_with = "bounds::migrations")]
     pub migrations: Vec<MigrationStatus>,
+    /// What is wrong with the coordinator's record of the cluster on disk; `null` when nothing is.
+    #[serde(default)]
+    pub record_trouble: Option<String>,
 }
 
 /// Whether the coordinator hears of a node.
@@ -65,6 +72,9 @@ pub struct NodeStatus {
     pub memory_limit_bytes: u64,
     /// How many slots are shown as its own.
     pub slots: u16,
+    /// What is wrong with the node's data directory; `null` when nothing is.
+    #[serde(default)]
+    pub trouble: Option<String>,
 }
 
 /// A migration.
@@ -113,6 +123,7 @@ pub struct MigrationStatus {
     /// Why nothing moves at present.
     pub stalled: Option<String>,
     /// How far each part of the range has come.
+    #[serde(deserialize_with = "bounds::partitions")]
     pub partitions: Vec<PartitionStatus>,
 }
 

@@ -10,6 +10,7 @@
 //! Over the life of a cluster the map epoch grows with every change, and a tablet's epoch with every change of owner,
 //! so that for one position an epoch never names two owners.
 
+use crate::bounds;
 use crate::migration_record::tiles;
 use crate::{MigrationRecord, MigrationState, NodeInfo};
 use serde::{Deserialize, Serialize};
@@ -46,8 +47,11 @@ pub struct TabletMap {
 #[serde(deny_unknown_fields)]
 struct Unchecked {
     epoch: MapEpoch,
+    #[serde(deserialize_with = "bounds::nodes")]
     nodes: Vec<NodeInfo>,
+    #[serde(deserialize_with = "bounds::tablets")]
     tablets: Vec<Tablet>,
+    #[serde(deserialize_with = "bounds::migrations")]
     migrations: Vec<MigrationRecord>,
 }
 
@@ -198,6 +202,11 @@ impl MapChange<'_> {
             Ok(index) => self.map.nodes[index] = node,
             Err(index) => self.map.nodes.insert(index, node),
         }
+    }
+
+    /// Takes a member off the list. It must own nothing and take part in no running migration.
+    pub(crate) fn remove_node(&mut self, id: NodeId) {
+        self.map.nodes.retain(|node| node.id != id);
     }
 
     /// Gives the range of a migration to its target and lists the migration as running. The record's epoch must be

@@ -1,4 +1,4 @@
-//! Intervals, deadlines and bounds of the conversation between nodes and coordinator.
+//! Intervals and deadlines of the conversation between nodes and coordinator.
 
 /// How often a node says that it lives.
 pub const HEARTBEAT_INTERVAL_US: u64 = 250_000;
@@ -33,27 +33,9 @@ pub const REQUEST_DEADLINE_US: u64 = PREPARE_DEADLINE_US + 10_000_000;
 /// Over how long a time the rate of a migration is measured at least.
 pub const RATE_WINDOW_US: u64 = 1_000_000;
 
-/// How many members a cluster has at most.
-pub const MAX_NODES: usize = 1_000;
+/// How long a member that owns nothing must have been silent for the cluster to forget it when there are many
+/// such.
+pub const IDLE_FORGOTTEN_AFTER_US: u64 = 60_000_000;
 
-/// How many migrations may be under way or queued.
-pub const MAX_UNFINISHED: usize = 64;
-
-/// How many client requests a node keeps open.
-pub const MAX_OPEN_REQUESTS: usize = 64;
-
-/// How many requests may wait for a migration's end; further ones are answered at once.
-pub const MAX_WAITS: usize = 1_024;
-
-/// How long a request may wait for a migration's end: while it is open, it holds up a window of numbers.
-pub const MAX_PATIENCE_US: u64 = 5_000_000;
-
-/// How many numbers may lie between the oldest open request of a node and its newest, and so how many answers the
-/// coordinator keeps for a node.
-pub const REQUEST_WINDOW: u64 = 256;
-
-/// How many messages may wait to be sent. Beyond it the oldest are dropped, as a link may drop them.
-pub const MAX_TRANSMIT: usize = 4_096;
-
-/// How many events may wait to be taken. A driver that takes them after every input never comes near it.
-pub const MAX_EVENTS: usize = 65_536;
+/// How often the coordinator makes sure that its record lies where the next start will look for it.
+pub const RECORD_CHECK_US: u64 = 3_000_000;

@@ -10,6 +10,6 @@
 mod medium;
 mod store;
 
-pub use medium::{FileMedium, Medium};
+pub use medium::{FileMedium, Medium, Whereabouts};
 pub use redb::StorageBackend;
 pub use store::RedbMetaStore;

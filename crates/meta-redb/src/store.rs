@@ -12,6 +12,10 @@
 //! 4. After a failed commit the store is opened anew before the next one, because redb refuses everything after an
 //!    input or output error.
 //!
+//! 5. A commit goes to the file that the next start opens, or is refused: a file that was removed while it is
+//!    open takes every write and is gone with the process. A store that has gone is written anew, from what
+//!    is to be committed; one that somebody put in its place is left alone.
+//!
 //! The metadata is two JSON texts, each after its CRC32C (redb checks its pages only after a crash): the migrations that
 //! are over, which most commits leave as they are and do not write again, and all the rest. The version of the format is
 //! written beside them. The first version had everything in the one text; it is read, and written anew by the next commit.
@@ -19,12 +23,12 @@
 //! # Ownership
 //! The control thread of the process that runs the coordinator. redb locks a file against other processes.
 
-use crate::medium::{FileMedium, Medium};
+use crate::medium::{FileMedium, Medium, Whereabouts};
 use crc32c::crc32c;
 use redb::{Database, Durability, ReadableDatabase, TableDefinition, TableError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sidle_cluster::{MetaError, MetaStore, Metadata, MigrationRecord};
+use sidle_cluster::{MetaError, MetaStore, Metadata, MigrationRecord, Place};
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -87,6 +91,9 @@ impl<M: Medium> MetaStore for RedbMetaStore<M> {
     }
 
     fn commit(&mut self, metadata: &Metadata) -> Result<(), MetaError> {
+        if self.keep(metadata)? == Place::WrittenAnew {
+            return Ok(());
+        }
         let rest = Metadata { history: History::new(), ..metadata.clone() };
         let mut texts = vec![(METADATA_KEY, text_of(&rest))];
         if self.history.as_ref() != Some(&metadata.history) {
@@ -100,6 +107,45 @@ impl<M: Medium> MetaStore for RedbMetaStore<M> {
             Err(_) => (self.database, self.history) = (None, None),
         }
         written
+    }
+
+    fn keep(&mut self, metadata: &Metadata) -> Result<Place, MetaError> {
+        let name = self.medium.name();
+        match self.medium.whereabouts() {
+            Ok(Whereabouts::InPlace) => Ok(Place::Kept),
+            Ok(Whereabouts::Gone) => self.write_anew(metadata).map(|()| Place::WrittenAnew),
+            Ok(Whereabouts::Replaced) => Err(MetaError(format!(
+                "{name} is not the file any more that this coordinator writes: somebody has put another in \
+                 its place. Move that away while the node runs, and the record is written anew; until then \
+                 the cluster is not changed"
+            ))),
+            Err(error) => Err(MetaError(format!(
+                "{name} cannot be looked for: {error}. Until it can, the cluster is not changed"
+            ))),
+        }
+    }
+}
+
+impl<M: Medium> RedbMetaStore<M> {
+    /// Writes a store with this metadata where there is none any more.
+    fn write_anew(&mut self, metadata: &Metadata) -> Result<(), MetaError> {
+        (self.database, self.history) = (None, None);
+        let rest = Metadata { history: History::new(), ..metadata.clone() };
+        let texts = [(METADATA_KEY, text_of(&rest)), (HISTORY_KEY, text_of(&metadata.history))];
+        let written =
+            self.medium.restore().map_err(|error| refused(&self.medium.name(), &error)).and_then(|()| {
+                replace(&self.medium, &[], |name, database| guarded(name, || write(database, &texts)))
+            });
+        let gone = |error| {
+            let name = self.medium.name();
+            MetaError(format!(
+                "{name} has gone, with the record of the cluster, and cannot be written anew: {error}. \
+                 Until it can, the cluster is not changed; do not stop this node"
+            ))
+        };
+        self.database = Some(written.map_err(gone)?);
+        self.history = Some(metadata.history.clone());
+        Ok(())
     }
 }
 
@@ -443,6 +489,74 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_store_that_was_removed_is_written_anew_by_the_next_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data/coordinator.redb");
+        fs::create_dir(folder.path().join("data")).unwrap();
+        let mut store = RedbMetaStore::open(&path).unwrap();
+        store.commit(&metadata(5)).unwrap();
+        assert_eq!(store.keep(&metadata(5)), Ok(Place::Kept));
+        fs::remove_file(&path).unwrap();
+        store.commit(&metadata(6)).unwrap();
+        assert_eq!(store.load().unwrap(), Some(metadata(6)));
+        // And the whole folder, without a change of the cluster.
+        fs::remove_dir_all(folder.path().join("data")).unwrap();
+        assert_eq!(store.keep(&metadata(6)), Ok(Place::WrittenAnew));
+        assert_eq!(store.keep(&metadata(6)), Ok(Place::Kept));
+        assert!(open_error(&path).contains("in use by another process"), "the new file is locked, too");
+        store.commit(&metadata(7)).unwrap();
+        drop(store);
+        assert_eq!(RedbMetaStore::open(&path).unwrap().load().unwrap(), Some(metadata(7)));
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_the_store_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("coordinator.redb");
+        let mut store = RedbMetaStore::open(&path).unwrap();
+        store.commit(&metadata(5)).unwrap();
+        let copy = folder.path().join("copy.redb");
+        fs::copy(&path, &copy).unwrap();
+        fs::rename(&copy, &path).unwrap();
+        let before = fs::read(&path).unwrap();
+        let error = store.commit(&metadata(6)).unwrap_err().to_string();
+        assert!(error.contains("somebody has put another in its place"), "{error}");
+        assert!(fs::read(&path).unwrap() == before);
+        fs::rename(&path, &copy).unwrap();
+        store.commit(&metadata(7)).unwrap();
+        drop(store);
+        assert_eq!(RedbMetaStore::open(&path).unwrap().load().unwrap(), Some(metadata(7)));
+    }
+
+    #[test]
+    fn a_store_is_not_written_anew_where_it_would_be_forgotten() {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("data");
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("coordinator.redb");
+        let mut store = RedbMetaStore::open(&path).unwrap();
+        store.commit(&metadata(5)).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        fs::write(&folder, "in the way").unwrap();
+        let error = store.commit(&metadata(6)).unwrap_err().to_string();
+        assert!(error.contains("the cluster is not changed"), "{error}");
+        fs::remove_file(&folder).unwrap();
+        // Another file system in its place, as when a volume is not mounted.
+        let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") else { return };
+        let device = |path: &Path| std::os::unix::fs::MetadataExt::dev(&fs::metadata(path).unwrap());
+        if device(elsewhere.path()) == device(above.path()) {
+            return;
+        }
+        std::os::unix::fs::symlink(elsewhere.path(), &folder).unwrap();
+        let error = store.commit(&metadata(6)).unwrap_err().to_string();
+        assert!(error.contains("is a volume not mounted?"), "{error}");
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+        fs::remove_file(&folder).unwrap();
+        store.commit(&metadata(7)).unwrap();
+        assert_eq!(store.load().unwrap(), Some(metadata(7)));
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub enum ControlRequest {
         /// How long at most.
         patience_us: u64,
     },
+    /// SIDLE.FORGET and CLUSTER FORGET.
+    Forget(NodeName),
     /// SIDLE.STATUS.
     Status,
 }

@@ -1,8 +1,9 @@
 //! The bus: connections between nodes, carrying frames.
 //!
-//! Whoever connects speaks first, and the first frame says what the connection is for: `Hello` opens a lane of a
-//! migration, and the connection goes to a mover; a control message opens a conversation with the coordinator, and
-//! the connection stays with the control thread. A node without a coordinator answers with [`Detour`] and closes.
+//! Whoever connects speaks first, and the first frame says what the connection is for: `Hello` opens a lane
+//! of a migration, and the connection goes to a mover; a control message opens a conversation with the
+//! coordinator, and the connection stays with the control thread. A node without a coordinator answers with
+//! [`Detour`] and closes. A coordinator that has not heard of a member opens a connection with one.
 
 use serde::{Deserialize, Serialize};
 use sidle_cluster::ControlMessage;
@@ -62,6 +63,8 @@ pub(crate) enum Opening {
     Migration(Hello),
     /// A node that wants to talk to the coordinator; its first message.
     Control(Box<ControlMessage>),
+    /// The coordinator's node, which has not heard of this one, tells where it is.
+    Notice(Detour),
 }
 
 /// Connects to another node.
@@ -92,9 +95,7 @@ pub(crate) async fn opening(stream: &mut TcpStream, reader: &mut FrameReader) ->
                     Message::Hello(hello) => Ok(Opening::Migration(hello)),
                     Message::Control(json) => match understand(json)? {
                         Said::Control(message) => Ok(Opening::Control(Box::new(message))),
-                        Said::Detour(_) => {
-                            Err(BusError::Unexpected("a detour that nobody asked for".to_owned()))
-                        }
+                        Said::Detour(notice) => Ok(Opening::Notice(notice)),
                     },
                     other => Err(BusError::Unexpected(format!("{other:?}"))),
                 };

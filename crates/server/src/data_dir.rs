@@ -8,6 +8,12 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+mod keep;
+
+use keep::FileKey;
+pub(crate) use keep::Kept;
+use std::cell::{Cell, RefCell};
+
 /// Why the data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
@@ -24,6 +30,14 @@ pub enum DataDirError {
         path: PathBuf,
         /// What the system said.
         error: io::Error,
+    },
+    /// Something happened to it while the node runs.
+    #[error("{} {what}", path.display())]
+    Disturbed {
+        /// The file or folder.
+        path: PathBuf,
+        /// What happened, and what to do.
+        what: &'static str,
     },
     /// A file in it is not what this version writes.
     #[error(
@@ -57,7 +71,9 @@ pub(crate) struct Identity {
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
-    lock: File,
+    lock: RefCell<File>,
+    /// The identity's file, as it was written last.
+    identity_file: Cell<Option<FileKey>>,
 }
 
 const LOCK_FILE: &str = "sidle.lock";
@@ -71,7 +87,11 @@ impl DataDir {
         let lock_path = path.join(LOCK_FILE);
         let lock = File::create(&lock_path).map_err(refused(&lock_path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(DataDir { path: path.to_owned(), lock }),
+            Ok(()) => Ok(DataDir {
+                path: path.to_owned(),
+                lock: RefCell::new(lock),
+                identity_file: Cell::new(None),
+            }),
             Err(TryLockError::WouldBlock) => Err(DataDirError::InUse(path.to_owned())),
             Err(TryLockError::Error(error)) => Err(refused(&lock_path)(error)),
         }
@@ -109,7 +129,9 @@ impl DataDir {
             let mut file = File::create(&fresh)?;
             file.write_all(&text)?;
             file.sync_all()?;
+            let key = FileKey::of(&file.metadata()?);
             fs::rename(&fresh, &path)?;
+            self.identity_file.set(Some(key));
             File::open(&self.path)?.sync_all()
         };
         write().map_err(refused(&path))
@@ -119,7 +141,7 @@ impl DataDir {
 impl Drop for DataDir {
     /// Closing the file would not do: a process that this one is just starting still has it, until it runs its program.
     fn drop(&mut self) {
-        let _ = self.lock.unlock();
+        let _ = self.lock.borrow().unlock();
     }
 }
 
@@ -170,7 +192,7 @@ mod tests {
     fn the_lock_ends_with_the_value_whoever_else_has_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let dir = DataDir::open(folder.path()).unwrap();
-        let _as_a_child_has_it = dir.lock.try_clone().unwrap();
+        let _as_a_child_has_it = dir.lock.borrow().try_clone().unwrap();
         drop(dir);
         DataDir::open(folder.path()).unwrap();
     }

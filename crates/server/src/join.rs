@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// How long one node may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Where to look for the coordinator.
 #[derive(Debug)]
@@ -24,21 +24,50 @@ pub(crate) struct Search {
     pub(crate) password: String,
     /// Bus addresses that are known already, the best first.
     pub(crate) found_at: watch::Receiver<Vec<String>>,
+    /// Whether this process has talked to the coordinator.
+    pub(crate) found: bool,
 }
 
 impl Search {
-    /// Bus addresses to try, the best first. The node to join is asked only when none of the cluster is known.
-    pub(crate) async fn addresses(&self) -> Vec<String> {
+    /// Bus addresses to try, the best first. Until this process has found the coordinator, the node to join
+    /// is asked first: whoever names one knows better than what the data directory remembers. Later it is
+    /// asked when nothing else is known.
+    pub(crate) async fn addresses(&mut self) -> Vec<String> {
         let found_at = self.found_at.borrow().clone();
-        if !found_at.is_empty() || self.join.is_empty() {
+        let asks = !self.join.is_empty() && (!self.found || found_at.is_empty());
+        if !asks {
             return found_at;
         }
-        match bus_addresses(&self.join, &self.password).await {
+        let mut addresses = match bus_addresses(&self.join, &self.password).await {
             Ok(addresses) => addresses,
             Err(error) => {
-                tracing::warn!("cannot join the cluster of {}: {error}; trying again", self.join);
+                self.complain(&error.to_string(), &found_at);
                 Vec::new()
             }
+        };
+        if !addresses.is_empty() && !found_at.is_empty() && !addresses.iter().any(|at| found_at.contains(at))
+        {
+            let remembered = found_at.join(", ");
+            tracing::info!("following --join {}; the data directory remembers {remembered}", self.join);
+        }
+        addresses.extend(found_at);
+        addresses
+    }
+
+    /// The coordinator was found.
+    pub(crate) fn is_found(&mut self) {
+        self.found = true;
+    }
+
+    fn complain(&self, error: &str, found_at: &[String]) {
+        let join = &self.join;
+        if found_at.is_empty() {
+            tracing::warn!("cannot join the cluster of {join}: {error}; trying again");
+        } else {
+            let remembered = found_at.join(", ");
+            tracing::warn!(
+                "cannot join the cluster of {join}: {error}; trying what is remembered, {remembered}"
+            );
         }
     }
 }
@@ -68,6 +97,7 @@ struct Map {
 
 #[derive(Deserialize)]
 struct MapNode {
+    client_addr: String,
     bus_addr: String,
 }
 
@@ -110,5 +140,8 @@ async fn ask(node: &str, password: &str) -> Result<Vec<String>, JoinError> {
     }
     let json = last.as_bytes().ok_or_else(|| JoinError::Foreign("its map is no text".to_owned()))?;
     let map: Map = serde_json::from_slice(json).map_err(|error| JoinError::Foreign(error.to_string()))?;
-    Ok(map.nodes.into_iter().map(|node| node.bus_addr).collect())
+    // The one that was named is known to answer.
+    let (named, others): (Vec<MapNode>, Vec<MapNode>) =
+        map.nodes.into_iter().partition(|known| known.client_addr == node);
+    Ok(named.into_iter().chain(others).map(|node| node.bus_addr).collect())
 }

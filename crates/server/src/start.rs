@@ -45,6 +45,14 @@ pub enum StartError {
     /// The coordinator cannot read what it had written.
     #[error("the cluster's metadata in the data directory cannot be used: {0}")]
     Metadata(#[from] MetaError),
+    /// The coordinator's record is not where it was.
+    #[error(
+        "the data directory {0} belongs to the node that coordinates its cluster, and the cluster's record, \
+         coordinator.redb, is missing: put it back. (If this node never was the coordinator, start it with \
+         --join.) Without it, stop all nodes and start them with empty data directories: a new cluster, \
+         without the old one's data"
+    )]
+    RecordMissing(String),
     /// A coordinator cannot join another cluster.
     #[error(
         "the data directory {0} belongs to the node that coordinates its cluster: start it without --join, or give \
@@ -78,6 +86,13 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     let identity = data_dir.begin_life()?;
     if data_dir.metadata_path().exists() && !config.node.join.is_empty() {
         return Err(StartError::CoordinatorJoins(config.data_dir().display().to_string()));
+    }
+    if !data_dir.metadata_path().exists()
+        && config.node.join.is_empty()
+        && identity.found_at.is_empty()
+        && identity.cluster.is_some()
+    {
+        return Err(StartError::RecordMissing(config.data_dir().display().to_string()));
     }
     let sockets = Sockets::listen(config)?;
     let info = sockets.node_info(config, &identity)?;

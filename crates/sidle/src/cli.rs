@@ -42,6 +42,9 @@ pub(crate) enum Command {
     /// Show the nodes, who owns what, and what is moving
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArguments),
+    /// Remove a node from the cluster that is down and owns nothing
+    #[command(after_help = FORGET_EXAMPLES)]
+    Forget(ForgetArguments),
     /// See it work: two nodes, a load, and half of the data moved under it
     #[command(after_help = demo::EXAMPLES)]
     Demo(Box<DemoArguments>),
@@ -147,6 +150,17 @@ pub(crate) struct Via {
     pub(crate) password: Option<String>,
 }
 
+/// How to reach the cluster, and for how long to wait.
+#[derive(Debug, Args)]
+pub(crate) struct Reach {
+    #[command(flatten)]
+    pub(crate) via: Via,
+    /// How long the node may take to answer
+    #[arg(long, value_name = "SECONDS", default_value = "5")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) timeout: u64,
+}
+
 const MIGRATE_EXAMPLES: &str = "\
 Examples:
   sidle migrate --to 127.0.0.1:6380 --slots 0-8191
@@ -171,7 +185,7 @@ pub(crate) struct MigrateArguments {
     #[command(subcommand)]
     pub(crate) command: Option<MigrateCommand>,
     #[command(flatten)]
-    pub(crate) via: Via,
+    pub(crate) via: Reach,
     /// The node that takes the range: its client address or its id
     #[arg(long, value_name = "HOST:PORT", required_unless_present = "cancel", conflicts_with = "cancel")]
     pub(crate) to: Option<String>,
@@ -209,7 +223,7 @@ pub(crate) struct SetArguments {
     #[arg(value_name = "ID")]
     pub(crate) id: u64,
     #[command(flatten)]
-    pub(crate) via: Via,
+    pub(crate) via: Reach,
     #[command(flatten)]
     pub(crate) policy: PolicyArguments,
     /// Move as fast as clients leave room for, as without a policy
@@ -233,13 +247,32 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct StatusArguments {
     #[command(flatten)]
-    pub(crate) via: Via,
+    pub(crate) via: Reach,
     /// Show it again and again until Ctrl-C
     #[arg(long)]
     pub(crate) watch: bool,
     /// Print the node's own JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+const FORGET_EXAMPLES: &str = "\
+Examples:
+  sidle forget 127.0.0.1:6381
+  sidle forget 1f3c09aa --via 10.0.0.1:6379
+
+Move what the node owns to others first, and stop it. Should it come back with its data directory, it \
+joins again, as an empty member.
+
+Exit status: 0 forgotten; 1 refused; 2 wrong command line; 4 node not reached.";
+
+#[derive(Debug, Args)]
+pub(crate) struct ForgetArguments {
+    /// The node: its client address, its id, or the first digits of that
+    #[arg(value_name = "NODE")]
+    pub(crate) node: String,
+    #[command(flatten)]
+    pub(crate) via: Reach,
 }
 
 fn host_port(text: &str) -> Result<String, String> {

@@ -8,6 +8,7 @@ mod check_history;
 mod cli;
 mod demo;
 mod exit;
+mod forget;
 mod interrupt;
 mod lab;
 mod load_arguments;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         cli::Command::Server(arguments) => server::run(*arguments),
         cli::Command::Migrate(arguments) => migrate::run(&arguments),
         cli::Command::Status(arguments) => status::run(&arguments),
+        cli::Command::Forget(arguments) => forget::run(&arguments),
         cli::Command::Demo(arguments) => demo::run(&arguments),
         cli::Command::Bench(arguments) => bench::run(&arguments),
         cli::Command::Lab(arguments) => lab::run(&arguments),

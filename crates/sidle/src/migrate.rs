@@ -11,12 +11,12 @@ use serde_json::json;
 use sidle_bench::control::started_migration;
 use sidle_cluster::MigrationStatus;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// How often the progress is asked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How often in a row the node may be unreachable before the display gives up. The migration does not.
-const MAX_RECONNECTS: u32 = 50;
+/// How long the node may be unreachable before the display gives up. The migration does not.
+const UNREACHABLE_PATIENCE: Duration = Duration::from_secs(15);
 /// The steps of the progress bar: fractions are shown to a hundredth of a per cent.
 const BAR_STEPS: u64 = 10_000;
 
@@ -99,7 +99,7 @@ async fn start(node: &mut NodeConnection, arguments: &MigrateArguments) -> Resul
     let policy = arguments.policy.policy().unwrap_or_default().words();
     let mut words = vec!["SIDLE.MIGRATE", "START", &unit, &range, "TO", to, "PROTOCOL", &arguments.protocol];
     words.extend(policy.iter().map(String::as_str));
-    let reply = node.request(&words).await?;
+    let reply = node.slow_request(&words).await?;
     let id = started_migration(&reply);
     id.map(|id| id.0).ok_or_else(|| node.broken(format!("it answered {reply:?} to SIDLE.MIGRATE START")))
 }
@@ -111,11 +111,11 @@ async fn follow(
     id: u64,
     display: &Display,
 ) -> Result<MigrationStatus, Failure> {
-    let mut failures = 0;
+    let mut answered_at = Instant::now();
     loop {
         match node.status().await {
             Ok(report) => {
-                failures = 0;
+                answered_at = Instant::now();
                 let found = report.migrations.into_iter().find(|migration| migration.id.0 == id);
                 let migration = found.ok_or_else(|| {
                     Failure::new(Status::FailedInTheMiddle, format!("migration {id} is not known any more"))
@@ -125,8 +125,7 @@ async fn follow(
                 }
                 display.show(&migration);
             }
-            Err(failure) if failures < MAX_RECONNECTS => {
-                failures += 1;
+            Err(failure) if answered_at.elapsed() < UNREACHABLE_PATIENCE => {
                 display.trouble(&failure.message);
                 if let Ok(again) = NodeConnection::open(&arguments.via).await {
                     node = again;

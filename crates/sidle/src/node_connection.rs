@@ -1,6 +1,6 @@
 //! A connection to a node, for the commands that steer and watch a cluster: one request at a time, in RESP.
 
-use crate::cli::Via;
+use crate::cli::Reach;
 use crate::exit::{Failure, Status};
 use sidle_cluster::StatusReport;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
@@ -11,47 +11,69 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long to wait for a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to wait for a reply. Starting a migration takes the source a count of its records.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long to wait for the answer to a request that takes its time: to start a migration takes the source a
+/// count of its records, and the target its preparation.
+const SLOW_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection to one node.
 pub(crate) struct NodeConnection {
     address: String,
+    timeout: Duration,
     stream: TcpStream,
     parser: ReplyParser,
     input: Vec<u8>,
 }
 
 impl NodeConnection {
-    /// Connects, and gives the password if there is one.
-    pub(crate) async fn open(via: &Via) -> Result<NodeConnection, Failure> {
+    /// Connects, and gives the password if there is one. The node has answered once when this returns: one
+    /// that is stopped, or hangs, still takes connections.
+    pub(crate) async fn open(reach: &Reach) -> Result<NodeConnection, Failure> {
+        let via = &reach.via;
         let unreachable = |why: &dyn Display| {
             let address = &via.via;
             let advice = "Is a node running there? Name another with --via HOST:PORT";
             Failure::new(Status::Unreachable, format!("cannot reach a node at {address}: {why}. {advice}"))
         };
         let (host, port) = split_host_port(&via.via).expect("the command line was checked");
-        let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect((host, port)))
+        let patience = Duration::from_secs(reach.timeout);
+        let late = format!("no answer in {} seconds", reach.timeout);
+        let stream = timeout(patience, TcpStream::connect((host, port)))
             .await
-            .map_err(|_| unreachable(&"no answer in 5 seconds"))?
+            .map_err(|_| unreachable(&late))?
             .map_err(|error| unreachable(&error))?;
         stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
         let parser = ReplyParser::new(ReplyLimits::default());
-        let mut node = NodeConnection { address: via.via.clone(), stream, parser, input: Vec::new() };
-        if let Some(password) = &via.password {
-            node.request(&["AUTH", password]).await?;
+        let address = via.via.clone();
+        let mut node = NodeConnection { address, timeout: patience, stream, parser, input: Vec::new() };
+        match &via.password {
+            Some(password) => drop(node.request(&["AUTH", password]).await?),
+            // Whatever it answers: what is asked next has the better words where this is refused.
+            None => drop(timeout(patience, node.exchange(&["PING"])).await.map_err(|_| unreachable(&late))??),
         }
         Ok(node)
     }
 
     /// Sends a request and waits for its reply; an error reply is a refusal.
     pub(crate) async fn request(&mut self, words: &[&str]) -> Result<Value, Failure> {
-        match timeout(REPLY_TIMEOUT, self.exchange(words)).await {
+        self.request_within(self.timeout, words).await
+    }
+
+    /// The same for a request that may take its time.
+    pub(crate) async fn slow_request(&mut self, words: &[&str]) -> Result<Value, Failure> {
+        self.request_within(self.timeout.max(SLOW_TIMEOUT), words).await
+    }
+
+    async fn request_within(&mut self, patience: Duration, words: &[&str]) -> Result<Value, Failure> {
+        match timeout(patience, self.exchange(words)).await {
             Ok(Ok(Value::Error(text))) => Err(Failure::refused(advise(&self.address, &text))),
             Ok(reply) => reply,
-            Err(_) => Err(self.broken("it did not answer in time")),
+            Err(_) => {
+                let seconds = patience.as_secs();
+                Err(self.broken(format!(
+                    "no answer in {seconds} seconds, from it or from the coordinator behind it (--timeout \
+                     waits longer)"
+                )))
+            }
         }
     }
 

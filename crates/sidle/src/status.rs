@@ -61,12 +61,30 @@ async fn shown(node: &mut NodeConnection, json: bool) -> Result<String, Failure>
 /// The whole status as text.
 pub(crate) fn render(report: &StatusReport) -> String {
     let mut text = format!("Cluster {}, map epoch {}\n\n", report.cluster, report.map_epoch.0);
+    text += &troubles(report);
     text += &nodes(report);
     text += "\n";
     text += &tablets(report);
     if !report.migrations.is_empty() {
         text += "\n";
         text += &migrations(report);
+    }
+    text
+}
+
+/// What needs somebody's attention.
+fn troubles(report: &StatusReport) -> String {
+    let mut text = String::new();
+    if let Some(trouble) = &report.record_trouble {
+        text += &format!("WARNING: the cluster's record is in danger: {trouble}\n");
+    }
+    for node in &report.nodes {
+        if let Some(trouble) = &node.trouble {
+            text += &format!("WARNING: node {}: {trouble}\n", node.client_addr);
+        }
+    }
+    if !text.is_empty() {
+        text += "\n";
     }
     text
 }

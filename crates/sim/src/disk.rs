@@ -3,7 +3,7 @@
 use crate::random::Random;
 use crate::sectors::{FileId, Sectors};
 use sidle_cluster::Metadata;
-use sidle_meta_redb::{Medium, StorageBackend};
+use sidle_meta_redb::{Medium, StorageBackend, Whereabouts};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -239,6 +239,15 @@ impl Medium for Place {
 
     fn discard(&self) -> io::Result<()> {
         *self.laid() = None;
+        Ok(())
+    }
+
+    /// Nobody removes files of a simulated disk.
+    fn whereabouts(&self) -> io::Result<Whereabouts> {
+        Ok(Whereabouts::InPlace)
+    }
+
+    fn restore(&self) -> io::Result<()> {
         Ok(())
     }
 }

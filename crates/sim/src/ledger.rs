@@ -1,7 +1,7 @@
 //! The real metadata store on a simulated disk, watched: what it brings back was committed last, or may have been.
 
 use crate::disk::{Disk, Place};
-use sidle_cluster::{MetaError, MetaStore, Metadata};
+use sidle_cluster::{MetaError, MetaStore, Metadata, Place as Found};
 use sidle_meta_redb::RedbMetaStore;
 
 /// The coordinator's metadata store.
@@ -44,5 +44,9 @@ impl MetaStore for Ledger {
         })?;
         self.disk.holds(Some(metadata));
         Ok(())
+    }
+
+    fn keep(&mut self, metadata: &Metadata) -> Result<Found, MetaError> {
+        self.store.keep(metadata)
     }
 }

@@ -113,7 +113,9 @@ impl std::str::FromStr for Position {
             _ => text.parse(),
         };
         parsed.map(Position).map_err(|_| {
-            ParsePositionError(format!("'{text}' is not a position: give up to 16 hex digits after 0x"))
+            // As much as any position has, and a little more.
+            let shown = &text[..text.floor_char_boundary(24)];
+            ParsePositionError(format!("'{shown}' is not a position: give up to 16 hex digits after 0x"))
         })
     }
 }

@@ -1,6 +1,7 @@
 //! What a node keeps for each migration that it takes part in.
 
 use super::{AgentEvent, NodeAgent};
+use crate::limits::MAX_HELD;
 use crate::timing::{HEARTBEAT_INTERVAL_US, PROGRESS_INTERVAL_US, RETRY_US};
 use crate::{HISTORY, HostPort, MigrationRecord, MigrationState, NodeSays, PrepareRefusal, Progress, Survey};
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, PositionRange};
@@ -77,6 +78,7 @@ impl NodeAgent {
             return;
         }
         match self.held.get(&migration) {
+            None if self.held.len() >= MAX_HELD => {}
             None => {
                 self.held.insert(migration, Held::Counting(range));
                 self.event(AgentEvent::Survey { migration, range, partitions });
@@ -103,6 +105,7 @@ impl NodeAgent {
             return;
         }
         match self.held.get(&migration) {
+            None if self.held.len() >= MAX_HELD => {}
             None | Some(Held::Counting(_) | Held::Counted(..)) => {
                 self.hear_policy(&record);
                 self.held.insert(migration, Held::Tracking(record.range));
@@ -130,6 +133,7 @@ impl NodeAgent {
             return;
         }
         match self.held.get(&migration) {
+            None if self.held.len() >= MAX_HELD => {}
             None => {
                 self.hear_policy(&record);
                 self.held.insert(migration, Held::Preparing(None));
@@ -152,11 +156,22 @@ impl NodeAgent {
         }
     }
 
+    /// Whether this life of the node takes part in the migration.
+    pub(super) fn is_mine(&self, record: &MigrationRecord) -> bool {
+        let me = (self.me.id, self.me.incarnation);
+        let lives = [(record.source, record.source_incarnation), (record.target, record.target_incarnation)];
+        lives.contains(&me)
+    }
+
+    /// Whether something is kept for the migration.
+    pub(super) fn holds(&self, migration: MigrationId) -> bool {
+        self.held.contains_key(&migration)
+    }
+
     /// Announces an export or import when a map shows it for the first time (invariant 2).
     pub(super) fn meet_running(&mut self, now: MonotonicUs, record: &MigrationRecord) {
         let me = (self.me.id, self.me.incarnation);
-        let lives = [(record.source, record.source_incarnation), (record.target, record.target_incarnation)];
-        if lives.contains(&me) {
+        if self.is_mine(record) {
             self.hear_policy(record);
         }
         let held = self.held.get(&record.id);

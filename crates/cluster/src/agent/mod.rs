@@ -23,9 +23,11 @@
 mod migrations;
 mod requests;
 
-use crate::timing::{
-    HEARTBEAT_INTERVAL_US, JOIN_REFUSED_RETRY_US, JOIN_RETRY_US, MAX_EVENTS, MAX_OPEN_REQUESTS, MAX_TRANSMIT,
+use crate::bounds::{Bounded, clipped};
+use crate::limits::{
+    MAX_EVENTS, MAX_HELD, MAX_OPEN_REQUESTS, MAX_OPEN_WAITS, MAX_REASON_BYTES, MAX_TRANSMIT,
 };
+use crate::timing::{HEARTBEAT_INTERVAL_US, JOIN_REFUSED_RETRY_US, JOIN_RETRY_US};
 use crate::{
     ClusterId, CoordinatorSays, Heartbeat, HostPort, MigrationRecord, NodeInfo, NodeLoad, NodeSays,
     PrepareRefusal, Progress, PutBack, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
@@ -53,6 +55,9 @@ pub enum AgentInput {
     },
     /// How full the node is; sent along with the next heartbeat.
     Load(NodeLoad),
+    /// What is wrong with the node's data directory, or that nothing is any more; sent along with every
+    /// heartbeat.
+    Trouble(Option<String>),
     /// A client asks the coordinator for something. Answered by [`AgentEvent::Reply`] with the same ticket.
     Request {
         /// The driver's name for the request.
@@ -111,7 +116,7 @@ pub enum AgentEvent {
         /// The cluster.
         cluster: ClusterId,
     },
-    /// The coordinator does not let the node in; it will be asked again.
+    /// The coordinator does not let the node in, or not yet; it will be asked again.
     JoinRefused {
         /// Why not, and what to do.
         why: String,
@@ -223,6 +228,7 @@ pub struct NodeAgent {
     /// The epoch of the map that all workers use.
     published: MapEpoch,
     load: NodeLoad,
+    trouble: Option<String>,
     /// When the next join or heartbeat is due.
     next_beat: MonotonicUs,
     heard_at: Option<MonotonicUs>,
@@ -250,6 +256,7 @@ impl NodeAgent {
             map: None,
             published: MapEpoch(0),
             load: NodeLoad::default(),
+            trouble: None,
             next_beat: now,
             heard_at: None,
             held: BTreeMap::new(),
@@ -280,13 +287,18 @@ impl NodeAgent {
             AgentInput::Timer => {}
             AgentInput::Published { epoch } => self.published(now, epoch),
             AgentInput::Load(load) => self.load = load,
+            AgentInput::Trouble(trouble) => {
+                self.trouble = trouble.map(|trouble| clipped(trouble, MAX_REASON_BYTES));
+            }
             AgentInput::Request { ticket, request } => self.open_request(now, ticket, request),
             AgentInput::Surveyed { migration, survey } => self.surveyed(migration, survey),
             AgentInput::Prepared { migration } => self.prepared(migration, Ok(())),
-            AgentInput::PrepareRefused { migration, why } => self.prepared(migration, Err(why)),
-            AgentInput::Progress { migration, progress } => self.progress(now, migration, progress),
-            AgentInput::Finished { migration, progress } => self.finished(now, migration, progress),
-            AgentInput::Broken { migration, why } => self.broken(now, migration, why),
+            AgentInput::PrepareRefused { migration, why } => self.prepared(migration, Err(why.clipped())),
+            AgentInput::Progress { migration, progress } => self.progress(now, migration, progress.clipped()),
+            AgentInput::Finished { migration, progress } => self.finished(now, migration, progress.clipped()),
+            AgentInput::Broken { migration, why } => {
+                self.broken(now, migration, clipped(why, MAX_REASON_BYTES));
+            }
         }
         self.beat(now);
         if self.joined {
@@ -347,9 +359,13 @@ impl NodeAgent {
     }
 
     /// How full its queues are.
-    pub fn queues(&self) -> [Fill; 4] {
+    pub fn queues(&self) -> [Fill; 6] {
+        let waits = self.requests.values().filter(|open| open.waits()).count();
+        let short = self.requests.len() - waits;
         [
-            Fill::new("requests of a node to the coordinator", self.requests.len(), MAX_OPEN_REQUESTS),
+            Fill::new("requests of a node to the coordinator", short, MAX_OPEN_REQUESTS),
+            Fill::new("requests of a node that wait for a migration's end", waits, MAX_OPEN_WAITS),
+            Fill::new("migrations held at a node", self.held.len(), MAX_HELD),
             Fill::new("messages of a node to the coordinator", self.transmit.len(), MAX_TRANSMIT),
             Fill::new("events of a node's agent", self.events.len(), MAX_EVENTS),
             Fill::new("remembered ends of a node's migrations", self.ended.len(), crate::HISTORY),
@@ -362,7 +378,9 @@ impl NodeAgent {
     }
 
     fn message(&mut self, now: MonotonicUs, message: ToNode) {
-        if message.to != self.me.id || message.incarnation != self.me.incarnation {
+        let is_mine = message.to == self.me.id && message.incarnation == self.me.incarnation;
+        // What a coordinator on this node says comes without having been read from a text.
+        if !is_mine || message.check_bounds().is_err() {
             return;
         }
         self.heard_at = Some(now);
@@ -375,6 +393,11 @@ impl NodeAgent {
             CoordinatorSays::JoinRefused { why } => {
                 if !self.joined {
                     self.next_beat = now.plus_us(JOIN_REFUSED_RETRY_US);
+                    self.event(AgentEvent::JoinRefused { why });
+                }
+            }
+            CoordinatorSays::JoinLater { why } => {
+                if !self.joined {
                     self.event(AgentEvent::JoinRefused { why });
                 }
             }
@@ -419,6 +442,11 @@ impl NodeAgent {
         if self.map_epoch() >= map.epoch() && !self.bugs.older_map_adopted {
             return;
         }
+        // Of a true map every one is known: the node was asked before it ran.
+        let unknown = map.migrations().iter().filter(|record| self.is_mine(record) && !self.holds(record.id));
+        if self.held.len() + unknown.count() > MAX_HELD {
+            return;
+        }
         for record in map.migrations() {
             self.meet_running(now, record);
         }
@@ -446,8 +474,10 @@ impl NodeAgent {
         }
         if self.joined {
             self.next_beat = now.plus_us(HEARTBEAT_INTERVAL_US);
-            let holds = self.held.keys().copied().collect();
-            self.send(NodeSays::Heartbeat(Heartbeat { map_epoch: self.published, load: self.load, holds }));
+            let holds = self.held.keys().copied().take(MAX_HELD).collect();
+            let trouble = self.trouble.clone();
+            let heartbeat = Heartbeat { map_epoch: self.published, load: self.load, holds, trouble };
+            self.send(NodeSays::Heartbeat(heartbeat));
         } else {
             self.next_beat = now.plus_us(JOIN_RETRY_US);
             let NodeInfo { client_addr, bus_addr, .. } = self.me.clone();

@@ -1,7 +1,9 @@
 //! Clients' requests on their way to the coordinator and back.
 
 use super::{AgentEvent, NodeAgent};
-use crate::timing::{MAX_OPEN_REQUESTS, REQUEST_DEADLINE_US, REQUEST_WINDOW, RETRY_US};
+use crate::bounds::Bounded;
+use crate::limits::{MAX_OPEN_REQUESTS, MAX_OPEN_WAITS, REQUEST_WINDOW};
+use crate::timing::{REQUEST_DEADLINE_US, RETRY_US};
 use crate::{NodeSays, Refusal, Reply, Request};
 use sidle_types::MonotonicUs;
 
@@ -15,6 +17,12 @@ pub(super) struct OpenRequest {
 }
 
 impl OpenRequest {
+    /// Whether it waits for a migration's end. Such requests may take seconds, and have an account of their
+    /// own: they hold up neither the others' places nor their numbers.
+    pub(super) const fn waits(&self) -> bool {
+        matches!(self.request, Request::AwaitEnd { .. })
+    }
+
     /// When it is repeated or given up.
     pub(super) fn due(&self) -> MonotonicUs {
         self.sent_at.plus_us(RETRY_US).min(self.deadline)
@@ -23,20 +31,33 @@ impl OpenRequest {
 
 impl NodeAgent {
     pub(super) fn open_request(&mut self, now: MonotonicUs, ticket: u64, request: Request) {
-        let number = self.next_request;
-        let window_full = self.oldest_open() + REQUEST_WINDOW <= number;
-        if self.requests.len() >= MAX_OPEN_REQUESTS || window_full {
-            let refusal = Refusal::TooManyRequests { limit: MAX_OPEN_REQUESTS };
+        if let Some(refusal) = self.why_not_opened(&request) {
             return self.event(AgentEvent::Reply { ticket, reply: Reply::Refused(refusal) });
         }
+        let number = self.next_request;
         self.next_request += 1;
         let deadline = now.plus_us(REQUEST_DEADLINE_US);
         self.requests.insert(number, OpenRequest { ticket, request, sent_at: now, deadline });
         self.send_request(number);
     }
 
+    fn why_not_opened(&self, request: &Request) -> Option<Refusal> {
+        if let Err(error) = request.check_bounds() {
+            return Some(Refusal::Malformed { why: error.to_string() });
+        }
+        let waits = self.requests.values().filter(|open| open.waits()).count();
+        if matches!(request, Request::AwaitEnd { .. }) {
+            return (waits >= MAX_OPEN_WAITS).then_some(Refusal::TooManyWaits { limit: MAX_OPEN_WAITS });
+        }
+        let window_full = self.oldest_open() + REQUEST_WINDOW <= self.next_request;
+        let is_full = self.requests.len() - waits >= MAX_OPEN_REQUESTS || window_full;
+        is_full.then_some(Refusal::TooManyRequests { limit: MAX_OPEN_REQUESTS })
+    }
+
+    /// The oldest of the requests that hold up the window.
     fn oldest_open(&self) -> u64 {
-        self.requests.keys().next().copied().unwrap_or(self.next_request)
+        let mut open = self.requests.iter().filter(|(_, open)| !open.waits());
+        open.next().map_or(self.next_request, |(&number, _)| number)
     }
 
     fn send_request(&mut self, number: u64) {

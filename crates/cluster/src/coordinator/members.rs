@@ -1,10 +1,12 @@
-//! Membership: joining, heartbeats, suspicion, and bringing every member to the present map.
+//! Members: what they report, suspicion, and bringing every member to the present map. Who becomes one and
+//! who is forgotten is in `joins`.
 
 use super::{Coordinator, CoordinatorEvent};
-use crate::timing::{MAX_NODES, RETRY_US, SUSPECTED_AFTER_US};
+use crate::bounds::Bounded;
+use crate::timing::{RETRY_US, SUSPECTED_AFTER_US};
 use crate::{
-    ClusterId, CoordinatorSays, Heartbeat, HostPort, Incarnation, MetaStore, Metadata, MigrationRecord,
-    NodeInfo, NodeLoad, NodeSays, NodeState, Reply, ToCoordinator,
+    CoordinatorSays, Heartbeat, Incarnation, MetaStore, Metadata, MigrationRecord, NodeInfo, NodeLoad,
+    NodeSays, NodeState, Reply, ToCoordinator,
 };
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId};
 use std::collections::BTreeMap;
@@ -17,11 +19,19 @@ pub(super) struct Member {
     pub(super) heard_at: Option<MonotonicUs>,
     /// Whether its silence has been noticed.
     pub(super) suspected: bool,
+    /// Whether the conversation has ended over which it was heard of last.
+    pub(super) disconnected: bool,
+    /// The later life that has asked to join while this one was heard of.
+    pub(super) successor: Option<Incarnation>,
     /// The epoch of the map that it has published.
     pub(super) map_epoch: MapEpoch,
     /// How full it is.
     pub(super) load: NodeLoad,
-    map_sent: Option<(MapEpoch, MonotonicUs)>,
+    /// What is wrong with its data directory.
+    pub(super) trouble: Option<String>,
+    /// Which epoch it claimed to use that no map has had yet; told once.
+    claimed_epoch: Option<MapEpoch>,
+    pub(super) map_sent: Option<(MapEpoch, MonotonicUs)>,
     /// Requests below this number are answered, whatever still comes of them.
     pub(super) oldest_open: u64,
     /// Refusals by request number, so that a late duplicate does not start what was refused.
@@ -30,6 +40,10 @@ pub(super) struct Member {
 
 impl<M: MetaStore> Coordinator<M> {
     pub(super) fn message(&mut self, now: MonotonicUs, message: ToCoordinator) {
+        // What the coordinator's own node says comes without having been read from a text.
+        if message.check_bounds().is_err() {
+            return;
+        }
         let ToCoordinator { from, incarnation, body } = message;
         let body = match body {
             NodeSays::Join { client_addr, bus_addr, cluster } => {
@@ -56,79 +70,27 @@ impl<M: MetaStore> Coordinator<M> {
         }
     }
 
-    fn join(&mut self, now: MonotonicUs, info: NodeInfo, cluster: Option<ClusterId>) {
-        let (node, incarnation) = (info.id, info.incarnation);
-        if let Some(why) = self.join_obstacle(now, &info, cluster) {
-            self.event(CoordinatorEvent::JoinRefused { node, why: why.clone() });
-            return self.send_to_life(node, incarnation, CoordinatorSays::JoinRefused { why });
-        }
-        let known = self.data.map.node(node);
-        let restarted = known.is_some_and(|known| known.incarnation < incarnation);
-        // In the first life of the first node its founding is its joining.
-        let is_new = known.is_none_or(|known| known.incarnation < incarnation)
-            || self.members.get(&node).is_some_and(|member| member.heard_at.is_none());
-        if known != Some(&info) {
-            let mut next = self.data.clone();
-            next.map = Arc::new(next.map.changed(|map| map.put_node(info)));
-            if self.commit(now, next).is_err() {
-                return;
-            }
-            self.members.insert(node, Member::default());
-        }
-        if is_new {
-            self.event(CoordinatorEvent::NodeJoined { node, incarnation, restarted });
-        }
-        self.heard(now, node);
-        // What ends with the node's earlier life ends before the new life sees its first map.
-        self.advance(now);
-        let map = Arc::clone(&self.data.map);
-        if let Some(member) = self.members.get_mut(&node) {
-            member.map_sent = Some((map.epoch(), now));
-        }
-        self.send(node, CoordinatorSays::Welcome { cluster: self.data.cluster, map });
-    }
-
-    fn join_obstacle(&self, now: MonotonicUs, info: &NodeInfo, cluster: Option<ClusterId>) -> Option<String> {
-        let own = self.data.cluster;
-        if let Some(cluster) = cluster.filter(|&cluster| cluster != own) {
-            return Some(format!(
-                "the node belongs to cluster {cluster} and this is cluster {own}: point it to its own coordinator, or \
-                 start it with an empty data directory"
-            ));
-        }
-        let known = self.data.map.node(info.id);
-        if known.is_some_and(|known| known.incarnation > info.incarnation) {
-            return Some(
-                "a later start of this node has joined already: two processes use one identity, stop one"
-                    .to_owned(),
-            );
-        }
-        if known.is_none() && self.data.map.nodes().len() >= MAX_NODES {
-            return Some(format!("the cluster has {MAX_NODES} nodes, the most it can have"));
-        }
-        let addresses = |node: &NodeInfo| [node.client_addr.clone(), node.bus_addr.clone()];
-        let clash = |other: &&NodeInfo| {
-            let taken: [HostPort; 2] = addresses(other);
-            other.id != info.id
-                && self.state_of(now, other.id) == NodeState::Up
-                && addresses(info).iter().any(|address| taken.contains(address))
-        };
-        let other = self.data.map.nodes().iter().find(clash)?;
-        Some(format!("node {}, which is up, has announced the same address: announce another one", other.id))
-    }
-
-    fn heard(&mut self, now: MonotonicUs, node: NodeId) {
+    pub(super) fn heard(&mut self, now: MonotonicUs, node: NodeId) {
         let Some(member) = self.members.get_mut(&node) else { return };
         member.heard_at = Some(now);
+        member.disconnected = false;
         if std::mem::take(&mut member.suspected) {
             self.event(CoordinatorEvent::NodeBack { node });
         }
     }
 
     fn heartbeat(&mut self, node: NodeId, heartbeat: Heartbeat) {
+        let (claimed, present) = (heartbeat.map_epoch, self.data.map.epoch());
         let Some(member) = self.members.get_mut(&node) else { return };
-        member.map_epoch = member.map_epoch.max(heartbeat.map_epoch);
         member.load = heartbeat.load;
+        member.trouble = heartbeat.trouble;
+        if claimed <= present {
+            member.map_epoch = member.map_epoch.max(claimed);
+        } else if member.claimed_epoch.replace(claimed).is_none() {
+            // Believed, it would be sent no map any more, and would count as one that has frozen what it gave
+            // away.
+            self.event(CoordinatorEvent::UnknownMap { node, claimed, present });
+        }
         for migration in heartbeat.holds {
             if !self.data.unfinished().any(|record| record.id == migration) && !self.bugs.end_told_once {
                 self.send_over(node, migration);
@@ -147,6 +109,13 @@ impl<M: MetaStore> Coordinator<M> {
     /// Whether the member has been silent for too long, counted from the coordinator's own start at the earliest.
     pub(super) fn is_down(&self, now: MonotonicUs, node: NodeId) -> bool {
         self.members.get(&node).is_none_or(|member| now >= self.suspected_at(member))
+    }
+
+    /// The members on other nodes that are not heard of at present, or not yet. They may be looking for the
+    /// coordinator where it was before, and can be told where it is.
+    pub fn silent_members(&self, now: MonotonicUs) -> impl Iterator<Item = &NodeInfo> {
+        let is_silent = move |node: &&NodeInfo| self.state_of(now, node.id) != NodeState::Up;
+        self.data.map.nodes().iter().filter(|node| node.id != self.seat).filter(is_silent)
     }
 
     /// What a status report says of the member.

@@ -34,22 +34,24 @@
 //! anew. A message to a node without a connection is dropped by the driver: it is repeated.
 
 mod attempt;
+mod joins;
 mod members;
+mod record;
 mod report;
 mod requests;
 mod steps;
 mod waits;
 
-use crate::timing::{
-    HEARTBEAT_INTERVAL_US, MAX_EVENTS, MAX_TRANSMIT, MAX_UNFINISHED, MAX_WAITS, REQUEST_WINDOW, STANDSTILL_US,
-};
+use crate::limits::{MAX_EVENTS, MAX_NODES, MAX_TRANSMIT, MAX_UNFINISHED, MAX_WAITS, REQUEST_WINDOW};
+use crate::timing::{HEARTBEAT_INTERVAL_US, STANDSTILL_US};
 use crate::{
     ClusterId, CoordinatorSays, Incarnation, MetaError, MetaStore, Metadata, MigrationState, NodeInfo,
     PutBack, ReadProtocol, TabletMap, ToCoordinator, ToNode, timing,
 };
 use attempt::Attempt;
 use members::Member;
-use sidle_types::{Fill, MigrationId, MonotonicUs, NodeId};
+use record::Record;
+use sidle_types::{Fill, MapEpoch, MigrationId, MonotonicUs, NodeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use waits::Wait;
@@ -59,7 +61,8 @@ use waits::Wait;
 pub struct Founding {
     /// The new cluster's name, drawn at random.
     pub cluster: ClusterId,
-    /// The first member, which owns every position. It joins like any other.
+    /// The node that the coordinator runs on: the first member, which owns every position. It joins like any
+    /// other.
     pub first: NodeInfo,
 }
 
@@ -68,6 +71,12 @@ pub struct Founding {
 pub enum CoordinatorInput {
     /// A node said something.
     Message(ToCoordinator),
+    /// The conversation has ended over which this node was heard of last: its process may be gone. A driver
+    /// that never says so makes a node that was restarted wait until its earlier life counts as silent.
+    Disconnected {
+        /// The node.
+        node: NodeId,
+    },
     /// The time of [`Coordinator::poll_timeout`] has come.
     Timer,
 }
@@ -90,6 +99,28 @@ pub enum CoordinatorEvent {
         node: NodeId,
         /// Why not.
         why: String,
+    },
+    /// A node is no member any more, on request or to make room.
+    NodeForgotten {
+        /// The node.
+        node: NodeId,
+    },
+    /// A node claims to use a map that there has not been yet; it is not believed. If the coordinator's
+    /// record was replaced by an older copy, ownership may be doubled.
+    UnknownMap {
+        /// The node.
+        node: NodeId,
+        /// The epoch of that map.
+        claimed: MapEpoch,
+        /// The epoch of the present map.
+        present: MapEpoch,
+    },
+    /// The record had gone from where the next start looks for it, and was written there anew.
+    RecordWrittenAnew,
+    /// The record has gone from where the next start looks for it, and cannot be written there.
+    RecordGone {
+        /// Why not.
+        error: MetaError,
     },
     /// A node has not been heard of for [`timing::SUSPECTED_AFTER_US`].
     NodeSuspected {
@@ -123,6 +154,9 @@ pub struct Coordinator<M> {
     /// As last committed, except that numbers of migrations whose commit failed stay used.
     data: Metadata,
     read_protocol: ReadProtocol,
+    /// The node that the coordinator runs on.
+    seat: NodeId,
+    record: Record,
     opened_at: MonotonicUs,
     /// Nobody's silence counts before: the coordinator stood still itself, and could not hear.
     listens_from: MonotonicUs,
@@ -145,6 +179,7 @@ impl<M: MetaStore> Coordinator<M> {
         founding: Founding,
         read_protocol: ReadProtocol,
     ) -> Result<Coordinator<M>, MetaError> {
+        let seat = founding.first.id;
         let data = match meta.load()? {
             Some(data) => data,
             None => {
@@ -161,6 +196,8 @@ impl<M: MetaStore> Coordinator<M> {
             bugs: PutBack::default(),
             data,
             read_protocol,
+            seat,
+            record: Record::new(now),
             opened_at: now,
             listens_from: now,
             members,
@@ -186,8 +223,12 @@ impl<M: MetaStore> Coordinator<M> {
         }
         match input {
             CoordinatorInput::Message(message) => self.message(now, message),
+            CoordinatorInput::Disconnected { node } => {
+                self.members.entry(node).and_modify(|member| member.disconnected = true);
+            }
             CoordinatorInput::Timer => {}
         }
+        self.keep_record(now);
         self.suspect(now);
         self.advance(now);
         self.resend(now);
@@ -211,7 +252,8 @@ impl<M: MetaStore> Coordinator<M> {
             self.data.waiting.iter().filter_map(|record| self.attempts.get(&record.id)?.timeout(record));
         // No step is taken before the commit is tried again.
         let attempts = attempts.map(|at| self.commit_retry_at.map_or(at, |retry| at.max(retry)));
-        members.chain(attempts).chain(self.commit_retry_at).chain(self.wait_timeout()).min()
+        let record = [self.record.due_at()];
+        members.chain(attempts).chain(self.commit_retry_at).chain(self.wait_timeout()).chain(record).min()
     }
 
     /// The name of the cluster.
@@ -244,13 +286,18 @@ impl<M: MetaStore> Coordinator<M> {
         self.meta
     }
 
-    /// Makes `next` the metadata (invariant 1). After an error the old metadata holds and nothing may be done.
+    /// Makes `next` the metadata (invariant 1). After an error the old metadata holds and nothing may be
+    /// done. What could not be read at the next start is refused before it is written.
     fn commit(&mut self, now: MonotonicUs, next: Metadata) -> Result<(), MetaError> {
-        debug_assert_eq!(next.check(), Ok(()), "what is committed is consistent");
+        if let Err(error) = next.check() {
+            self.event(CoordinatorEvent::CommitFailed { error: error.clone() });
+            return Err(error);
+        }
         match self.meta.commit(&next) {
             Ok(()) => {
                 self.data = next;
                 self.commit_retry_at = None;
+                self.record.failed = None;
                 Ok(())
             }
             Err(_) if self.bugs.act_before_commit => {
@@ -261,6 +308,7 @@ impl<M: MetaStore> Coordinator<M> {
                 // The store may hold `next` all the same, so the numbers that it gives away stay used.
                 self.data.next_migration = next.next_migration;
                 self.commit_retry_at = Some(now.plus_us(timing::COMMIT_RETRY_US));
+                self.record.failed = Some(error.clone());
                 self.event(CoordinatorEvent::CommitFailed { error: error.clone() });
                 Err(error)
             }
@@ -271,6 +319,7 @@ impl<M: MetaStore> Coordinator<M> {
     pub fn queues(&self) -> impl Iterator<Item = Fill> {
         let own = [
             Fill::new("migrations under way or queued", self.data.unfinished().count(), MAX_UNFINISHED),
+            Fill::new("members", self.members.len(), MAX_NODES),
             Fill::new("attempts at migrations", self.attempts.len(), MAX_UNFINISHED),
             Fill::new("requests that wait for a migration's end", self.waits.len(), MAX_WAITS),
             Fill::new("messages of the coordinator", self.transmit.len(), MAX_TRANSMIT),

@@ -19,6 +19,7 @@ impl<M: MetaStore> Coordinator<M> {
             nodes: map.nodes().iter().map(|node| self.node_status(now, node.id)).collect(),
             tablets: map.tablets().to_vec(),
             migrations,
+            record_trouble: self.record_trouble(),
         }
     }
 
@@ -38,6 +39,7 @@ impl<M: MetaStore> Coordinator<M> {
             memory_used_bytes: load.memory_used_bytes,
             memory_limit_bytes: load.memory_limit_bytes,
             slots: self.data.map.slot_count_of(id),
+            trouble: member.and_then(|member| member.trouble.clone()),
         }
     }
 

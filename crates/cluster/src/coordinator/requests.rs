@@ -4,7 +4,7 @@
 use super::members::{life_of, shown};
 use super::steps::Step;
 use super::{Attempt, Coordinator, CoordinatorEvent};
-use crate::timing::{MAX_UNFINISHED, REQUEST_WINDOW};
+use crate::limits::{MAX_OWNERS_NAMED, MAX_TABLETS, MAX_UNFINISHED, REQUEST_WINDOW};
 use crate::{
     CoordinatorSays, Incarnation, MetaStore, MigrationCounters, MigrationRecord, MigrationState, NodeName,
     NodeState, Refusal, Reply, Request, RequestKey,
@@ -32,7 +32,8 @@ impl<M: MetaStore> Coordinator<M> {
         let Some(member) = self.members.get_mut(&from) else { return };
         member.oldest_open = member.oldest_open.max(oldest_open);
         member.refusals = member.refusals.split_off(&member.oldest_open);
-        if number < member.oldest_open {
+        // What only looks holds up no window, and may be older than the requests in it.
+        if number < member.oldest_open && !request.only_looks() {
             return;
         }
         let key = RequestKey { node: from, incarnation, number };
@@ -40,6 +41,7 @@ impl<M: MetaStore> Coordinator<M> {
             Request::Status => Some(Reply::Status(Box::new(self.report(now)))),
             Request::Cancel { migration } => Some(self.cancel(now, migration)),
             Request::SetPolicy { migration, policy } => Some(self.set_policy(now, migration, policy)),
+            Request::Forget { node } => Some(self.forget(now, &node)),
             Request::AwaitEnd { migration, patience_us } => self.await_end(now, key, migration, patience_us),
             Request::StartMigration { range, target, protocol, policy } => {
                 self.start(now, key, range, &target, Manner { protocol, policy })
@@ -115,7 +117,7 @@ impl<M: MetaStore> Coordinator<M> {
             record.state = MigrationState::Queued;
         }
         next.waiting.push(record.clone());
-        self.commit(now, next).map_err(|error| Refusal::NotCommitted { error: error.to_string() })?;
+        self.commit(now, next).map_err(|error| Refusal::not_committed(&error))?;
         self.attempts.insert(id, Attempt::new(now, &record));
         self.event(CoordinatorEvent::Migration { migration: id, state: record.state.clone() });
         Ok(start_reply(&record, None))
@@ -141,7 +143,9 @@ impl<M: MetaStore> Coordinator<M> {
         }
         let shown = |node| shown(&self.data, node);
         let [source] = owners[..] else {
-            return Err(Refusal::SeveralOwners { range, owners: owners.into_iter().map(shown).collect() });
+            let count = owners.len();
+            let owners = owners.into_iter().take(MAX_OWNERS_NAMED).map(shown).collect();
+            return Err(Refusal::SeveralOwners { range, count, owners });
         };
         if source == target {
             return Err(Refusal::OwnedByTarget { range, node: shown(target) });
@@ -156,12 +160,17 @@ impl<M: MetaStore> Coordinator<M> {
         if self.data.unfinished().count() >= MAX_UNFINISHED {
             return Err(Refusal::TooManyMigrations { limit: MAX_UNFINISHED });
         }
+        // Each migration that starts to run cuts two tablets at most.
+        let pieces = 2 * (self.data.waiting.len() + 1);
+        if self.data.map.tablets().len() + pieces > MAX_TABLETS {
+            return Err(Refusal::TooManyTablets { limit: MAX_TABLETS });
+        }
         Ok((source, target))
     }
 
     /// The member with this name. An address that several members have announced means the one that is up: a node that
     /// lost its data directory comes back as a new member at its old address.
-    fn node_called(&self, now: MonotonicUs, name: &NodeName) -> Result<NodeId, Refusal> {
+    pub(super) fn node_called(&self, now: MonotonicUs, name: &NodeName) -> Result<NodeId, Refusal> {
         let unknown = || Refusal::UnknownNode { name: name.to_string() };
         let address = match name {
             NodeName::Id(id) => return self.data.map.node(*id).map(|node| node.id).ok_or_else(unknown),
@@ -189,7 +198,7 @@ impl<M: MetaStore> Coordinator<M> {
                 MigrationState::Queued | MigrationState::Preparing => {
                     match self.take(now, migration, Step::End(MigrationState::Cancelled)) {
                         Ok(()) => return Reply::Cancelled { migration },
-                        Err(error) => Refusal::NotCommitted { error: error.to_string() },
+                        Err(error) => Refusal::not_committed(&error),
                     }
                 }
                 MigrationState::Cancelled => return Reply::Cancelled { migration },
@@ -217,7 +226,7 @@ impl<M: MetaStore> Coordinator<M> {
                 }
                 match self.commit(now, next) {
                     Ok(()) => return Reply::PolicySet { migration },
-                    Err(error) => Refusal::NotCommitted { error: error.to_string() },
+                    Err(error) => Refusal::not_committed(&error),
                 }
             }
         };

@@ -2,6 +2,8 @@
 
 use super::members::{life_of, shown};
 use super::{Attempt, Coordinator, CoordinatorEvent};
+use crate::bounds::clipped;
+use crate::limits::MAX_TEXT_BYTES;
 use crate::timing::{PREPARE_DEADLINE_US, RETRY_US};
 use crate::{
     CoordinatorSays, MetaError, MetaStore, MigrationRecord, MigrationState, NodeSays, PrepareRefusal, Survey,
@@ -209,6 +211,12 @@ impl<M: MetaStore> Coordinator<M> {
             // Of a copy that came to nothing, nothing has moved.
             let record = self.data.migration(id).filter(|record| record.ran());
             let counters = record.and_then(|record| Some(attempt?.counters(now, record)));
+            let state = match state {
+                MigrationState::Failed { why } => {
+                    MigrationState::Failed { why: clipped(why, MAX_TEXT_BYTES) }
+                }
+                state => state,
+            };
             next.end(id, state, counters);
         } else {
             let index = next.waiting.iter().position(|record| record.id == id);

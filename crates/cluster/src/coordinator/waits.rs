@@ -4,9 +4,9 @@
 //! restart of the coordinator, begins anew.
 
 use super::Coordinator;
-use crate::timing::MAX_WAITS;
+use crate::limits::{MAX_OPEN_WAITS, MAX_WAITS};
 use crate::{CoordinatorSays, MetaStore, Refusal, Reply, RequestKey};
-use sidle_types::{MigrationId, MonotonicUs};
+use sidle_types::{MigrationId, MonotonicUs, NodeId};
 
 /// A request that waits.
 #[derive(Debug)]
@@ -14,6 +14,13 @@ pub(super) struct Wait {
     key: RequestKey,
     migration: MigrationId,
     until: MonotonicUs,
+}
+
+impl Wait {
+    /// The node that it came in through.
+    pub(super) const fn asker(&self) -> NodeId {
+        self.key.node
+    }
 }
 
 impl<M: MetaStore> Coordinator<M> {
@@ -30,7 +37,9 @@ impl<M: MetaStore> Coordinator<M> {
         };
         let is_over = record.state.is_over();
         let is_kept = self.waits.iter().any(|wait| wait.key == key);
-        if is_over || !is_kept && (patience_us == 0 || self.waits.len() == MAX_WAITS) {
+        let of_node = self.waits.iter().filter(|wait| wait.asker() == key.node).count();
+        let is_full = self.waits.len() >= MAX_WAITS || of_node >= MAX_OPEN_WAITS;
+        if is_over || !is_kept && (patience_us == 0 || is_full) {
             return Some(Reply::Status(Box::new(self.report(now))));
         }
         if !is_kept {

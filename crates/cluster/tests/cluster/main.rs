@@ -1,8 +1,11 @@
 //! The coordinator and its nodes together, on virtual time.
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
+mod bounds;
 mod bugs;
 mod copies;
+mod hostile;
+mod members;
 mod migrations;
 mod refusals;
 mod restarts;

@@ -341,5 +341,5 @@ fn waits_beyond_the_bound_are_answered_at_once() {
         .collect();
     world.run_for(500_000);
     let answered = tickets.iter().filter(|ticket| world.replies.contains_key(ticket)).count();
-    assert_eq!(answered, 40 * 30 - sidle_cluster::timing::MAX_WAITS);
+    assert_eq!(answered, 40 * 30 - sidle_cluster::limits::MAX_WAITS);
 }

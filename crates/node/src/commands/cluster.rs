@@ -125,7 +125,12 @@ const CLUSTER: &[CommandSpec] = &[
     CommandSpec::new("cluster|delslots", -3, MANAGES, refuse_management),
     CommandSpec::new("cluster|delslotsrange", -4, MANAGES, refuse_management),
     CommandSpec::new("cluster|meet", -4, MANAGES, refuse_management),
-    CommandSpec::new("cluster|forget", 3, MANAGES, refuse_management),
+    CommandSpec::new("cluster|forget", 3, MANAGES, super::sidle::cluster_forget).docs(
+        "cluster",
+        "3.0.0",
+        "O(N) where N is the number of tablets",
+        "Removes a node from the nodes table.",
+    ),
     CommandSpec::new("cluster|replicate", 3, MANAGES, refuse_management),
     CommandSpec::new("cluster|failover", -2, MANAGES, refuse_management),
     CommandSpec::new("cluster|reset", -2, MANAGES, refuse_management),
@@ -371,6 +376,8 @@ fn help(call: &mut Call<'_>) -> CommandResult {
         call,
         "CLUSTER",
         &[
+            "FORGET <node-id>",
+            "    Remove a node from the cluster that is down and owns nothing.",
             "COUNTKEYSINSLOT <slot>",
             "    Return the number of keys in <slot>.",
             "GETKEYSINSLOT <slot> <count>",

@@ -9,7 +9,8 @@ use crate::outcome::ControlRequest;
 use crate::range_table::Role;
 use crate::reply_error::ReplyError;
 use crate::spec::{CommandFlags, CommandSpec};
-use sidle_cluster::timing::MAX_PATIENCE_US;
+use sidle_cluster::NodeName;
+use sidle_cluster::limits::MAX_PATIENCE_US;
 use sidle_migration::{ExportPhase, PROTOCOLS};
 use sidle_store::Entry;
 use sidle_types::{HashedKey, MigrationId, MigrationPolicy, PositionRange, Slot};
@@ -36,6 +37,12 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "0.1.0",
         "Depends on subcommand.",
         "A container for the commands that move data between nodes.",
+    ),
+    CommandSpec::new("sidle.forget", 2, ADMIN, forget).docs(
+        "sidle",
+        "0.1.0",
+        "O(N) where N is the number of tablets",
+        "Removes a node from the cluster that is down and owns nothing.",
     ),
     CommandSpec::new("sidle.status", 1, ADMIN, status).docs(
         "sidle",
@@ -144,6 +151,26 @@ fn migration_argument(argument: &[u8]) -> Result<MigrationId, ReplyError> {
 
 fn status(_: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Control(ControlRequest::Status))
+}
+
+/// `SIDLE.FORGET <node>`: by its id or an address of its.
+fn forget(call: &mut Call<'_>) -> CommandResult {
+    let node = text(call.args[1])?.parse().map_err(|error| ReplyError::owned(format!("ERR {error}")))?;
+    Ok(Flow::Control(ControlRequest::Forget(node)))
+}
+
+/// `CLUSTER FORGET <node-id>`, with Redis's errors where Redis has them. The whole cluster forgets the node
+/// at once.
+pub(super) fn cluster_forget(call: &mut Call<'_>) -> CommandResult {
+    let name = String::from_utf8_lossy(call.args[2]);
+    let node = name.parse().ok().filter(|&node| call.ranges.map().node(node).is_some());
+    match node {
+        None => Err(ReplyError::owned(format!("ERR Unknown node {name}"))),
+        Some(node) if node == call.ranges.node() => {
+            Err(ReplyError::text("ERR I tried hard but I can't forget myself..."))
+        }
+        Some(node) => Ok(Flow::Control(ControlRequest::Forget(NodeName::Id(node)))),
+    }
 }
 
 fn cancel(call: &mut Call<'_>) -> CommandResult {

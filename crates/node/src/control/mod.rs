@@ -73,6 +73,8 @@ pub enum ControlInput {
         /// What was asked.
         request: ControlRequest,
     },
+    /// What is wrong with the node's data directory, or that nothing is any more.
+    Trouble(Option<String>),
     /// Time has passed.
     Timer,
 }
@@ -175,6 +177,7 @@ impl NodeControl {
             ControlInput::Message(message) => self.agent.handle(now, AgentInput::Message(message)),
             ControlInput::Mover(migration, report) => self.mover_reported(now, migration, report),
             ControlInput::Request { tag, request } => self.request(now, tag, request),
+            ControlInput::Trouble(trouble) => self.agent.handle(now, AgentInput::Trouble(trouble)),
             ControlInput::Timer => {}
         }
         self.follow_agent(now);

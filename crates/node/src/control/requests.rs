@@ -32,6 +32,7 @@ impl NodeControl {
             ControlRequest::AwaitEnd { migration, patience_us } => {
                 (OpenRequest::Migrations(Some(migration)), Request::AwaitEnd { migration, patience_us })
             }
+            ControlRequest::Forget(node) => (OpenRequest::Plain, Request::Forget { node }),
             ControlRequest::Status => (OpenRequest::Status, Request::Status),
         };
         self.requests.insert(tag, open);
@@ -46,10 +47,10 @@ impl NodeControl {
 
 fn word(open: OpenRequest, reply: Reply) -> ControlReply {
     match (open, reply) {
-        (_, Reply::Started { migration, .. }) => ControlReply::Integer(
-            i64::try_from(migration.0).expect("the coordinator counts migrations from 1"),
-        ),
-        (_, Reply::Cancelled { .. } | Reply::PolicySet { .. }) => ControlReply::Ok,
+        (_, Reply::Started { migration, .. }) => {
+            ControlReply::Integer(i64::try_from(migration.0).expect("within the limits of messages"))
+        }
+        (_, Reply::Cancelled { .. } | Reply::PolicySet { .. } | Reply::Forgotten { .. }) => ControlReply::Ok,
         (_, Reply::Refused(refusal)) => ControlReply::Error(format!("ERR {refusal}")),
         (OpenRequest::Migrations(Some(id)), Reply::Status(report)) => {
             match report.migrations.iter().find(|migration| migration.id == id) {

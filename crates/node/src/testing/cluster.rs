@@ -227,6 +227,8 @@ impl TestCluster {
             self.network.break_off(connection);
         }
         let mut info = self.nodes[node].info.clone();
+        let at = self.now().mono;
+        self.coordinator.handle(at, CoordinatorInput::Disconnected { node: info.id });
         info.incarnation = Incarnation(info.incarnation.0 + 1);
         let (workers, now) = (self.nodes[node].workers.len() as u16, self.now());
         self.nodes[node] = TestNode::new(info, workers, RESTARTED_MEMORY_BYTES, self.tuning, now);

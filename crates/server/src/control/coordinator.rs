@@ -1,11 +1,12 @@
 //! The coordinator's seat on the node that founded the cluster.
 
+use super::calls::Calls;
 use super::links::Outbox;
 use crate::data_dir::{DataDir, Identity, random_bytes};
 use crate::start::StartError;
 use sidle_cluster::{
-    ClusterId, ControlMessage, Coordinator, CoordinatorEvent, CoordinatorInput, Founding, MigrationState,
-    NodeInfo, ToCoordinator, ToNode,
+    ClusterId, ControlMessage, Coordinator, CoordinatorEvent, CoordinatorInput, Founding, Incarnation,
+    MigrationState, NodeInfo, NodeSays, ToCoordinator, ToNode,
 };
 use sidle_meta_redb::RedbMetaStore;
 use sidle_types::{MonotonicUs, NodeId};
@@ -15,9 +16,16 @@ use std::collections::BTreeMap;
 pub(super) struct CoordinatorSeat {
     coordinator: Coordinator<RedbMetaStore>,
     own: NodeId,
-    /// Where each other node was last heard.
+    /// Where the present life of each other member was last heard.
     outboxes: BTreeMap<NodeId, Outbox>,
+    /// Who spoke last without being a member, and where: answered, and no longer known when somebody else has
+    /// spoken.
+    guest: Option<(NodeId, Incarnation, Outbox)>,
+    calls: Calls,
 }
+
+/// What is to be sent to other nodes goes out in messages that any frame holds.
+const _: () = assert!(sidle_cluster::limits::MAX_MESSAGE_BYTES <= sidle_wire::limits::REQUEST_BODY_BYTES_MAX);
 
 impl CoordinatorSeat {
     /// Founds a cluster, or goes on with the one in the data directory.
@@ -38,15 +46,34 @@ impl CoordinatorSeat {
         } else {
             tracing::info!("coordinator of the new cluster {}", coordinator.cluster());
         }
-        Ok(CoordinatorSeat { coordinator, own: info.id, outboxes: BTreeMap::new() })
+        let calls = Calls::from(info.bus_addr.to_string());
+        Ok(CoordinatorSeat { coordinator, own: info.id, outboxes: BTreeMap::new(), guest: None, calls })
     }
 
     /// Takes in what a node said. `outbox`: where to answer it; `None` for this node itself.
     pub(super) fn handle(&mut self, now: MonotonicUs, message: ToCoordinator, outbox: Option<Outbox>) {
-        if let Some(outbox) = outbox {
-            self.outboxes.insert(message.from, outbox);
+        let (from, life) = (message.from, message.incarnation);
+        // A process that died has let its conversation go, and its next life need not wait.
+        let joins = matches!(message.body, NodeSays::Join { .. });
+        if joins && self.outboxes.get(&from).is_some_and(Outbox::is_closed) {
+            self.coordinator.handle(now, CoordinatorInput::Disconnected { node: from });
         }
         self.coordinator.handle(now, CoordinatorInput::Message(message));
+        let Some(outbox) = outbox else { return };
+        let map = self.coordinator.map();
+        // Another life of a member must not take its answers, and strangers must not be remembered.
+        if from != self.own && map.node(from).is_some_and(|member| member.incarnation == life) {
+            if self.outboxes.insert(from, outbox).is_none() {
+                self.outboxes.retain(|&node, _| map.node(node).is_some());
+            }
+        } else {
+            self.guest = Some((from, life, outbox));
+        }
+    }
+
+    /// Tells members where the coordinator is that have not been heard of.
+    pub(super) fn call_members(&mut self, now: MonotonicUs) {
+        self.calls.call(now, self.coordinator.silent_members(now));
     }
 
     /// Lets time pass.
@@ -67,6 +94,12 @@ impl CoordinatorSeat {
             log(&event);
         }
         while let Some(message) = self.coordinator.poll_transmit() {
+            if let Some((node, life, outbox)) = &self.guest
+                && (*node, *life) == (message.to, message.incarnation)
+            {
+                outbox.send(&ControlMessage::from(message));
+                continue;
+            }
             if message.to == self.own {
                 return Some(message);
             }
@@ -88,6 +121,17 @@ fn log(event: &CoordinatorEvent) {
             tracing::info!("node {node} is back with nothing in memory, life {incarnation}");
         }
         CoordinatorEvent::JoinRefused { node, why } => tracing::warn!("node {node} was not let in: {why}"),
+        CoordinatorEvent::NodeForgotten { node } => tracing::info!("node {node} is no member any more"),
+        CoordinatorEvent::UnknownMap { node, claimed, present } => tracing::error!(
+            "node {node} claims to use a map of epoch {}, and the last one is of epoch {}: if the cluster's \
+             record was replaced by an older copy, stop all nodes",
+            claimed.0,
+            present.0
+        ),
+        CoordinatorEvent::RecordWrittenAnew => {
+            tracing::warn!("the cluster's record had gone from the data directory, and was written anew");
+        }
+        CoordinatorEvent::RecordGone { error } => tracing::error!("{error}"),
         CoordinatorEvent::NodeSuspected { node } => tracing::warn!("node {node} has gone silent"),
         CoordinatorEvent::NodeBack { node } => tracing::info!("node {node} is heard of again"),
         CoordinatorEvent::Migration { migration, state: MigrationState::Failed { why } } => {

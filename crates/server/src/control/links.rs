@@ -3,8 +3,8 @@
 //!
 //! Every message may be lost (M10), so a conversation that cannot take more simply loses some.
 
+use super::search::{Ended, Heard};
 use crate::bus::{self, BusError, Said};
-use crate::join::Search;
 use crate::thread::start_task;
 use sidle_cluster::{ControlMessage, ToCoordinator, ToNode};
 use sidle_wire::{FrameReader, Hello, Message};
@@ -19,9 +19,8 @@ use tokio::sync::mpsc;
 const OUTBOX_MESSAGES: usize = 256;
 /// How many events may wait for the control thread; conversations then stop reading.
 pub(crate) const EVENTS: usize = 1024;
-/// The first pause before another attempt to reach the coordinator, and the longest.
-const BACKOFF_FIRST: Duration = Duration::from_millis(50);
-const BACKOFF_LAST: Duration = Duration::from_secs(2);
+/// How long nobody is accepted after an error.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(2);
 
 /// What the bus brings to the control thread.
 #[derive(Debug)]
@@ -34,6 +33,8 @@ pub(crate) enum BusEvent {
     CoordinatorReached(Outbox),
     /// The conversation with the coordinator is over.
     CoordinatorLost,
+    /// A coordinator that has not heard of this node says that it is at this address.
+    CoordinatorCalls(String),
     /// A target opens a lane of a migration that this node is the source of.
     Lane(Hello, Box<Lane>),
 }
@@ -62,6 +63,11 @@ impl Outbox {
         // M10: whoever needs it says it again.
         let _ = self.0.try_send(bus::control_frame(message));
     }
+
+    /// Whether the conversation is over.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
 }
 
 /// Takes in connections of other nodes for as long as the control thread lives. `detour`: where the coordinator is,
@@ -83,7 +89,7 @@ pub(crate) async fn accept(
             }
             Err(error) => {
                 tracing::warn!("cannot accept nodes for now: {error}");
-                tokio::time::sleep(BACKOFF_LAST).await;
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
@@ -100,6 +106,10 @@ async fn welcome(
         bus::Opening::Migration(hello) => {
             let lane = Lane { stream: stream.into_std()?, reader };
             let _ = events.send(BusEvent::Lane(hello, Box::new(lane))).await;
+            Ok(())
+        }
+        bus::Opening::Notice(notice) => {
+            let _ = events.send(BusEvent::CoordinatorCalls(notice.coordinator_at)).await;
             Ok(())
         }
         bus::Opening::Control(first) => match detour {
@@ -132,70 +142,45 @@ async fn converse_with_node(
     converse(stream, reader, queue, deliver).await
 }
 
-/// Keeps up the conversation with the coordinator: tries the addresses in turn, with growing pauses, for ever.
-pub(crate) async fn follow_coordinator(search: Search, events: mpsc::Sender<BusEvent>) {
-    let mut pause = BACKOFF_FIRST;
-    let mut detour = None;
-    let mut complained = false;
-    loop {
-        let candidates = detour.take().into_iter().chain(search.addresses().await).collect::<Vec<String>>();
-        for address in candidates {
-            match converse_with_coordinator(&address, &events).await {
-                Ok(Some(elsewhere)) => {
-                    detour = Some(elsewhere);
-                    break;
-                }
-                Ok(None) => {
-                    pause = BACKOFF_FIRST;
-                    complained = false;
-                    break;
-                }
-                Err(error) if complained => tracing::debug!("the coordinator is not at {address}: {error}"),
-                Err(error) => {
-                    complained = true;
-                    tracing::warn!("the coordinator is not at {address}: {error}; trying on");
-                }
-            }
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(BACKOFF_LAST);
-    }
-}
-
-/// One conversation with the coordinator, to its end. Returns where else to ask, if the node there said so; an error
-/// only when the conversation never began.
-async fn converse_with_coordinator(
+/// One conversation with whoever is at this address, to its end. An error when there was no connection.
+pub(super) async fn converse_with_coordinator(
     address: &str,
     events: &mpsc::Sender<BusEvent>,
-) -> Result<Option<String>, BusError> {
+) -> Result<Ended, BusError> {
     let stream = bus::connect(address).await?;
     let (outbox, queue) = Outbox::new();
     let _ = events.send(BusEvent::CoordinatorReached(outbox)).await;
-    let detour = std::cell::RefCell::new(None);
+    let (heard, detour) = (Heard::nothing(), std::cell::RefCell::new(None));
     let deliver = |said: Said| {
-        let detour = &detour;
+        let (heard, detour) = (&heard, &detour);
         let events = events.clone();
         async move {
             match said {
                 Said::Control(ControlMessage::ToNode(message)) => {
+                    heard.word();
                     let _ = events.send(BusEvent::FromCoordinator(address.to_owned(), message)).await;
                     Ok(())
                 }
                 Said::Detour(there) => {
-                    *detour.borrow_mut() = Some(there.coordinator_at).filter(|address| !address.is_empty());
+                    *detour.borrow_mut() = Some(there.coordinator_at);
                     Err(BusError::Closed)
                 }
                 other => Err(BusError::Unexpected(format!("{other:?}"))),
             }
         }
     };
-    let ended = converse(stream, FrameReader::new(), queue, deliver).await;
+    let ended = tokio::select! {
+        ended = converse(stream, FrameReader::new(), queue, deliver) => ended,
+        () = heard.silence() => Err(BusError::TimedOut),
+    };
     let _ = events.send(BusEvent::CoordinatorLost).await;
-    let elsewhere = detour.take();
-    if let (Err(error), None) = (ended, &elsewhere) {
-        tracing::debug!("lost the coordinator at {address}: {error}");
-    }
-    Ok(elsewhere)
+    let why = ended.err().unwrap_or(BusError::Closed).to_string();
+    Ok(match detour.take() {
+        Some(there) if there.is_empty() => Ended::Unanswered("it does not know where".to_owned()),
+        Some(there) => Ended::Elsewhere(there),
+        None if heard.anything() => Ended::Lost(why),
+        None => Ended::Unanswered(why),
+    })
 }
 
 /// Reads into `deliver` and writes from `queue` until either fails.

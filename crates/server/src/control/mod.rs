@@ -5,12 +5,14 @@
 //!
 //! Ownership: the thread that called [`run`](crate::run).
 
+mod calls;
 mod coordinator;
 pub(crate) mod links;
+mod search;
 mod signals;
 
 use crate::clock::Clock;
-use crate::data_dir::{DataDir, Identity};
+use crate::data_dir::{DataDir, Identity, Kept};
 use crate::join;
 use crate::mover::{MoverInbox, MoverInput, MoverLink};
 use crate::process::Sampler;
@@ -35,6 +37,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 /// How often workers are ticked and gauges are refreshed; Redis's `hz 10`.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Every so many ticks it is made sure that the data directory is there.
+const TICKS_PER_LOOK: u32 = 30;
 
 /// What a worker asks of the control thread.
 #[derive(Debug)]
@@ -97,6 +102,15 @@ pub(crate) struct ControlThread {
     replies: BTreeMap<u64, oneshot::Sender<ControlReply>>,
     last_tag: u64,
     sampler: Sampler,
+    /// Where a coordinator that had not heard of this node says that it is.
+    called_from: watch::Sender<Option<String>>,
+    /// Whether this process has been a member.
+    is_ready: bool,
+    /// Why the cluster did not let this node in, as last logged.
+    refused: Option<String>,
+    ticks: u32,
+    /// What is wrong with the data directory, as last logged.
+    trouble: Option<String>,
     stop: Option<String>,
 }
 
@@ -126,6 +140,11 @@ impl ControlThread {
             replies: BTreeMap::new(),
             last_tag: 0,
             sampler: Sampler::default(),
+            called_from: watch::Sender::new(None),
+            is_ready: false,
+            refused: None,
+            ticks: 0,
+            trouble: None,
             stop: None,
             setup,
         })
@@ -146,7 +165,9 @@ impl ControlThread {
         if self.seat.is_some() {
             self.input(ControlInput::Connected);
         }
-        tracing::info!("the node is ready");
+        if !self.is_ready {
+            tracing::info!("clients can connect, and are served once this node is a member of its cluster");
+        }
         while self.stop.is_none() {
             let due = self.timeout();
             tokio::select! {
@@ -180,8 +201,10 @@ impl ControlThread {
                 join: self.setup.join.clone(),
                 password: self.setup.password.clone(),
                 found_at: self.found_at.subscribe(),
+                found: false,
             };
-            start_task("the search for the coordinator", links::follow_coordinator(search, events));
+            let following = search::follow_coordinator(search, self.called_from.subscribe(), events);
+            start_task("the search for the coordinator", following);
         }
         Ok(queue)
     }
@@ -209,6 +232,10 @@ impl ControlThread {
                 self.input(ControlInput::Connected);
             }
             BusEvent::CoordinatorLost => self.coordinator = None,
+            BusEvent::CoordinatorCalls(address) => {
+                tracing::info!("the coordinator calls from {address}");
+                self.called_from.send_replace(Some(address));
+            }
             BusEvent::Lane(hello, lane) => self.hand_over(hello, lane),
         }
     }
@@ -252,6 +279,35 @@ impl ControlThread {
         self.setup.clock.follow_wall_clock();
         self.sampler.sample(self.setup.clock.mono(), &self.setup.parts.shared);
         self.setup.workers.iter().for_each(|worker| worker.tick());
+        let now = self.setup.clock.mono();
+        if let Some(seat) = &mut self.seat {
+            seat.call_members(now);
+        }
+        self.ticks = self.ticks.wrapping_add(1);
+        if self.ticks.is_multiple_of(TICKS_PER_LOOK) {
+            self.look_after_data_dir();
+        }
+    }
+
+    /// Makes sure that the next start finds what this one was told.
+    fn look_after_data_dir(&mut self) {
+        let trouble = match self.setup.data_dir.keep(&self.setup.identity) {
+            Ok(Kept::InPlace) => self.setup.data_dir.trouble(),
+            Ok(Kept::WrittenAnew) => {
+                tracing::warn!("the node's identity had gone from the data directory, and was written anew");
+                self.setup.data_dir.trouble()
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        if trouble == self.trouble {
+            return;
+        }
+        match &trouble {
+            Some(trouble) => tracing::error!("{trouble}"),
+            None => tracing::info!("the data directory is in order again"),
+        }
+        self.trouble.clone_from(&trouble);
+        self.input(ControlInput::Trouble(trouble));
     }
 
     fn input(&mut self, input: ControlInput) {
@@ -295,7 +351,12 @@ impl ControlThread {
                 }
             }
             ControlEvent::Joined(cluster) => self.joined(cluster),
-            ControlEvent::JoinRefused(why) => tracing::warn!("the cluster does not let this node in: {why}"),
+            ControlEvent::JoinRefused(why) => {
+                if self.refused.as_ref() != Some(&why) {
+                    tracing::warn!("the cluster does not let this node in: {why}");
+                    self.refused = Some(why);
+                }
+            }
             ControlEvent::Superseded => {
                 self.stop = Some("another process runs with this node's identity".to_owned());
             }
@@ -308,6 +369,10 @@ impl ControlThread {
             tracing::info!("member of cluster {cluster}");
             self.setup.identity.cluster = Some(cluster);
             self.save_identity();
+        }
+        self.refused = None;
+        if !std::mem::replace(&mut self.is_ready, true) {
+            tracing::info!("the node is ready");
         }
     }
 

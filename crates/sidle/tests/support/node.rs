@@ -51,6 +51,12 @@ pub struct Node {
 impl Node {
     /// Starts a node on free ports with a data directory of its own, and waits until it takes clients.
     pub fn start(options: &NodeOptions) -> Node {
+        let node = Node::start_unready(options);
+        node.wait_until_ready()
+    }
+
+    /// The same without waiting until it is a member of its cluster.
+    pub fn start_unready(options: &NodeOptions) -> Node {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = dir.path().to_str().expect("temporary folders have plain names").to_owned();
         let mut all = NodeOptions::default()
@@ -83,16 +89,9 @@ impl Node {
                 log.push('\n');
             }
         });
-        let mut node =
+        let node =
             Node { child, options, client_address: String::new(), bus_address: String::new(), log, dir };
-        let deadline = Instant::now() + PATIENCE;
-        while !node.log().contains("the node is ready") {
-            if let Some(status) = node.child.try_wait().expect("a child can be asked") {
-                panic!("the node ended with {status}:\n{}", node.log());
-            }
-            assert!(Instant::now() < deadline, "the node is not ready:\n{}", node.log());
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        let mut node = node.wait_until_logged("nodes at ");
         let log = node.log();
         let address = |label: &str| {
             let line = log.lines().find(|line| line.contains(label)).expect("the log names the addresses");
@@ -102,6 +101,29 @@ impl Node {
         node.client_address = address("clients at ");
         node.bus_address = address("nodes at ");
         node
+    }
+
+    /// Waits until the node is a member of its cluster and takes clients.
+    pub fn wait_until_ready(self) -> Node {
+        self.wait_until_logged("the node is ready")
+    }
+
+    fn wait_until_logged(mut self, what: &str) -> Node {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.log().contains(what) {
+            if let Some(status) = self.child.try_wait().expect("a child can be asked") {
+                panic!("the node ended with {status}:\n{}", self.log());
+            }
+            assert!(Instant::now() < deadline, "the node has not logged '{what}':\n{}", self.log());
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        self
+    }
+
+    /// The folder where it keeps what it must not forget.
+    pub fn folder(&self) -> std::path::PathBuf {
+        let at = self.options.flags.iter().position(|flag| flag == "--dir").expect("every node has one");
+        self.options.flags[at + 1].clone().into()
     }
 
     /// Where clients connect.
@@ -194,8 +216,23 @@ impl Node {
             .clone()
             .flag("--port", &port(&self.client_address))
             .flag("--bus-port", &port(&self.bus_address));
+        self.restart_with(options);
+    }
+
+    /// Starts it again on other ports.
+    pub fn restart_elsewhere(&mut self) {
+        self.restart_with(self.options.clone().flag("--port", "0").flag("--bus-port", "0"));
+    }
+
+    /// Starts it again on other ports, to join the cluster of this node.
+    pub fn restart_elsewhere_joining(&mut self, node: &str) {
+        self.options = self.options.clone().flag("--join", node);
+        self.restart_elsewhere();
+    }
+
+    fn restart_with(&mut self, options: NodeOptions) {
         let dir = self.dir.take();
-        *self = Node::spawn(options, dir);
+        *self = Node::spawn(options, dir).wait_until_ready();
     }
 
     /// Starts it again without `--join`: it has to find its cluster from its folder.

@@ -10,10 +10,10 @@
 //! | priority pulls under way | the protocol's choice | `migration::choices` |
 //! | pulls to be answered by a source | one for each partition; `PRIORITY_PULLS_QUEUED_MAX` out of turn | `migration::tuning` |
 //! | refusals and pongs for a lane | `NOTICES_QUEUED_MAX` | `migration::tuning` |
-//! | requests, messages, events and remembered ends of an agent | `MAX_OPEN_REQUESTS`, `MAX_TRANSMIT`, `MAX_EVENTS`, `HISTORY` | `cluster::timing` |
-//! | migrations, messages, events and kept answers of the coordinator | `MAX_UNFINISHED`, `MAX_TRANSMIT`, `MAX_EVENTS`, `REQUEST_WINDOW` | `cluster::timing` |
-//! | requests to the coordinator that a node keeps open | [`MAX_OPEN_REQUESTS`] | `cluster::timing` |
-//! | tables that not every worker has passed | [`TABLES_PER_MIGRATION`] for each of [`MAX_UNFINISHED`] migrations | `cluster::timing` |
+//! | requests, waits, migrations, messages, events and remembered ends of an agent | `MAX_OPEN_REQUESTS`, `MAX_OPEN_WAITS`, `MAX_HELD`, `MAX_TRANSMIT`, `MAX_EVENTS`, `HISTORY` | `cluster::limits` |
+//! | members, migrations, messages, events and kept answers of the coordinator | `MAX_NODES`, `MAX_UNFINISHED`, `MAX_TRANSMIT`, `MAX_EVENTS`, `REQUEST_WINDOW` | `cluster::limits` |
+//! | requests to the coordinator that a node keeps open | [`MAX_OPEN_REQUESTS`] and [`MAX_OPEN_WAITS`] | `cluster::limits` |
+//! | tables that not every worker has passed | [`TABLES_PER_MIGRATION`] for each of [`MAX_UNFINISHED`] migrations | `cluster::limits` |
 //! | bytes between two nodes under way over one connection | [`Network::MOST_UNDER_WAY_BYTES`] | the driver's window |
 //!
 //! Queues between workers and movers are rings of a fixed size.
@@ -22,7 +22,7 @@ use super::Violation;
 use crate::host::Host;
 use crate::network::{Network, Port, Side};
 use crate::process::Process;
-use sidle_cluster::timing::{MAX_OPEN_REQUESTS, MAX_UNFINISHED};
+use sidle_cluster::limits::{MAX_OPEN_REQUESTS, MAX_OPEN_WAITS, MAX_UNFINISHED};
 use sidle_node::TO_WORKER_CAPACITY;
 use sidle_types::Fill;
 
@@ -50,7 +50,8 @@ fn check_process(number: usize, process: &Process) -> Result<(), Violation> {
         check_fills(&format!("worker {index} of node {number}"), worker.worker.queues(worker.connections()))?;
     }
     let control = &process.control.control;
-    bound(format!("open requests of node {number}"), control.open_requests(), MAX_OPEN_REQUESTS)?;
+    let requests = MAX_OPEN_REQUESTS + MAX_OPEN_WAITS;
+    bound(format!("open requests of node {number}"), control.open_requests(), requests)?;
     let tables = TABLES_PER_MIGRATION * MAX_UNFINISHED;
     bound(format!("tables that workers of node {number} have not passed"), control.awaited_tables(), tables)?;
     for (index, mover) in process.movers.iter().enumerate() {

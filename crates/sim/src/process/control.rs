@@ -174,6 +174,9 @@ impl Process {
             Signal::Refused | Signal::Closed => {
                 world.close(id, side);
                 self.control.guests.remove(&id);
+                if let Some(seat) = &mut self.control.seat {
+                    seat.disconnected(now.mono, id);
+                }
                 if is_conversation {
                     self.control.conversation = None;
                     self.control.is_open = false;

@@ -63,6 +63,14 @@ impl Seat {
         }
     }
 
+    /// A conversation has ended.
+    pub(super) fn disconnected(&mut self, now: MonotonicUs, conversation: StreamId) {
+        let found = self.conversations.iter().find(|(_, known)| **known == conversation);
+        if let Some(node) = found.map(|(node, _)| *node) {
+            self.coordinator.handle(now, CoordinatorInput::Disconnected { node });
+        }
+    }
+
     /// Lets time pass.
     pub(super) fn tick(&mut self, now: MonotonicUs) {
         if self.coordinator.poll_timeout().is_some_and(|timeout| timeout <= now) {

@@ -190,6 +190,10 @@ impl World {
     /// Kills the node with its data. Messages from it may still arrive.
     pub(crate) fn kill_node(&mut self, number: u8) {
         self.node(number).kill();
+        let (now, node) = (self.now, node_id(number));
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.handle(now, CoordinatorInput::Disconnected { node });
+        }
     }
 
     pub(crate) fn node(&mut self, number: u8) -> &mut SimNode {
@@ -499,7 +503,7 @@ pub(crate) fn state_named(reply: &Reply) -> Option<(MigrationId, MigrationState)
 }
 
 /// The protocols that there are here: one of each kind that the coordinator knows.
-fn read_protocol(text: &str) -> Result<ProtocolOutline, String> {
+pub(crate) fn read_protocol(text: &str) -> Result<ProtocolOutline, String> {
     match text {
         "fulva" => Ok(ProtocolOutline { partitions: 8, frozen_reads: true, copies_before_freeze: false }),
         AHEAD => Ok(ProtocolOutline { partitions: 8, frozen_reads: false, copies_before_freeze: true }),

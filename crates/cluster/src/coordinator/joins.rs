@@ -1,0 +1,255 @@
+//! Who becomes a member, and who is forgotten.
+//!
+//! A node that starts again joins in a later life, and its earlier life is void from then on. A mistaken
+//! join, of a copy of a data directory for instance, must not do that to a node that serves: see
+//! [`Coordinator::earlier_life_obstacle`].
+
+use super::members::{Member, life_of, shown};
+use super::{Coordinator, CoordinatorEvent};
+use crate::limits::{MAX_IDLE_DOWN, MAX_INCARNATION_LEAP, MAX_NODES};
+use crate::timing::{IDLE_FORGOTTEN_AFTER_US, SUSPECTED_AFTER_US};
+use crate::{
+    ClusterId, CoordinatorSays, HostPort, Incarnation, MetaStore, MigrationRecord, NodeInfo, NodeName,
+    NodeState, Refusal, Reply,
+};
+use sidle_types::{MonotonicUs, NodeId};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Why a node is not let in.
+enum Obstacle {
+    /// Somebody has to do something about it.
+    Refused(String),
+    /// It passes by itself.
+    Passing(String),
+}
+
+impl<M: MetaStore> Coordinator<M> {
+    pub(super) fn join(&mut self, now: MonotonicUs, info: NodeInfo, cluster: Option<ClusterId>) {
+        let (node, incarnation) = (info.id, info.incarnation);
+        match self.join_obstacle(now, &info, cluster) {
+            None => self.admit(now, info),
+            Some(Obstacle::Refused(why)) => {
+                self.event(CoordinatorEvent::JoinRefused { node, why: why.clone() });
+                self.send_to_life(node, incarnation, CoordinatorSays::JoinRefused { why });
+            }
+            Some(Obstacle::Passing(why)) => {
+                let member = self.members.get_mut(&node);
+                let is_news =
+                    member.is_some_and(|member| member.successor.replace(incarnation) != Some(incarnation));
+                if is_news {
+                    self.event(CoordinatorEvent::JoinRefused { node, why: why.clone() });
+                }
+                self.send_to_life(node, incarnation, CoordinatorSays::JoinLater { why });
+            }
+        }
+    }
+
+    fn admit(&mut self, now: MonotonicUs, info: NodeInfo) {
+        let (node, incarnation) = (info.id, info.incarnation);
+        let known = self.data.map.node(node);
+        let restarted = known.is_some_and(|known| known.incarnation < incarnation);
+        // In the first life of the first node its founding is its joining.
+        let is_new = known.is_none_or(|known| known.incarnation < incarnation)
+            || self.members.get(&node).is_some_and(|member| member.heard_at.is_none());
+        if known != Some(&info) {
+            let is_full = known.is_none() && self.data.map.nodes().len() >= MAX_NODES;
+            let gone = if is_full { self.longest_idle(now, 0).into_iter().next() } else { None };
+            let mut next = self.data.clone();
+            next.map = Arc::new(next.map.changed(|map| {
+                gone.into_iter().for_each(|gone| map.remove_node(gone));
+                map.put_node(info);
+            }));
+            if self.commit(now, next).is_err() {
+                return;
+            }
+            gone.into_iter().for_each(|gone| self.forgotten(gone));
+            self.members.insert(node, Member::default());
+        }
+        if is_new {
+            self.event(CoordinatorEvent::NodeJoined { node, incarnation, restarted });
+        }
+        self.heard(now, node);
+        // What ends with the node's earlier life ends before the new life sees its first map.
+        self.advance(now);
+        let map = Arc::clone(&self.data.map);
+        if let Some(member) = self.members.get_mut(&node) {
+            member.map_sent = Some((map.epoch(), now));
+        }
+        self.send(node, CoordinatorSays::Welcome { cluster: self.data.cluster, map });
+    }
+
+    fn join_obstacle(
+        &self,
+        now: MonotonicUs,
+        info: &NodeInfo,
+        cluster: Option<ClusterId>,
+    ) -> Option<Obstacle> {
+        let own = self.data.cluster;
+        if let Some(cluster) = cluster.filter(|&cluster| cluster != own) {
+            return Some(Obstacle::Refused(format!(
+                "the node belongs to cluster {cluster} and this is cluster {own}: point it to its own \
+                 coordinator, or start it with an empty data directory"
+            )));
+        }
+        if let Some(obstacle) = self.earlier_life_obstacle(now, info) {
+            return Some(obstacle);
+        }
+        let is_known = self.data.map.node(info.id).is_some();
+        let is_full = self.data.map.nodes().len() >= MAX_NODES;
+        if !is_known && is_full && self.longest_idle(now, 0).is_empty() {
+            return Some(Obstacle::Refused(format!(
+                "the cluster has {MAX_NODES} nodes, the most it can have: `sidle forget` removes one that \
+                 is down and owns nothing"
+            )));
+        }
+        let addresses = |node: &NodeInfo| [node.client_addr.clone(), node.bus_addr.clone()];
+        let clash = |other: &&NodeInfo| {
+            let taken: [HostPort; 2] = addresses(other);
+            other.id != info.id
+                && self.state_of(now, other.id) == NodeState::Up
+                && addresses(info).iter().any(|address| taken.contains(address))
+        };
+        let other = self.data.map.nodes().iter().find(clash)?;
+        Some(Obstacle::Refused(format!(
+            "node {}, which is up, has announced the same address: announce another one",
+            other.id
+        )))
+    }
+
+    /// Why this life of the node cannot follow what is known of its earlier lives.
+    ///
+    /// - Its number is below the last one: the data directory is an older copy, or two processes use one.
+    /// - Its number is far above: no number of starts explains it, and accepted it would keep the node out
+    ///   for good.
+    /// - It is the present life, at other addresses: a second process uses a copy of the data directory.
+    /// - It is a later life while the present one is heard of: only once that is silent, or its conversation
+    ///   with the coordinator has ended, as it does when a process dies, is it certain that not both of them
+    ///   serve.
+    fn earlier_life_obstacle(&self, now: MonotonicUs, info: &NodeInfo) -> Option<Obstacle> {
+        let (last, next) = (self.last_life_of(info.id), info.incarnation);
+        if next < last {
+            return Some(Obstacle::Refused(format!(
+                "a later start of this node has joined already: two processes use one identity, stop one. \
+                 If its data directory is an older copy, set 'starts' in its node.json to {last}"
+            )));
+        }
+        if next.0 - last.0 > MAX_INCARNATION_LEAP {
+            return Some(Obstacle::Refused(format!(
+                "this is start {next} of a node that was known in start {last}, which no restarts explain: \
+                 set 'starts' in its node.json to {last}"
+            )));
+        }
+        let known = self.data.map.node(info.id)?;
+        if next == known.incarnation {
+            let NodeInfo { client_addr, .. } = known;
+            let elsewhere = || {
+                Obstacle::Refused(format!(
+                    "this start of the node is a member already, at {client_addr}: two processes use copies \
+                     of one data directory, stop one"
+                ))
+            };
+            return (known != info).then(elsewhere);
+        }
+        let member = self.members.get(&info.id)?;
+        if self.state_of(now, info.id) != NodeState::Up || member.disconnected {
+            return None;
+        }
+        let seconds = SUSPECTED_AFTER_US / 1_000_000;
+        Some(Obstacle::Passing(format!(
+            "start {last} of the node, at {}, is still heard of: this start can join when that has ended, \
+             or has been silent for {seconds} seconds. If both processes are to run, give each a data \
+             directory of its own",
+            known.client_addr
+        )))
+    }
+
+    /// The last life of the node that anything is remembered of.
+    fn last_life_of(&self, node: NodeId) -> Incarnation {
+        let lives = |record: &MigrationRecord| {
+            [
+                (record.source, record.source_incarnation),
+                (record.target, record.target_incarnation),
+                (record.requested_by.node, record.requested_by.incarnation),
+            ]
+        };
+        // Of a member the map knows it. Of a node that was forgotten a late message or a repeated request may
+        // still name an earlier life.
+        let past =
+            self.data.all_migrations().flat_map(lives).filter(|(id, _)| *id == node).map(|(_, life)| life);
+        past.max().unwrap_or_default().max(life_of(&self.data, node))
+    }
+
+    /// The members that own nothing and have been down for so long, those first that have been silent for
+    /// longest.
+    fn longest_idle(&self, now: MonotonicUs, silent_us: u64) -> Vec<NodeId> {
+        let owners: BTreeSet<NodeId> = self.data.map.tablets().iter().map(|tablet| tablet.owner).collect();
+        let heard_at = |node: NodeId| self.members.get(&node).and_then(|member| member.heard_at);
+        let is_idle = |node: &NodeId| {
+            let silent = now.since(heard_at(*node).unwrap_or(self.opened_at)) >= silent_us;
+            silent && !owners.contains(node) && self.why_not_forgotten(now, *node).is_none()
+        };
+        let mut idle: Vec<NodeId> =
+            self.data.map.nodes().iter().map(|node| node.id).filter(is_idle).collect();
+        idle.sort_by_key(|node| heard_at(*node));
+        idle
+    }
+
+    /// Forgets members that joined, never owned anything that they still own, and went: whoever comes back
+    /// joins anew.
+    pub(super) fn forget_surplus(&mut self, now: MonotonicUs) {
+        if self.members.values().filter(|member| member.suspected).count() <= MAX_IDLE_DOWN {
+            return;
+        }
+        let mut surplus = self.longest_idle(now, IDLE_FORGOTTEN_AFTER_US);
+        surplus.truncate(surplus.len().saturating_sub(MAX_IDLE_DOWN));
+        if surplus.is_empty() {
+            return;
+        }
+        let mut next = self.data.clone();
+        next.map = Arc::new(next.map.changed(|map| surplus.iter().for_each(|&node| map.remove_node(node))));
+        if self.commit(now, next).is_ok() {
+            surplus.into_iter().for_each(|node| self.forgotten(node));
+        }
+    }
+
+    /// Takes a member off the list, if that is free.
+    pub(super) fn forget(&mut self, now: MonotonicUs, name: &NodeName) -> Reply {
+        let forgotten = self.node_called(now, name).and_then(|node| {
+            if let Some(refusal) = self.why_not_forgotten(now, node) {
+                return Err(refusal);
+            }
+            let mut next = self.data.clone();
+            next.map = Arc::new(next.map.changed(|map| map.remove_node(node)));
+            let error = |error: crate::MetaError| Refusal::not_committed(&error);
+            self.commit(now, next).map_err(error)?;
+            self.forgotten(node);
+            Ok(node)
+        });
+        forgotten.map_or_else(Reply::Refused, |node| Reply::Forgotten { node })
+    }
+
+    /// What stands against taking a member off the list. One that owns nothing and takes part in nothing has
+    /// frozen all that it ever gave away (invariant 4), so that it serves nothing even where it runs on and
+    /// has not heard.
+    fn why_not_forgotten(&self, now: MonotonicUs, id: NodeId) -> Option<Refusal> {
+        let node = shown(&self.data, id);
+        if id == self.seat {
+            return Some(Refusal::Coordinates { node });
+        }
+        if self.state_of(now, id) == NodeState::Up || !self.is_down(now, id) {
+            return Some(Refusal::StillUp { node });
+        }
+        if let Some(record) = self.data.unfinished().find(|record| record.involves(id)) {
+            return Some(Refusal::TakesPart { node, migration: record.id });
+        }
+        let tablets = self.data.map.tablets().iter().filter(|tablet| tablet.owner == id).count();
+        (tablets > 0).then_some(Refusal::OwnsTablets { node, tablets })
+    }
+
+    fn forgotten(&mut self, node: NodeId) {
+        self.members.remove(&node);
+        self.waits.retain(|wait| wait.asker() != node);
+        self.event(CoordinatorEvent::NodeForgotten { node });
+    }
+}

@@ -1,0 +1,159 @@
+//! Looking for the coordinator, from a node that does not run it, for as long as the process lives.
+//!
+//! Any address may be old, and whoever answers there may hang, be a node that sends elsewhere, or have no
+//! idea. So each address gets a little time to answer, and then the next one is tried. What is waited for
+//! stands in the log.
+
+use super::links::{BusEvent, converse_with_coordinator};
+use crate::join::Search;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+/// The first pause before all addresses are tried again, and the longest.
+const BACKOFF_FIRST: Duration = Duration::from_millis(50);
+const BACKOFF_LAST: Duration = Duration::from_secs(2);
+/// How long a coordinator may take for its first word. A node that asks to join, or shows a sign of life, is
+/// answered at once.
+const FIRST_WORD_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long it may be silent after that: longer than a node that was refused waits before it asks again.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often the same complaint is logged.
+const COMPLAIN_AGAIN: Duration = Duration::from_secs(30);
+
+/// How a conversation ended that was to be one with the coordinator.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The coordinator spoke, and the connection broke later, or it fell silent.
+    Lost(String),
+    /// The node there named another address.
+    Elsewhere(String),
+    /// Nobody there spoke as a coordinator.
+    Unanswered(String),
+}
+
+/// When the other end of a conversation spoke last.
+#[derive(Debug)]
+pub(super) struct Heard {
+    begun: Instant,
+    at: Cell<Option<Instant>>,
+}
+
+impl Heard {
+    /// Nothing yet.
+    pub(super) fn nothing() -> Heard {
+        Heard { begun: Instant::now(), at: Cell::new(None) }
+    }
+
+    /// It spoke now.
+    pub(super) fn word(&self) {
+        self.at.set(Some(Instant::now()));
+    }
+
+    /// Whether it ever spoke.
+    pub(super) fn anything(&self) -> bool {
+        self.at.get().is_some()
+    }
+
+    /// Waits until it has been silent for too long.
+    pub(super) async fn silence(&self) {
+        loop {
+            let until = self.at.get().map_or(self.begun + FIRST_WORD_TIMEOUT, |at| at + SILENCE_TIMEOUT);
+            if Instant::now() >= until {
+                return;
+            }
+            sleep_until(until).await;
+        }
+    }
+}
+
+/// What was logged of each address since the coordinator was found last.
+#[derive(Debug, Default)]
+struct Complaints {
+    said: BTreeMap<String, (String, Instant)>,
+}
+
+impl Complaints {
+    fn log(&mut self, address: String, what: String) {
+        let now = Instant::now();
+        let before = self.said.get(&address);
+        if before.is_none_or(|(said, at)| *said != what || now >= *at + COMPLAIN_AGAIN) {
+            tracing::warn!("looking for the coordinator at {address}: {what}; trying on");
+            self.said.insert(address, (what, now));
+        }
+    }
+}
+
+/// Keeps up the conversation with the coordinator: tries the addresses in turn, with growing pauses, for
+/// ever. `called`: where a coordinator says that it is.
+pub(super) async fn follow_coordinator(
+    mut search: Search,
+    mut called: watch::Receiver<Option<String>>,
+    events: mpsc::Sender<BusEvent>,
+) {
+    let mut pause = BACKOFF_FIRST;
+    let mut complaints = Complaints::default();
+    loop {
+        let call = called.borrow_and_update().clone();
+        if one_round(&mut search, call, &mut called, &mut complaints, &events).await {
+            pause = BACKOFF_FIRST;
+            complaints = Complaints::default();
+        }
+        // A call of the coordinator ends the pause, and so does the end of the node.
+        if let Ok(Err(_)) = tokio::time::timeout(pause, called.changed()).await {
+            return;
+        }
+        pause = (pause * 2).min(BACKOFF_LAST);
+    }
+}
+
+/// Tries every address once, until the coordinator is found and lost again; whether it was.
+async fn one_round(
+    search: &mut Search,
+    call: Option<String>,
+    called: &mut watch::Receiver<Option<String>>,
+    complaints: &mut Complaints,
+    events: &mpsc::Sender<BusEvent>,
+) -> bool {
+    let mut left: VecDeque<String> = call.into_iter().collect();
+    left.extend(search.addresses().await);
+    let mut tried = BTreeSet::new();
+    while let Some(address) = left.pop_front() {
+        if !tried.insert(address.clone()) {
+            continue;
+        }
+        match converse_with_coordinator(&address, events).await {
+            Ok(Ended::Lost(why)) => {
+                search.is_found();
+                tracing::warn!("lost the coordinator at {address}: {why}; looking for it");
+                return true;
+            }
+            Ok(Ended::Elsewhere(there)) => left.push_front(there),
+            Ok(Ended::Unanswered(why)) => complaints.log(address, why),
+            Err(error) => complaints.log(address, error.to_string()),
+        }
+        if called.has_changed().unwrap_or(false) {
+            left.extend(called.borrow_and_update().clone());
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_begins_earlier_before_the_first_word() {
+        let begun = Instant::now();
+        let heard = Heard::nothing();
+        heard.silence().await;
+        assert!(!heard.anything() && begun.elapsed() < FIRST_WORD_TIMEOUT + Duration::from_millis(10));
+        heard.word();
+        let begun = Instant::now();
+        heard.silence().await;
+        assert!(heard.anything() && begun.elapsed() >= SILENCE_TIMEOUT);
+    }
+}
