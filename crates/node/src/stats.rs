@@ -1,5 +1,6 @@
 //! Counters. Each worker writes its own, so no counter is contended; readers add them up.
 
+use crate::observe::Latencies;
 use crate::table::{CommandId, commands};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -35,8 +36,9 @@ impl Counter {
 pub struct CommandCounters {
     /// Executed.
     pub calls: Counter,
-    /// Time spent, in microseconds, as far as the driver measured it.
-    pub microseconds: Counter,
+    /// Time spent, in nanoseconds, as far as the driver measures it.
+    pub nanoseconds: Counter,
+    pub(crate) latencies: Latencies,
     /// Refused before they ran: arity, authentication, redirection.
     pub rejected: Counter,
     /// Answered with an error.
@@ -110,7 +112,8 @@ impl WorkerStats {
     pub fn reset(&self) {
         for command in &self.commands {
             command.calls.reset();
-            command.microseconds.reset();
+            command.nanoseconds.reset();
+            command.latencies.reset();
             command.rejected.reset();
             command.failed.reset();
         }

@@ -4,6 +4,7 @@
 //! where tools rely on it.
 
 use crate::call::{Call, CommandResult, Flow};
+use crate::observe::percentiles;
 use crate::shared::{Gauges, REDIS_VERSION};
 use crate::spec::{CommandFlags, CommandSpec};
 use crate::table::commands;
@@ -37,6 +38,7 @@ const SECTIONS: &[Section] = &[
     Section { name: "CPU", by_default: true, write: cpu },
     Section { name: "Commandstats", by_default: false, write: command_stats },
     Section { name: "Errorstats", by_default: true, write: error_stats },
+    Section { name: "Latencystats", by_default: false, write: latency_stats },
     Section { name: "Cluster", by_default: true, write: cluster },
     Section { name: "Migration", by_default: true, write: migration },
     Section { name: "Keyspace", by_default: true, write: keyspace },
@@ -190,7 +192,7 @@ fn command_stats(call: &Call<'_>, lines: &mut Lines) {
         if calls + rejected == 0 {
             continue;
         }
-        let us = sum(|counters| counters.microseconds.read());
+        let us = sum(|counters| counters.nanoseconds.read()) / 1000;
         let failed = sum(|counters| counters.failed.read());
         lines.add(
             format_args!("cmdstat_{}", found.spec.name),
@@ -207,6 +209,20 @@ fn error_stats(call: &Call<'_>, lines: &mut Lines) {
     call.shared.workers.iter().for_each(|worker| worker.add_errors_to(&mut errors));
     for (code, count) in errors {
         lines.add(format_args!("errorstat_{code}"), format_args!("count={count}"));
+    }
+}
+
+fn latency_stats(call: &Call<'_>, lines: &mut Lines) {
+    let percents = percentiles(&call.shared.config.value("latency-tracking-info-percentiles"));
+    let percents = percents.unwrap_or_default();
+    for found in commands().all().iter().filter(|_| !percents.is_empty()) {
+        if let Some(durations) = call.shared.distribution(found.id) {
+            let told = percents.iter().map(|&percent| {
+                format!("p{percent}={:.3}", durations.percentile_ns(percent) as f64 / 1000.0)
+            });
+            let told: Vec<String> = told.collect();
+            lines.add(format_args!("latency_percentiles_usec_{}", found.spec.name), told.join(","));
+        }
     }
 }
 
