@@ -203,7 +203,7 @@ impl Worker {
             };
             let has_run = std::mem::take(&mut self.has_run);
             if has_run && matches!(outcome, Outcome::Parked(_)) {
-                session.route.spent_ns = self.lap.elapsed((self.stopwatch)());
+                session.route.spent_ns = self.lap.elapsed(self.reading_ns());
             } else {
                 let moved_bytes = (place.end - place.start) + out.len().saturating_sub(before);
                 if self.lap.take_in(moved_bytes, has_run) || !is_light {
@@ -232,7 +232,7 @@ impl Worker {
             return;
         }
         let lap = self.lap;
-        let spent = self.lap.end((self.stopwatch)());
+        let spent = self.lap.end(self.reading_ns());
         let thresholds = self.shared.config.thresholds();
         self.count_lap(batch, lap, spent, thresholds.tracks());
         if spent.heaviest_ns >= thresholds.notable_ns() {

@@ -116,6 +116,12 @@ impl Worker {
         self.stopwatch = Box::new(stopwatch);
     }
 
+    /// What the stopwatch says.
+    #[inline]
+    pub fn reading_ns(&self) -> u64 {
+        (self.stopwatch)()
+    }
+
     /// One turn of the loop: takes a new range table if there is one, hears what the movers said, sends what found
     /// its queue full. Returns whether the range table changed: opted-in connections are then due a push
     /// ([`write_pushes`](Worker::write_pushes)).
