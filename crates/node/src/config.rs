@@ -28,8 +28,6 @@ const fn mutable(name: &'static str, default: &'static str) -> Parameter {
 /// In alphabetical order.
 const PARAMETERS: &[Parameter] = &[
     settled("aclfile", ""),
-    settled("appendfilename", "appendonly.aof"),
-    settled("appendfsync", "everysec"),
     settled("appendonly", "no"),
     settled("bind", "127.0.0.1"),
     settled("cluster-enabled", "yes"),
@@ -40,7 +38,6 @@ const PARAMETERS: &[Parameter] = &[
     mutable("latency-monitor-threshold", "0"),
     mutable("latency-tracking", "yes"),
     mutable("latency-tracking-info-percentiles", "50 99 99.9"),
-    settled("lazyfree-lazy-user-flush", "no"),
     mutable("maxclients", "10000"),
     settled("maxmemory", "0"),
     settled("maxmemory-policy", "noeviction"),

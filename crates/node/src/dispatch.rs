@@ -241,11 +241,6 @@ impl Worker {
                 self.store.make_room(bytes);
             }
         }
-        self.has_run = true;
-        // A flush that works in steps is one call.
-        if session.route.flush.is_none() {
-            self.stats.command(found.id).calls.add(1);
-        }
         let reply = ReplyWriter::new(out, session.version);
         let result = (found.spec.run)(&mut Call {
             args,
@@ -262,6 +257,11 @@ impl Worker {
             ranges: &self.ranges,
             bugs: self.bugs,
         });
+        self.has_run = true;
+        // A flush that works in steps is one call.
+        if session.route.flush.is_none() {
+            self.stats.command(found.id).calls.add(1);
+        }
         if marks {
             self.mark(keys);
         }

@@ -169,6 +169,7 @@ impl Worker {
             }
         };
         self.read_ahead = arguments;
+        self.stats.parked.set(self.parking.len() as u64);
         Served { consumed, then }
     }
 

@@ -84,6 +84,8 @@ pub struct Gauges {
     pub input_bytes_per_second: AtomicU64,
     /// Bytes sent per second of late.
     pub output_bytes_per_second: AtomicU64,
+    /// The most memory for data that was seen in use.
+    pub peak_used_bytes: AtomicU64,
     /// The process's resident memory.
     pub resident_bytes: AtomicU64,
     /// The machine's memory.
@@ -131,6 +133,11 @@ impl MigrationTotals {
 }
 
 impl Gauges {
+    /// Notes how much memory for data is in use; returns the most that was seen.
+    pub fn note_used(&self, bytes: u64) -> u64 {
+        self.peak_used_bytes.fetch_max(bytes, Relaxed).max(bytes)
+    }
+
     /// Reads one of the gauges.
     pub fn read(gauge: &AtomicU64) -> u64 {
         gauge.load(Relaxed)

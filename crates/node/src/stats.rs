@@ -25,6 +25,12 @@ impl Counter {
         self.0.load(Relaxed)
     }
 
+    /// Replaces what was counted, for a figure that goes up and down; only the owning worker may.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
     /// Starts again from 0 (CONFIG RESETSTAT). An addition at the same moment may survive.
     pub fn reset(&self) {
         self.0.store(0, Relaxed);
@@ -62,6 +68,8 @@ pub struct WorkerStats {
     pub bytes_in: Counter,
     /// Bytes sent to clients.
     pub bytes_out: Counter,
+    /// Commands that wait for what a migration or the mover has to bring; it goes up and down.
+    pub parked: Counter,
     /// Error replies.
     pub errors: Counter,
     errors_by_code: Mutex<BTreeMap<String, u64>>,
@@ -76,6 +84,7 @@ impl Default for WorkerStats {
             expired: Counter::default(),
             bytes_in: Counter::default(),
             bytes_out: Counter::default(),
+            parked: Counter::default(),
             errors: Counter::default(),
             errors_by_code: Mutex::default(),
         }

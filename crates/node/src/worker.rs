@@ -138,6 +138,7 @@ impl Worker {
                 break;
             }
         }
+        self.stats.parked.set(self.parking.len() as u64);
         changed
     }
 
@@ -159,6 +160,7 @@ impl Worker {
     /// Forgets a parked command: its connection is gone.
     pub fn forget(&mut self, ticket: Ticket) {
         self.parking.forget(ticket);
+        self.stats.parked.set(self.parking.len() as u64);
     }
 
     /// How many commands are parked here.
