@@ -16,6 +16,7 @@ pub mod gap;
 mod host;
 pub mod lab;
 pub mod latencies;
+pub mod limits;
 pub mod load;
 pub mod machine;
 pub mod node_process;
