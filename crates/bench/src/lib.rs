@@ -27,6 +27,7 @@ pub mod policy;
 pub mod quota;
 pub mod real_costs;
 pub mod report;
+mod run_folder;
 pub mod steady;
 pub mod summary;
 pub mod terminal;
