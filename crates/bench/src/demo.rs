@@ -148,8 +148,8 @@ impl DemoOptions {
             let beside = 64 + self.key_bytes as u64;
             let value_fit = (for_records / LEAST_RECORDS).saturating_sub(beside);
             let why = format!(
-                "{LEAST_RECORDS} records with values of {} bytes do not fit into this machine's memory: at most {value_fit} \
-                 bytes do",
+                "{LEAST_RECORDS} records with values of {} bytes do not fit into this machine's memory: at most \
+                 {value_fit} bytes do",
                 self.value_bytes
             );
             return Err(DemoError::Options(why));

@@ -1,7 +1,7 @@
 //! How large a load may be: what is checked before anything is taken from the machine.
 //!
-//! Each refusal names the largest that fits. What fits into memory is known only roughly; a load that passes may still be
-//! slow, but takes no more than the machine has.
+//! Each refusal names the largest that fits. What fits into memory is known only roughly; a load that passes
+//! may still be slow, but takes no more than the machine has.
 
 use crate::words::counted;
 use sidle_workload::{KeyFormat, ValueFormat};
@@ -25,7 +25,8 @@ const MEMORY_SHARE: f64 = 0.6;
 const LEDGER_BYTES: u64 = 8;
 /// What an operation under way takes beside its key and value.
 const OPERATION_BYTES: u64 = 256;
-/// So many times a key and its value are in this program's memory while they are under way: written, sent, read, checked.
+/// So many times a key and its value are in this program's memory while they are under way: written, sent,
+/// read, checked.
 const COPIES: u64 = 4;
 
 /// A load by its sizes.
@@ -47,7 +48,8 @@ pub fn memory_budget_bytes() -> u64 {
 }
 
 impl LoadSize {
-    /// Checks a load on modelled machines, of which `sample` records are in memory, against `budget_bytes` of it.
+    /// Checks a load on modelled machines, of which `sample` records are in memory, against `budget_bytes` of
+    /// it.
     ///
     /// # Errors
     /// What does not fit, and the largest that does.
@@ -93,8 +95,8 @@ impl LoadSize {
         let value_fit = (left / underway.max(1)).saturating_sub(each(0)) / COPIES;
         let operations = counted(underway as usize, "operation");
         Err(format!(
-            "{operations} under way with values of {value_bytes} bytes do not fit into this machine's memory: at most \
-             {underway_fit} operations (clients times outstanding), or values of {value_fit} bytes"
+            "{operations} under way with values of {value_bytes} bytes do not fit into this machine's memory: at \
+             most {underway_fit} operations (clients times outstanding), or values of {value_fit} bytes"
         ))
     }
 }

@@ -1,8 +1,9 @@
 //! A folder for one run's files, which goes with the run, however that ends.
 //!
-//! A run that is killed cannot remove its folder. So each run holds a lock on its folder, which the system lets go when the
-//! process ends, and each start first removes the folders of its kind that nobody holds. A folder that was made and is not
-//! locked yet may be taken for one of those; its maker then notices that it is gone, and makes another.
+//! A run that is killed cannot remove its folder. So each run holds a lock on its folder, which the system
+//! lets go when the process ends, and each start first removes the folders of its kind that nobody holds. A
+//! folder that was made and is not locked yet may be taken for one of those; its maker then notices that it
+//! is gone, and makes another.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, TryLockError};
@@ -23,8 +24,9 @@ pub(crate) struct RunFolder {
 }
 
 impl RunFolder {
-    /// A folder with a name that starts with `prefix`, in memory unless `TMPDIR` says where: the first commit to a disk
-    /// waits until the disk has taken what any program wrote before it, a compiler for example, and that can take seconds.
+    /// A folder with a name that starts with `prefix`, in memory unless `TMPDIR` says where: the first commit
+    /// to a disk waits until the disk has taken what any program wrote before it, a compiler for example, and
+    /// that can take seconds.
     pub(crate) fn in_memory(prefix: &str) -> io::Result<RunFolder> {
         if std::env::var_os("TMPDIR").is_none()
             && let Ok(folder) = RunFolder::within(Path::new(MEMORY_FILES), prefix)
@@ -34,7 +36,8 @@ impl RunFolder {
         RunFolder::within(&std::env::temp_dir(), prefix)
     }
 
-    /// A folder with a name that starts with `prefix`, in `parent`. Those of earlier runs that were killed go first.
+    /// A folder with a name that starts with `prefix`, in `parent`. Those of earlier runs that were killed go
+    /// first.
     pub(crate) fn within(parent: &Path, prefix: &str) -> io::Result<RunFolder> {
         remove_abandoned(parent, prefix);
         loop {
@@ -70,7 +73,8 @@ fn lock(folder: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Removes the folders of this user's runs that nobody holds. What cannot be removed is left to the next start.
+/// Removes the folders of this user's runs that nobody holds. What cannot be removed is left to the next
+/// start.
 fn remove_abandoned(parent: &Path, prefix: &str) {
     let user = rustix::process::geteuid().as_raw();
     let Ok(entries) = parent.read_dir() else { return };

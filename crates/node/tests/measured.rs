@@ -110,7 +110,8 @@ fn a_batch_of_several_kinds_is_shared_out_by_what_each_may_have_taken() {
         let line = timed.line("commandstats", &format!("cmdstat_{command}")).expect("it ran");
         line.split(',').find_map(|field| field.strip_prefix("usec=")?.parse::<u64>().ok()).expect("a number")
     };
-    // What is beyond 5 us is the one's that moved most bytes: SET's, and the last GET's, which has a bulk for a reply.
+    // What is beyond 5 us is the one's that moved most bytes: SET's, and the last GET's, which has a bulk for
+    // a reply.
     assert_eq!([per_call("set"), per_call("keys"), per_call("incr"), per_call("get")], [25, 30, 10, 25]);
 }
 

@@ -1,5 +1,5 @@
-//! SCAN where it is hard: keys whose hashes were chosen to crowd one cursor, ownership split in the middle of one, a walk
-//! that goes on at another node.
+//! SCAN where it is hard: keys whose hashes were chosen to crowd one cursor, ownership split in the middle of
+//! one, a walk that goes on at another node.
 
 use proptest::prelude::*;
 use sidle_cluster::{Tablet, TabletMap};
@@ -12,11 +12,13 @@ use std::sync::{Arc, LazyLock};
 
 type Key = Vec<u8>;
 
-/// The stretches that are crowded: the first two, two next to each other in one slot, and the last two, which share a cursor.
+/// The stretches that are crowded: the first two, two next to each other in one slot, and the last two, which
+/// share a cursor.
 const CROWDED: [u64; 6] = [0, 1, 0x1234 << 39 | 77, 0x1234 << 39 | 78, (1 << 53) - 2, (1 << 53) - 1];
 const KEYS_EACH: usize = 40;
 
-/// The one key of eight bytes with this hash: XXH3 turns eight bytes into eight others, and every step can be undone.
+/// The one key of eight bytes with this hash: XXH3 turns eight bytes into eight others, and every step can be
+/// undone.
 fn key_with_hash(hash: KeyHash) -> [u8; 8] {
     const FACTOR: u64 = 0x9FB2_1C65_1E98_DF25;
     const FLIPPED: u64 = u64::from_le_bytes([0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c])
@@ -66,14 +68,14 @@ fn node_with(keys: &[Key]) -> (SoloNode, TestClient) {
     (node, client)
 }
 
-/// Gives node 1 every other one of the ranges between these boundaries, and the others to node 2; to the node's mind, it
-/// is node `number`.
+/// Gives node 1 every other one of the ranges between these boundaries, and the others to node 2; to the
+/// node's mind, it is node `number`.
 fn split(node: &SoloNode, number: u8, epoch: u64, boundaries: &BTreeSet<Position>, flip: bool) {
     let mut firsts: Vec<Position> = boundaries.iter().copied().collect();
     firsts.insert(0, Position::FIRST);
     firsts.dedup();
     let lasts = firsts[1..].iter().filter_map(|first| first.previous()).chain([Position::LAST]);
-    let owner = |index: usize| node_info(if (index % 2 == 0) != flip { 1 } else { 2 }).id;
+    let owner = |index: usize| node_info(if index.is_multiple_of(2) != flip { 1 } else { 2 }).id;
     let tablets = firsts.iter().zip(lasts).enumerate().map(|(index, (&first, last))| Tablet {
         range: PositionRange::new(first, last).expect("in order"),
         owner: owner(index),
@@ -192,7 +194,7 @@ proptest! {
                 .iter()
                 .filter(|key| {
                     let before = boundaries.range(..=position(key)).filter(|first| first.0 > 0).count();
-                    (before % 2 == 0) != flip
+                    before.is_multiple_of(2) != flip
                 })
                 .cloned()
                 .collect();

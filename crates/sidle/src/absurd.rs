@@ -1,5 +1,5 @@
-//! Absurd numbers on the command line: each is refused with a message that says what would do, before anything is taken
-//! from the machine. Nothing here is run; what is parsed is checked as it is before a run.
+//! Absurd numbers on the command line: each is refused with a message that says what would do, before
+//! anything is taken from the machine. Nothing here is run; what is parsed is checked as it is before a run.
 
 use crate::cli::{Cli, Command};
 use crate::{bench, demo, lab, server};
@@ -27,8 +27,8 @@ const ABSURD: [&str; 14] = [
     "18446744073709551616",
 ];
 
-/// Every flag that takes a number: the command that it is tried with, the flag, and what the refusal of 2^64 - 1 says; none
-/// where any number of 64 bits will do.
+/// Every flag that takes a number: the command that it is tried with, the flag, and what the refusal of 2^64
+/// - 1 says; none where any number of 64 bits will do.
 const NUMBERS: &[(&str, &str, Option<&str>)] = &[
     ("server", "port", Some("0 to 65535")),
     ("server", "bus-port", Some("0 to 65535")),

@@ -1,16 +1,17 @@
 //! Where a SCAN goes on: a number that every client can hold.
 //!
-//! Many clients keep cursors as doubles or as signed numbers, which hold no more than 53 bits exactly. A position has 64.
-//! So a cursor names a stretch of 2048 positions, by the slot and the upper 39 bits of the hash, and a walk that hands out
-//! a cursor stops between two stretches only. A client that can choose its keys' hashes may put any number of them into one
-//! stretch; they are then returned together, as the keys of one position always were.
+//! Many clients keep cursors as doubles or as signed numbers, which hold no more than 53 bits exactly. A
+//! position has 64. So a cursor names a stretch of 2048 positions, by the slot and the upper 39 bits of the
+//! hash, and a walk that hands out a cursor stops between two stretches only. A client that can choose its
+//! keys' hashes may put any number of them into one stretch; they are then returned together, as the keys of
+//! one position always were.
 
 use crate::Position;
 
 /// The low bits of a position that a cursor leaves out.
 const STRETCH_BITS: u32 = 64 - ScanCursor::BITS;
-/// The number of the last stretch. It is twice as long as the others, since its cursor has to stay below 2^53 and 0 is
-/// not to be had.
+/// The number of the last stretch. It is twice as long as the others, since its cursor has to stay below 2^53
+/// and 0 is not to be had.
 const LAST_STRETCH: u64 = (1 << ScanCursor::BITS) - 2;
 
 /// A SCAN's cursor: 0 at the start, then one more than the number of the stretch that comes next.

@@ -195,8 +195,8 @@ fn latency_doctor(call: &mut Call<'_>) -> CommandResult {
         let ago = (call.now.0 / 1000).saturating_sub(kind.spike.0);
         writeln!(
             text,
-            "{event}: seconds with spikes {count}, {mean_ms} ms in the mean, {longest_ms} ms at worst, the latest {ago} s \
-             ago. SLOWLOG GET names the commands."
+            "{event}: seconds with spikes {count}, {mean_ms} ms in the mean, {longest_ms} ms at worst, the latest \
+             {ago} s ago. SLOWLOG GET names the commands."
         )
         .expect("writing to a string cannot fail");
     }
@@ -210,8 +210,8 @@ fn slowlog_help(call: &mut Call<'_>) -> CommandResult {
         "SLOWLOG",
         &[
             "GET [<count>]",
-            "    Return the latest commands that took long (10; -1: all that are kept). Each is given as its id, when it ended,",
-            "    the microseconds that it took, its arguments, and its client's address and name.",
+            "    Return the latest commands that took long (10; -1: all that are kept). Each is given as",
+            "    its id, when it ended, its microseconds, its arguments, its client's address and name.",
             "LEN",
             "    Return how many are kept.",
             "RESET",

@@ -1,9 +1,10 @@
 //! Walking over keys: SCAN, KEYS, RANDOMKEY, DBSIZE.
 //!
-//! SCAN's cursor names the [stretch](ScanCursor) of positions that comes next. Keys are kept, split and moved in the order
-//! of positions, so a cursor stays good whatever the index does meanwhile and at whichever node, and a key that exists all
-//! the time is returned at least once. A stretch is returned whole, also where it consists of several ranges. Where a range
-//! still arrives from another node, SCAN stops in front of what has not come yet and returns no keys until it has.
+//! SCAN's cursor names the [stretch](ScanCursor) of positions that comes next. Keys are kept, split and moved
+//! in the order of positions, so a cursor stays good whatever the index does meanwhile and at whichever node,
+//! and a key that exists all the time is returned at least once. A stretch is returned whole, also where it
+//! consists of several ranges. Where a range still arrives from another node, SCAN stops in front of what has
+//! not come yet and returns no keys until it has.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::glob;
@@ -115,7 +116,8 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// A cursor as C's `strtoul` reads it, since that is what Redis takes: a sign may stand in front, and nothing is 0.
+/// A cursor as C's `strtoul` reads it, since that is what Redis takes: a sign may stand in front, and nothing
+/// is 0.
 fn parse_cursor(text: &[u8]) -> Option<u64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),

@@ -1,9 +1,9 @@
 //! The time of a batch, shared out among its commands.
 //!
-//! Reading a clock takes as long as a tenth of a pipelined GET. So a batch's light commands, those that touch one key or
-//! are marked as fast, have one reading together, and each gets an equal share. What is beyond the share that a light
-//! command can have taken goes to the one that moved most bytes. Every other command is measured by itself, and so is one
-//! that moved many bytes.
+//! Reading a clock takes as long as a tenth of a pipelined GET. So a batch's light commands, those that touch
+//! one key or are marked as fast, have one reading together, and each gets an equal share. What is beyond the
+//! share that a light command can have taken goes to the one that moved most bytes. Every other command is
+//! measured by itself, and so is one that moved many bytes.
 
 /// A light command takes no longer than this; what a lap took beyond is one command's.
 const LIGHT_NS: u64 = 5_000;

@@ -1,7 +1,7 @@
 //! How the durations of one command are distributed.
 //!
-//! Buckets are logarithmic: each power of two is cut into 32, so a duration is known to 3 %. A worker counts in a table of
-//! its own, made when the command first runs there; readers add the tables up.
+//! Buckets are logarithmic: each power of two is cut into 32, so a duration is known to 3 %. A worker counts
+//! in a table of its own, made when the command first runs there; readers add the tables up.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -90,8 +90,8 @@ impl Distribution {
         longest_of(found.unwrap_or(BUCKETS - 1))
     }
 
-    /// Powers of two, in microseconds (of 1024 ns, rounded down), with how many calls took less; only those at which the
-    /// number grows.
+    /// Powers of two, in microseconds (of 1024 ns, rounded down), with how many calls took less; only those
+    /// at which the number grows.
     pub(crate) fn steps(&self) -> Vec<(u64, u64)> {
         let mut steps = Vec::new();
         let (mut seen, mut bucket, mut told) = (0, 0, 0);

@@ -1,6 +1,7 @@
 //! What a node says of its commands, its figures and its settings, beside what Redis says.
 //!
-//! What Redis tells and a node does not is listed here with the reason. Neither list may hold anything that is not so.
+//! What Redis tells and a node does not is listed here with the reason. Neither list may hold anything that
+//! is not so.
 
 use crate::compare::value;
 use crate::encode;
