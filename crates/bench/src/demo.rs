@@ -7,6 +7,7 @@ pub use cluster::NodePair;
 
 use crate::control::Control;
 use crate::cpu_lists::CpuLists;
+use crate::limits::{LoadSize, memory_budget_bytes};
 use crate::load::{
     ClientKind, Measured, Pacing, Plan, ProbeGaps, Totals, World, load_records, read_back, run_workload,
 };
@@ -99,31 +100,68 @@ fn moving_half() -> PositionRange {
     PositionRange::of_slots(slot(0), slot(8191)).expect("0 comes before 8191")
 }
 
-/// The machine's memory that the nodes may fill together, of what is available.
-const MEMORY_SHARE: f64 = 0.6;
+/// The fewest records that say anything of a move.
+const LEAST_RECORDS: u64 = 1000;
+
+/// What a node takes beside its records.
+const NODE_BYTES: u64 = 256 << 20;
 
 impl DemoOptions {
     /// Memory that a node needs for all records: the log at three quarters full, the index, some room.
     pub(crate) fn node_memory_bytes(&self, records: u64) -> u64 {
-        let record_bytes = (self.key_bytes + self.value_bytes + 64) as u64;
-        (256 << 20) + records * record_bytes * 3 / 2
+        NODE_BYTES.saturating_add(records.saturating_mul(self.record_bytes()).saturating_mul(3) / 2)
     }
 
-    /// As many records as asked for, or as fit into the machine's memory.
-    fn records_that_fit(&self) -> u64 {
-        let Some(available) = crate::machine::available_memory_bytes() else { return self.records };
-        let budget = (available as f64 * MEMORY_SHARE) as u64;
-        let mut records = self.records;
-        while records > 1000 && 2 * self.node_memory_bytes(records) > budget {
-            records -= records / 8;
+    /// Bytes of a record in a node, roughly.
+    fn record_bytes(&self) -> u64 {
+        (self.key_bytes as u64).saturating_add(self.value_bytes as u64).saturating_add(64)
+    }
+
+    /// How large the load is, with so many records.
+    fn size(&self, records: u64) -> LoadSize {
+        LoadSize {
+            records,
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
+            underway: u64::from(self.clients) * u64::from(self.outstanding),
         }
-        records
+    }
+
+    /// Checks the options for modelled machines, which have `sample` of the records in memory, against `budget_bytes`.
+    ///
+    /// # Errors
+    /// What does not fit, and the largest that does.
+    pub fn check_modelled(&self, sample: u64, budget_bytes: u64) -> Result<(), DemoError> {
+        self.size(self.records).check_modelled(sample, budget_bytes).map_err(DemoError::Options)
+    }
+
+    /// As many records as asked for, or as fit into `budget_bytes` of memory.
+    ///
+    /// # Errors
+    /// What does not fit even with fewer records, and the largest that does.
+    pub fn records_that_fit(&self, budget_bytes: u64) -> Result<u64, DemoError> {
+        // Checked for what the numbers may be at all, then for what fits.
+        self.size(self.records).check(u64::MAX).map_err(DemoError::Options)?;
+        let for_records = (budget_bytes / 2).saturating_sub(NODE_BYTES) / 3 * 2;
+        let records = self.records.min(for_records / self.record_bytes());
+        if records < LEAST_RECORDS.min(self.records) {
+            let beside = 64 + self.key_bytes as u64;
+            let value_fit = (for_records / LEAST_RECORDS).saturating_sub(beside);
+            let why = format!(
+                "{LEAST_RECORDS} records with values of {} bytes do not fit into this machine's memory: at most \
+                 {value_fit} bytes do",
+                self.value_bytes
+            );
+            return Err(DemoError::Options(why));
+        }
+        self.size(records).check(budget_bytes).map_err(DemoError::Options)?;
+        Ok(records)
     }
 }
 
 /// Runs the demonstration and gives its report.
 pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Result<Report, DemoError> {
-    let records = options.records_that_fit();
+    let records = options.records_that_fit(memory_budget_bytes())?;
     if records < options.records {
         terminal
             .say(&format!("{records} records instead of {}: more do not fit into memory", options.records));

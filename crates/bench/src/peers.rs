@@ -6,6 +6,7 @@
 
 use crate::load::{ClientKind, Pacing, Plan, World, load_records, run_workload};
 use crate::node_process::{NodeProcess, free_port};
+use crate::run_folder::RunFolder;
 use crate::terminal::Terminal;
 use serde::{Deserialize, Serialize};
 use sidle_workload::{Distribution, KeyFormat, ValueFormat, Workload};
@@ -82,7 +83,8 @@ struct Peer<'a> {
 
 /// Compares, or measures Sidle alone where there is no Redis.
 pub fn run(options: &PeerOptions, terminal: &Terminal, stop: &AtomicBool) -> Result<PeerReport, String> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let folder =
+        RunFolder::within(&std::env::temp_dir(), "sidle-peers-").map_err(|error| error.to_string())?;
     let sidle = start_sidle(options, folder.path())?;
     let redis = if options.redis.exists() {
         Some(start_redis(options, folder.path())?)

@@ -88,6 +88,17 @@ impl Hierarchy {
         v2
     }
 
+    /// Removes a group. Whoever is left in it (this process, a server that has not been reaped) goes back to the root
+    /// group.
+    fn remove(&self, group: &Path) -> std::io::Result<()> {
+        if let Ok(pids) = std::fs::read_to_string(group.join("cgroup.procs")) {
+            for pid in pids.lines() {
+                let _ = std::fs::write(self.root().join("cgroup.procs"), pid);
+            }
+        }
+        std::fs::remove_dir(group)
+    }
+
     fn root(&self) -> &Path {
         match self {
             Hierarchy::V1(path) | Hierarchy::V2(path) => path,
@@ -95,7 +106,22 @@ impl Hierarchy {
     }
 }
 
-/// Groups of this run; removed when dropped.
+/// What the names of groups start with; the number of the process that made them follows.
+const GROUP_PREFIX: &str = "sidle-";
+
+/// The groups of processes that are gone: they were killed before they could remove them.
+fn abandoned(root: &Path, is_alive: impl Fn(u32) -> bool) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root).into_iter().flatten().filter_map(Result::ok);
+    let is_abandoned = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str())?;
+        let (pid, group) = name.strip_prefix(GROUP_PREFIX)?.split_once('-')?;
+        let pid: u32 = pid.parse().ok()?;
+        Some(PROCESSES.contains(&group) && !is_alive(pid))
+    };
+    entries.map(|entry| entry.path()).filter(|path| is_abandoned(path).unwrap_or(false)).collect()
+}
+
+/// Groups of this run; removed when dropped, or by the next run that asks for quotas if this one is killed.
 #[derive(Debug)]
 pub struct Quotas {
     hierarchy: Hierarchy,
@@ -109,13 +135,17 @@ impl Quotas {
             return Err("only root may set processor quotas".to_owned());
         }
         let hierarchy = Hierarchy::find().ok_or("this machine has no control groups for processors")?;
+        for group in abandoned(hierarchy.root(), |pid| Path::new("/proc").join(pid.to_string()).exists()) {
+            // Where it cannot be removed, the next start tries again.
+            let _ = hierarchy.remove(&group);
+        }
         Ok(Quotas { hierarchy, groups: Vec::new() })
     }
 
     /// Holds a process, with all threads it has and will have, to a share of one processor.
     pub fn limit(&mut self, name: &str, pid: u32, share: f64) -> Result<(), String> {
         let (quota_us, period_us) = quota_and_period_us(share);
-        let group = self.hierarchy.root().join(format!("sidle-{}-{name}", std::process::id()));
+        let group = self.hierarchy.root().join(format!("{GROUP_PREFIX}{}-{name}", std::process::id()));
         let failed = |path: &Path, error| format!("{}: {error}", path.display());
         std::fs::create_dir(&group).map_err(|error| failed(&group, error))?;
         self.groups.push(group.clone());
@@ -141,13 +171,7 @@ impl Quotas {
 impl Drop for Quotas {
     fn drop(&mut self) {
         for group in &self.groups {
-            // Whoever is left in it (this process, a server that has not been reaped) goes back to the root group.
-            if let Ok(pids) = std::fs::read_to_string(group.join("cgroup.procs")) {
-                for pid in pids.lines() {
-                    let _ = std::fs::write(self.hierarchy.root().join("cgroup.procs"), pid);
-                }
-            }
-            if let Err(error) = std::fs::remove_dir(group) {
+            if let Err(error) = self.hierarchy.remove(group) {
                 eprintln!("sidle: the control group {} was left behind: {error}", group.display());
             }
         }
@@ -171,6 +195,16 @@ mod tests {
         ] {
             assert_eq!(bad.parse::<CpuShares>().unwrap_err(), message);
         }
+    }
+
+    #[test]
+    fn groups_of_processes_that_are_gone_are_abandoned() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["sidle-17-source", "sidle-18-target", "sidle-17-other", "sidle-x-source", "17-source"] {
+            std::fs::create_dir(root.path().join(name)).unwrap();
+        }
+        assert_eq!(abandoned(root.path(), |pid| pid == 18), [root.path().join("sidle-17-source")]);
+        assert_eq!(abandoned(&root.path().join("nowhere"), |_| false), [] as [PathBuf; 0]);
     }
 
     #[test]

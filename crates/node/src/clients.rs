@@ -45,11 +45,11 @@ pub struct ClientDetails {
 }
 
 impl ClientRecord {
-    /// Notes that the client sent a command.
+    /// Notes that the client sent a command, or what is none.
     #[inline]
-    pub fn touch(&self, now: WallMs, command: CommandId) {
+    pub fn touch(&self, now: WallMs, command: Option<CommandId>) {
         self.last_active_ms.store(now.0, Relaxed);
-        self.last_command.store(command.0, Relaxed);
+        self.last_command.store(command.map_or(u16::MAX, |id| id.0), Relaxed);
     }
 
     /// When the client last sent a command.

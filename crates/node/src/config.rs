@@ -4,6 +4,7 @@
 //! change.
 
 use crate::glob;
+use crate::observe::Thresholds;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -27,8 +28,6 @@ const fn mutable(name: &'static str, default: &'static str) -> Parameter {
 /// In alphabetical order.
 const PARAMETERS: &[Parameter] = &[
     settled("aclfile", ""),
-    settled("appendfilename", "appendonly.aof"),
-    settled("appendfsync", "everysec"),
     settled("appendonly", "no"),
     settled("bind", "127.0.0.1"),
     settled("cluster-enabled", "yes"),
@@ -36,9 +35,9 @@ const PARAMETERS: &[Parameter] = &[
     settled("databases", "1"),
     settled("dir", ""),
     settled("io-threads", "1"),
-    settled("latency-monitor-threshold", "0"),
-    settled("latency-tracking", "no"),
-    settled("lazyfree-lazy-user-flush", "no"),
+    mutable("latency-monitor-threshold", "0"),
+    mutable("latency-tracking", "yes"),
+    mutable("latency-tracking-info-percentiles", "50 99 99.9"),
     mutable("maxclients", "10000"),
     settled("maxmemory", "0"),
     settled("maxmemory-policy", "noeviction"),
@@ -46,8 +45,8 @@ const PARAMETERS: &[Parameter] = &[
     settled("proto-max-bulk-len", "536870912"),
     mutable("requirepass", ""),
     settled("save", ""),
-    settled("slowlog-log-slower-than", "-1"),
-    settled("slowlog-max-len", "0"),
+    mutable("slowlog-log-slower-than", "10000"),
+    mutable("slowlog-max-len", "128"),
     settled("tcp-keepalive", "0"),
     settled("timeout", "0"),
 ];
@@ -67,6 +66,7 @@ pub struct Config {
     values: RwLock<BTreeMap<&'static str, String>>,
     /// `proto-max-bulk-len` as a number, for commands that must not look it up.
     longest_value_bytes: AtomicU64,
+    thresholds: Thresholds,
 }
 
 /// The longest value that a node keeps, whatever is configured: what Redis has by default.
@@ -78,6 +78,7 @@ impl Default for Config {
         Config {
             values: RwLock::new(values.collect()),
             longest_value_bytes: AtomicU64::new(LONGEST_VALUE_BYTES),
+            thresholds: Thresholds::default(),
         }
     }
 }
@@ -97,6 +98,12 @@ impl Config {
     #[inline]
     pub fn longest_value_bytes(&self) -> u64 {
         self.longest_value_bytes.load(Relaxed)
+    }
+
+    /// From when on a command is noted.
+    #[inline]
+    pub(crate) fn thresholds(&self) -> &Thresholds {
+        &self.thresholds
     }
 
     /// All parameters whose names match the glob, by name.
@@ -127,7 +134,7 @@ impl Config {
     /// Why a changeable parameter cannot have this value, in Redis's words.
     pub fn objection(name: &str, value: &[u8]) -> Option<&'static str> {
         if name != "maxclients" {
-            return None;
+            return Thresholds::objection(name, value);
         }
         match crate::number::parse_i64(value) {
             None => Some("argument couldn't be parsed into an integer"),
@@ -143,6 +150,7 @@ impl Config {
     pub fn apply(&self, changes: Vec<(&'static str, String)>) {
         let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
         for (name, value) in changes {
+            self.thresholds.apply(name, &value);
             if name == "proto-max-bulk-len" {
                 let bytes = value.parse().unwrap_or(LONGEST_VALUE_BYTES).min(LONGEST_VALUE_BYTES);
                 self.longest_value_bytes.store(bytes, Relaxed);

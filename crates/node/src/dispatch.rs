@@ -57,7 +57,7 @@ impl Worker {
         self.pass_boundary();
         match self.commands.resolve(args) {
             Ok(found) => self.run(now, session, found, &keys_of(found, args), args, out),
-            Err(error) => self.refuse_unresolved(session, error, out),
+            Err(error) => self.refuse_unresolved(now, session, error, out),
         }
     }
 
@@ -66,6 +66,7 @@ impl Worker {
     #[cold]
     pub(crate) fn refuse_unresolved(
         &mut self,
+        now: Now,
         session: &mut Session,
         error: ReplyError,
         out: &mut Vec<u8>,
@@ -73,6 +74,14 @@ impl Worker {
         session.begin_command();
         let start = out.len();
         session.asking = false;
+        let named = match &error {
+            ReplyError::WrongArity(name) => self.commands.find_full_name(name.as_bytes()),
+            _ => None,
+        };
+        session.client.touch(now.wall, named.map(|found| found.id));
+        if let Some(found) = named {
+            self.stats.command(found.id).rejected.add(1);
+        }
         self.write_error(session, error, out);
         self.finish(session, start, out)
     }
@@ -98,7 +107,7 @@ impl Worker {
         }
         // ASKING is for one command only. Whoever owns a position serves it to anyone, so nothing else depends on it.
         let asking = std::mem::take(&mut session.asking);
-        session.client.touch(now.wall, found.id);
+        session.client.touch(now.wall, Some(found.id));
         let woken = session.route.ticket.take();
         if let Some(ticket) = woken
             && self.parking.take_refusal(ticket)
@@ -232,7 +241,6 @@ impl Worker {
                 self.store.make_room(bytes);
             }
         }
-        self.stats.command(found.id).calls.add(1);
         let reply = ReplyWriter::new(out, session.version);
         let result = (found.spec.run)(&mut Call {
             args,
@@ -249,6 +257,11 @@ impl Worker {
             ranges: &self.ranges,
             bugs: self.bugs,
         });
+        self.has_run = true;
+        // A flush that works in steps is one call.
+        if session.route.flush.is_none() {
+            self.stats.command(found.id).calls.add(1);
+        }
         if marks {
             self.mark(keys);
         }

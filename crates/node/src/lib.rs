@@ -20,6 +20,7 @@ mod glob;
 mod mover;
 mod now;
 mod number;
+mod observe;
 mod outcome;
 mod parking;
 mod published;

@@ -7,11 +7,12 @@
 
 use crate::dispatch::{Keys, keys_of};
 use crate::now::Now;
+use crate::observe::{Lap, SlowEntry, Spent, event_of, shown_arguments};
 use crate::outcome::{ControlRequest, Outcome};
 use crate::parking::Ticket;
 use crate::reply_error::ReplyError;
 use crate::session::Session;
-use crate::table::Found;
+use crate::table::{CommandFlags, Found};
 use crate::worker::Worker;
 use sidle_resp::{Args, Parsed, ProtocolError, ReplyWriter, RequestParser, Slices, likely_key};
 use sidle_types::HashedKey;
@@ -78,6 +79,25 @@ enum Stop {
     Broken(ProtocolError),
 }
 
+impl Ahead<'_> {
+    /// The command, if the request names one.
+    #[inline]
+    fn command(&self) -> Option<Found> {
+        self.resolved.as_ref().ok().map(|(found, _)| *found)
+    }
+
+    /// Whether it takes about as long as others of its kind: it touches one key, or is marked as fast.
+    #[inline]
+    fn is_light(&self) -> bool {
+        match &self.resolved {
+            Ok((found, keys)) => {
+                keys.len() == 1 || keys.is_empty() && found.spec.flags.contains(CommandFlags::FAST)
+            }
+            Err(_) => true,
+        }
+    }
+}
+
 impl Worker {
     /// Says that this input will be served soon, after that of other connections was looked at: what its first request needs begins to be
     /// loaded. Nothing else follows from it.
@@ -114,6 +134,7 @@ impl Worker {
     ) -> Served {
         self.pass_boundary();
         self.load_foreseen();
+        self.lap = Lap::begin(now.reading_ns);
         let mut arguments = std::mem::take(&mut self.read_ahead);
         arguments.resize_with(BATCH_REQUESTS, Args::new);
         let start = out.len();
@@ -148,6 +169,7 @@ impl Worker {
             }
         };
         self.read_ahead = arguments;
+        self.stats.parked.set(self.parking.len() as u64);
         Served { consumed, then }
     }
 
@@ -169,20 +191,103 @@ impl Worker {
         if batch.len() > 1 {
             self.prefetch(&batch);
         }
-        for (index, Ahead { args, resolved }) in batch.iter().enumerate() {
-            let outcome = match resolved {
-                Ok((found, keys)) => self.run(now, session, *found, keys, args, out),
-                Err(error) => self.refuse_unresolved(session, error.clone(), out),
+        for (index, (ahead, place)) in batch.iter().zip(places).enumerate() {
+            let is_light = ahead.is_light();
+            if !is_light {
+                self.end_lap(now, session, &batch);
+                self.lap.backdate(std::mem::take(&mut session.route.spent_ns));
+            }
+            let before = out.len();
+            let outcome = match &ahead.resolved {
+                Ok((found, keys)) => self.run(now, session, *found, keys, &ahead.args, out),
+                Err(error) => self.refuse_unresolved(now, session, error.clone(), out),
             };
-            match outcome {
-                Outcome::Done => {}
-                Outcome::Close => return (index + 1, Some(Then::Close)),
-                Outcome::Parked(ticket) => return (index, Some(Then::Parked(ticket))),
-                Outcome::Control(request) => return (index + 1, Some(Then::Control(request))),
-                Outcome::Shutdown => return (index + 1, Some(Then::Shutdown)),
+            let has_run = std::mem::take(&mut self.has_run);
+            if has_run && matches!(outcome, Outcome::Parked(_)) {
+                session.route.spent_ns = self.lap.elapsed(self.reading_ns());
+            } else {
+                let moved_bytes = (place.end - place.start) + out.len().saturating_sub(before);
+                if self.lap.take_in(moved_bytes, has_run) || !is_light {
+                    self.end_lap(now, session, &batch);
+                }
+            }
+            let then = match outcome {
+                Outcome::Done => continue,
+                Outcome::Close => (index + 1, Then::Close),
+                Outcome::Parked(ticket) => (index, Then::Parked(ticket)),
+                Outcome::Control(request) => (index + 1, Then::Control(request)),
+                Outcome::Shutdown => (index + 1, Then::Shutdown),
+            };
+            self.end_lap(now, session, &batch);
+            return (then.0, Some(then.1));
+        }
+        self.end_lap(now, session, &batch);
+        self.lap = self.lap.next_batch();
+        (arguments.len(), None)
+    }
+
+    /// Ends the lap if any command is in it: what they took is counted, and noted where it is long.
+    #[inline]
+    fn end_lap(&mut self, now: Now, session: &Session, batch: &[Ahead<'_>]) {
+        if self.lap.is_empty() {
+            return;
+        }
+        let lap = self.lap;
+        let spent = self.lap.end(self.reading_ns());
+        let thresholds = self.shared.config.thresholds();
+        self.count_lap(batch, lap, spent, thresholds.tracks());
+        if spent.heaviest_ns >= thresholds.notable_ns() {
+            self.note_lap(now, session, batch, lap, spent);
+        }
+    }
+
+    /// Counts what a lap's commands took, those of one kind that follow one another together.
+    #[inline]
+    fn count_lap(&self, batch: &[Ahead<'_>], lap: Lap, spent: Spent, tracks: bool) {
+        let ran = |place: usize| batch[place].command().filter(|_| lap.has_run(place));
+        let mut places = lap.places();
+        while let Some(place) = places.next() {
+            let Some(found) = ran(place) else { continue };
+            let ns = spent.of(place, lap);
+            let mut calls = 1;
+            while places.start < places.end
+                && spent.of(places.start, lap) == ns
+                && ran(places.start).is_some_and(|next| next.id == found.id)
+            {
+                places.start += 1;
+                calls += 1;
+            }
+            let counters = self.stats.command(found.id);
+            counters.nanoseconds.add(ns * calls);
+            if tracks {
+                counters.latencies.add(ns, calls);
             }
         }
-        (arguments.len(), None)
+    }
+
+    /// Enters those of a lap's commands that took long into SLOWLOG and LATENCY.
+    #[cold]
+    fn note_lap(&self, now: Now, session: &Session, batch: &[Ahead<'_>], lap: Lap, spent: Spent) {
+        let thresholds = self.shared.config.thresholds();
+        for place in lap.places().filter(|&place| lap.has_run(place)) {
+            let Some(found) = batch[place].command() else { continue };
+            let ns = spent.of(place, lap);
+            if thresholds.is_spike(ns) {
+                let event = event_of(found.spec.flags.contains(CommandFlags::FAST));
+                self.shared.spikes.enter(event, (now.wall.0 / 1000, ns / 1_000_000));
+            }
+            if thresholds.is_slow(ns) {
+                let entry = SlowEntry {
+                    id: 0,
+                    at_seconds: now.wall.0 / 1000,
+                    microseconds: ns / 1000,
+                    arguments: shown_arguments(found.spec.name, &batch[place].args),
+                    address: session.client.address.clone(),
+                    name: session.client.details().name.clone(),
+                };
+                self.shared.slow_log.enter(entry, thresholds.log_length());
+            }
+        }
     }
 
     /// Resolves a request, and asks for the slots of its keys, also where it is the only one: they arrive while its

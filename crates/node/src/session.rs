@@ -48,6 +48,8 @@ pub(crate) struct RouteState {
     pub(crate) settled: Asked,
     /// How far a FLUSHALL has come that works in steps.
     pub(crate) flush: Option<Flush>,
+    /// What its steps have taken so far.
+    pub(crate) spent_ns: u64,
 }
 
 /// What becomes of replies (CLIENT REPLY).

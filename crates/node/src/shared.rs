@@ -2,7 +2,9 @@
 
 use crate::clients::Clients;
 use crate::config::Config;
+use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::stats::WorkerStats;
+use crate::table::CommandId;
 use sidle_migration::TargetCounters;
 use sidle_types::{NodeId, WallMs};
 use std::sync::Arc;
@@ -23,6 +25,8 @@ pub struct NodeShared {
     pub process: ProcessFacts,
     /// What the control thread measures from time to time.
     pub gauges: Gauges,
+    pub(crate) slow_log: SlowLog,
+    pub(crate) spikes: Spikes,
 }
 
 impl NodeShared {
@@ -34,7 +38,14 @@ impl NodeShared {
             workers: (0..workers).map(|_| Arc::default()).collect(),
             process,
             gauges: Gauges::default(),
+            slow_log: SlowLog::default(),
+            spikes: Spikes::default(),
         }
+    }
+
+    /// How long the calls of a command took; `None` when none was measured.
+    pub(crate) fn distribution(&self, id: CommandId) -> Option<Distribution> {
+        Distribution::of(self.workers.iter().map(|worker| &worker.command(id).latencies))
     }
 
     /// A counter's sum over all workers.
@@ -73,6 +84,8 @@ pub struct Gauges {
     pub input_bytes_per_second: AtomicU64,
     /// Bytes sent per second of late.
     pub output_bytes_per_second: AtomicU64,
+    /// The most memory for data that was seen in use.
+    pub peak_used_bytes: AtomicU64,
     /// The process's resident memory.
     pub resident_bytes: AtomicU64,
     /// The machine's memory.
@@ -120,6 +133,11 @@ impl MigrationTotals {
 }
 
 impl Gauges {
+    /// Notes how much memory for data is in use; returns the most that was seen.
+    pub fn note_used(&self, bytes: u64) -> u64 {
+        self.peak_used_bytes.fetch_max(bytes, Relaxed).max(bytes)
+    }
+
     /// Reads one of the gauges.
     pub fn read(gauge: &AtomicU64) -> u64 {
         gauge.load(Relaxed)

@@ -174,6 +174,8 @@ pub struct Docs {
     pub complexity: &'static str,
     /// Hints to client authors, in Redis's vocabulary.
     pub tips: &'static [&'static str],
+    /// For a command that is there for old clients: since which Redis version, and what to use instead.
+    pub deprecated: Option<(&'static str, &'static str)>,
 }
 
 /// One command, or one subcommand (its name is then `parent|child`).
@@ -213,7 +215,14 @@ impl CommandSpec {
             access: Access::NoKeys,
             run,
             subcommands: &[],
-            docs: Docs { summary: "", since: "1.0.0", group: "generic", complexity: "O(1)", tips: &[] },
+            docs: Docs {
+                summary: "",
+                since: "1.0.0",
+                group: "generic",
+                complexity: "O(1)",
+                tips: &[],
+                deprecated: None,
+            },
         }
     }
 
@@ -248,7 +257,13 @@ impl CommandSpec {
         complexity: &'static str,
         summary: &'static str,
     ) -> CommandSpec {
-        self.docs = Docs { summary, since, group, complexity, tips: self.docs.tips };
+        self.docs = Docs { summary, since, group, complexity, ..self.docs };
+        self
+    }
+
+    /// Says that it is there for old clients: since which Redis version, and what to use instead.
+    pub const fn deprecated(mut self, since: &'static str, instead: &'static str) -> CommandSpec {
+        self.docs.deprecated = Some((since, instead));
         self
     }
 

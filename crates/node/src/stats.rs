@@ -1,5 +1,6 @@
 //! Counters. Each worker writes its own, so no counter is contended; readers add them up.
 
+use crate::observe::Latencies;
 use crate::table::{CommandId, commands};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,6 +25,12 @@ impl Counter {
         self.0.load(Relaxed)
     }
 
+    /// Replaces what was counted, for a figure that goes up and down; only the owning worker may.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
     /// Starts again from 0 (CONFIG RESETSTAT). An addition at the same moment may survive.
     pub fn reset(&self) {
         self.0.store(0, Relaxed);
@@ -35,8 +42,9 @@ impl Counter {
 pub struct CommandCounters {
     /// Executed.
     pub calls: Counter,
-    /// Time spent, in microseconds, as far as the driver measured it.
-    pub microseconds: Counter,
+    /// Time spent, in nanoseconds, as far as the driver measures it.
+    pub nanoseconds: Counter,
+    pub(crate) latencies: Latencies,
     /// Refused before they ran: arity, authentication, redirection.
     pub rejected: Counter,
     /// Answered with an error.
@@ -60,6 +68,8 @@ pub struct WorkerStats {
     pub bytes_in: Counter,
     /// Bytes sent to clients.
     pub bytes_out: Counter,
+    /// Commands that wait for what a migration or the mover has to bring; it goes up and down.
+    pub parked: Counter,
     /// Error replies.
     pub errors: Counter,
     errors_by_code: Mutex<BTreeMap<String, u64>>,
@@ -74,6 +84,7 @@ impl Default for WorkerStats {
             expired: Counter::default(),
             bytes_in: Counter::default(),
             bytes_out: Counter::default(),
+            parked: Counter::default(),
             errors: Counter::default(),
             errors_by_code: Mutex::default(),
         }
@@ -110,7 +121,8 @@ impl WorkerStats {
     pub fn reset(&self) {
         for command in &self.commands {
             command.calls.reset();
-            command.microseconds.reset();
+            command.nanoseconds.reset();
+            command.latencies.reset();
             command.rejected.reset();
             command.failed.reset();
         }

@@ -16,6 +16,7 @@
 //! Ownership: one thread for each worker.
 
 use crate::bugs::PutBack;
+use crate::observe::Lap;
 use crate::parking::{ParkingLot, Ticket};
 use crate::published::Published;
 use crate::queue::{MoverIndex, ToMover, WorkerIndex, WorkerPort};
@@ -60,6 +61,11 @@ pub struct Worker {
     pub(crate) parking: ParkingLot,
     /// The requests that `serve` has read ahead; kept for their memory.
     pub(crate) read_ahead: Vec<Args>,
+    /// Tells the time, in nanoseconds from any beginning on.
+    pub(crate) stopwatch: Box<dyn Fn() -> u64 + Send>,
+    pub(crate) lap: Lap,
+    /// Whether the latest request got as far as its command.
+    pub(crate) has_run: bool,
     /// Keys of requests that were foreseen and whose slots are on their way.
     pub(crate) foreseen: Vec<(Slot, KeyHash)>,
     #[cfg(any(test, feature = "testing"))]
@@ -89,6 +95,9 @@ impl Worker {
             notify: 0,
             parking: ParkingLot::default(),
             read_ahead: Vec::new(),
+            stopwatch: Box::new(|| 0),
+            lap: Lap::default(),
+            has_run: false,
             foreseen: Vec::new(),
             #[cfg(any(test, feature = "testing"))]
             hooks: crate::testing::Hooks::default(),
@@ -99,6 +108,18 @@ impl Worker {
     /// Which worker it is.
     pub fn index(&self) -> WorkerIndex {
         self.index
+    }
+
+    /// From now on what commands take is measured, with a stopwatch that tells nanoseconds and costs little to read.
+    /// [`Now::reading_ns`](crate::Now::reading_ns) has to come from the same.
+    pub fn measure_with(&mut self, stopwatch: impl Fn() -> u64 + Send + 'static) {
+        self.stopwatch = Box::new(stopwatch);
+    }
+
+    /// What the stopwatch says.
+    #[inline]
+    pub fn reading_ns(&self) -> u64 {
+        (self.stopwatch)()
     }
 
     /// One turn of the loop: takes a new range table if there is one, hears what the movers said, sends what found
@@ -117,6 +138,7 @@ impl Worker {
                 break;
             }
         }
+        self.stats.parked.set(self.parking.len() as u64);
         changed
     }
 
@@ -138,6 +160,7 @@ impl Worker {
     /// Forgets a parked command: its connection is gone.
     pub fn forget(&mut self, ticket: Ticket) {
         self.parking.forget(ticket);
+        self.stats.parked.set(self.parking.len() as u64);
     }
 
     /// How many commands are parked here.

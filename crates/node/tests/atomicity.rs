@@ -20,7 +20,7 @@ const KEYS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How many whole replies prove enough of a command that is expected to be atomic.
 const WHOLE_REPLIES: u64 = 200_000;
-const NOW: Now = Now { mono: MonotonicUs(1_000_000), wall: WallMs(1_700_000_000_000) };
+const NOW: Now = Now { mono: MonotonicUs(1_000_000), wall: WallMs(1_700_000_000_000), reading_ns: 0 };
 
 /// What the replies to concurrent readers must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

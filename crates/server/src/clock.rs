@@ -32,6 +32,12 @@ impl Clock {
         MonotonicUs(self.start.elapsed().as_micros() as u64)
     }
 
+    /// The monotonic clock in nanoseconds, for what takes less than a microsecond.
+    #[inline]
+    pub(crate) fn mono_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
     /// The wall clock at an instant of the monotonic one.
     #[inline]
     pub(crate) fn wall(&self, mono: MonotonicUs) -> WallMs {

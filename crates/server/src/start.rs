@@ -14,7 +14,7 @@ use crate::limits::ClientLimits;
 use crate::listener::{BUS_PORT, CLIENT_PORT, ListenError};
 use crate::mover::{MoverLink, MoverSetup};
 use crate::process;
-use crate::worker::{WorkerLink, WorkerSetup};
+use crate::worker::{KEEPALIVE, WorkerLink, WorkerSetup};
 use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo};
 use sidle_node::{
     Mover, MoverIndex, NodeParts, NodeShared, ProcessFacts, Published, RangeTable, Worker, WorkerIndex,
@@ -279,6 +279,7 @@ fn redis_settings(config: &Config, sockets: &Sockets, memory_bytes: u64) -> Vec<
         ("maxmemory", memory_bytes.to_string()),
         ("port", sockets.client_address.port().to_string()),
         ("proto-max-bulk-len", config.limits.value.0.to_string()),
+        ("tcp-keepalive", KEEPALIVE.as_secs().to_string()),
         ("requirepass", config.security.password.clone()),
     ]
 }

@@ -4,7 +4,11 @@ use crate::cli::Via;
 use crate::exit::{Failure, Status};
 use crate::interrupt;
 use crate::load_arguments::{LoadArguments, write_report};
+use crate::numbers::from_to;
 use clap::{Args, Subcommand};
+use sidle_bench::limits::{
+    LoadSize, MAX_CLIENTS, MAX_KEY_BYTES, MAX_RECORDS, MAX_SECONDS, MAX_VALUE_BYTES, memory_budget_bytes,
+};
 use sidle_bench::load::Plan;
 use sidle_bench::peers::{self, PeerOptions};
 use sidle_bench::report::Report;
@@ -36,10 +40,10 @@ pub(crate) struct BenchArguments {
     #[command(flatten)]
     load: LoadArguments,
     /// How many records
-    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, value_parser = from_to::<u64>(1, MAX_RECORDS))]
     records: u64,
     /// How long the load lasts
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = from_to::<u64>(0, MAX_SECONDS))]
     seconds: u64,
     /// Write the records and leave
     #[arg(long, conflicts_with = "no_load")]
@@ -72,25 +76,25 @@ struct PeersArguments {
     #[arg(long, value_name = "PROGRAM", default_value = "/usr/bin/redis-server")]
     redis: PathBuf,
     /// How many records
-    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = from_to::<u64>(1, MAX_RECORDS))]
     records: u64,
     /// Bytes of each key
-    #[arg(long, value_name = "BYTES", default_value_t = 30)]
+    #[arg(long, value_name = "BYTES", default_value_t = 30, value_parser = from_to::<usize>(1, MAX_KEY_BYTES as u64))]
     key_bytes: usize,
     /// Bytes of each value
-    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = from_to::<usize>(1, MAX_VALUE_BYTES as u64))]
     value_bytes: usize,
     /// How long one turn of one server lasts
-    #[arg(long, value_name = "MILLISECONDS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(50..))]
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 500, value_parser = from_to::<u64>(50, 3_600_000))]
     slice_ms: u64,
     /// Turns of each server for each command and depth
-    #[arg(long, value_name = "NUMBER", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 7, value_parser = from_to::<u32>(1, 1000))]
     rounds: u32,
     /// Requests per batch; 1: unpipelined
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,16")]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,16", value_parser = from_to::<u32>(1, u64::from(MAX_CLIENTS)))]
     depths: Vec<u32>,
     /// Connections to each server
-    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = from_to::<u32>(1, u64::from(MAX_CLIENTS)))]
     clients: u32,
     /// What every draw is made from
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -118,9 +122,22 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     }
 }
 
+/// Checks what would be run, against `budget_bytes` of memory.
+///
+/// # Errors
+/// What does not fit, and the largest that does.
+#[cfg(test)]
+pub(crate) fn check(arguments: &BenchArguments, budget_bytes: u64) -> Result<(), String> {
+    match &arguments.command {
+        Some(BenchCommand::Peers(arguments)) => arguments.check(budget_bytes),
+        Some(BenchCommand::Page(_)) => Ok(()),
+        None => plan(arguments, budget_bytes).map(|_| ()),
+    }
+}
+
 fn steady(arguments: &BenchArguments) -> Result<(), Failure> {
     let options = SteadyOptions {
-        plan: plan(arguments).map_err(Failure::refused)?,
+        plan: plan(arguments, memory_budget_bytes()).map_err(Failure::refused)?,
         load: !arguments.no_load,
         duration: Duration::from_secs(if arguments.load_only { 0 } else { arguments.seconds }),
         history: arguments.history.clone(),
@@ -149,8 +166,9 @@ pub(crate) fn verdict(report: &Report) -> Result<(), Failure> {
     Err(Failure::new(Status::WrongAnswers, format!("{wrong} wrong values, {lost} lost writes")))
 }
 
-fn plan(arguments: &BenchArguments) -> Result<Plan, String> {
+fn plan(arguments: &BenchArguments, budget_bytes: u64) -> Result<Plan, String> {
     let load = &arguments.load;
+    load.size(arguments.records).check(budget_bytes)?;
     Ok(Plan {
         seeds: vec![arguments.via.via.parse().map_err(|error| format!("{error}"))?],
         password: arguments.via.password.clone(),
@@ -171,7 +189,31 @@ fn plan(arguments: &BenchArguments) -> Result<Plan, String> {
     })
 }
 
+impl PeersArguments {
+    /// Checks what this program itself needs, and the two servers beside it.
+    fn check(&self, budget_bytes: u64) -> Result<(), String> {
+        let deepest = self.depths.iter().max().copied().unwrap_or(1);
+        let size = LoadSize {
+            records: self.records,
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
+            underway: u64::from(self.clients) * u64::from(deepest),
+        };
+        size.check(budget_bytes)?;
+        let record_bytes = (self.key_bytes + self.value_bytes + 128) as u64;
+        let fit = budget_bytes / 4 / record_bytes;
+        if self.records > fit {
+            let records = self.records;
+            return Err(format!(
+                "{records} records are too many: at most {fit} fit into both servers' memory"
+            ));
+        }
+        Ok(())
+    }
+}
+
 fn compare(arguments: &PeersArguments) -> Result<(), Failure> {
+    arguments.check(memory_budget_bytes()).map_err(Failure::refused)?;
     let options = PeerOptions {
         program: std::env::current_exe().map_err(Failure::refused)?,
         redis: arguments.redis.clone(),

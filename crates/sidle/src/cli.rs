@@ -4,6 +4,7 @@ use crate::bench::{self, BenchArguments};
 use crate::check_history::{self, CheckHistoryArguments};
 use crate::demo::{self, DemoArguments};
 use crate::lab::{self, LabArguments};
+use crate::numbers::{auto_or_from_to, from_to};
 use crate::policy_arguments::{PolicyArguments, protocol_help};
 use crate::range;
 use clap::{Args, Parser, Subcommand};
@@ -11,6 +12,8 @@ use sidle_server::address::split_host_port;
 use sidle_server::config::{Auto, CpuList, LogLevel, Size};
 use sidle_types::PositionRange;
 use std::path::PathBuf;
+
+const MAX_PORT: u64 = u16::MAX as u64;
 
 const EXIT_STATUSES: &str = "\
 Exit status:
@@ -78,10 +81,10 @@ pub(crate) struct ServerArguments {
     #[arg(long)]
     pub(crate) print_config: bool,
     /// The port for clients; 0: any free port
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = from_to::<u16>(0, MAX_PORT))]
     pub(crate) port: Option<u16>,
     /// The port for other nodes; 0: any free port [default: the port for clients + 10000]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = auto_or_from_to::<u16>(0, MAX_PORT))]
     pub(crate) bus_port: Option<Auto<u16>>,
     /// The address to listen on
     #[arg(long, value_name = "ADDRESS")]
@@ -99,10 +102,10 @@ pub(crate) struct ServerArguments {
     #[arg(long, value_name = "LIST")]
     pub(crate) cpu_list: Option<Auto<CpuList>>,
     /// Threads that serve clients [default: one for each core]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = auto_or_from_to::<usize>(0, u64::MAX))]
     pub(crate) workers: Option<Auto<usize>>,
     /// Threads that move data
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = from_to::<usize>(0, u64::MAX))]
     pub(crate) movers: Option<usize>,
     /// For experiments: move data on the threads that serve clients
     #[arg(long)]
@@ -117,13 +120,13 @@ pub(crate) struct ServerArguments {
     #[arg(long, visible_alias = "requirepass", value_name = "PASSWORD")]
     pub(crate) password: Option<String>,
     /// How many clients may be connected at once
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = from_to::<usize>(0, u64::MAX))]
     pub(crate) max_clients: Option<usize>,
     /// How large one client's unfinished request may grow
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_query_buffer: Option<Size>,
     /// How many arguments one request may have
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = from_to::<u32>(0, u32::MAX.into()))]
     pub(crate) max_arguments: Option<u32>,
     /// How large one argument, and so one value, may be
     #[arg(long, value_name = "SIZE")]

@@ -4,10 +4,12 @@ use crate::exit::{Failure, Status};
 use crate::interrupt;
 use crate::load_arguments::{LoadArguments, write_report};
 use crate::modelled::{self, ModelledArguments};
+use crate::numbers::from_to;
 use crate::policy_arguments::protocol_help;
 use clap::Args;
 use sidle_bench::cpu_lists::CpuLists;
 use sidle_bench::demo::{DemoError, DemoOptions, run as demonstrate};
+use sidle_bench::limits::{MAX_RECORDS, MAX_SECONDS, MAX_THREADS, memory_budget_bytes};
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::CpuShares;
 use sidle_bench::report::Report;
@@ -28,7 +30,7 @@ Examples:
 
 Starts two nodes on free ports of this machine, loads them, makes a load, moves half of the slots \
 from one to the other, and afterwards reads every acknowledged write back. Nothing is left behind \
-but the report.";
+but the report; what a demonstration that was killed leaves, the next one removes.";
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
@@ -40,13 +42,13 @@ pub(crate) struct DemoArguments {
     #[command(flatten)]
     load: LoadArguments,
     /// How many records; fewer if they do not fit into memory
-    #[arg(long, value_name = "NUMBER", default_value_t = 3_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 3_000_000, value_parser = from_to::<u64>(1000, MAX_RECORDS))]
     records: u64,
     /// How long the load lasts before the move, and again after it
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = from_to::<u64>(1, MAX_SECONDS))]
     seconds: u64,
     /// Threads of each node that serve clients [default: one for every two cores, as there are two nodes]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = from_to::<u32>(1, u64::from(MAX_THREADS)))]
     workers: Option<u32>,
     /// Shares of one processor, with root: source=0.4,target=0.4,clients=1
     #[arg(long, value_name = "NAME=SHARE,..")]
@@ -79,8 +81,8 @@ pub(crate) struct DemoArguments {
 /// Where the page goes when nothing else is said.
 const PAGE: &str = "sidle-demo.html";
 
-/// Runs `sidle demo`.
-pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
+/// The options, checked against what fits into `budget_bytes` of memory.
+pub(crate) fn options(arguments: &DemoArguments, budget_bytes: u64) -> Result<DemoOptions, Failure> {
     let load = &arguments.load;
     let options = DemoOptions {
         program: std::env::current_exe().map_err(Failure::refused)?,
@@ -105,6 +107,17 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         cpu_lists: arguments.cpu_lists.clone(),
         seed: load.seed,
     };
+    let checked = match &arguments.modelled.modelled {
+        Some(_) => options.check_modelled(arguments.modelled.sample, budget_bytes),
+        None => options.records_that_fit(budget_bytes).map(|_| ()),
+    };
+    checked.map_err(Failure::refused)?;
+    Ok(options)
+}
+
+/// Runs `sidle demo`.
+pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
+    let options = options(arguments, memory_budget_bytes())?;
     let report = match &arguments.modelled.modelled {
         Some(machines) => modelled::run(machines, arguments, &options)?,
         None => measured(arguments, &options)?,

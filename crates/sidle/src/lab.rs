@@ -5,11 +5,15 @@ mod compare;
 use crate::exit::{Failure, Status};
 use crate::interrupt;
 use crate::modelled;
+use crate::numbers::from_to;
 use clap::{Args, Subcommand};
 use compare::CompareArguments;
 use sidle_bench::lab::{
     self, Cell, Folder, FolderError, LAB_FILE, LabFile, LabOutcome, LabPlan, Matrix, Mix, OnModel, PAGE_FILE,
     Program, Results, Settings, Skew, SourceCpu, Variant, figures,
+};
+use sidle_bench::limits::{
+    LoadSize, MAX_CLIENTS, MAX_KEY_BYTES, MAX_RECORDS, MAX_SECONDS, MAX_VALUE_BYTES, memory_budget_bytes,
 };
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::LEAST_SHARE;
@@ -81,31 +85,31 @@ struct RunArguments {
     #[arg(long, value_name = "NAME", num_args = 1.., default_values = ["zipf:0.99"])]
     distributions: Vec<Skew>,
     /// Bytes of each value
-    #[arg(long, value_name = "BYTES", num_args = 1.., default_values_t = [100])]
+    #[arg(long, value_name = "BYTES", num_args = 1.., default_values_t = [100], value_parser = from_to::<usize>(1, MAX_VALUE_BYTES as u64))]
     value_bytes: Vec<usize>,
     /// The source's part of a node's processor in %, or `shared` for no quotas
     #[arg(long, value_name = "PERCENT", num_args = 1.., default_values = ["100"])]
     source_cpus: Vec<SourceCpu>,
     /// Runs of each cell
-    #[arg(long, value_name = "NUMBER", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 5, value_parser = from_to::<u32>(1, 99))]
     repeat: u32,
     /// How many records; half of them move
-    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, value_parser = from_to::<u64>(1000, MAX_RECORDS))]
     records: u64,
     /// How long the load lasts before the move, and again after it
-    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = from_to::<u64>(1, MAX_SECONDS))]
     seconds: u64,
     /// Clients
-    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = from_to::<u32>(1, u64::from(MAX_CLIENTS)))]
     clients: u32,
     /// Bytes of each key
-    #[arg(long, value_name = "BYTES", default_value_t = 30)]
+    #[arg(long, value_name = "BYTES", default_value_t = 30, value_parser = from_to::<usize>(1, MAX_KEY_BYTES as u64))]
     key_bytes: usize,
     /// closed: the next operation when an answer has come; open: at --rate, whatever the answers
     #[arg(long = "loop", value_name = "KIND", default_value = "closed", value_parser = ["closed", "open"])]
     kind: String,
     /// Operations per second in an open loop
-    #[arg(long, value_name = "NUMBER", required_if_eq("kind", "open"), value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "NUMBER", required_if_eq("kind", "open"), value_parser = from_to::<u32>(1, 1_000_000_000))]
     rate: Option<u32>,
     /// The processors that a node at 100 % has [default: a fifth of the machine's]
     #[arg(long, value_name = "SHARE", value_parser = node_cpu)]
@@ -124,11 +128,19 @@ struct ModelArguments {
     #[arg(long, value_name = "NAME|FILE")]
     modelled: Option<String>,
     /// With --modelled: so many of the records are in memory and stand for the others
-    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, requires = "modelled", value_parser = clap::value_parser!(u64).range(1000..))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, requires = "modelled", value_parser = from_to::<u64>(1000, MAX_RECORDS))]
     sample: u64,
 }
 
 impl ModelArguments {
+    /// Checks a load that is made for real, or the part of it that is in memory where machines are modelled.
+    fn check(&self, size: LoadSize, budget_bytes: u64) -> Result<(), String> {
+        match self.modelled {
+            Some(_) => size.check_modelled(self.sample, budget_bytes),
+            None => size.check(budget_bytes),
+        }
+    }
+
     fn on_model(&self) -> Option<OnModel> {
         let machines = self.modelled.clone()?;
         Some(OnModel { machines, sample: self.sample })
@@ -153,7 +165,7 @@ struct FiguresArguments {
     #[arg(long)]
     quick: bool,
     /// Runs of each cell [default: 5, with --quick 3]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=99))]
+    #[arg(long, value_name = "NUMBER", value_parser = from_to::<u32>(1, 99))]
     repeat: Option<u32>,
     /// What every draw is made from, the order of the runs included
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -173,8 +185,43 @@ fn node_cpu(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "give at least 0.1 of a processor".to_owned())
 }
 
+impl RunArguments {
+    /// How large the load of a cell is.
+    fn size(&self, value_bytes: usize) -> LoadSize {
+        let underway = u64::from(self.clients);
+        LoadSize { records: self.records, key_bytes: self.key_bytes, value_bytes, underway }
+    }
+}
+
+/// Checks what would be run, against `budget_bytes` of memory, so that a lab of hours does not find out in its middle.
+///
+/// # Errors
+/// What does not fit, and the largest that does.
+pub(crate) fn check(arguments: &LabArguments, budget_bytes: u64) -> Result<(), String> {
+    match &arguments.command {
+        LabCommand::Run(run) => {
+            let sizes = run.value_bytes.iter().map(|&value_bytes| run.size(value_bytes));
+            sizes.into_iter().try_for_each(|size| run.model.check(size, budget_bytes))
+        }
+        LabCommand::Figures(figures) => {
+            let (_, Settings { records, key_bytes, clients, .. }) =
+                lab::figures::settings(figures.quick, figures.seed);
+            let value_bytes = figures::cells(figures.quick).iter().map(|cell| cell.scene.value_bytes).max();
+            let size = LoadSize {
+                records,
+                key_bytes,
+                value_bytes: value_bytes.unwrap_or(0),
+                underway: clients.into(),
+            };
+            figures.model.check(size, budget_bytes)
+        }
+        LabCommand::Report(_) | LabCommand::Compare(_) => Ok(()),
+    }
+}
+
 /// Runs `sidle lab`.
 pub(crate) fn run(arguments: &LabArguments) -> Result<(), Failure> {
+    check(arguments, memory_budget_bytes()).map_err(Failure::refused)?;
     match &arguments.command {
         LabCommand::Run(arguments) => {
             let settings = Settings {

@@ -1,6 +1,8 @@
 //! What `sidle bench` and `sidle demo` have in common: the load.
 
+use crate::numbers::from_to;
 use clap::{Args, ValueEnum};
+use sidle_bench::limits::{LoadSize, MAX_CLIENTS, MAX_KEY_BYTES, MAX_THREADS, MAX_VALUE_BYTES};
 use sidle_bench::load::{ClientKind, Pacing};
 use sidle_bench::report::Report;
 use sidle_workload::{Distribution, Workload};
@@ -37,10 +39,10 @@ pub(crate) struct LoadArguments {
     #[arg(long, value_name = "NAME", default_value = "zipf:0.99")]
     pub(crate) distribution: Distribution,
     /// Bytes of each value
-    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = from_to::<usize>(1, MAX_VALUE_BYTES as u64))]
     pub(crate) value_bytes: usize,
     /// Bytes of each key
-    #[arg(long, value_name = "BYTES", default_value_t = 30)]
+    #[arg(long, value_name = "BYTES", default_value_t = 30, value_parser = from_to::<usize>(1, MAX_KEY_BYTES as u64))]
     pub(crate) key_bytes: usize,
     /// When the next operation is sent
     #[arg(long = "loop", value_name = "KIND", value_enum, default_value_t = Loop::Closed)]
@@ -52,17 +54,17 @@ pub(crate) struct LoadArguments {
     #[arg(long, value_name = "KIND", value_enum, default_value_t = Client::Sidle)]
     client: Client,
     /// Clients. Those of a thread are one application: they share as many connections to each node, and what they learn
-    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = from_to::<u32>(1, u64::from(MAX_CLIENTS)))]
     pub(crate) clients: u32,
     /// Operations that a client has under way at most: so many times the clients in all, on the connections that owe the
     /// fewest answers
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = from_to::<u32>(1, u64::from(MAX_CLIENTS)))]
     pub(crate) outstanding: u32,
     /// Each client has connections of its own and learns for itself what has moved
     #[arg(long)]
     pub(crate) separate_clients: bool,
     /// Threads that drive the clients [default: one for each core]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = from_to::<u32>(1, u64::from(MAX_THREADS)))]
     threads: Option<u32>,
     /// What every draw is made from
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -76,7 +78,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate: f64 = text.parse().map_err(|_| "give a number such as 20000".to_owned())?;
-    if (1.0..=1e9).contains(&rate) { Ok(rate) } else { Err("give at least 1".to_owned()) }
+    if (1.0..=1e9).contains(&rate) { Ok(rate) } else { Err("give 1 to 1000000000".to_owned()) }
 }
 
 impl LoadArguments {
@@ -99,6 +101,12 @@ impl LoadArguments {
             Client::Sidle => ClientKind::Sidle,
             Client::Plain => ClientKind::Plain,
         }
+    }
+
+    /// How large the load is, with so many records.
+    pub(crate) fn size(&self, records: u64) -> LoadSize {
+        let underway = u64::from(self.clients) * u64::from(self.outstanding);
+        LoadSize { records, key_bytes: self.key_bytes, value_bytes: self.value_bytes, underway }
     }
 
     /// Threads that drive the clients: enough that the nodes are what limits the load.

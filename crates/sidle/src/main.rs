@@ -3,6 +3,8 @@
 // A program at the edge: it reads clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+#[cfg(test)]
+mod absurd;
 mod bench;
 mod check_history;
 mod cli;
@@ -15,6 +17,7 @@ mod load_arguments;
 mod migrate;
 mod modelled;
 mod node_connection;
+mod numbers;
 mod policy_arguments;
 mod range;
 mod server;

@@ -3,8 +3,10 @@
 use crate::demo::DemoArguments;
 use crate::exit::{Failure, Status};
 use crate::interrupt;
+use crate::numbers::from_to;
 use clap::Args;
 use sidle_bench::demo::{DemoError, DemoOptions};
+use sidle_bench::limits::MAX_RECORDS;
 use sidle_bench::load::{ClientKind, Pacing};
 use sidle_bench::report::Report;
 use sidle_bench::terminal::Terminal;
@@ -26,8 +28,8 @@ pub(crate) struct ModelledArguments {
     #[arg(long, value_name = "FILE", requires = "modelled")]
     costs: Option<PathBuf>,
     /// With --modelled: so many of the records are in memory and stand for the others
-    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, requires = "modelled", value_parser = clap::value_parser!(u64).range(1000..))]
-    sample: u64,
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, requires = "modelled", value_parser = from_to::<u64>(1000, MAX_RECORDS))]
+    pub(crate) sample: u64,
 }
 
 /// The report of a demonstration on modelled machines.

@@ -36,7 +36,7 @@ fn stop_with_stdin() -> io::Result<()> {
 }
 
 /// The settings of the file, where there is one, with the flags on top.
-fn settings(arguments: ServerArguments) -> Result<Config, sidle_server::config::ConfigError> {
+pub(crate) fn settings(arguments: ServerArguments) -> Result<Config, sidle_server::config::ConfigError> {
     let mut config = match &arguments.config {
         Some(path) => Config::load(path)?,
         None => Config::default(),

@@ -123,6 +123,50 @@ fn an_interrupted_demo_leaves_nothing_behind() {
 }
 
 #[test]
+fn what_a_killed_demo_leaves_the_next_one_removes() {
+    let folder = tempfile::tempdir().unwrap();
+    let temporary = folder.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let start = || {
+        Command::new(env!("CARGO_BIN_EXE_sidle"))
+            .args(["demo", "--records", "5000", "--seconds", "60"])
+            .current_dir(folder.path())
+            .env("TMPDIR", &temporary)
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let folders = || {
+        let entries = std::fs::read_dir(&temporary).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let marker = temporary.display().to_string();
+    let wait_for_nodes = |count: usize| {
+        let started = std::time::Instant::now();
+        while leftovers(&marker).len() != count {
+            assert!(started.elapsed().as_secs() < 60, "{count} nodes were to run: {:?}", leftovers(&marker));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    let mut killed = start();
+    wait_for_nodes(2);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    wait_for_nodes(0);
+    let left = folders();
+    assert_eq!(left.len(), 1, "a killed program cannot remove anything");
+
+    let mut next = start();
+    wait_for_nodes(2);
+    assert_eq!(folders().len(), 1);
+    assert!(folders().is_disjoint(&left), "the folder of the killed one is gone");
+    let pid = rustix::process::Pid::from_raw(next.id() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(next.wait().unwrap().code(), Some(130));
+    assert_eq!(folders().len(), 0);
+}
+
+#[test]
 fn check_history_judges_and_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let line = |op: &str, arg: &str, result: &str, call: u32| {

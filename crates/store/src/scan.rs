@@ -1,13 +1,14 @@
 //! Reading a range in the order of positions: packing for a migration, visiting for SCAN and KEYS, sampling.
 //!
 //! A cursor is a position, so that nothing is kept between two calls and the table may grow, and the log be cleaned,
-//! in between. Each call ends between two positions: keys that share a position are never torn apart.
+//! in between. Each call ends between two positions: keys that share a position are never torn apart. A visit ends
+//! between two [stretches](ScanCursor), since clients hold its cursors.
 
 use crate::bucket::ENTRIES;
 use crate::record::Record;
 use crate::store::{Entry, Guard, Store};
 use crate::walk::{Reading, Walk};
-use sidle_types::{HashedKey, KeyHash, Position, PositionRange, Slot, WallMs};
+use sidle_types::{HashedKey, KeyHash, Position, PositionRange, ScanCursor, Slot, WallMs};
 
 /// Buckets that a visit may look at for every record that it may give out, and beyond.
 const BUCKETS_PER_RECORD: usize = 4;
@@ -96,7 +97,9 @@ impl Store {
     }
 
     /// Gives the values from `from` to `last` to `f` in the order of positions, about `budget` of them (fewer
-    /// where the table is sparse), and returns where to go on. A value that exists throughout the visits of a range is visited; no locks are held meanwhile.
+    /// where the table is sparse, more where many share a [stretch](ScanCursor)), and returns where to go on, which is
+    /// always the start of a stretch. A value that exists throughout the visits of a range is visited; no locks are held
+    /// meanwhile.
     pub fn visit(
         &self,
         from: Position,
@@ -111,14 +114,17 @@ impl Store {
         let mut visited = 0;
         let mut at = None;
         while let Some((position, record)) = walk.peek() {
-            if visited >= budget.max(1) && at != Some(position) {
-                return Some(position);
+            let stretch = ScanCursor::stretch_start(position);
+            if visited >= budget.max(1) && at != Some(stretch) {
+                return Some(stretch);
             }
             walk.next();
             f(record);
             visited += 1;
-            at = Some(position);
+            at = Some(stretch);
         }
+        // The walk ends between two buckets, and a bucket is never finer than a stretch: that would take 2^39 of them.
+        debug_assert!(walk.rest().is_none_or(ScanCursor::is_boundary), "a bucket is finer than a stretch");
         walk.rest()
     }
 

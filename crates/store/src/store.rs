@@ -151,6 +151,11 @@ impl Store {
         }
     }
 
+    /// What data and index take, cheap to ask for: `log_used` and `index` of [`memory`](Self::memory) together.
+    pub fn used_bytes(&self) -> u64 {
+        self.log.segments.taken_bytes() + self.log.segments.index_bytes()
+    }
+
     /// The slots that a range touches.
     pub(crate) fn slots_of(&self, range: PositionRange) -> impl Iterator<Item = Slot> + use<> {
         let (first, last) = range.slots();

@@ -10,6 +10,7 @@ mod id;
 mod key;
 mod policy;
 mod position;
+mod scan_cursor;
 mod slot;
 mod time;
 
@@ -18,5 +19,6 @@ pub use id::{MapEpoch, MigrationId, NodeId, ParseNodeIdError, TabletEpoch, Versi
 pub use key::HashedKey;
 pub use policy::{MigrationPolicy, ParsePolicyError};
 pub use position::{KeyHash, ParsePositionError, Position, PositionRange};
+pub use scan_cursor::ScanCursor;
 pub use slot::{SLOT_COUNT, Slot, hash_tag};
 pub use time::{MonotonicUs, WallMs};

@@ -5,12 +5,14 @@ const SYMBOLS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno
 
 /// The records do not fit into keys of this length.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{records} records do not fit into keys of {key_bytes} bytes")]
+#[error("{records} records do not fit into keys of {key_bytes} bytes: at least {least_bytes} are needed")]
 pub struct KeysTooShort {
     /// The length asked for.
     pub key_bytes: usize,
     /// The records asked for.
     pub records: u64,
+    /// The shortest keys that they fit into.
+    pub least_bytes: usize,
 }
 
 /// How records are named. All keys of a run have the same length.
@@ -44,7 +46,8 @@ impl KeyFormat {
         } else if fits(253, key_bytes) {
             Style::Bytes
         } else {
-            return Err(KeysTooShort { key_bytes, records });
+            let least_bytes = (1..).find(|&digits| fits(253, digits)).expect("eight bytes name any number");
+            return Err(KeysTooShort { key_bytes, records, least_bytes });
         };
         Ok(KeyFormat { key_bytes, style })
     }
@@ -122,7 +125,10 @@ mod tests {
         // NetMigrate's 256 million records of 4-byte keys.
         assert_eq!(KeyFormat::new(4, 256_000_000).unwrap().style, Style::Bytes);
         let refused = KeyFormat::new(3, 256_000_000).unwrap_err();
-        assert_eq!(refused.to_string(), "256000000 records do not fit into keys of 3 bytes");
+        assert_eq!(
+            refused.to_string(),
+            "256000000 records do not fit into keys of 3 bytes: at least 4 are needed"
+        );
         assert!(KeyFormat::new(0, 2).is_err());
     }
 

@@ -3,24 +3,11 @@
 use crate::control::Control;
 use crate::demo::{DemoError, DemoOptions};
 use crate::node_process::{NodeProcess, free_port};
+use crate::run_folder::RunFolder;
 use std::time::{Duration, Instant};
 
 /// How long the second node may take to join.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// A file system in memory, where there is one.
-const MEMORY_FILES: &str = "/dev/shm";
-
-/// A folder for the nodes' files, in memory unless `TMPDIR` says where: the first commit to a disk waits until the disk
-/// has taken what any program wrote before it, a compiler for example, and that can take seconds.
-fn folder() -> std::io::Result<tempfile::TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("sidle-demo-");
-    if std::env::var_os("TMPDIR").is_some() {
-        return builder.tempdir();
-    }
-    builder.tempdir_in(MEMORY_FILES).or_else(|_| builder.tempdir())
-}
 
 /// A node that has everything and an empty one, both in a folder that goes with them.
 #[derive(Debug)]
@@ -30,13 +17,13 @@ pub struct NodePair {
     /// Takes them.
     pub target: NodeProcess,
     // Dropped last: the nodes keep their files in it.
-    _folder: tempfile::TempDir,
+    _folder: RunFolder,
 }
 
 impl NodePair {
     /// Starts both and waits until they are one cluster.
     pub(crate) fn start(options: &DemoOptions, memory_bytes: u64) -> Result<NodePair, DemoError> {
-        let folder = folder()?;
+        let folder = RunFolder::in_memory("sidle-demo-")?;
         let start = |name: &str, join: Option<&str>| -> Result<NodeProcess, DemoError> {
             let home = folder.path().join(name);
             std::fs::create_dir(&home)?;

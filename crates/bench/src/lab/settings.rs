@@ -49,7 +49,7 @@ impl Settings {
 
     /// The seed of a round (from 1): the same for all cells, another for each repeat.
     pub const fn seed_of(&self, repeat: u32) -> u64 {
-        self.seed + repeat as u64 - 1
+        self.seed.wrapping_add(repeat as u64 - 1)
     }
 }
 

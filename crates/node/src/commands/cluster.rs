@@ -15,8 +15,10 @@ use std::fmt::Write;
 
 const STALE: CommandFlags = CommandFlags::STALE;
 const FAST: CommandFlags = CommandFlags::FAST.with(CommandFlags::STALE).with(CommandFlags::LOADING);
-const MANAGES: CommandFlags =
-    CommandFlags::ADMIN.with(CommandFlags::STALE).with(CommandFlags::NO_ASYNC_LOADING);
+const HELP: CommandFlags = CommandFlags::STALE.with(CommandFlags::LOADING);
+const LOOKS: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::STALE);
+const MANAGES: CommandFlags = LOOKS.with(CommandFlags::NO_ASYNC_LOADING);
+const VARIES: &[&str] = &["nondeterministic_output"];
 
 /// The commands of this family.
 pub(super) const COMMANDS: &[CommandSpec] = &[
@@ -26,7 +28,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "Depends on subcommand.",
         "A container for Redis Cluster commands.",
     ),
-    CommandSpec::new("asking", 1, FAST.with(CommandFlags::CONNECTION), asking).docs(
+    CommandSpec::new("asking", 1, CommandFlags::FAST.with(CommandFlags::CONNECTION), asking).docs(
         "cluster",
         "3.0.0",
         "O(1)",
@@ -47,30 +49,34 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 ];
 
 const CLUSTER: &[CommandSpec] = &[
-    CommandSpec::new("cluster|info", 2, STALE, info).docs(
-        "cluster",
-        "3.0.0",
-        "O(1)",
-        "Returns information about the state of a node.",
-    ),
-    CommandSpec::new("cluster|nodes", 2, STALE, nodes).docs(
-        "cluster",
-        "3.0.0",
-        "O(N) where N is the total number of Cluster nodes",
-        "Returns the cluster configuration for a node.",
-    ),
-    CommandSpec::new("cluster|slots", 2, STALE, slots).docs(
-        "cluster",
-        "3.0.0",
-        "O(N) where N is the total number of Cluster nodes",
-        "Returns the mapping of cluster slots to nodes.",
-    ),
-    CommandSpec::new("cluster|shards", 2, STALE, shards).docs(
-        "cluster",
-        "7.0.0",
-        "O(N) where N is the total number of cluster nodes",
-        "Returns the mapping of cluster slots to shards.",
-    ),
+    CommandSpec::new("cluster|info", 2, STALE, info)
+        .docs("cluster", "3.0.0", "O(1)", "Returns information about the state of a node.")
+        .tips(VARIES),
+    CommandSpec::new("cluster|nodes", 2, STALE, nodes)
+        .docs(
+            "cluster",
+            "3.0.0",
+            "O(N) where N is the total number of Cluster nodes",
+            "Returns the cluster configuration for a node.",
+        )
+        .tips(VARIES),
+    CommandSpec::new("cluster|slots", 2, STALE, slots)
+        .docs(
+            "cluster",
+            "3.0.0",
+            "O(N) where N is the total number of Cluster nodes",
+            "Returns the mapping of cluster slots to nodes.",
+        )
+        .tips(VARIES)
+        .deprecated("7.0.0", "`CLUSTER SHARDS`"),
+    CommandSpec::new("cluster|shards", 2, STALE, shards)
+        .docs(
+            "cluster",
+            "7.0.0",
+            "O(N) where N is the total number of cluster nodes",
+            "Returns the mapping of cluster slots to shards.",
+        )
+        .tips(VARIES),
     CommandSpec::new("cluster|myid", 2, STALE, my_id).docs(
         "cluster",
         "3.0.0",
@@ -89,54 +95,70 @@ const CLUSTER: &[CommandSpec] = &[
         "O(1)",
         "Returns the number of keys in a hash slot.",
     ),
-    CommandSpec::new("cluster|getkeysinslot", 4, STALE, keys_in_slot).docs(
-        "cluster",
-        "3.0.0",
-        "O(N) where N is the number of requested keys",
-        "Returns the key names in a hash slot.",
-    ),
-    CommandSpec::new("cluster|replicas", 3, MANAGES, replicas).docs(
-        "cluster",
-        "5.0.0",
-        "O(N) where N is the number of replicas.",
-        "Lists the replica nodes of a master node.",
-    ),
-    CommandSpec::new("cluster|links", 2, STALE, links).docs(
-        "cluster",
-        "7.0.0",
-        "O(N) where N is the total number of Cluster nodes",
-        "Returns a list of all TCP links to and from peer nodes.",
-    ),
-    CommandSpec::new("cluster|count-failure-reports", 3, MANAGES, failure_reports).docs(
-        "cluster",
-        "3.0.0",
-        "O(1)",
-        "Returns the number of active failure reports active for a node.",
-    ),
-    CommandSpec::new("cluster|help", 2, FAST, help).docs(
+    CommandSpec::new("cluster|getkeysinslot", 4, STALE, keys_in_slot)
+        .docs(
+            "cluster",
+            "3.0.0",
+            "O(N) where N is the number of requested keys",
+            "Returns the key names in a hash slot.",
+        )
+        .tips(VARIES),
+    CommandSpec::new("cluster|replicas", 3, LOOKS, replicas)
+        .docs(
+            "cluster",
+            "5.0.0",
+            "O(N) where N is the number of replicas",
+            "Lists the replica nodes of a master node.",
+        )
+        .tips(VARIES),
+    CommandSpec::new("cluster|links", 2, STALE, links)
+        .docs(
+            "cluster",
+            "7.0.0",
+            "O(N) where N is the total number of Cluster nodes",
+            "Returns a list of all TCP links to and from peer nodes.",
+        )
+        .tips(VARIES),
+    CommandSpec::new("cluster|count-failure-reports", 3, LOOKS, failure_reports)
+        .docs("cluster", "3.0.0", "O(1)", "Returns the number of active failure reports active for a node.")
+        .tips(VARIES),
+    CommandSpec::new("cluster|help", 2, HELP, help).docs(
         "cluster",
         "5.0.0",
         "O(1)",
         "Returns helpful text about the different subcommands.",
     ),
-    CommandSpec::new("cluster|setslot", -4, MANAGES, refuse_management),
-    CommandSpec::new("cluster|addslots", -3, MANAGES, refuse_management),
-    CommandSpec::new("cluster|addslotsrange", -4, MANAGES, refuse_management),
-    CommandSpec::new("cluster|delslots", -3, MANAGES, refuse_management),
-    CommandSpec::new("cluster|delslotsrange", -4, MANAGES, refuse_management),
-    CommandSpec::new("cluster|meet", -4, MANAGES, refuse_management),
+    managed_elsewhere("cluster|setslot", -4, "3.0.0"),
+    managed_elsewhere("cluster|addslots", -3, "3.0.0"),
+    managed_elsewhere("cluster|addslotsrange", -4, "7.0.0"),
+    managed_elsewhere("cluster|delslots", -3, "3.0.0"),
+    managed_elsewhere("cluster|delslotsrange", -4, "7.0.0"),
+    managed_elsewhere("cluster|meet", -4, "3.0.0"),
     CommandSpec::new("cluster|forget", 3, MANAGES, super::sidle::cluster_forget).docs(
         "cluster",
         "3.0.0",
         "O(N) where N is the number of tablets",
         "Removes a node from the nodes table.",
     ),
-    CommandSpec::new("cluster|replicate", 3, MANAGES, refuse_management),
-    CommandSpec::new("cluster|failover", -2, MANAGES, refuse_management),
-    CommandSpec::new("cluster|reset", -2, MANAGES, refuse_management),
-    CommandSpec::new("cluster|flushslots", 2, MANAGES, refuse_management),
-    CommandSpec::new("cluster|bumpepoch", 2, MANAGES, refuse_management),
+    managed_elsewhere("cluster|replicate", 3, "3.0.0"),
+    managed_elsewhere("cluster|failover", -2, "3.0.0"),
+    CommandSpec {
+        flags: LOOKS.with(CommandFlags::NOSCRIPT),
+        ..managed_elsewhere("cluster|reset", -2, "3.0.0")
+    },
+    managed_elsewhere("cluster|flushslots", 2, "3.0.0"),
+    managed_elsewhere("cluster|bumpepoch", 2, "3.0.0").tips(VARIES),
 ];
+
+/// A command that changes slots or members in Redis, and is refused here.
+const fn managed_elsewhere(name: &'static str, arity: i16, since: &'static str) -> CommandSpec {
+    CommandSpec::new(name, arity, MANAGES, refuse_management).docs(
+        "cluster",
+        since,
+        "O(1)",
+        "Refused: slots and nodes are managed by the coordinator.",
+    )
+}
 
 /// Slots and members are the coordinator's business, never a single node's.
 fn refuse_management(_: &mut Call<'_>) -> CommandResult {

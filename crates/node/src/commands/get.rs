@@ -30,12 +30,10 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "O(N) where N is the length of the result",
         "Returns a part of a value.",
     ),
-    CommandSpec::new("substr", 4, SLOW, getrange).keys(KeySpec::one(&["RO", "access"]), Access::Read).docs(
-        "string",
-        "1.0.0",
-        "O(N) where N is the length of the result",
-        "GETRANGE by its older name.",
-    ),
+    CommandSpec::new("substr", 4, SLOW, getrange)
+        .keys(KeySpec::one(&["RO", "access"]), Access::Read)
+        .docs("string", "1.0.0", "O(N) where N is the length of the result", "GETRANGE by its older name.")
+        .deprecated("2.0.0", "`GETRANGE`"),
 ];
 
 fn get(call: &mut Call<'_>) -> CommandResult {

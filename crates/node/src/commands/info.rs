@@ -1,9 +1,10 @@
 //! INFO: the node in figures, under the names that Redis gives them, since exporters and clients look for those.
 //!
-//! Only what is known is told. A figure that cannot be anything else here (no replicas, nothing saved) is told too
-//! where tools rely on it.
+//! Only what is measured is told. [`FACTS`] are the exception: what cannot be anything else here, where clients or tools
+//! look for it.
 
 use crate::call::{Call, CommandResult, Flow};
+use crate::observe::percentiles;
 use crate::shared::{Gauges, REDIS_VERSION};
 use crate::spec::{CommandFlags, CommandSpec};
 use crate::table::commands;
@@ -31,15 +32,35 @@ const SECTIONS: &[Section] = &[
     Section { name: "Server", by_default: true, write: server },
     Section { name: "Clients", by_default: true, write: clients },
     Section { name: "Memory", by_default: true, write: memory },
-    Section { name: "Persistence", by_default: true, write: persistence },
+    Section { name: "Persistence", by_default: true, write: facts },
     Section { name: "Stats", by_default: true, write: stats },
-    Section { name: "Replication", by_default: true, write: replication },
+    Section { name: "Replication", by_default: true, write: facts },
     Section { name: "CPU", by_default: true, write: cpu },
     Section { name: "Commandstats", by_default: false, write: command_stats },
     Section { name: "Errorstats", by_default: true, write: error_stats },
-    Section { name: "Cluster", by_default: true, write: cluster },
+    Section { name: "Latencystats", by_default: false, write: latency_stats },
+    Section { name: "Cluster", by_default: true, write: facts },
     Section { name: "Migration", by_default: true, write: migration },
     Section { name: "Keyspace", by_default: true, write: keyspace },
+];
+
+/// Lines that never change, each with who looks for it.
+const FACTS: &[(&str, &str, &str)] = &[
+    // Clients choose how they route requests by it.
+    ("Server", "redis_mode", "cluster"),
+    ("Cluster", "cluster_enabled", "1"),
+    // ioredis and others wait until it is 0; nothing is ever loaded from a disk.
+    ("Persistence", "loading", "0"),
+    ("Persistence", "async_loading", "0"),
+    // Tools that back nodes up look whether anything is written to a disk: never.
+    ("Persistence", "rdb_bgsave_in_progress", "0"),
+    ("Persistence", "aof_enabled", "0"),
+    // A node that is full refuses writes; dashboards show that nothing was thrown away.
+    ("Stats", "evicted_keys", "0"),
+    // Topology refreshes of Lettuce and others read these. No node has replicas.
+    ("Replication", "role", "master"),
+    ("Replication", "connected_slaves", "0"),
+    ("Replication", "master_repl_offset", "0"),
 ];
 
 /// The lines of the reply.
@@ -77,6 +98,9 @@ fn info(call: &mut Call<'_>) -> CommandResult {
         if everything || named || defaults && section.by_default {
             lines.heading(section.name);
             (section.write)(call, &mut lines);
+            for (_, name, value) in FACTS.iter().filter(|(of, _, _)| *of == section.name) {
+                lines.add(name, value);
+            }
         }
     }
     call.reply.verbatim(*b"txt", lines.text.as_bytes());
@@ -97,7 +121,6 @@ fn server(call: &Call<'_>, lines: &mut Lines) {
     let uptime_seconds = call.now.0.saturating_sub(process.started_at.0) / 1000;
     lines.add("redis_version", REDIS_VERSION);
     lines.add("sidle_version", env!("CARGO_PKG_VERSION"));
-    lines.add("redis_mode", "cluster");
     lines.add("os", &process.system);
     lines.add("arch_bits", usize::BITS);
     lines.add("process_id", process.process_id);
@@ -113,10 +136,8 @@ fn server(call: &Call<'_>, lines: &mut Lines) {
 
 fn clients(call: &Call<'_>, lines: &mut Lines) {
     lines.add("connected_clients", call.shared.clients.len());
-    lines.add("cluster_connections", 0);
     lines.add("maxclients", call.shared.config.value("maxclients"));
-    lines.add("blocked_clients", 0);
-    lines.add("tracking_clients", 0);
+    lines.add("blocked_clients", call.shared.sum(|worker| worker.parked.read()));
 }
 
 fn memory(call: &Call<'_>, lines: &mut Lines) {
@@ -124,22 +145,25 @@ fn memory(call: &Call<'_>, lines: &mut Lines) {
     let gauges = &call.shared.gauges;
     let used = memory.log_used + memory.index;
     lines.add_bytes("used_memory", used);
-    lines.add_bytes("used_memory_rss", Gauges::read(&gauges.resident_bytes));
+    let peak = gauges.note_used(used);
+    let resident = Gauges::read(&gauges.resident_bytes);
+    let percent = |part: u64, whole: u64| format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64);
+    lines.add_bytes("used_memory_rss", resident);
+    lines.add_bytes("used_memory_peak", peak);
+    lines.add("used_memory_peak_perc", percent(used, peak));
+    lines.add("used_memory_overhead", used.saturating_sub(memory.log_live));
     lines.add("used_memory_dataset", memory.log_live);
+    lines.add("used_memory_dataset_perc", percent(memory.log_live, used));
     lines.add("used_memory_log", memory.log_used);
     lines.add("used_memory_log_live", memory.log_live);
     lines.add("used_memory_index", memory.index);
     lines.add_bytes("total_system_memory", Gauges::read(&gauges.system_memory_bytes));
     lines.add_bytes("maxmemory", memory.limit);
     lines.add("maxmemory_policy", call.shared.config.value("maxmemory-policy"));
-}
-
-fn persistence(_: &Call<'_>, lines: &mut Lines) {
-    lines.add("loading", 0);
-    lines.add("async_loading", 0);
-    lines.add("rdb_bgsave_in_progress", 0);
-    lines.add("aof_enabled", 0);
-    lines.add("aof_rewrite_in_progress", 0);
+    if used > 0 {
+        lines.add("mem_fragmentation_ratio", format_args!("{:.2}", resident as f64 / used as f64));
+        lines.add("mem_fragmentation_bytes", resident as i64 - used as i64);
+    }
 }
 
 fn stats(call: &Call<'_>, lines: &mut Lines) {
@@ -157,19 +181,13 @@ fn stats(call: &Call<'_>, lines: &mut Lines) {
     lines.add("instantaneous_output_kbps", kilobytes(&gauges.output_bytes_per_second));
     lines.add("rejected_connections", 0);
     lines.add("expired_keys", shared.sum(|worker| worker.expired.read()));
-    lines.add("evicted_keys", 0);
     lines.add("keyspace_hits", shared.sum(|worker| worker.hits.read()));
     lines.add("keyspace_misses", shared.sum(|worker| worker.misses.read()));
     lines.add("total_error_replies", shared.sum(|worker| worker.errors.read()));
 }
 
-fn replication(call: &Call<'_>, lines: &mut Lines) {
-    lines.add("role", "master");
-    lines.add("connected_slaves", 0);
-    lines.add("master_failover_state", "no-failover");
-    lines.add("master_replid", call.shared.process.run_id);
-    lines.add("master_repl_offset", 0);
-}
+/// A section of facts only.
+fn facts(_: &Call<'_>, _: &mut Lines) {}
 
 fn cpu(call: &Call<'_>, lines: &mut Lines) {
     let seconds = |gauge| {
@@ -190,7 +208,7 @@ fn command_stats(call: &Call<'_>, lines: &mut Lines) {
         if calls + rejected == 0 {
             continue;
         }
-        let us = sum(|counters| counters.microseconds.read());
+        let us = sum(|counters| counters.nanoseconds.read()) / 1000;
         let failed = sum(|counters| counters.failed.read());
         lines.add(
             format_args!("cmdstat_{}", found.spec.name),
@@ -210,8 +228,18 @@ fn error_stats(call: &Call<'_>, lines: &mut Lines) {
     }
 }
 
-fn cluster(_: &Call<'_>, lines: &mut Lines) {
-    lines.add("cluster_enabled", 1);
+fn latency_stats(call: &Call<'_>, lines: &mut Lines) {
+    let percents = percentiles(&call.shared.config.value("latency-tracking-info-percentiles"));
+    let percents = percents.unwrap_or_default();
+    for found in commands().all().iter().filter(|_| !percents.is_empty()) {
+        if let Some(durations) = call.shared.distribution(found.id) {
+            let told = percents.iter().map(|&percent| {
+                format!("p{percent}={:.3}", durations.percentile_ns(percent) as f64 / 1000.0)
+            });
+            let told: Vec<String> = told.collect();
+            lines.add(format_args!("latency_percentiles_usec_{}", found.spec.name), told.join(","));
+        }
+    }
 }
 
 /// What migrations cost this node since it started.
@@ -233,7 +261,7 @@ fn keyspace(call: &Call<'_>, lines: &mut Lines) {
     let keys = call.key_count();
     if keys > 0 {
         let expires = call.store.expiring_len().min(keys);
-        lines.add("db0", format_args!("keys={keys},expires={expires},avg_ttl=0"));
+        lines.add("db0", format_args!("keys={keys},expires={expires}"));
     }
 }
 

@@ -150,7 +150,7 @@ fn document(reply: &mut ReplyWriter<'_>, found: Found) {
     let docs = found.spec.docs;
     let subcommands = commands().subcommands(found);
     reply.bulk(found.spec.name.as_bytes());
-    reply.map(4 + usize::from(!subcommands.is_empty()));
+    reply.map(4 + usize::from(!subcommands.is_empty()) + 3 * usize::from(docs.deprecated.is_some()));
     for (title, text) in [
         ("summary", docs.summary),
         ("since", docs.since),
@@ -159,6 +159,14 @@ fn document(reply: &mut ReplyWriter<'_>, found: Found) {
     ] {
         reply.bulk(title.as_bytes());
         reply.bulk(text.as_bytes());
+    }
+    if let Some((since, instead)) = docs.deprecated {
+        reply.bulk(b"doc_flags");
+        reply_words(reply, ["deprecated"].into_iter());
+        reply.bulk(b"deprecated_since");
+        reply.bulk(since.as_bytes());
+        reply.bulk(b"replaced_by");
+        reply.bulk(instead.as_bytes());
     }
     if !subcommands.is_empty() {
         reply.bulk(b"subcommands");

@@ -1,9 +1,12 @@
-//! SLOWLOG and LATENCY: nothing is recorded, and they say so, as a Redis does that had nothing to record.
+//! SLOWLOG and LATENCY: the commands that took long, and how the durations of commands are distributed.
 
 use super::reply_help;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::number::parse_i64;
+use crate::observe::Distribution;
 use crate::spec::{CommandFlags, CommandSpec};
+use crate::table::{Found, commands};
+use std::fmt::Write;
 
 const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE);
 const SLOWLOG: CommandFlags = HELP.with(CommandFlags::ADMIN);
@@ -27,12 +30,12 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 
 const SLOWLOG_SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new("slowlog|get", -2, SLOWLOG, slowlog_get)
-        .docs("server", "2.2.12", "O(1)", "Returns slow commands: none are recorded.")
+        .docs("server", "2.2.12", "O(1)", "Returns the latest commands that took long.")
         .tips(&["request_policy:all_nodes", "nondeterministic_output"]),
-    CommandSpec::new("slowlog|len", 2, SLOWLOG, zero)
-        .docs("server", "2.2.12", "O(1)", "Returns how many slow commands are recorded.")
+    CommandSpec::new("slowlog|len", 2, SLOWLOG, slowlog_len)
+        .docs("server", "2.2.12", "O(1)", "Returns how many slow commands are kept.")
         .tips(&["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"]),
-    CommandSpec::new("slowlog|reset", 2, SLOWLOG, ok)
+    CommandSpec::new("slowlog|reset", 2, SLOWLOG, slowlog_reset)
         .docs("server", "2.2.12", "O(1)", "Forgets slow commands.")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     CommandSpec::new("slowlog|help", 2, HELP, slowlog_help).docs(
@@ -44,18 +47,21 @@ const SLOWLOG_SUBCOMMANDS: &[CommandSpec] = &[
 ];
 
 const LATENCY_SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("latency|latest", 2, LATENCY, empty_array)
-        .docs("server", "2.8.13", "O(1)", "Returns the latest latency spikes: none are recorded.")
+    CommandSpec::new("latency|latest", 2, LATENCY, latency_latest)
+        .docs("server", "2.8.13", "O(1)", "Returns the latest latency spike of each kind.")
         .tips(VARIES),
-    CommandSpec::new("latency|history", 3, LATENCY, empty_array)
-        .docs("server", "2.8.13", "O(1)", "Returns one event's latency spikes: none are recorded.")
+    CommandSpec::new("latency|history", 3, LATENCY, latency_history)
+        .docs("server", "2.8.13", "O(1)", "Returns the latency spikes of one kind.")
         .tips(VARIES),
     CommandSpec::new("latency|histogram", -2, LATENCY, latency_histogram)
-        .docs("server", "7.0.0", "O(1)", "Returns commands' latencies: none are recorded.")
+        .docs("server", "7.0.0", "O(1)", "Returns how commands' durations are distributed.")
         .tips(VARIES),
-    CommandSpec::new("latency|reset", -2, LATENCY, zero)
+    CommandSpec::new("latency|reset", -2, LATENCY, latency_reset)
         .docs("server", "2.8.13", "O(1)", "Forgets latency spikes.")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
+    CommandSpec::new("latency|doctor", 2, LATENCY, latency_doctor)
+        .docs("server", "2.8.13", "O(1)", "Says in words what the latency spikes are.")
+        .tips(VARIES),
     CommandSpec::new("latency|help", 2, HELP, latency_help).docs(
         "server",
         "2.8.13",
@@ -64,11 +70,17 @@ const LATENCY_SUBCOMMANDS: &[CommandSpec] = &[
     ),
 ];
 
+/// What SLOWLOG GET returns when it is asked for no number.
+const DEFAULT_ENTRIES: usize = 10;
+
 fn slowlog_get(call: &mut Call<'_>) -> CommandResult {
-    match call.args[2..] {
-        [] => {}
-        [count] if parse_i64(count).is_some_and(|count| count >= -1) => {}
-        [_] => return Err(ReplyError::text("ERR count should be greater than or equal to -1")),
+    let most = match call.args[2..] {
+        [] => DEFAULT_ENTRIES,
+        [count] => match parse_i64(count) {
+            Some(-1) => usize::MAX,
+            Some(count) if count >= 0 => usize::try_from(count).unwrap_or(usize::MAX),
+            _ => return Err(ReplyError::text("ERR count should be greater than or equal to -1")),
+        },
         _ => {
             let word = call.args[1];
             let rest = b"'. Try SLOWLOG HELP.";
@@ -76,27 +88,119 @@ fn slowlog_get(call: &mut Call<'_>) -> CommandResult {
                 [b"ERR unknown subcommand or wrong number of arguments for '", word, rest].concat(),
             ));
         }
+    };
+    let entries = call.shared.slow_log.latest(most);
+    call.reply.array(entries.len());
+    for entry in entries {
+        call.reply.array(6);
+        call.reply.integer(entry.id as i64);
+        call.reply.integer(entry.at_seconds as i64);
+        call.reply.integer(entry.microseconds as i64);
+        call.reply.array(entry.arguments.len());
+        entry.arguments.iter().for_each(|argument| call.reply.bulk(argument));
+        call.reply.bulk(entry.address.as_bytes());
+        call.reply.bulk(entry.name.as_bytes());
     }
-    empty_array(call)
-}
-
-fn zero(call: &mut Call<'_>) -> CommandResult {
-    call.reply.integer(0);
     Ok(Flow::Done)
 }
 
-fn ok(call: &mut Call<'_>) -> CommandResult {
+fn slowlog_len(call: &mut Call<'_>) -> CommandResult {
+    call.reply.integer(call.shared.slow_log.len() as i64);
+    Ok(Flow::Done)
+}
+
+fn slowlog_reset(call: &mut Call<'_>) -> CommandResult {
+    call.shared.slow_log.reset();
     call.reply.ok();
     Ok(Flow::Done)
 }
 
-fn empty_array(call: &mut Call<'_>) -> CommandResult {
-    call.reply.array(0);
+fn latency_latest(call: &mut Call<'_>) -> CommandResult {
+    let latest = call.shared.spikes.latest();
+    call.reply.array(latest.len());
+    for kind in latest {
+        call.reply.array(4);
+        call.reply.bulk(kind.event.as_bytes());
+        call.reply.integer(kind.spike.0 as i64);
+        call.reply.integer(kind.spike.1 as i64);
+        call.reply.integer(kind.longest_ms as i64);
+    }
+    Ok(Flow::Done)
+}
+
+fn latency_history(call: &mut Call<'_>) -> CommandResult {
+    let spikes = call.shared.spikes.history(call.args[2]);
+    call.reply.array(spikes.len());
+    for (second, ms) in spikes {
+        call.reply.array(2);
+        call.reply.integer(second as i64);
+        call.reply.integer(ms as i64);
+    }
+    Ok(Flow::Done)
+}
+
+fn latency_reset(call: &mut Call<'_>) -> CommandResult {
+    let kinds = call.shared.spikes.reset(&call.args[2..]);
+    call.reply.integer(kinds as i64);
     Ok(Flow::Done)
 }
 
 fn latency_histogram(call: &mut Call<'_>) -> CommandResult {
-    call.reply.map(0);
+    let mut asked: Vec<Found> = Vec::new();
+    match &call.args[2..] {
+        [] => asked.extend(commands().all()),
+        names => {
+            for found in names.iter().filter_map(|name| commands().find_full_name(name)) {
+                asked.push(found);
+                asked.extend(commands().subcommands(found));
+            }
+        }
+    }
+    let told: Vec<(Found, Distribution)> =
+        asked.into_iter().filter_map(|found| Some((found, call.shared.distribution(found.id)?))).collect();
+    call.reply.map(told.len());
+    for (found, durations) in told {
+        let steps = durations.steps();
+        call.reply.bulk(found.spec.name.as_bytes());
+        call.reply.map(2);
+        call.reply.bulk(b"calls");
+        call.reply.integer(durations.calls() as i64);
+        call.reply.bulk(b"histogram_usec");
+        call.reply.map(steps.len());
+        for (microseconds, calls) in steps {
+            call.reply.integer(microseconds as i64);
+            call.reply.integer(calls as i64);
+        }
+    }
+    Ok(Flow::Done)
+}
+
+fn latency_doctor(call: &mut Call<'_>) -> CommandResult {
+    let mut text = String::new();
+    let Some(threshold_ms) = call.shared.config.thresholds().spike_ms() else {
+        text.push_str(
+            "No latency spikes are noted. CONFIG SET latency-monitor-threshold MILLISECONDS has them noted.",
+        );
+        call.reply.verbatim(*b"txt", text.as_bytes());
+        return Ok(Flow::Done);
+    };
+    let latest = call.shared.spikes.latest();
+    if latest.is_empty() {
+        text = format!("No command has taken {threshold_ms} ms or more since spikes are noted.");
+    }
+    for kind in latest {
+        let spikes = call.shared.spikes.history(kind.event.as_bytes());
+        let mean_ms = spikes.iter().map(|(_, ms)| ms).sum::<u64>() / (spikes.len().max(1) as u64);
+        let (event, count, longest_ms) = (kind.event, spikes.len(), kind.longest_ms);
+        let ago = (call.now.0 / 1000).saturating_sub(kind.spike.0);
+        writeln!(
+            text,
+            "{event}: seconds with spikes {count}, {mean_ms} ms in the mean, {longest_ms} ms at worst, the latest \
+             {ago} s ago. SLOWLOG GET names the commands."
+        )
+        .expect("writing to a string cannot fail");
+    }
+    call.reply.verbatim(*b"txt", text.as_bytes());
     Ok(Flow::Done)
 }
 
@@ -106,9 +210,10 @@ fn slowlog_help(call: &mut Call<'_>) -> CommandResult {
         "SLOWLOG",
         &[
             "GET [<count>]",
-            "    Return slow commands. None are recorded.",
+            "    Return the latest commands that took long (10; -1: all that are kept). Each is given as",
+            "    its id, when it ended, its microseconds, its arguments, its client's address and name.",
             "LEN",
-            "    Return how many there are: 0.",
+            "    Return how many are kept.",
             "RESET",
             "    Forget them.",
         ],
@@ -121,14 +226,16 @@ fn latency_help(call: &mut Call<'_>) -> CommandResult {
         call,
         "LATENCY",
         &[
+            "DOCTOR",
+            "    Say in words what the latency spikes are.",
             "HISTOGRAM [<command> ...]",
-            "    Return commands' latencies. None are recorded.",
+            "    Return how many calls took less than 1, 2, 4, ... microseconds, for each command.",
             "HISTORY <event>",
-            "    Return an event's latency spikes. None are recorded.",
+            "    Return the latency spikes of one kind: when, and how many milliseconds.",
             "LATEST",
-            "    Return the latest latency spikes. None are recorded.",
+            "    Return the latest latency spike of each kind, and the longest.",
             "RESET [<event> ...]",
-            "    Forget them.",
+            "    Forget spikes, of these kinds or all.",
         ],
     );
     Ok(Flow::Done)

@@ -38,7 +38,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     ),
     CommandSpec::new("getset", 3, FAST, getset)
         .keys(KeySpec::one(&["RW", "access", "update"]), Access::ReadWrite)
-        .docs("string", "1.0.0", "O(1)", "Sets the value of a key and returns the one before."),
+        .docs("string", "1.0.0", "O(1)", "Sets the value of a key and returns the one before.")
+        .deprecated("6.2.0", "`SET` with the `!GET` argument"),
     CommandSpec::new("mset", -3, SLOW, mset)
         .keys(KeySpec::pairs(&["OW", "update"]), ALWAYS)
         .docs(

@@ -1,8 +1,10 @@
 //! Walking over keys: SCAN, KEYS, RANDOMKEY, DBSIZE.
 //!
-//! SCAN's cursor is the next position. Keys are kept, split and moved in the order of positions, so a cursor stays
-//! good whatever the index does meanwhile, and a key that exists all the time is returned at least once. Where a range
-//! still arrives from another node, SCAN stops in front of what has not come yet and returns no keys until it has.
+//! SCAN's cursor names the [stretch](ScanCursor) of positions that comes next. Keys are kept, split and moved
+//! in the order of positions, so a cursor stays good whatever the index does meanwhile and at whichever node,
+//! and a key that exists all the time is returned at least once. A stretch is returned whole, also where it
+//! consists of several ranges. Where a range still arrives from another node, SCAN stops in front of what has
+//! not come yet and returns no keys until it has.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::glob;
@@ -11,7 +13,7 @@ use crate::range_table::Reach;
 use crate::spec::{CommandFlags, CommandSpec};
 use sidle_resp::ReplyWriter;
 use sidle_store::Record;
-use sidle_types::Position;
+use sidle_types::ScanCursor;
 
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::KEYSPACE);
 const ALL: &str = "O(N) where N is the number of keys";
@@ -74,9 +76,9 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
     let mut found = Vec::new();
     let mut elements = ReplyWriter::new(&mut found, call.reply.version());
     let (mut count, mut looked_at) = (0, 0);
-    let mut next = Some(Position(cursor));
+    let mut next = ScanCursor(cursor).first();
     while let Some(from) = next
-        && looked_at < options.count
+        && (looked_at < options.count || !ScanCursor::is_boundary(from))
     {
         let range = match call.ranges.reach(from) {
             Reach::Here(range) => range,
@@ -93,7 +95,7 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
                 break;
             }
         };
-        let budget = (options.count - looked_at).min(STEP_RECORDS);
+        let budget = options.count.saturating_sub(looked_at).min(STEP_RECORDS);
         let within = call.store.visit(range.first(), range.last(), budget, &mut |record| {
             looked_at += 1;
             let wanted = !options.other_type
@@ -106,16 +108,16 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
         });
         next = within.or_else(|| range.last().next());
     }
-    // 0 would say that the walk is over. (No key but one in 2^64 stands at position 0.)
-    let next = next.map_or(0, |position| position.0.max(1));
+    let cursor = next.map_or(ScanCursor::START, ScanCursor::of);
     call.reply.array(2);
-    call.reply.bulk(next.to_string().as_bytes());
+    call.reply.bulk(cursor.0.to_string().as_bytes());
     call.reply.array(count);
     call.reply.raw().extend_from_slice(&found);
     Ok(Flow::Done)
 }
 
-/// A cursor as C's `strtoul` reads it, since that is what Redis takes: a sign may stand in front, and nothing is 0.
+/// A cursor as C's `strtoul` reads it, since that is what Redis takes: a sign may stand in front, and nothing
+/// is 0.
 fn parse_cursor(text: &[u8]) -> Option<u64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),

@@ -97,6 +97,7 @@ impl TestCluster {
         Now {
             mono: MonotonicUs(self.network.now_us),
             wall: WallMs(self.wall_start_ms + self.network.now_us / 1000),
+            reading_ns: 0,
         }
     }
 

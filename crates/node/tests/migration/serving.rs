@@ -25,3 +25,30 @@ fn everything_moves_and_is_served_throughout() {
         assert_eq!(scene.ask(0, "DBSIZE"), Value::Integer(0));
     });
 }
+
+#[test]
+fn clients_whose_commands_wait_are_counted_as_blocked() {
+    for_every_protocol(|mut scene| {
+        if copies_ahead(&scene.protocol) || serves_while_it_fills(&scene.protocol) {
+            return;
+        }
+        scene.fill(keys("key", 10));
+        let id = scene.start_and_hold("SLOTS 0-16383", 1);
+        let (waits, asks) = (scene.to[1], scene.cluster.connect(1, 0));
+        let blocked = |scene: &mut Scene| match scene.cluster.ask(asks, "INFO clients") {
+            Value::Bulk(text) => {
+                let text = String::from_utf8(text).expect("text");
+                let line = text.lines().find_map(|line| line.strip_prefix("blocked_clients:"));
+                line.expect("it is told").to_owned()
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(blocked(&mut scene), "0");
+        scene.cluster.send(waits, "GET key1");
+        assert_eq!(scene.cluster.reply_now(waits), None);
+        assert_eq!(blocked(&mut scene), "1");
+        scene.finish(id);
+        assert_eq!(scene.cluster.reply(waits), bulk("old-key1"));
+        assert_eq!(blocked(&mut scene), "0");
+    });
+}

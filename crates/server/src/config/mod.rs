@@ -12,6 +12,7 @@ pub use file::ConfigError;
 pub use size::{Auto, ParseSizeError, Size};
 
 use serde::Deserialize;
+use sidle_node::MAX_MOVERS;
 use std::path::{Path, PathBuf};
 
 /// The default settings as a commented file, printed by `sidle server --print-config`.
@@ -23,7 +24,7 @@ pub const BUS_PORT_OFFSET: u16 = 10_000;
 /// The largest value that a record can hold, as in Redis.
 pub const MAX_VALUE_BYTES: u64 = 512 << 20;
 
-/// The most threads of one kind; far above any machine that one node makes sense on.
+/// The most threads that serve clients; far above any machine that one node makes sense on.
 pub const MAX_THREADS: usize = 512;
 
 /// All settings of a node. [`EXAMPLE`] describes each of them.
@@ -228,8 +229,8 @@ impl Config {
         {
             return wrong("workers", format!("{workers} threads are too many: at most {MAX_THREADS}"));
         }
-        if self.node.movers == 0 || self.node.movers > MAX_THREADS {
-            return wrong("movers", format!("give a number from 1 to {MAX_THREADS}"));
+        if !(1..=usize::from(MAX_MOVERS)).contains(&self.node.movers) {
+            return wrong("movers", format!("give a number from 1 to {MAX_MOVERS}"));
         }
         if self.network.bind.parse::<std::net::IpAddr>().is_err() {
             return wrong("bind", format!("'{}' is not an IP address", self.network.bind));
@@ -320,6 +321,7 @@ mod tests {
         };
         assert!(refused(|c| c.node.workers = Auto::Value(0)).contains("workers"));
         assert!(refused(|c| c.node.movers = 0).contains("movers"));
+        assert!(refused(|c| c.node.movers = 65).contains("1 to 64"));
         assert!(refused(|c| c.network.bind = "localhost".into()).contains("bind"));
         assert!(refused(|c| c.network.port = 60_000).contains("bus_port"));
         assert!(refused(|c| c.limits.value = Size(1 << 40)).contains("value"));

@@ -277,6 +277,8 @@ impl ControlThread {
 
     fn tick(&mut self) {
         self.setup.clock.follow_wall_clock();
+        let parts = &self.setup.parts;
+        parts.shared.gauges.note_used(parts.store.used_bytes());
         self.sampler.sample(self.setup.clock.mono(), &self.setup.parts.shared);
         self.setup.workers.iter().for_each(|worker| worker.tick());
         let now = self.setup.clock.mono();

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 /// After so long a silence the system asks whether a client is still there: Redis's `tcp-keepalive`.
-const KEEPALIVE: Duration = Duration::from_secs(300);
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(300);
 
 /// What Redis says to one client too many.
 const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";

@@ -9,7 +9,7 @@ use crate::control::ControlCall;
 use crate::limits::ClientLimits;
 use crate::mover::MoverLink;
 use sidle_node::{NodeShared, Now, Worker, WorkerStats};
-use sidle_types::MapEpoch;
+use sidle_types::{MapEpoch, MonotonicUs};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -61,13 +61,14 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) fn new(
-        worker: Worker,
+        mut worker: Worker,
         movers: Vec<Arc<MoverLink>>,
         shared: Arc<NodeShared>,
         limits: ClientLimits,
         control: mpsc::UnboundedSender<ControlCall>,
         clock: Clock,
     ) -> SharedEngine {
+        worker.measure_with(move || clock.mono_ns());
         Rc::new(RefCell::new(Engine {
             stats: Arc::clone(&shared.workers[usize::from(worker.index().0)]),
             worker,
@@ -88,8 +89,9 @@ impl Engine {
     /// Both clocks, read once.
     #[inline]
     pub(super) fn now(&self) -> Now {
-        let mono = self.clock.mono();
-        Now { mono, wall: self.clock.wall(mono) }
+        let reading_ns = self.clock.mono_ns();
+        let mono = MonotonicUs(reading_ns / 1000);
+        Now { mono, wall: self.clock.wall(mono), reading_ns }
     }
 
     /// A turn of the worker that no connection asked for.

@@ -11,6 +11,8 @@ mod connection;
 mod engine;
 mod waits;
 
+pub(crate) use accept::KEEPALIVE;
+
 use crate::clock::Clock;
 use crate::control::ControlCall;
 use crate::limits::ClientLimits;

@@ -25,7 +25,7 @@ pub(crate) fn compare(expectation: Expectation, expected: &[u8], actual: &[u8]) 
     if alike { Verdict::Alike } else { Verdict::Differs }
 }
 
-fn value(reply: &[u8]) -> Value {
+pub(crate) fn value(reply: &[u8]) -> Value {
     match ReplyParser::new(ReplyLimits::default()).parse(reply).expect("a server writes replies") {
         ParsedReply::Complete { frame, .. } => frame.reply.to_value(),
         ParsedReply::Incomplete { .. } => panic!("half a reply"),

@@ -1,0 +1,145 @@
+//! How large a load may be: what is checked before anything is taken from the machine.
+//!
+//! Each refusal names the largest that fits. What fits into memory is known only roughly; a load that passes
+//! may still be slow, but takes no more than the machine has.
+
+use crate::words::counted;
+use sidle_workload::{KeyFormat, ValueFormat};
+
+/// A record's number has 48 bits in its values.
+pub const MAX_RECORDS: u64 = 1 << 48;
+/// The longest key. Values are what a load is about; longer keys say nothing more.
+pub const MAX_KEY_BYTES: usize = 64 << 10;
+/// The longest value that a node takes.
+pub const MAX_VALUE_BYTES: usize = 512 << 20;
+/// The longest a part of a run lasts: thirty days.
+pub const MAX_SECONDS: u64 = 30 * 86_400;
+/// The most clients, and the most operations that each has under way.
+pub const MAX_CLIENTS: u32 = 10_000;
+/// The most threads.
+pub const MAX_THREADS: u32 = 512;
+
+/// Of the memory that is available a load takes at most this.
+const MEMORY_SHARE: f64 = 0.6;
+/// What this program keeps of each record: which writes of it were asked for and acknowledged.
+const LEDGER_BYTES: u64 = 8;
+/// What an operation under way takes beside its key and value.
+const OPERATION_BYTES: u64 = 256;
+/// So many times a key and its value are in this program's memory while they are under way: written, sent,
+/// read, checked.
+const COPIES: u64 = 4;
+
+/// A load by its sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadSize {
+    /// Records.
+    pub records: u64,
+    /// Bytes of each key.
+    pub key_bytes: usize,
+    /// Bytes of each value.
+    pub value_bytes: usize,
+    /// Operations under way at most, over all clients.
+    pub underway: u64,
+}
+
+/// How much of the machine a load may take; `u64::MAX` where the machine does not say what it has.
+pub fn memory_budget_bytes() -> u64 {
+    crate::machine::available_memory_bytes().map_or(u64::MAX, |bytes| (bytes as f64 * MEMORY_SHARE) as u64)
+}
+
+impl LoadSize {
+    /// Checks a load on modelled machines, of which `sample` records are in memory, against `budget_bytes` of
+    /// it.
+    ///
+    /// # Errors
+    /// What does not fit, and the largest that does.
+    pub fn check_modelled(&self, sample: u64, budget_bytes: u64) -> Result<(), String> {
+        // Nothing is kept of the other records, and no operation is under way but in the model.
+        LoadSize { underway: 1, ..*self }.check(u64::MAX)?;
+        let record_bytes = (self.key_bytes + self.value_bytes + 64) as u64;
+        let fit = budget_bytes / 2 / record_bytes;
+        if sample.min(self.records) > fit {
+            return Err(format!(
+                "a sample of {sample} records is too large: at most {fit} fit into this machine's memory"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks what this program itself needs, against `budget_bytes` of memory.
+    ///
+    /// # Errors
+    /// What does not fit, and the largest that does.
+    pub fn check(&self, budget_bytes: u64) -> Result<(), String> {
+        let LoadSize { records, key_bytes, value_bytes, underway } = *self;
+        let fit = MAX_RECORDS.min(budget_bytes / 2 / LEDGER_BYTES);
+        if records > fit {
+            return Err(format!(
+                "{records} records are too many: at most {fit} fit into this machine's memory"
+            ));
+        }
+        if key_bytes > MAX_KEY_BYTES {
+            return Err(format!("keys of {key_bytes} bytes are too long: at most {MAX_KEY_BYTES}"));
+        }
+        if value_bytes > MAX_VALUE_BYTES {
+            return Err(format!("values of {value_bytes} bytes are too long: at most {MAX_VALUE_BYTES}"));
+        }
+        KeyFormat::new(key_bytes, records).map_err(|error| error.to_string())?;
+        ValueFormat::new(value_bytes).map_err(|error| error.to_string())?;
+        let left = budget_bytes - records * LEDGER_BYTES;
+        let each = |value_bytes: u64| OPERATION_BYTES + COPIES * (key_bytes as u64 + value_bytes);
+        if each(value_bytes as u64).saturating_mul(underway) <= left {
+            return Ok(());
+        }
+        let underway_fit = left / each(value_bytes as u64);
+        let value_fit = (left / underway.max(1)).saturating_sub(each(0)) / COPIES;
+        let operations = counted(underway as usize, "operation");
+        Err(format!(
+            "{operations} under way with values of {value_bytes} bytes do not fit into this machine's memory: at \
+             most {underway_fit} operations (clients times outstanding), or values of {value_fit} bytes"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USUAL: LoadSize = LoadSize { records: 1_000_000, key_bytes: 30, value_bytes: 100, underway: 64 };
+
+    #[test]
+    fn the_usual_fits_and_what_does_not_is_told_with_the_largest_that_does() {
+        let budget = 1 << 30;
+        assert_eq!(USUAL.check(budget), Ok(()));
+        assert_eq!(USUAL.check(u64::MAX), Ok(()));
+        for (size, largest) in [
+            (LoadSize { records: u64::MAX, ..USUAL }, "67108864"),
+            (LoadSize { key_bytes: usize::MAX, ..USUAL }, "65536"),
+            (LoadSize { key_bytes: 0, ..USUAL }, "at least 3"),
+            (LoadSize { value_bytes: 0, ..USUAL }, "at least 32"),
+            (LoadSize { value_bytes: 999_999_999_999, ..USUAL }, "536870912"),
+            (LoadSize { value_bytes: 512 << 20, ..USUAL }, "values of 4162"),
+            (LoadSize { underway: u64::MAX, ..USUAL }, "at most 13"),
+        ] {
+            let error = size.check(budget).unwrap_err();
+            assert!(error.contains(largest), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_largest_that_is_named_fits() {
+        let number_after = |text: &str, word: &str| -> u64 {
+            let rest = &text[text.find(word).expect("the word") + word.len()..];
+            rest.split(|c: char| !c.is_ascii_digit()).next().expect("digits").parse().expect("a number")
+        };
+        for budget in [1u64 << 24, 1 << 30, 1 << 34] {
+            let error = LoadSize { records: u64::MAX, ..USUAL }.check(budget).unwrap_err();
+            let records = number_after(&error, "at most ");
+            assert_eq!(LoadSize { records, underway: 1, ..USUAL }.check(budget), Ok(()));
+            let large = LoadSize { records: 1000, value_bytes: 512 << 20, underway: 100, ..USUAL };
+            let error = large.check(budget).unwrap_err();
+            let value_bytes = number_after(&error, "or values of ") as usize;
+            assert_eq!(LoadSize { value_bytes, ..large }.check(budget), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The time of a batch, shared out among its commands.
+//!
+//! Reading a clock takes as long as a tenth of a pipelined GET. So a batch's light commands, those that touch
+//! one key or are marked as fast, have one reading together, and each gets an equal share. What is beyond the
+//! share that a light command can have taken goes to the one that moved most bytes. Every other command is
+//! measured by itself, and so is one that moved many bytes.
+
+/// A light command takes no longer than this; what a lap took beyond is one command's.
+const LIGHT_NS: u64 = 5_000;
+/// A command that moved so many bytes, request and reply, ends the lap: it is not light.
+const HEAVY_BYTES: usize = 16 << 10;
+
+/// Commands of a batch between two readings of the stopwatch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lap {
+    /// The reading in front of the first.
+    since_ns: u64,
+    /// The first command's place in the batch.
+    first: usize,
+    /// The place behind the last.
+    end: usize,
+    /// The place of the one that moved most bytes, and how many.
+    heaviest: (usize, usize),
+    /// A bit for each place: whether the command ran, and was not refused before.
+    ran: u64,
+}
+
+/// What the commands of a lap took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spent {
+    /// Each but one.
+    pub(crate) each_ns: u64,
+    /// The one that moved most bytes; never less.
+    pub(crate) heaviest_ns: u64,
+}
+
+impl Lap {
+    /// Begins at a reading, with the batch's first command.
+    #[inline]
+    pub(crate) fn begin(reading_ns: u64) -> Lap {
+        Lap { since_ns: reading_ns, ..Lap::default() }
+    }
+
+    /// The places of the lap's commands.
+    pub(crate) fn places(&self) -> std::ops::Range<usize> {
+        self.first..self.end
+    }
+
+    /// Whether no command is in it.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == self.end
+    }
+
+    /// Whether the command at this place ran.
+    pub(crate) fn has_run(&self, place: usize) -> bool {
+        self.ran >> place & 1 != 0
+    }
+
+    /// Takes in the next command, which moved so many bytes; whether the lap is to end with it.
+    #[inline]
+    pub(crate) fn take_in(&mut self, bytes: usize, has_run: bool) -> bool {
+        if bytes > self.heaviest.1 || self.is_empty() {
+            self.heaviest = (self.end, bytes);
+        }
+        self.ran |= u64::from(has_run) << self.end;
+        self.end += 1;
+        bytes >= HEAVY_BYTES
+    }
+
+    /// What it has taken so far; nothing where the clock went back.
+    #[inline]
+    pub(crate) fn elapsed(&self, reading_ns: u64) -> u64 {
+        let elapsed = reading_ns.wrapping_sub(self.since_ns);
+        if elapsed > i64::MAX as u64 { 0 } else { elapsed }
+    }
+
+    /// Has it begin earlier, by what earlier steps of its first command took.
+    #[inline]
+    pub(crate) fn backdate(&mut self, ns: u64) {
+        self.since_ns = self.since_ns.wrapping_sub(ns);
+    }
+
+    /// Ends the lap at a reading and begins the next.
+    #[inline]
+    pub(crate) fn end(&mut self, reading_ns: u64) -> Spent {
+        let elapsed = self.elapsed(reading_ns);
+        let commands = (self.end - self.first).max(1) as u64;
+        let share = elapsed / commands;
+        let each_ns = if commands == 1 { elapsed } else { share.min(LIGHT_NS) };
+        let heaviest_ns = if share <= LIGHT_NS { each_ns } else { elapsed - each_ns * (commands - 1) };
+        *self = Lap { since_ns: reading_ns, first: self.end, ..*self };
+        Spent { each_ns, heaviest_ns }
+    }
+
+    /// The same lap for the next batch: places start again from 0.
+    #[inline]
+    pub(crate) fn next_batch(self) -> Lap {
+        Lap::begin(self.since_ns)
+    }
+}
+
+impl Spent {
+    /// What the command at a place of the lap took.
+    #[inline]
+    pub(crate) fn of(self, place: usize, lap: Lap) -> u64 {
+        if place == lap.heaviest.0 { self.heaviest_ns } else { self.each_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn light_commands_share_and_what_is_beyond_is_the_heaviests() {
+        let mut lap = Lap::begin(1_000);
+        assert!(!lap.take_in(50, true) && !lap.take_in(70, false) && !lap.take_in(70, true));
+        assert_eq!((lap.places(), lap.heaviest.0), (0..3, 1));
+        assert_eq!([0, 1, 2].map(|place| lap.has_run(place)), [true, false, true]);
+        assert_eq!(lap.end(1_304), Spent { each_ns: 101, heaviest_ns: 101 });
+        assert!(lap.is_empty());
+        [10, 90, 20].into_iter().for_each(|bytes| {
+            lap.take_in(bytes, true);
+        });
+        assert_eq!((lap.places(), lap.heaviest.0), (3..6, 4));
+        assert_eq!(lap.end(3_001_304), Spent { each_ns: LIGHT_NS, heaviest_ns: 3_000_000 - 2 * LIGHT_NS });
+    }
+
+    #[test]
+    fn one_command_has_all_of_its_lap_and_many_bytes_end_it() {
+        let mut lap = Lap::begin(0);
+        assert!(lap.take_in(HEAVY_BYTES, true));
+        assert_eq!(lap.end(9_000_000), Spent { each_ns: 9_000_000, heaviest_ns: 9_000_000 });
+        // A clock that went back took no time.
+        lap.take_in(0, true);
+        assert_eq!(lap.end(8_000_000), Spent { each_ns: 0, heaviest_ns: 0 });
+        // What an earlier step took is added, also where the clock has just started.
+        let mut lap = Lap::begin(10);
+        lap.backdate(50);
+        lap.take_in(0, true);
+        assert_eq!(lap.end(20), Spent { each_ns: 60, heaviest_ns: 60 });
+    }
+}

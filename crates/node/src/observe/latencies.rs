@@ -1,0 +1,149 @@
+//! How the durations of one command are distributed.
+//!
+//! Buckets are logarithmic: each power of two is cut into 32, so a duration is known to 3 %. A worker counts
+//! in a table of its own, made when the command first runs there; readers add the tables up.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// log2 of the number of buckets that a power of two is cut into.
+const FINENESS: u32 = 5;
+/// log2 of the longest duration that is told from longer ones, in nanoseconds: 68 s.
+const LONGEST: u32 = 36;
+const BUCKETS: usize = ((LONGEST - FINENESS + 2) as usize) << FINENESS;
+/// LATENCY HISTOGRAM tells how many calls took less than this, than twice this, and so on.
+const SHORTEST_TOLD_NS: u64 = 1024;
+
+/// The bucket of a duration.
+fn bucket_of(ns: u64) -> usize {
+    let ns = ns.min((1 << (LONGEST + 1)) - 1);
+    match ns.checked_ilog2() {
+        Some(power) if power >= FINENESS => {
+            let shift = power - FINENESS;
+            (((shift as usize) << FINENESS) + (ns >> shift) as usize).min(BUCKETS - 1)
+        }
+        _ => ns as usize,
+    }
+}
+
+/// The longest duration of a bucket.
+fn longest_of(bucket: usize) -> u64 {
+    let shift = (bucket >> FINENESS).saturating_sub(1);
+    let cut = (bucket - (shift << FINENESS)) as u64;
+    ((cut + 1) << shift) - 1
+}
+
+/// One worker's counts for one command; it alone writes.
+#[derive(Debug, Default)]
+pub(crate) struct Latencies(OnceLock<Box<[AtomicU64]>>);
+
+impl Latencies {
+    /// Counts calls that took so long each.
+    #[inline]
+    pub(crate) fn add(&self, ns: u64, calls: u64) {
+        let buckets = self.0.get_or_init(|| (0..BUCKETS).map(|_| AtomicU64::new(0)).collect());
+        let bucket = &buckets[bucket_of(ns)];
+        // One writer: see [`Counter`](crate::Counter).
+        bucket.store(bucket.load(Relaxed).wrapping_add(calls), Relaxed);
+    }
+
+    /// Starts again from nothing.
+    pub(crate) fn reset(&self) {
+        self.0.get().into_iter().flatten().for_each(|bucket| bucket.store(0, Relaxed));
+    }
+}
+
+/// The sum of several workers' counts.
+#[derive(Debug)]
+pub(crate) struct Distribution {
+    buckets: Vec<u64>,
+    calls: u64,
+}
+
+impl Distribution {
+    /// Adds up; `None` when nothing was counted.
+    pub(crate) fn of<'l>(latencies: impl Iterator<Item = &'l Latencies>) -> Option<Distribution> {
+        let mut sum = Distribution { buckets: Vec::new(), calls: 0 };
+        for buckets in latencies.filter_map(|latencies| latencies.0.get()) {
+            sum.buckets.resize(BUCKETS, 0);
+            for (sum, bucket) in sum.buckets.iter_mut().zip(buckets) {
+                *sum += bucket.load(Relaxed);
+            }
+        }
+        sum.calls = sum.buckets.iter().sum();
+        (sum.calls > 0).then_some(sum)
+    }
+
+    /// How many calls were counted.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// What so many per cent of the calls took at most, in nanoseconds, to 3 %.
+    pub(crate) fn percentile_ns(&self, percent: f64) -> u64 {
+        let wanted = ((percent / 100.0 * self.calls as f64).ceil() as u64).clamp(1, self.calls);
+        let mut seen = 0;
+        let found = self.buckets.iter().position(|&count| {
+            seen += count;
+            seen >= wanted
+        });
+        longest_of(found.unwrap_or(BUCKETS - 1))
+    }
+
+    /// Powers of two, in microseconds (of 1024 ns, rounded down), with how many calls took less; only those
+    /// at which the number grows.
+    pub(crate) fn steps(&self) -> Vec<(u64, u64)> {
+        let mut steps = Vec::new();
+        let (mut seen, mut bucket, mut told) = (0, 0, 0);
+        for limit in (0..).map(|power| SHORTEST_TOLD_NS << power) {
+            while bucket < BUCKETS && longest_of(bucket) < limit {
+                seen += self.buckets[bucket];
+                bucket += 1;
+            }
+            if seen > told {
+                steps.push((limit / 1000, seen));
+                told = seen;
+            }
+            if seen == self.calls || bucket == BUCKETS {
+                break;
+            }
+        }
+        steps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_tile_the_durations_and_are_as_fine_as_promised() {
+        let mut first = 0;
+        for bucket in 0..BUCKETS {
+            let last = longest_of(bucket);
+            assert_eq!((bucket_of(first), bucket_of(last)), (bucket, bucket), "{first} {last}");
+            assert!((last - first) * 32 <= first.max(1) || last == first, "{first} {last}");
+            first = last + 1;
+        }
+        assert_eq!(first, 1 << (LONGEST + 1));
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn percentiles_and_steps_are_of_what_was_counted() {
+        assert!(Distribution::of([Latencies::default()].iter()).is_none());
+        let (one, two) = (Latencies::default(), Latencies::default());
+        one.add(900, 90);
+        two.add(40_000, 9);
+        two.add(2_000_000, 1);
+        let sum = Distribution::of([&one, &two].into_iter()).expect("something was counted");
+        assert_eq!(sum.calls(), 100);
+        let near = |ns: u64, expected: u64| (expected..=expected + expected / 32).contains(&ns);
+        assert!(near(sum.percentile_ns(50.0), 900) && near(sum.percentile_ns(0.0), 900));
+        assert!(near(sum.percentile_ns(99.0), 40_000));
+        assert!(near(sum.percentile_ns(99.9), 2_000_000) && near(sum.percentile_ns(100.0), 2_000_000));
+        assert_eq!(sum.steps(), [(1, 90), (65, 99), (2097, 100)]);
+        two.reset();
+        assert_eq!(Distribution::of([&one, &two].into_iter()).expect("the other's").calls(), 90);
+    }
+}
