@@ -7,7 +7,7 @@
 
 use crate::dispatch::{Keys, keys_of};
 use crate::now::Now;
-use crate::outcome::{ControlRequest, Outcome};
+use crate::outcome::{Closing, ControlRequest, Outcome};
 use crate::parking::Ticket;
 use crate::reply_error::ReplyError;
 use crate::session::Session;
@@ -21,8 +21,13 @@ use smallvec::SmallVec;
 pub const BATCH_REQUESTS: usize = 16;
 /// How many connections' first requests are foreseen at most; what is loaded for more would push out the rest.
 const FORESEEN_KEYS: usize = 64;
-/// After so many requests a connection lets others have their turn, and the range table may change.
+/// After so much [work](work_of) a connection lets others have their turn, and the range table may change: so many short
+/// requests, empty ones included.
 pub const SERVE_REQUESTS: usize = 512;
+/// A request with so many arguments counts as one more, and so does one with so many bytes: a turn has a bound whatever requests
+/// it is made of.
+const ARGUMENTS_A_REQUEST: usize = 64;
+const BYTES_A_REQUEST: usize = 4 << 10;
 /// After so many bytes of replies a connection lets others have their turn, and sends.
 pub const SERVE_REPLY_BYTES: usize = 1 << 20;
 
@@ -46,7 +51,7 @@ pub enum Then {
     /// There is more to do; let other connections have their turn first.
     Again,
     /// Close.
-    Close,
+    Close(Closing),
     /// Wait until [`Worker::poll_woken`] returns the ticket, then serve the rest of the input again.
     Parked(Ticket),
     /// Wait for the control thread's reply, write it with [`Worker::answer`], then serve the rest of the input.
@@ -68,9 +73,20 @@ struct Place {
     end: usize,
 }
 
+/// What was read ahead.
+struct Batch {
+    /// How many requests.
+    count: usize,
+    /// Where the first request starts that is not among them.
+    end: usize,
+    /// The work that they are, and that it was to find them.
+    work: usize,
+    stop: Stop,
+}
+
 /// How reading ahead ended.
 enum Stop {
-    /// The batch is full.
+    /// The batch is full, or as much work as may be done at once.
     Full,
     /// The input ends; so many bytes are missing.
     Incomplete(usize),
@@ -117,18 +133,21 @@ impl Worker {
         let mut arguments = std::mem::take(&mut self.read_ahead);
         arguments.resize_with(BATCH_REQUESTS, Args::new);
         let start = out.len();
+        let full_at = start + SERVE_REPLY_BYTES.min(self.reply_bytes);
         let mut consumed = 0;
-        let mut requests = 0;
+        let mut work = 0;
         let then = loop {
-            if requests >= SERVE_REQUESTS || out.len() - start >= SERVE_REPLY_BYTES {
+            if work >= SERVE_REQUESTS || out.len() >= full_at {
                 break Then::Again;
             }
             let mut places = [Place { start: 0, end: 0 }; BATCH_REQUESTS];
-            let (count, end, stop) =
-                read_ahead(session, parser, input, consumed, &mut arguments, &mut places);
+            let most = SERVE_REQUESTS - work;
+            let Batch { count, end, work: more, stop } =
+                read_ahead(session, parser, input, consumed, most, &mut arguments, &mut places);
+            work += more;
             let places = &places[..count];
-            let (spent, then) = self.run_batch(now, session, input, &arguments[..count], places, out);
-            requests += spent;
+            let (spent, then) =
+                self.run_batch(now, session, input, &arguments[..count], places, full_at, out);
             if let Some(then) = then {
                 if spent > 0 {
                     consumed = places[spent - 1].end;
@@ -143,7 +162,12 @@ impl Worker {
                 Stop::Incomplete(need) => break Then::Read { need },
                 Stop::Broken(error) => {
                     ReplyWriter::new(out, session.version).protocol_error(error);
-                    break Then::Close;
+                    break Then::Close(match error {
+                        ProtocolError::QueryBufferLimit | ProtocolError::ExceedsMemory { .. } => {
+                            Closing::RequestTooLong
+                        }
+                        _ => Closing::Protocol,
+                    });
                 }
             }
         };
@@ -151,7 +175,9 @@ impl Worker {
         Served { consumed, then }
     }
 
-    /// Runs requests that were read ahead. Returns how many are spent, and what to do when not all of them ran.
+    /// Runs requests that were read ahead, until `out` is as long as `full_at`. Returns how many are spent, and what to do when not
+    /// all of them ran.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one turn, which live in its frame")]
     fn run_batch(
         &mut self,
         now: Now,
@@ -159,6 +185,7 @@ impl Worker {
         input: &[u8],
         arguments: &[Args],
         places: &[Place],
+        full_at: usize,
         out: &mut Vec<u8>,
     ) -> (usize, Option<Then>) {
         // Filled where it stands: it is some kilobytes, and collecting would build it elsewhere and copy all of them.
@@ -170,13 +197,17 @@ impl Worker {
             self.prefetch(&batch);
         }
         for (index, Ahead { args, resolved }) in batch.iter().enumerate() {
+            // Large replies are sent before more of them are made.
+            if out.len() >= full_at && index > 0 {
+                return (index, Some(Then::Again));
+            }
             let outcome = match resolved {
                 Ok((found, keys)) => self.run(now, session, *found, keys, args, out),
-                Err(error) => self.refuse_unresolved(session, error.clone(), out),
+                Err(error) => self.refuse_unresolved(session, args, error.clone(), out),
             };
             match outcome {
                 Outcome::Done => {}
-                Outcome::Close => return (index + 1, Some(Then::Close)),
+                Outcome::Close(why) => return (index + 1, Some(Then::Close(why))),
                 Outcome::Parked(ticket) => return (index, Some(Then::Parked(ticket))),
                 Outcome::Control(request) => return (index + 1, Some(Then::Control(request))),
                 Outcome::Shutdown => return (index + 1, Some(Then::Shutdown)),
@@ -206,37 +237,47 @@ impl Worker {
     }
 }
 
-/// Parses requests from `at` on. Returns how many are in `arguments` (`places` says where each of them stands), and
-/// where the first request starts that is not among them.
+/// How much work a request is, in short requests: what costs time without a command being run counts too.
+#[inline]
+fn work_of(arguments: usize, bytes: usize) -> usize {
+    1 + arguments / ARGUMENTS_A_REQUEST + bytes / BYTES_A_REQUEST
+}
+
+/// Parses requests from `at` on, at least one and then no more than about `most` work. `places` says where each of them stands.
 fn read_ahead(
     session: &Session,
     parser: &mut RequestParser,
     input: &[u8],
     mut at: usize,
+    most: usize,
     arguments: &mut [Args],
     places: &mut [Place; BATCH_REQUESTS],
-) -> (usize, usize, Stop) {
+) -> Batch {
     // Before the password tighter limits hold, and the request in front may be the one that gives it.
-    let most = if session.authenticated { BATCH_REQUESTS } else { 1 };
+    let most_requests = if session.authenticated { BATCH_REQUESTS } else { 1 };
     parser.set_authenticated(session.authenticated);
-    let mut count = 0;
-    while count < most {
+    let (mut count, mut work) = (0, 0);
+    let stop = loop {
+        if count == most_requests || work >= most {
+            break Stop::Full;
+        }
         if at == input.len() {
             // The usual end, found without asking the parser.
-            return (count, at, Stop::Incomplete(1));
+            break Stop::Incomplete(1);
         }
         match parser.parse(&input[at..], &mut arguments[count]) {
             Ok(Parsed::Complete { consumed }) => {
                 places[count] = Place { start: at, end: at + consumed };
                 at += consumed;
+                work += work_of(arguments[count].len(), consumed);
                 // Empty requests are skipped without a reply, as Redis does.
                 if !arguments[count].is_empty() {
                     count += 1;
                 }
             }
-            Ok(Parsed::Incomplete { need }) => return (count, at, Stop::Incomplete(need)),
-            Err(error) => return (count, at, Stop::Broken(error)),
+            Ok(Parsed::Incomplete { need }) => break Stop::Incomplete(need),
+            Err(error) => break Stop::Broken(error),
         }
-    }
-    (count, at, Stop::Full)
+    };
+    Batch { count, end: at, work, stop }
 }
