@@ -79,6 +79,21 @@ impl<'o> ReplyWriter<'o> {
         false
     }
 
+    /// Makes room for a large piece that fits: growing doubles, as everywhere, but not beyond the bound.
+    #[inline]
+    fn reserve(&mut self, bytes: usize) {
+        if self.out.capacity() - self.out.len() < bytes {
+            self.grow(bytes);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, bytes: usize) {
+        let doubled = self.out.capacity().saturating_mul(2).min(self.end);
+        let capacity = doubled.max(self.out.len() + bytes);
+        self.out.reserve_exact(capacity - self.out.len());
+    }
+
     #[cold]
     fn cut(&mut self) {
         self.end = 0;
@@ -172,7 +187,7 @@ impl<'o> ReplyWriter<'o> {
         if !self.fits(bytes.len() + LONGEST_HEADER_BYTES + 2) {
             return;
         }
-        self.out.reserve(bytes.len() + 16);
+        self.reserve(bytes.len() + LONGEST_HEADER_BYTES + 2);
         append_header(self.out, b'$', bytes.len() as u64);
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
@@ -184,7 +199,7 @@ impl<'o> ReplyWriter<'o> {
         if !self.fits(length + LONGEST_HEADER_BYTES + 2) {
             return;
         }
-        self.out.reserve(length + 16);
+        self.reserve(length + LONGEST_HEADER_BYTES + 2);
         append_header(self.out, b'$', length as u64);
         parts.iter().for_each(|part| self.out.extend_from_slice(part));
         self.out.extend_from_slice(b"\r\n");
@@ -283,6 +298,7 @@ impl<'o> ReplyWriter<'o> {
                 if !self.fits(text.len() + LONGEST_HEADER_BYTES + 6) {
                     return;
                 }
+                self.reserve(text.len() + LONGEST_HEADER_BYTES + 6);
                 append_header(self.out, b'=', text.len() as u64 + 4);
                 self.out.extend_from_slice(&format);
                 self.out.push(b':');
@@ -396,6 +412,17 @@ mod tests {
                 assert!(writer.is_cut() && writer.out.len() == length && length <= 106, "{length}");
             }
         }
+    }
+
+    #[test]
+    fn bounded_writer_takes_no_more_memory_than_its_bound() {
+        let mut out = Vec::new();
+        let mut writer = ReplyWriter::bounded(&mut out, RespVersion::Resp2, 1_000_000);
+        let value = vec![b'x'; 10_000];
+        while !writer.is_cut() {
+            writer.bulk(&value);
+        }
+        assert!(out.len() > 950_000 && out.capacity() <= 1_000_000, "{} of {}", out.len(), out.capacity());
     }
 
     #[test]

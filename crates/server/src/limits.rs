@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone, Debug)]
 pub(crate) struct ClientLimits {
     requests: Limits,
+    /// How long it may take to give the password; `None`: as long as it likes.
+    pub(crate) password_patience_us: Option<u64>,
     /// The places that clients take.
     pub(crate) places: Arc<Places>,
 }
@@ -24,7 +26,9 @@ impl ClientLimits {
             query_buffer_bytes: config.query_buffer.0.min(u64::from(u32::MAX)) as usize,
             ..Limits::default()
         };
-        ClientLimits { requests, places: Arc::default() }
+        let password_patience_us =
+            Some(u64::from(config.password_timeout) * 1_000_000).filter(|&patience_us| patience_us > 0);
+        ClientLimits { requests, password_patience_us, places: Arc::default() }
     }
 
     /// The limits of requests on a new connection: what all connections together may hold bounds one of them too, and CONFIG SET

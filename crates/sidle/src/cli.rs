@@ -134,6 +134,9 @@ pub(crate) struct ServerArguments {
     /// Close clients after so many seconds of silence; 0: never
     #[arg(long, value_name = "SECONDS")]
     pub(crate) idle_timeout: Option<u32>,
+    /// Close clients that have not given the password after so many seconds; 0: never
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) password_timeout: Option<u32>,
     /// error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log_level: Option<LogLevel>,

@@ -79,6 +79,7 @@ pub(super) const KNOWN: [Known; 6] = [
             "output_buffer",
             "client_memory",
             "idle_timeout",
+            "password_timeout",
         ],
     },
     Known { section: "log", keys: &["level"] },

@@ -139,6 +139,8 @@ pub struct LimitsConfig {
     pub client_memory: Auto<Size>,
     /// Seconds of silence after which a client is closed; 0: never.
     pub idle_timeout: u32,
+    /// Seconds within which a client has to give the password; 0: it may take its time.
+    pub password_timeout: u32,
 }
 
 impl Default for LimitsConfig {
@@ -151,6 +153,7 @@ impl Default for LimitsConfig {
             output_buffer: Size(1 << 30),
             client_memory: Auto::Auto,
             idle_timeout: 0,
+            password_timeout: 30,
         }
     }
 }

@@ -28,6 +28,7 @@ pub(super) async fn run(listener: TcpListener, engine: SharedEngine, ticked: Arc
     let mut is_failing = false;
     let mut spare = Spare::default();
     loop {
+        spare.refill();
         match listener.accept().await {
             Ok((stream, address)) => {
                 is_failing = false;
@@ -44,7 +45,6 @@ pub(super) async fn run(listener: TcpListener, engine: SharedEngine, ticked: Arc
                 }
             }
         }
-        spare.refill();
     }
 }
 
@@ -64,15 +64,17 @@ impl Spare {
         }
     }
 
-    /// Tells one client that waits to be accepted that it is not; whether there was one and a descriptor to do it with.
+    /// Tells one client that waits to be accepted, if there is one, that it is not; whether there was a descriptor to do it with.
     async fn refuse_one(&mut self, listener: &TcpListener, engine: &SharedEngine) -> bool {
         drop(self.0.take());
         let accepted = poll_fn(|cx| match listener.poll_accept(cx) {
-            Poll::Ready(accepted) => Poll::Ready(accepted.ok()),
-            Poll::Pending => Poll::Ready(None),
+            Poll::Ready(accepted) => Poll::Ready(accepted.map(Some)),
+            Poll::Pending => Poll::Ready(Ok(None)),
         });
-        let Some((stream, address)) = accepted.await else { return false };
-        refuse(&stream, address, engine, "the system has no descriptor left");
+        let Ok(accepted) = accepted.await else { return false };
+        if let Some((stream, address)) = accepted {
+            refuse(&stream, address, engine, "the system has no descriptor left");
+        }
         true
     }
 }

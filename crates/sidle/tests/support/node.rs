@@ -66,17 +66,27 @@ impl Node {
     }
 
     fn spawn(options: NodeOptions, dir: Option<TempDir>) -> Node {
-        let mut child = sidle()
+        let child = sidle()
             .arg("server")
             .args(&options.flags)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program starts");
+        Node::watch(child, options, dir).unwrap_or_else(|log| panic!("the node ended:\n{log}"))
+    }
+
+    /// Takes over a process that was started elsewhere, with its standard error piped, and waits until it takes clients; what it
+    /// has logged, if it ends instead.
+    pub fn adopt(child: Child, dir: TempDir) -> Result<Node, String> {
+        Node::watch(child, NodeOptions::default(), Some(dir))
+    }
+
+    fn watch(mut child: Child, options: NodeOptions, dir: Option<TempDir>) -> Result<Node, String> {
         let log = Arc::new(Mutex::new(String::new()));
         let lines = BufReader::new(child.stderr.take().expect("standard error is piped")).lines();
         let copy = Arc::clone(&log);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let mut log = copy.lock().expect("nobody panics with the log");
                 log.push_str(&line);
@@ -88,7 +98,8 @@ impl Node {
         let deadline = Instant::now() + PATIENCE;
         while !node.log().contains("the node is ready") {
             if let Some(status) = node.child.try_wait().expect("a child can be asked") {
-                panic!("the node ended with {status}:\n{}", node.log());
+                reader.join().expect("the log is read to its end");
+                return Err(format!("{}{status}", node.log()));
             }
             assert!(Instant::now() < deadline, "the node is not ready:\n{}", node.log());
             std::thread::sleep(std::time::Duration::from_millis(5));
@@ -101,7 +112,7 @@ impl Node {
         };
         node.client_address = address("clients at ");
         node.bus_address = address("nodes at ");
-        node
+        Ok(node)
     }
 
     /// Where clients connect.

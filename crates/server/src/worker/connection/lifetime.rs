@@ -8,8 +8,6 @@ use sidle_types::MonotonicUs;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Context;
 
-/// How long a client may take to give the password.
-const PASSWORD_PATIENCE_US: u64 = 30_000_000;
 /// How long a client beyond `maxclients` may take to show that it is an operator. Programs speak at once; what waits for the
 /// node to speak first is to have Redis's answer soon.
 const GUEST_PATIENCE_US: u64 = 300_000;
@@ -25,17 +23,6 @@ pub(super) enum Owes {
     FirstRequest,
     Password,
     Farewell,
-}
-
-impl Owes {
-    fn patience_us(self) -> Option<u64> {
-        match self {
-            Owes::Nothing => None,
-            Owes::FirstRequest => Some(GUEST_PATIENCE_US),
-            Owes::Password => Some(PASSWORD_PATIENCE_US),
-            Owes::Farewell => Some(FAREWELL_PATIENCE_US),
-        }
-    }
 }
 
 impl Connection {
@@ -70,8 +57,14 @@ impl Connection {
     #[cold]
     fn owe(&mut self, engine: &mut Engine, owes: Owes) {
         self.owes = owes;
+        let patience_us = match owes {
+            Owes::Nothing => None,
+            Owes::FirstRequest => Some(GUEST_PATIENCE_US),
+            Owes::Password => engine.limits.password_patience_us,
+            Owes::Farewell => Some(FAREWELL_PATIENCE_US),
+        };
         let now = engine.now().mono;
-        let deadline = owes.patience_us().map(|patience_us| MonotonicUs(now.0 + patience_us));
+        let deadline = patience_us.map(|patience_us| MonotonicUs(now.0 + patience_us));
         engine.watch.set_deadline(self.id, deadline);
     }
 
