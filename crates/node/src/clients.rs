@@ -1,22 +1,24 @@
-//! The list of connected clients: for CLIENT LIST and INFO, and to end connections that others cannot wait for.
+//! The list of connected clients: for CLIENT LIST and INFO, and to end connections that others cannot wait
+//! for.
 //!
 //! A worker touches only its own connections' records; the list's lock is taken when a client comes, goes or asks
 //! for the list, and when connections are to end.
 //!
-//! Whoever wants a connection ended only says so in its record ([`Ending`]): the worker that the connection lives on looks there
-//! before it serves it, and is woken when [`endings`](Clients::endings) has grown.
+//! Whoever wants a connection ended only says so in its record ([`Ending`]): the worker that the connection
+//! lives on looks there before it serves it, and is woken when [`endings`](Clients::endings) has grown.
 
 use crate::session::Session;
 use crate::table::CommandId;
 use sidle_resp::RequestParser;
 use sidle_types::WallMs;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a connection takes that holds no request and no reply.
-const BARE_BYTES: u64 = (size_of::<Session>() + size_of::<ClientRecord>() + size_of::<RequestParser>()) as u64;
+const BARE_BYTES: u64 =
+    (size_of::<Session>() + size_of::<ClientRecord>() + size_of::<RequestParser>()) as u64;
 
 /// What others may learn of a connection.
 #[derive(Debug)]
@@ -145,7 +147,8 @@ impl ClientRecord {
         }
     }
 
-    /// Takes it back that the connection is to end for its silence: what it waits for is the node's own answer.
+    /// Takes it back that the connection is to end for its silence: what it waits for is the node's own
+    /// answer.
     pub fn spare(&self) {
         let idle = Ending::Idle as u8;
         // Another reason stays.
@@ -157,7 +160,8 @@ impl ClientRecord {
         self.is_guest.store(true, Relaxed);
     }
 
-    /// Whether it is connected as far as others are concerned: it may be silent, but it is not about to be gone.
+    /// Whether it is connected as far as others are concerned: it may be silent, but it is not about to be
+    /// gone.
     fn is_staying(&self) -> bool {
         self.ending().is_none_or(|ending| ending == Ending::Idle)
     }
@@ -274,8 +278,8 @@ impl Clients {
         is_first
     }
 
-    /// Tells the largest connections to end until the others take no more than `most_bytes`, and returns them. Connections that
-    /// said CLIENT NO-EVICT are left alone.
+    /// Tells the largest connections to end until the others take no more than `most_bytes`, and returns
+    /// them. Connections that said CLIENT NO-EVICT are left alone.
     pub fn evict(&self, most_bytes: u64) -> Vec<Arc<ClientRecord>> {
         let mut clients: Vec<(u64, Arc<ClientRecord>)> =
             self.list().into_iter().map(|client| (client.memory_bytes(), client)).collect();
@@ -295,7 +299,8 @@ impl Clients {
         evicted
     }
 
-    /// Tells the guest to end that was silent for the longest time; whether there was one that had been for long enough.
+    /// Tells the guest to end that was silent for the longest time; whether there was one that had been for
+    /// long enough.
     pub fn displace_guest(&self, now: WallMs) -> bool {
         let silent_since = now.0.saturating_sub(GUEST_SILENCE_MS);
         let guests = self.list().into_iter().filter(|client| client.is_guest.load(Relaxed));

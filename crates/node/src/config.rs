@@ -1,7 +1,7 @@
 //! CONFIG GET and SET: Redis's parameter names, as far as they mean something here or tools ask for them.
 //!
-//! All but the password and the limits of clients are settled when the node starts. CONFIG SET refuses to change what it could only pretend to
-//! change.
+//! All but the password and the limits of clients are settled when the node starts. CONFIG SET refuses to
+//! change what it could only pretend to change.
 
 use crate::glob;
 use crate::number::parse_i64;
@@ -85,7 +85,8 @@ struct Numbers {
     idle_seconds: AtomicU64,
 }
 
-/// What a reply is held to where neither one connection nor all of them have a limit, and the node's data has less.
+/// What a reply is held to where neither one connection nor all of them have a limit, and the node's data has
+/// less.
 const LEAST_REPLY_BYTES: u64 = 64 << 20;
 
 /// The longest value that a node keeps, whatever is configured: what Redis has by default.
@@ -138,8 +139,9 @@ impl Config {
         Some(self.numbers.client_bytes.load(Relaxed)).filter(|&bytes| bytes > 0)
     }
 
-    /// What one connection may leave unread of its replies, and so how long a reply may be. Never without bound: what has no limit of
-    /// its own is held to what all connections may take, and where that has none, to what the node may hold.
+    /// What one connection may leave unread of its replies, and so how long a reply may be. Never without
+    /// bound: what has no limit of its own is held to what all connections may take, and where that has none,
+    /// to what the node may hold.
     #[inline]
     pub fn output_bytes(&self) -> u64 {
         self.numbers.output_bytes.load(Relaxed)
@@ -187,10 +189,12 @@ impl Config {
             "maxclients" => {
                 let servable = self.servable_clients.load(Relaxed);
                 match integer_objection(value, 1, 0xFFFF_FFFF) {
-                    None if parse_i64(value).is_some_and(|clients| clients as u64 > servable) => Some(format!(
-                        "The operating system is not able to handle the specified number of clients, try with \
-                         {servable}"
-                    )),
+                    None if parse_i64(value).is_some_and(|clients| clients as u64 > servable) => {
+                        Some(format!(
+                            "The operating system is not able to handle the specified number of clients, \
+                         try with {servable}"
+                        ))
+                    }
                     objection => objection,
                 }
             }

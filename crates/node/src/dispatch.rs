@@ -7,8 +7,8 @@
 //! again is running it for the first time. The one exception is [`Flush`](crate::flush::Flush), which works in steps.
 
 use crate::call::{Call, CommandResult, Flow};
-use crate::now::Now;
 use crate::commands::NOT_EXECUTED;
+use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
 use crate::parking::Ticket;
 use crate::queue::ToMover;
@@ -64,9 +64,9 @@ impl Worker {
         }
     }
 
-    /// Answers a request that names no command, or a command with the wrong number of arguments. As in Redis, that is
-    /// told before a password is asked for. What a browser sends in front of what somebody else made it send ends the
-    /// connection.
+    /// Answers a request that names no command, or a command with the wrong number of arguments. As in Redis,
+    /// that is told before a password is asked for. What a browser sends in front of what somebody else made
+    /// it send ends the connection.
     #[cold]
     pub(crate) fn refuse_unresolved(
         &mut self,
@@ -324,7 +324,7 @@ impl Worker {
         out.truncate(start);
         self.stats.command(found.id).failed.add(1);
         let text = format!(
-            "ERR the reply has more than {} bytes, the limit of replies that are not read yet: ask for less at once",
+            "ERR the reply has more than {} bytes, the limit of what may stand unread: ask for less at once",
             self.reply_bytes
         );
         self.write_error(session, ReplyError::owned(text), out);
@@ -358,7 +358,8 @@ const NO_PLACE: ReplyError = ReplyError::text("ERR max number of clients reached
 const OPERATORS: CommandFlags =
     CommandFlags::ADMIN.with(CommandFlags::NO_AUTH).with(CommandFlags::FOR_OPERATORS);
 
-/// Why a command may not run on a restricted connection, if it may not, and why that ends the connection, if it does.
+/// Why a command may not run on a restricted connection, if it may not, and why that ends the connection, if
+/// it does.
 #[cold]
 fn restriction(session: &Session, found: Found) -> Option<(ReplyError, Option<Closing>)> {
     let flags = found.spec.flags;

@@ -21,11 +21,11 @@ use smallvec::SmallVec;
 pub const BATCH_REQUESTS: usize = 16;
 /// How many connections' first requests are foreseen at most; what is loaded for more would push out the rest.
 const FORESEEN_KEYS: usize = 64;
-/// After so much [work](work_of) a connection lets others have their turn, and the range table may change: so many short
-/// requests, empty ones included.
+/// After so much [work](work_of) a connection lets others have their turn, and the range table may change: so
+/// many short requests, empty ones included.
 pub const SERVE_REQUESTS: usize = 512;
-/// A request with so many arguments counts as one more, and so does one with so many bytes: a turn has a bound whatever requests
-/// it is made of.
+/// A request with so many arguments counts as one more, and so does one with so many bytes: a turn has a
+/// bound whatever requests it is made of.
 const ARGUMENTS_A_REQUEST: usize = 64;
 const BYTES_A_REQUEST: usize = 4 << 10;
 /// After so many bytes of replies a connection lets others have their turn, and sends.
@@ -175,8 +175,8 @@ impl Worker {
         Served { consumed, then }
     }
 
-    /// Runs requests that were read ahead, until `out` is as long as `full_at`. Returns how many are spent, and what to do when not
-    /// all of them ran.
+    /// Runs requests that were read ahead, until `out` is as long as `full_at`. Returns how many are spent,
+    /// and what to do when not all of them ran.
     #[expect(clippy::too_many_arguments, reason = "the parts of one turn, which live in its frame")]
     fn run_batch(
         &mut self,
@@ -243,7 +243,8 @@ fn work_of(arguments: usize, bytes: usize) -> usize {
     1 + arguments / ARGUMENTS_A_REQUEST + bytes / BYTES_A_REQUEST
 }
 
-/// Parses requests from `at` on, at least one and then no more than about `most` work. `places` says where each of them stands.
+/// Parses requests from `at` on, at least one and then no more than about `most` work. `places` says where
+/// each of them stands.
 fn read_ahead(
     session: &Session,
     parser: &mut RequestParser,

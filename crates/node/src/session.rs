@@ -17,7 +17,8 @@ pub struct Session {
     pub version: RespVersion,
     /// Whether commands other than AUTH, HELLO and QUIT may run.
     pub authenticated: bool,
-    /// It has one of the places that are kept for operators: other commands than theirs are refused, and end it.
+    /// It has one of the places that are kept for operators: other commands than theirs are refused, and end
+    /// it.
     pub is_guest: bool,
     /// MULTI was refused: so is everything else up to EXEC or DISCARD.
     pub refuses_transaction: bool,

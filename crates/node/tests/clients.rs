@@ -1,4 +1,5 @@
-//! Nothing that a client sends writes by accident, takes memory without bound or keeps the worker from others.
+//! Nothing that a client sends writes by accident, takes memory without bound or keeps the worker from
+//! others.
 
 use sidle_node::testing::SoloNode;
 use sidle_node::{Closing, Ending, SERVE_REPLY_BYTES, SERVE_REQUESTS, Served, Session, Then};
@@ -29,13 +30,8 @@ impl Wire {
 
     /// One turn.
     fn turn(&mut self, node: &mut SoloNode) -> Served {
-        let served = node.worker.serve(
-            node.now,
-            &mut self.session,
-            &mut self.parser,
-            &self.input,
-            &mut self.out,
-        );
+        let served =
+            node.worker.serve(node.now, &mut self.session, &mut self.parser, &self.input, &mut self.out);
         self.input.drain(..served.consumed);
         served
     }
@@ -130,7 +126,10 @@ fn reply_beyond_the_limit_is_cut_while_it_is_built() {
             let name = String::from_utf8_lossy(request[0]).into_owned();
             assert_eq!(wire.run(&mut node), Some(Closing::ReplyTooLong), "{name}");
             let said = String::from_utf8_lossy(&wire.out).into_owned();
-            assert!(said.starts_with("+PONG\r\n-ERR the reply has more than 3145728 bytes"), "{name}: {said}");
+            assert!(
+                said.starts_with("+PONG\r\n-ERR the reply has more than 3145728 bytes"),
+                "{name}: {said}"
+            );
             assert!(wire.out.capacity() <= 2 * LIMIT, "{name} took {} bytes", wire.out.capacity());
             assert_eq!(node.ask(&mut filler, "EXISTS behind"), Value::Integer(0), "{name}");
         }
@@ -206,7 +205,8 @@ fn every_kind_of_request_counts_as_work() {
 #[test]
 fn nothing_between_a_refused_multi_and_its_end_is_executed() {
     let not_executed = error(
-        "ERR not executed: this connection sent MULTI, and transactions are not supported. Send EXEC or DISCARD first",
+        "ERR not executed: this connection sent MULTI, and transactions are not supported. \
+     Send EXEC or DISCARD first",
     );
     let refused = error("ERR MULTI is not supported: nothing is executed until EXEC or DISCARD");
     let aborted = error("EXECABORT Transaction discarded because of previous errors.");
@@ -214,7 +214,8 @@ fn nothing_between_a_refused_multi_and_its_end_is_executed() {
         let mut node = SoloNode::new();
         let mut client = node.connect();
         let whole = format!(
-            "MULTI\r\nSET a 1\r\nNOSUCH\r\nMULTI\r\nWATCH a\r\nFLUSHALL\r\nCLIENT ID\r\nINFO\r\n{end}\r\nEXISTS a\r\nSET a 2\r\n"
+            "MULTI\r\nSET a 1\r\nNOSUCH\r\nMULTI\r\nWATCH a\r\nFLUSHALL\r\nCLIENT ID\r\nINFO\r\n\
+             {end}\r\nEXISTS a\r\nSET a 2\r\n"
         );
         client.send_raw(whole.as_bytes());
         while client.serve(&mut node.worker, node.now) {}

@@ -22,9 +22,10 @@ pub enum RespVersion {
 ///
 /// Aggregates are written as a header with the number of elements, then the elements; the writer does not count.
 ///
-/// A [bounded](Self::bounded) writer is *cut* by the first piece that passes its bound: that piece and everything behind it is
-/// dropped, so a reply never takes more memory than it may, whatever command writes it. What a cut writer has written is
-/// worth nothing; whoever made the writer asks [`is_cut`](Self::is_cut) and takes it back.
+/// A [bounded](Self::bounded) writer is *cut* by the first piece that passes its bound: that piece and
+/// everything behind it is dropped, so a reply never takes more memory than it may, whatever command writes
+/// it. What a cut writer has written is worth nothing; whoever made the writer asks [`is_cut`](Self::is_cut)
+/// and takes it back.
 #[derive(Debug)]
 pub struct ReplyWriter<'o> {
     out: &'o mut Vec<u8>,
@@ -53,8 +54,8 @@ impl<'o> ReplyWriter<'o> {
         self.end == 0
     }
 
-    /// A writer for elements that have to be counted before their header can be written: it appends to `elements`, and has what
-    /// room this one has left. [`append`](Self::append) puts them behind the header.
+    /// A writer for elements that have to be counted before their header can be written: it appends to
+    /// `elements`, and has what room this one has left. [`append`](Self::append) puts them behind the header.
     pub fn aside<'e>(&self, elements: &'e mut Vec<u8>) -> ReplyWriter<'e> {
         let room = self.end.saturating_sub(self.out.len());
         ReplyWriter::bounded(elements, self.version, room)
@@ -380,7 +381,8 @@ mod tests {
         assert_eq!(out, b"-ERR Protocol error: invalid bulk length\r\n");
     }
 
-    /// Whatever is written, and however often: the output stays within the bound, and a writer once cut stays cut.
+    /// Whatever is written, and however often: the output stays within the bound, and a writer once cut stays
+    /// cut.
     #[test]
     fn bounded_writer_never_passes_its_bound() {
         type Write = fn(&mut ReplyWriter<'_>);

@@ -32,7 +32,7 @@ pub enum ProtocolError {
     #[error("Protocol error: invalid bulk length")]
     InvalidBulkLength,
     /// An argument that the server's memory could not hold. (Ours: Redis would read it all first.)
-    #[error("Protocol error: an argument of {length} bytes is more than this server's memory can take ({most})")]
+    #[error("Protocol error: an argument of {length} bytes is more than the server can take ({most})")]
     ExceedsMemory {
         /// The length that was announced.
         length: usize,
@@ -42,7 +42,8 @@ pub enum ProtocolError {
     /// The first bytes of a TLS handshake. (Ours: Redis would wait for a line to end.)
     #[error("Protocol error: this port does not speak TLS")]
     Tls,
-    /// A request that starts with neither `*` nor a printable character. (Ours: Redis would wait for a line to end.)
+    /// A request that starts with neither `*` nor a printable character. (Ours: Redis would wait for a line
+    /// to end.)
     #[error("Protocol error: expected '*' or a command, got byte 0x{0:02x}")]
     NotARequest(u8),
     /// More arguments than a connection may send before it has given the password.

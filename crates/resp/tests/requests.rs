@@ -112,7 +112,7 @@ fn argument_beyond_the_memory_is_refused_when_it_is_announced() {
 #[test]
 fn what_is_no_request_is_refused_at_its_first_byte() {
     for (input, text) in [
-        (&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], "Protocol error: this port does not speak TLS"),
+        (&b"\x16\x03\x01\x02\x00\x01\x00\x01"[..], "Protocol error: this port does not speak TLS"),
         (b"\x16", "Protocol error: this port does not speak TLS"),
         (b"\x00\x01\x02\x03", "Protocol error: expected '*' or a command, got byte 0x00"),
         (b"\xff\xfe", "Protocol error: expected '*' or a command, got byte 0xff"),

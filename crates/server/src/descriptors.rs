@@ -1,12 +1,13 @@
 //! How many descriptors the process may have open, and how many clients it can therefore serve.
 //!
-//! The limit that a shell gives is often 1,024, or less: it is raised as far as the system allows, at the start. Where that is
-//! not enough for `max_clients`, fewer are served, and everybody is told so.
+//! The limit that a shell gives is often 1,024, or less: it is raised as far as the system allows, at the
+//! start. Where that is not enough for `max_clients`, fewer are served, and everybody is told so.
 
 use crate::limits::RESERVED_PLACES;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Standard streams, the data directory's files, the log, what a resolver or a look into `/proc` opens for a moment.
+/// Standard streams, the data directory's files, the log, what a resolver or a look into `/proc` opens for a
+/// moment.
 const FILES: u64 = 24;
 /// Other nodes' connections: control, and the lanes of migrations.
 const BUS: u64 = 32;
@@ -27,8 +28,8 @@ pub(crate) struct Plan {
 /// The node needs more descriptors than it may have, before the first client has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the process may open {limit} files, and this node needs {needed} before it can serve a client: raise the limit \
-     (`ulimit -n`, LimitNOFILE= of systemd), or give it fewer --workers"
+    "the process may open {limit} files, and this node needs {needed} before it can serve a client: \
+     raise the limit (`ulimit -n`, LimitNOFILE= of systemd), or give it fewer --workers"
 )]
 pub struct TooFewDescriptors {
     limit: u64,
@@ -55,8 +56,9 @@ impl Plan {
         let plan = Plan::new(workers, movers, limit)?;
         if plan.servable_clients < wanted as u64 {
             tracing::warn!(
-                "the process may open {limit} files, of which the node needs {} itself: {} clients are served at most, not {wanted} \
-                 (max_clients). Raise the limit (`ulimit -n`, LimitNOFILE= of systemd) to {} for all of them",
+                "the process may open {limit} files, of which the node needs {} itself: {} clients are \
+                 served at most, not {wanted} (max_clients). Raise the limit (`ulimit -n`, LimitNOFILE= of systemd) \
+                 to {} for all of them",
                 plan.own,
                 plan.servable_clients,
                 plan.own + wanted as u64,

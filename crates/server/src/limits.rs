@@ -31,8 +31,8 @@ impl ClientLimits {
         ClientLimits { requests, password_patience_us, places: Arc::default() }
     }
 
-    /// The limits of requests on a new connection: what all connections together may hold bounds one of them too, and CONFIG SET
-    /// may have changed that.
+    /// The limits of requests on a new connection: what all connections together may hold bounds one of them
+    /// too, and CONFIG SET may have changed that.
     pub(crate) fn requests(&self, config: &Config) -> Limits {
         let all_bytes = config.client_bytes().map_or(usize::MAX, |bytes| bytes as usize);
         Limits {
@@ -59,7 +59,8 @@ impl Places {
         take_one(&self.taken, most).then(|| Place { places: Arc::clone(self), is_reserved: false })
     }
 
-    /// Takes one of the places kept for operators. `makes_room`: called when all are taken; whether one of them will soon be free.
+    /// Takes one of the places kept for operators. `makes_room`: called when all are taken; whether one of
+    /// them will soon be free.
     pub(crate) fn take_reserved(self: &Arc<Places>, makes_room: impl FnOnce() -> bool) -> Option<Place> {
         let is_taken = take_one(&self.reserved_taken, RESERVED_PLACES)
             // One more than there are, until the other one is gone.

@@ -89,7 +89,8 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     let store = Arc::new(Store::new(store_config(config))?);
     let parts = node_parts(config, config_file, &info, &sockets, clock, store)?;
     parts.shared.config.set_servable_clients(descriptors.servable_clients);
-    parts.shared.config.apply(vec![("maxclients", descriptors.clients(config.limits.max_clients).to_string())]);
+    let clients = descriptors.clients(config.limits.max_clients);
+    parts.shared.config.apply(vec![("maxclients", clients.to_string())]);
     log_facts(config, &identity, &info, &parts);
 
     let (calls, call_queue) = mpsc::unbounded_channel();

@@ -128,7 +128,8 @@ pub(crate) struct ServerArguments {
     /// How much one client may leave unread of its replies; 0: no limit of its own
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_output_buffer: Option<Size>,
-    /// How much the unfinished requests and unread replies of all clients may take; 0: no limit [default: half of --max-memory]
+    /// How much the unfinished requests and unread replies of all clients may take; 0: no limit [default:
+    /// half of --max-memory]
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_client_memory: Option<Auto<Size>>,
     /// Close clients after so many seconds of silence; 0: never

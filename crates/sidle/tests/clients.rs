@@ -1,5 +1,5 @@
-//! What clients can do to a node as a process: take its memory, its descriptors, its places, its time; and write without
-//! meaning to.
+//! What clients can do to a node as a process: take its memory, its descriptors, its places, its time; and
+//! write without meaning to.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // tests run processes and read clocks
 
@@ -59,9 +59,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout can be set");
     match stream.read(&mut [0; 1]) {
         Ok(length) => length == 0,
-        Err(error) => {
-            !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
-        }
+        Err(error) => !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut),
     }
 }
 
@@ -86,7 +84,7 @@ fn web_page_cannot_write() {
 fn what_is_no_request_gets_a_clear_end() {
     let node = Node::start(&NodeOptions::default());
     for (bytes, error) in [
-        (&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], "-ERR Protocol error: this port does not speak TLS\r\n"),
+        (&b"\x16\x03\x01\x02\x00\x01\x00\x01"[..], "-ERR Protocol error: this port does not speak TLS\r\n"),
         (b"\x00\x00\x00\x17", "-ERR Protocol error: expected '*' or a command, got byte 0x00\r\n"),
     ] {
         let mut stream = connect(&node);
@@ -125,12 +123,13 @@ fn request_that_the_memory_cannot_hold_is_refused_when_it_is_announced() {
     client.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$500000000\r\n").expect("it is taken");
     // Clients send the whole of it before they read.
     for _ in 0..32 {
-        client.write_all(&vec![b'x'; 1 << 20]).expect("what follows is thrown away, and the connection stays whole");
+        client.write_all(&vec![b'x'; 1 << 20]).expect("what follows is thrown away");
     }
     let mut said = vec![0; 4096];
     let length = client.read(&mut said).expect("an answer");
     let said = String::from_utf8_lossy(&said[..length]).into_owned();
-    let error = "-ERR Protocol error: an argument of 500000000 bytes is more than this server's memory can take (67108864)\r\n";
+    let error =
+        "-ERR Protocol error: an argument of 500000000 bytes is more than the server can take (67108864)\r\n";
     assert_eq!(said, error);
     assert_eq!(figure(&node, "client_query_buffer_limit_disconnections"), 1);
 }
@@ -320,7 +319,8 @@ fn client_that_listens_for_maps_is_not_idle() {
     }
     listening.send(&["PING"]);
     // Maps may have been told meanwhile.
-    let answered = std::iter::from_fn(|| listening.try_reply()).any(|reply| reply == Value::Simple("PONG".into()));
+    let mut replies = std::iter::from_fn(|| listening.try_reply());
+    let answered = replies.any(|reply| reply == Value::Simple("PONG".into()));
     assert!(answered, "it was closed while it listened");
 }
 
@@ -345,7 +345,8 @@ fn under_limit(limit: u64) -> Result<Node, String> {
 #[test]
 fn node_says_so_when_it_may_open_too_few_files_to_serve_anybody() {
     let log = under_limit(16).err().expect("it does not start");
-    assert!(log.contains("the process may open 16 files, and this node needs") && log.contains("ulimit -n"), "{log}");
+    assert!(log.contains("the process may open 16 files, and this node needs"), "{log}");
+    assert!(log.contains("ulimit -n"), "it says what to do: {log}");
 }
 
 #[test]
@@ -376,7 +377,8 @@ fn node_serves_as_many_as_it_may_open_files_for_and_refuses_the_rest() {
     let told = client.request(&["CONFIG", "GET", "maxclients"]);
     assert_eq!(told, Value::Array(vec![bulk("maxclients"), bulk(&most)]));
     let refused = client.request(&["CONFIG", "SET", "maxclients", "10000"]);
-    assert!(matches!(&refused, Value::Error(text) if text.ends_with(&format!("try with {most}"))), "{refused:?}");
+    let Value::Error(text) = refused else { panic!("{refused:?}") };
+    assert!(text.ends_with(&format!("try with {most}")), "{text}");
 }
 
 /// The limit that a shell gives is raised as far as it may be.
@@ -396,13 +398,13 @@ fn client_that_no_descriptor_is_left_for_is_refused_with_words() {
     let node = Node::start(&NodeOptions::default());
     let mut first = node.client();
     assert_eq!(first.request(&["PING"]), Value::Simple("PONG".into()));
-    // As many as it has open now, and not one more. The limit is of the numbers that descriptors may have, so clients take
-    // those in between first.
+    // As many as it has open now, and not one more. The limit is of the numbers that descriptors may have, so
+    // clients take those in between first.
     let mut clients = Vec::new();
     let open = loop {
         let folder = std::fs::read_dir(format!("/proc/{}/fd", node.process_id())).expect("Linux tells");
-        let number = |entry: std::io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
-        let taken: std::collections::BTreeSet<u64> = folder.filter_map(number).collect();
+        let names = folder.filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.to_owned()));
+        let taken: std::collections::BTreeSet<u64> = names.filter_map(|name| name.parse().ok()).collect();
         let free = (0..).find(|number| !taken.contains(number)).expect("numbers do not end");
         if taken.last().is_none_or(|last| *last < free) {
             break free;

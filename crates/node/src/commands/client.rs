@@ -150,9 +150,9 @@ fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
     let command = client.last_command().map_or("NULL", |id| commands().all()[id.0 as usize].spec.name);
     writeln!(
         out,
-        "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf={} \
-         qbuf-free={} argv-mem={} multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={} tot-mem={} events=r cmd={command} \
-         user=default redir=-1 resp={} lib-name={} lib-ver={}",
+        "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 ssub=0 \
+         multi=-1 qbuf={} qbuf-free={} argv-mem={} multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={} tot-mem={} \
+         events=r cmd={command} user=default redir=-1 resp={} lib-name={} lib-ver={}",
         client.id,
         client.address,
         client.local_address,
@@ -274,7 +274,8 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "KILL <ip:port>",
             "    Close the connection from this address.",
             "KILL <option> <value> [<option> <value> ...]",
-            "    Close the connections that fit all of: ID, ADDR, LADDR, USER, TYPE, MAXAGE <seconds>. SKIPME NO: this one too.",
+            "    Close the connections that fit all of: ID, ADDR, LADDR, USER, TYPE, MAXAGE <seconds>.",
+            "    SKIPME NO: this one too.",
             "LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB) | ID <id> ...]",
             "    Tell of connections.",
             "NO-EVICT (ON|OFF)",

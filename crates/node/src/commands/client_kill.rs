@@ -94,8 +94,8 @@ fn positive(text: &[u8], refusal: &'static str) -> Result<i64, ReplyError> {
     parse_i64(text).filter(|&number| number > 0).ok_or(ReplyError::text(refusal))
 }
 
-/// `CLIENT KILL <address>`, or options in pairs. The first form is answered with OK or an error, the second with how many
-/// connections it ended.
+/// `CLIENT KILL <address>`, or options in pairs. The first form is answered with OK or an error, the second
+/// with how many connections it ended.
 pub(super) fn kill(call: &mut Call<'_>) -> CommandResult {
     let one_address = match call.args[2..] {
         [address] => Some(Filter { address: Some(address), skips_me: false, ..Filter::ALL }),

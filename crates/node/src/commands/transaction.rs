@@ -1,8 +1,8 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH: there are no transactions, and nothing may look as if there were.
 //!
-//! Clients send a whole transaction in one go. So after a refused MULTI the dispatcher refuses whatever comes before EXEC or
-//! DISCARD ([`Session::refuses_transaction`](crate::Session::refuses_transaction)): all of it happens, or nothing, and here it
-//! is nothing.
+//! Clients send a whole transaction in one go. So after a refused MULTI the dispatcher refuses whatever comes
+//! before EXEC or DISCARD ([`Session::refuses_transaction`](crate::Session::refuses_transaction)): all of it
+//! happens, or nothing, and here it is nothing.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
@@ -37,9 +37,12 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "O(1)",
         "Ends a transaction that was refused: nothing of it was executed.",
     ),
-    CommandSpec::new("watch", -2, FLAGS, watch)
-        .keys(KeySpec::all(&["RO"]), Access::NoKeys)
-        .docs("transactions", "2.2.0", "O(1)", "Refused: there are no transactions."),
+    CommandSpec::new("watch", -2, FLAGS, watch).keys(KeySpec::all(&["RO"]), Access::NoKeys).docs(
+        "transactions",
+        "2.2.0",
+        "O(1)",
+        "Refused: there are no transactions.",
+    ),
     CommandSpec::new("unwatch", 1, FLAGS, unwatch).docs(
         "transactions",
         "2.2.0",
@@ -50,7 +53,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 
 /// What a command gets that stands between a refused MULTI and its EXEC.
 pub(crate) const NOT_EXECUTED: ReplyError = ReplyError::text(
-    "ERR not executed: this connection sent MULTI, and transactions are not supported. Send EXEC or DISCARD first",
+    "ERR not executed: this connection sent MULTI, and transactions are not supported. \
+     Send EXEC or DISCARD first",
 );
 
 fn multi(call: &mut Call<'_>) -> CommandResult {

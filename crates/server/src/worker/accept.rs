@@ -64,7 +64,8 @@ impl Spare {
         }
     }
 
-    /// Tells one client that waits to be accepted, if there is one, that it is not; whether there was a descriptor to do it with.
+    /// Tells one client that waits to be accepted, if there is one, that it is not; whether there was a
+    /// descriptor to do it with.
     async fn refuse_one(&mut self, listener: &TcpListener, engine: &SharedEngine) -> bool {
         drop(self.0.take());
         let accepted = poll_fn(|cx| match listener.poll_accept(cx) {
@@ -101,7 +102,8 @@ fn admit(stream: TcpStream, address: SocketAddr, engine: &SharedEngine) {
     start_task("a client's connection", Connection::new(stream, address, place, SharedEngine::clone(engine)));
 }
 
-/// A place for a new client: one of those that all share, or else one of those kept for operators, if it comes from this machine.
+/// A place for a new client: one of those that all share, or else one of those kept for operators, if it
+/// comes from this machine.
 fn place_for(stream: &TcpStream, address: SocketAddr, engine: &SharedEngine) -> Option<Place> {
     let engine = engine.borrow();
     let shared = &engine.shared;

@@ -32,8 +32,9 @@ use tokio::sync::oneshot;
 const READS_A_TURN: usize = 4;
 /// What is read ahead of a command that waits, to notice that its client is gone.
 const WAITING_INPUT_BYTES: usize = 64 << 10;
-/// What is read and thrown away of a connection that was told why it is closed, so that the message reaches the client:
-/// closing with unread input would reset the connection. As much as a request that is refused at its first line may have.
+/// What is read and thrown away of a connection that was told why it is closed, so that the message reaches
+/// the client: closing with unread input would reset the connection. As much as a request that is refused at
+/// its first line may have.
 const LINGER_BYTES: usize = 1 << 30;
 
 /// What the connection is about to do once its output is sent.
@@ -163,8 +164,8 @@ impl Connection {
     /// Goes on reading a request that is too long to be joined in the shared buffer.
     fn read_large(&mut self, cx: &mut Context<'_>, full_reads: &mut usize) -> Poll<io::Result<Step>> {
         if self.input.len() == self.input.capacity() {
-            // The announced length is believed step by step: a client that announces much must also send much. What comes behind
-            // the request is left to the shared buffer.
+            // The announced length is believed step by step: a client that announces much must also send
+            // much. What comes behind the request is left to the shared buffer.
             self.input.reserve_exact(self.need.min(self.input.len().max(READ_BYTES)));
             self.account();
             if let Some(why) = self.session.client.ending() {

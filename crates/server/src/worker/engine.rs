@@ -121,8 +121,8 @@ impl Engine {
         now
     }
 
-    /// What is done a few times a second: the wall clock is followed, connections whose time is over are ended, and expired
-    /// keys are removed that nobody asks for.
+    /// What is done a few times a second: the wall clock is followed, connections whose time is over are
+    /// ended, and expired keys are removed that nobody asks for.
     pub(super) fn tick(&mut self) {
         self.clock.follow_wall_clock();
         let started = self.clock.mono();
@@ -172,8 +172,8 @@ impl Engine {
         }
         for client in self.shared.clients.evict(most_bytes) {
             tracing::warn!(
-                "closed {}: it held {} bytes of requests and replies, the most of all clients, which together held more than \
-                 {most_bytes} (maxmemory-clients)",
+                "closed {}: it held {} bytes of requests and replies, the most of all clients, which \
+                 together held more than {most_bytes} (maxmemory-clients)",
                 client.address,
                 client.buffers().total(),
             );

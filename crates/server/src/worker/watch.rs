@@ -1,7 +1,7 @@
 //! All connections of a worker, watched from outside: those that are to end are woken, so that they do.
 //!
-//! A connection that nothing happens on is a future that nobody polls. Whatever is to happen to it by itself (a time is over,
-//! an operator closes it, memory is short) starts here.
+//! A connection that nothing happens on is a future that nobody polls. Whatever is to happen to it by itself
+//! (a time is over, an operator closes it, memory is short) starts here.
 
 use super::waits::ConnectionId;
 use sidle_node::{ClientRecord, Clients, Ending};
@@ -59,8 +59,8 @@ impl Watch {
         ending.for_each(|watched| watched.waker.wake_by_ref());
     }
 
-    /// To be called a few times a second: tells those to end whose time is over, and some of those that were silent for too
-    /// long. They are woken with the next [`wake_ending`](Self::wake_ending).
+    /// To be called a few times a second: tells those to end whose time is over, and some of those that were
+    /// silent for too long. They are woken with the next [`wake_ending`](Self::wake_ending).
     pub(super) fn tick(
         &mut self,
         clients: &Clients,

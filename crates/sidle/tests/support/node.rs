@@ -76,8 +76,8 @@ impl Node {
         Node::watch(child, options, dir).unwrap_or_else(|log| panic!("the node ended:\n{log}"))
     }
 
-    /// Takes over a process that was started elsewhere, with its standard error piped, and waits until it takes clients; what it
-    /// has logged, if it ends instead.
+    /// Takes over a process that was started elsewhere, with its standard error piped, and waits until it
+    /// takes clients; what it has logged, if it ends instead.
     pub fn adopt(child: Child, dir: TempDir) -> Result<Node, String> {
         Node::watch(child, NodeOptions::default(), Some(dir))
     }

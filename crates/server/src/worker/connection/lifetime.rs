@@ -8,8 +8,8 @@ use sidle_types::MonotonicUs;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Context;
 
-/// How long a client beyond `maxclients` may take to show that it is an operator. Programs speak at once; what waits for the
-/// node to speak first is to have Redis's answer soon.
+/// How long a client beyond `maxclients` may take to show that it is an operator. Programs speak at once;
+/// what waits for the node to speak first is to have Redis's answer soon.
 const GUEST_PATIENCE_US: u64 = 300_000;
 /// How long a client may take to close after the node has said its last word.
 const FAREWELL_PATIENCE_US: u64 = 10_000_000;
@@ -109,7 +109,7 @@ impl Connection {
             Closing::ReplyTooLong => {
                 ClientTotals::count(&engine.shared.clients.totals.output_limit);
                 let most = engine.shared.config.output_bytes();
-                tracing::warn!("closed {address}: a reply passed the limit of {most} bytes that may stand unread");
+                tracing::warn!("closed {address}: a reply passed the {most} bytes that may stand unread");
             }
             Closing::CrossProtocol => {
                 static LAST_US: AtomicU64 = AtomicU64::new(0);
@@ -118,8 +118,8 @@ impl Connection {
                     |last_us: u64| (last_us == 0 || now_us >= last_us + ATTACK_LINES_US).then_some(now_us);
                 if LAST_US.fetch_update(Relaxed, Relaxed, is_due).is_ok() {
                     tracing::warn!(
-                        "closed {address}: it sent POST or Host:, as a browser does. Possible SECURITY ATTACK: a web page may be \
-                         trying to send commands to this node (cross protocol scripting)"
+                        "closed {address}: it sent POST or Host:, as a browser does. Possible SECURITY \
+                         ATTACK: a web page may be trying to send commands to this node (cross protocol scripting)"
                     );
                 }
             }
@@ -130,8 +130,9 @@ impl Connection {
         ClientTotals::count(total(&self.engine.borrow().shared.clients.totals));
     }
 
-    /// Notes what the connection holds, for the sum over all of them and for CLIENT LIST. To be called wherever it may have
-    /// grown, and before the worker turns to something else; costs nothing where it holds nothing.
+    /// Notes what the connection holds, for the sum over all of them and for CLIENT LIST. To be called
+    /// wherever it may have grown, and before the worker turns to something else; costs nothing where it
+    /// holds nothing.
     #[inline]
     pub(super) fn account(&mut self) {
         let input_bytes = match self.input.capacity() {
