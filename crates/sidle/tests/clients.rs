@@ -247,8 +247,8 @@ fn operator_gets_in_when_all_places_are_taken() {
     client.write_all(b"GET a\r\n").expect("it is taken");
     assert_eq!(read_to_end(&mut client), TOO_MANY, "a client's work is refused at once");
     assert!(figure(&node, "rejected_connections") >= 41);
-    let status = node.run(&["status"]);
-    assert!(status.status.success(), "{status:?}");
+    // On a busy machine it may not speak in time at once.
+    eventually("sidle status gets in", || node.run(&["status"]).status.success().then_some(()));
     // Operators that fall silent make room for another one.
     let operators: Vec<Client> = (0..20)
         .map(|_| {
