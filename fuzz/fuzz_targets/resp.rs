@@ -9,6 +9,7 @@ const LIMITS: Limits = Limits {
     inline_bytes: 64,
     arguments: 100,
     bulk_bytes: 200,
+    held_bytes: 150,
     query_buffer_bytes: 400,
     unauthenticated_arguments: 10,
     unauthenticated_bulk_bytes: 100,

@@ -1,13 +1,24 @@
-//! The list of connected clients, for CLIENT LIST and INFO.
+//! The list of connected clients: for CLIENT LIST and INFO, and to end connections that others cannot wait
+//! for.
 //!
 //! A worker touches only its own connections' records; the list's lock is taken when a client comes, goes or asks
-//! for the list.
+//! for the list, and when connections are to end.
+//!
+//! Whoever wants a connection ended only says so in its record ([`Ending`]): the worker that the connection
+//! lives on looks there before it serves it, and is woken when [`endings`](Clients::endings) has grown.
 
+use crate::session::Session;
 use crate::table::CommandId;
+use sidle_resp::RequestParser;
 use sidle_types::WallMs;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a connection takes that holds no request and no reply.
+const BARE_BYTES: u64 =
+    (size_of::<Session>() + size_of::<ClientRecord>() + size_of::<RequestParser>()) as u64;
 
 /// What others may learn of a connection.
 #[derive(Debug)]
@@ -22,7 +33,51 @@ pub struct ClientRecord {
     pub connected_at: WallMs,
     last_active_ms: AtomicU64,
     last_command: AtomicU16,
+    buffers: [AtomicU64; 4],
+    ending: AtomicU8,
+    is_guest: AtomicBool,
     details: Mutex<ClientDetails>,
+}
+
+/// What a connection holds in memory between two turns of its worker, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buffers {
+    /// Of requests that were received and have not run.
+    pub input: u64,
+    /// Allocated for more of them.
+    pub input_free: u64,
+    /// For the places of an unfinished request's arguments.
+    pub arguments: u64,
+    /// Allocated for replies that the client has not taken.
+    pub output: u64,
+}
+
+impl Buffers {
+    /// All of it.
+    pub fn total(self) -> u64 {
+        self.input + self.input_free + self.arguments + self.output
+    }
+}
+
+/// Why a connection is to end, though its client did not ask for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ending {
+    /// CLIENT KILL.
+    Killed = 1,
+    /// All connections together held too much, and this one the most.
+    Evicted,
+    /// It had one of the places kept for operators, and another one needs it.
+    Displaced,
+    /// It owed something (a password, a first request, its own end) and the time for it is over.
+    Overdue,
+    /// Nothing was heard of it for as long as `timeout` allows. The only ending that may be taken back.
+    Idle,
+}
+
+impl Ending {
+    const ALL: [Ending; 5] =
+        [Ending::Killed, Ending::Evicted, Ending::Displaced, Ending::Overdue, Ending::Idle];
 }
 
 /// What a client says of itself.
@@ -52,7 +107,13 @@ impl ClientRecord {
         self.last_command.store(command.map_or(u16::MAX, |id| id.0), Relaxed);
     }
 
-    /// When the client last sent a command.
+    /// Notes that something came from the client, or that it took something.
+    #[inline]
+    pub fn seen(&self, now: WallMs) {
+        self.last_active_ms.store(now.0, Relaxed);
+    }
+
+    /// When the client was last active.
     pub fn last_active(&self) -> WallMs {
         WallMs(self.last_active_ms.load(Relaxed))
     }
@@ -63,6 +124,46 @@ impl ClientRecord {
             u16::MAX => None,
             id => Some(CommandId(id)),
         }
+    }
+
+    /// What it holds in memory beyond itself.
+    pub fn buffers(&self) -> Buffers {
+        let [input, input_free, arguments, output] =
+            [0, 1, 2, 3].map(|index: usize| self.buffers[index].load(Relaxed));
+        Buffers { input, input_free, arguments, output }
+    }
+
+    /// What it takes in memory, itself included.
+    pub fn memory_bytes(&self) -> u64 {
+        BARE_BYTES + (self.address.len() + self.local_address.len()) as u64 + self.buffers().total()
+    }
+
+    /// Why the connection is to end, if it is. Its worker asks before it serves it.
+    #[inline]
+    pub fn ending(&self) -> Option<Ending> {
+        match self.ending.load(Ordering::Acquire) {
+            0 => None,
+            ending => Some(Ending::ALL[usize::from(ending) - 1]),
+        }
+    }
+
+    /// Takes it back that the connection is to end for its silence: what it waits for is the node's own
+    /// answer.
+    pub fn spare(&self) {
+        let idle = Ending::Idle as u8;
+        // Another reason stays.
+        let _ = self.ending.compare_exchange(idle, 0, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Says that it has one of the places that are kept for operators.
+    pub fn make_guest(&self) {
+        self.is_guest.store(true, Relaxed);
+    }
+
+    /// Whether it is connected as far as others are concerned: it may be silent, but it is not about to be
+    /// gone.
+    fn is_staying(&self) -> bool {
+        self.ending().is_none_or(|ending| ending == Ending::Idle)
     }
 
     /// What the client said of itself; to be held for a moment only.
@@ -76,8 +177,44 @@ impl ClientRecord {
 #[derive(Debug, Default)]
 pub struct Clients {
     next_id: AtomicU64,
+    /// How often a connection was told to end.
+    endings: AtomicU64,
+    /// What all of them take in memory.
+    memory_bytes: AtomicU64,
+    /// What happened to clients so far.
+    pub totals: ClientTotals,
     connected: Mutex<BTreeMap<u64, Arc<ClientRecord>>>,
 }
+
+/// What happened to clients since the start, or since CONFIG RESETSTAT. Each is rare.
+#[derive(Debug, Default)]
+pub struct ClientTotals {
+    /// Refused: all places were taken, or the system had no descriptor left.
+    pub rejected: AtomicU64,
+    /// Closed, since all connections together held too much.
+    pub evicted: AtomicU64,
+    /// Closed, since a reply or what was left unread passed its limit.
+    pub output_limit: AtomicU64,
+    /// Closed, since an unfinished request passed its limit.
+    pub query_limit: AtomicU64,
+}
+
+impl ClientTotals {
+    /// Counts one more.
+    pub fn count(total: &AtomicU64) {
+        total.fetch_add(1, Relaxed);
+    }
+
+    /// Starts again from 0.
+    pub fn reset(&self) {
+        [&self.rejected, &self.evicted, &self.output_limit, &self.query_limit]
+            .iter()
+            .for_each(|total| total.store(0, Relaxed));
+    }
+}
+
+/// A guest that was silent for so long makes room for another one.
+const GUEST_SILENCE_MS: u64 = 1_000;
 
 impl Clients {
     /// Enters a connection, until the registration is dropped.
@@ -89,30 +226,87 @@ impl Clients {
             connected_at: now,
             last_active_ms: AtomicU64::new(now.0),
             last_command: AtomicU16::new(u16::MAX),
+            buffers: Default::default(),
+            ending: AtomicU8::new(0),
+            is_guest: AtomicBool::new(false),
             details: Mutex::default(),
         });
+        self.memory_bytes.fetch_add(record.memory_bytes(), Relaxed);
         self.connected().insert(record.id, Arc::clone(&record));
         Registration { record, clients: Arc::clone(self) }
     }
 
-    /// Every connection, by id.
+    /// Every connection that is not about to end, by id.
     pub fn list(&self) -> Vec<Arc<ClientRecord>> {
-        self.connected().values().cloned().collect()
+        self.connected().values().filter(|client| client.is_staying()).cloned().collect()
     }
 
-    /// How many connections there are.
+    /// How many connections there are that are not about to end.
     pub fn len(&self) -> usize {
-        self.connected().len()
+        self.connected().values().filter(|client| client.is_staying()).count()
     }
 
     /// Whether nobody is connected.
     pub fn is_empty(&self) -> bool {
-        self.connected().is_empty()
+        self.len() == 0
     }
 
     /// How many connections there ever were.
     pub fn total(&self) -> u64 {
         self.next_id.load(Relaxed)
+    }
+
+    /// What all connections take in memory.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Relaxed)
+    }
+
+    /// How often a connection was told to end. Where it has grown there is one to be closed.
+    #[inline]
+    pub fn endings(&self) -> u64 {
+        self.endings.load(Ordering::Acquire)
+    }
+
+    /// Tells a connection to end; whether it was not told before.
+    pub fn end(&self, client: &ClientRecord, why: Ending) -> bool {
+        let is_idle = |before: u8| before == Ending::Idle as u8 && why != Ending::Idle;
+        let told = |before: u8| (before == 0 || is_idle(before)).then_some(why as u8);
+        let is_first = client.ending.fetch_update(Ordering::AcqRel, Ordering::Acquire, told).is_ok();
+        if is_first {
+            self.endings.fetch_add(1, Ordering::AcqRel);
+        }
+        is_first
+    }
+
+    /// Tells the largest connections to end until the others take no more than `most_bytes`, and returns
+    /// them. Connections that said CLIENT NO-EVICT are left alone.
+    pub fn evict(&self, most_bytes: u64) -> Vec<Arc<ClientRecord>> {
+        let mut clients: Vec<(u64, Arc<ClientRecord>)> =
+            self.list().into_iter().map(|client| (client.memory_bytes(), client)).collect();
+        let mut sum: u64 = clients.iter().map(|(bytes, _)| bytes).sum();
+        clients.retain(|(_, client)| !client.details().no_evict);
+        clients.sort_unstable_by_key(|(bytes, client)| (*bytes, client.id));
+        let mut evicted = Vec::new();
+        while sum > most_bytes
+            && let Some((bytes, client)) = clients.pop()
+        {
+            sum -= bytes;
+            if self.end(&client, Ending::Evicted) {
+                ClientTotals::count(&self.totals.evicted);
+                evicted.push(client);
+            }
+        }
+        evicted
+    }
+
+    /// Tells the guest to end that was silent for the longest time; whether there was one that had been for
+    /// long enough.
+    pub fn displace_guest(&self, now: WallMs) -> bool {
+        let silent_since = now.0.saturating_sub(GUEST_SILENCE_MS);
+        let guests = self.list().into_iter().filter(|client| client.is_guest.load(Relaxed));
+        let silent = guests.filter(|guest| guest.last_active().0 <= silent_since);
+        let longest = silent.min_by_key(|guest| guest.last_active());
+        longest.is_some_and(|guest| self.end(&guest, Ending::Displaced))
     }
 
     fn connected(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientRecord>>> {
@@ -135,8 +329,25 @@ impl std::ops::Deref for Registration {
     }
 }
 
+impl Registration {
+    /// The connection's record, to be kept by others.
+    pub fn record(&self) -> Arc<ClientRecord> {
+        Arc::clone(&self.record)
+    }
+
+    /// Notes what the connection holds in memory now; only its worker may.
+    pub fn hold(&self, now: Buffers) {
+        let before = self.record.buffers().total();
+        let parts = [now.input, now.input_free, now.arguments, now.output];
+        self.record.buffers.iter().zip(parts).for_each(|(buffer, bytes)| buffer.store(bytes, Relaxed));
+        // Wraps where it shrinks; the sum does not.
+        self.clients.memory_bytes.fetch_add(now.total().wrapping_sub(before), Relaxed);
+    }
+}
+
 impl Drop for Registration {
     fn drop(&mut self) {
+        self.clients.memory_bytes.fetch_sub(self.record.memory_bytes(), Relaxed);
         self.clients.connected().remove(&self.record.id);
     }
 }
@@ -156,5 +367,69 @@ mod tests {
         assert_eq!(clients.total(), 2);
         drop(second);
         assert!(clients.is_empty());
+        assert_eq!(clients.memory_bytes(), 0);
+    }
+
+    fn holding(clients: &Arc<Clients>, output: u64) -> Registration {
+        let client = clients.register("a:1".into(), "b:2".into(), WallMs(5));
+        client.hold(Buffers { output, ..Buffers::default() });
+        client
+    }
+
+    #[test]
+    fn memory_is_the_sum_of_what_each_holds() {
+        let clients = Arc::new(Clients::default());
+        let (one, two) = (holding(&clients, 1000), holding(&clients, 500));
+        assert_eq!(clients.memory_bytes(), one.memory_bytes() + two.memory_bytes());
+        one.hold(Buffers { input: 7, input_free: 3, arguments: 2, output: 0 });
+        assert_eq!(one.buffers().total(), 12);
+        assert_eq!(clients.memory_bytes(), one.memory_bytes() + two.memory_bytes());
+    }
+
+    #[test]
+    fn evict_ends_the_largest_first_and_never_who_said_no() {
+        let clients = Arc::new(Clients::default());
+        let held = [3_000_000, 9_000_000, 5_000_000, 8_000_000].map(|bytes| holding(&clients, bytes));
+        held[1].details().no_evict = true;
+        assert_eq!(clients.evict(30_000_000).len(), 0);
+        let evicted: Vec<u64> = clients.evict(13_000_000).iter().map(|client| client.id).collect();
+        assert_eq!(evicted, [held[3].id, held[2].id]);
+        assert_eq!(held[3].ending(), Some(Ending::Evicted));
+        assert_eq!((clients.endings(), clients.len()), (2, 2));
+        assert_eq!(clients.evict(13_000_000).len(), 0, "they were told already");
+        assert_eq!(clients.evict(1).len(), 1, "one is left that may be evicted");
+        assert_eq!(held[1].ending(), None);
+    }
+
+    #[test]
+    fn only_silence_is_forgiven() {
+        let clients = Arc::new(Clients::default());
+        let client = holding(&clients, 0);
+        assert!(clients.end(&client, Ending::Idle));
+        assert_eq!(clients.list().len(), 1, "it may yet stay");
+        client.spare();
+        assert_eq!(client.ending(), None);
+        assert!(clients.end(&client, Ending::Idle) && clients.end(&client, Ending::Killed));
+        client.spare();
+        assert_eq!(client.ending(), Some(Ending::Killed));
+        assert!(!clients.end(&client, Ending::Evicted) && clients.list().is_empty());
+    }
+
+    #[test]
+    fn displace_takes_the_guest_that_was_silent_longest() {
+        let clients = Arc::new(Clients::default());
+        let [ordinary, early, late] = [1_000, 2_000, 9_500].map(|ms| {
+            let client = holding(&clients, 0);
+            client.seen(WallMs(ms));
+            client
+        });
+        early.make_guest();
+        late.make_guest();
+        assert!(clients.displace_guest(WallMs(10_000)));
+        assert!(!clients.displace_guest(WallMs(10_000)), "the other one spoke just now");
+        assert_eq!(
+            [&ordinary, &early, &late].map(|client| client.ending()),
+            [None, Some(Ending::Displaced), None]
+        );
     }
 }

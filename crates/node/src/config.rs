@@ -1,9 +1,10 @@
 //! CONFIG GET and SET: Redis's parameter names, as far as they mean something here or tools ask for them.
 //!
-//! All but the password are settled when the node starts. CONFIG SET refuses to change what it could only pretend to
-//! change.
+//! All but the password and the limits of clients are settled when the node starts. CONFIG SET refuses to
+//! change what it could only pretend to change.
 
 use crate::glob;
+use crate::number::parse_i64;
 use crate::observe::Thresholds;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -30,6 +31,7 @@ const PARAMETERS: &[Parameter] = &[
     settled("aclfile", ""),
     settled("appendonly", "no"),
     settled("bind", "127.0.0.1"),
+    settled("client-query-buffer-limit", "1073741824"),
     settled("cluster-enabled", "yes"),
     settled("cluster-require-full-coverage", "no"),
     settled("databases", "1"),
@@ -40,6 +42,7 @@ const PARAMETERS: &[Parameter] = &[
     mutable("latency-tracking-info-percentiles", "50 99 99.9"),
     mutable("maxclients", "10000"),
     settled("maxmemory", "0"),
+    mutable("maxmemory-clients", "0"),
     settled("maxmemory-policy", "noeviction"),
     settled("port", "6379"),
     settled("proto-max-bulk-len", "536870912"),
@@ -48,7 +51,7 @@ const PARAMETERS: &[Parameter] = &[
     mutable("slowlog-log-slower-than", "10000"),
     mutable("slowlog-max-len", "128"),
     settled("tcp-keepalive", "0"),
-    settled("timeout", "0"),
+    mutable("timeout", "0"),
 ];
 
 /// Why CONFIG SET refused.
@@ -64,10 +67,27 @@ pub enum ConfigError {
 #[derive(Debug)]
 pub struct Config {
     values: RwLock<BTreeMap<&'static str, String>>,
-    /// `proto-max-bulk-len` as a number, for commands that must not look it up.
-    longest_value_bytes: AtomicU64,
     thresholds: Thresholds,
+    numbers: Numbers,
+    /// What one connection may leave unread of its replies; 0: no limit of its own.
+    own_output_bytes: AtomicU64,
+    /// How many clients the system lets the process serve.
+    servable_clients: AtomicU64,
 }
+
+/// Parameters as numbers, for those who must not look them up. Derived anew from the texts with every change.
+#[derive(Debug, Default)]
+struct Numbers {
+    longest_value_bytes: AtomicU64,
+    most_clients: AtomicU64,
+    client_bytes: AtomicU64,
+    output_bytes: AtomicU64,
+    idle_seconds: AtomicU64,
+}
+
+/// What a reply is held to where neither one connection nor all of them have a limit, and the node's data has
+/// less.
+const LEAST_REPLY_BYTES: u64 = 64 << 20;
 
 /// The longest value that a node keeps, whatever is configured: what Redis has by default.
 const LONGEST_VALUE_BYTES: u64 = sidle_store::MAX_VALUE_BYTES as u64;
@@ -75,10 +95,15 @@ const LONGEST_VALUE_BYTES: u64 = sidle_store::MAX_VALUE_BYTES as u64;
 impl Default for Config {
     fn default() -> Config {
         let values = PARAMETERS.iter().map(|parameter| (parameter.name, parameter.default.to_owned()));
+        let values: BTreeMap<_, _> = values.collect();
+        let numbers = Numbers::default();
+        numbers.derive(&values, 0);
         Config {
-            values: RwLock::new(values.collect()),
-            longest_value_bytes: AtomicU64::new(LONGEST_VALUE_BYTES),
+            values: RwLock::new(values),
+            numbers,
             thresholds: Thresholds::default(),
+            own_output_bytes: AtomicU64::new(0),
+            servable_clients: AtomicU64::new(u64::MAX),
         }
     }
 }
@@ -97,7 +122,41 @@ impl Config {
     /// How long a value may become.
     #[inline]
     pub fn longest_value_bytes(&self) -> u64 {
-        self.longest_value_bytes.load(Relaxed)
+        self.numbers.longest_value_bytes.load(Relaxed)
+    }
+
+    /// How many clients may be connected.
+    pub fn most_clients(&self) -> u64 {
+        self.numbers.most_clients.load(Relaxed)
+    }
+
+    /// Says how many clients the system lets the process serve: CONFIG SET maxclients refuses more.
+    pub fn set_servable_clients(&self, most: u64) {
+        self.servable_clients.store(most, Relaxed);
+    }
+
+    /// What the buffers of all connections may take together; `None`: no limit.
+    pub fn client_bytes(&self) -> Option<u64> {
+        Some(self.numbers.client_bytes.load(Relaxed)).filter(|&bytes| bytes > 0)
+    }
+
+    /// What one connection may leave unread of its replies, and so how long a reply may be. Never without
+    /// bound: what has no limit of its own is held to what all connections may take, and where that has none,
+    /// to what the node may hold.
+    #[inline]
+    pub fn output_bytes(&self) -> u64 {
+        self.numbers.output_bytes.load(Relaxed)
+    }
+
+    /// Sets what one connection may leave unread of its replies; 0: no limit of its own.
+    pub fn set_own_output_bytes(&self, bytes: u64) {
+        self.own_output_bytes.store(bytes, Relaxed);
+        self.numbers.derive(&self.values(), bytes);
+    }
+
+    /// After how many seconds of silence a connection is closed; `None`: never.
+    pub fn idle_seconds(&self) -> Option<u64> {
+        Some(self.numbers.idle_seconds.load(Relaxed)).filter(|&seconds| seconds > 0)
     }
 
     /// From when on a command is noted.
@@ -132,14 +191,27 @@ impl Config {
     }
 
     /// Why a changeable parameter cannot have this value, in Redis's words.
-    pub fn objection(name: &str, value: &[u8]) -> Option<&'static str> {
-        if name != "maxclients" {
-            return Thresholds::objection(name, value);
-        }
-        match crate::number::parse_i64(value) {
-            None => Some("argument couldn't be parsed into an integer"),
-            Some(1..=0xFFFF_FFFF) => None,
-            Some(_) => Some("argument must be between 1 and 4294967295 inclusive"),
+    pub fn objection(&self, name: &str, value: &[u8]) -> Option<String> {
+        match name {
+            "maxclients" => {
+                let servable = self.servable_clients.load(Relaxed);
+                match integer_objection(value, 1, 0xFFFF_FFFF) {
+                    None if parse_i64(value).is_some_and(|clients| clients as u64 > servable) => {
+                        Some(format!(
+                            "The operating system is not able to handle the specified number of clients, \
+                         try with {servable}"
+                        ))
+                    }
+                    objection => objection,
+                }
+            }
+            "timeout" => integer_objection(value, 0, 0x7FFF_FFFF),
+            "maxmemory-clients" => std::str::from_utf8(value)
+                .ok()
+                .and_then(|text| memory_or_percent(text, 0))
+                .is_none()
+                .then(|| "argument must be a memory or percent value".to_owned()),
+            _ => Thresholds::objection(name, value).map(str::to_owned),
         }
     }
 
@@ -151,17 +223,65 @@ impl Config {
         let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
         for (name, value) in changes {
             self.thresholds.apply(name, &value);
-            if name == "proto-max-bulk-len" {
-                let bytes = value.parse().unwrap_or(LONGEST_VALUE_BYTES).min(LONGEST_VALUE_BYTES);
-                self.longest_value_bytes.store(bytes, Relaxed);
-            }
-            assert!(values.insert(name, value).is_some(), "no parameter is named {name}");
+            // Bytes are told as a number, as in Redis, however they were given; a percentage stays one.
+            let told = match name {
+                "maxmemory-clients" if !value.ends_with('%') => {
+                    memory_or_percent(&value, 0).map_or(value, |bytes| bytes.to_string())
+                }
+                _ => value,
+            };
+            assert!(values.insert(name, told).is_some(), "no parameter is named {name}");
         }
+        self.numbers.derive(&values, self.own_output_bytes.load(Relaxed));
     }
 
     fn values(&self) -> RwLockReadGuard<'_, BTreeMap<&'static str, String>> {
         self.values.read().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Numbers {
+    fn derive(&self, values: &BTreeMap<&'static str, String>, own_output_bytes: u64) {
+        let number = |name: &str| values.get(name).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+        let value_bytes = number("proto-max-bulk-len").min(LONGEST_VALUE_BYTES);
+        self.longest_value_bytes.store(value_bytes, Relaxed);
+        self.most_clients.store(number("maxclients"), Relaxed);
+        self.idle_seconds.store(number("timeout"), Relaxed);
+        let memory_bytes = number("maxmemory");
+        let client_bytes = memory_or_percent(&values["maxmemory-clients"], memory_bytes).unwrap_or(0);
+        self.client_bytes.store(client_bytes, Relaxed);
+        let all = if client_bytes == 0 { memory_bytes.max(LEAST_REPLY_BYTES) } else { client_bytes };
+        let own = if own_output_bytes == 0 { u64::MAX } else { own_output_bytes };
+        self.output_bytes.store(own.min(all), Relaxed);
+    }
+}
+
+/// Why a text is no integer between two others.
+fn integer_objection(value: &[u8], least: i64, most: i64) -> Option<String> {
+    match parse_i64(value) {
+        None => Some("argument couldn't be parsed into an integer".to_owned()),
+        Some(number) if (least..=most).contains(&number) => None,
+        Some(_) => Some(format!("argument must be between {least} and {most} inclusive")),
+    }
+}
+
+/// A number of bytes as Redis reads it (`100mb`; `k` is 1000, `kb` 1024), or a percentage of `whole`.
+fn memory_or_percent(text: &str, whole: u64) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    let factor = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1_000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        "%" => return (number <= 100).then(|| (u128::from(whole) * u128::from(number) / 100) as u64),
+        _ => return None,
+    };
+    number.checked_mul(factor)
 }
 
 fn parameter(name: &[u8]) -> Option<&'static Parameter> {
@@ -185,11 +305,56 @@ mod tests {
     }
 
     #[test]
-    fn objection_to_what_is_no_number_of_clients() {
-        assert_eq!(Config::objection("maxclients", b"100"), None);
-        assert!(Config::objection("maxclients", b"many").is_some_and(|why| why.contains("integer")));
-        assert!(Config::objection("maxclients", b"0").is_some_and(|why| why.contains("between")));
-        assert_eq!(Config::objection("requirepass", b"many"), None);
+    fn objection_to_what_is_no_number() {
+        let config = Config::default();
+        let objection = |name, value: &[u8]| config.objection(name, value).unwrap_or_default();
+        assert_eq!(objection("maxclients", b"100"), "");
+        assert!(objection("maxclients", b"many").contains("integer"));
+        assert!(objection("maxclients", b"0").contains("between 1 and 4294967295"));
+        assert_eq!(objection("timeout", b"0"), "");
+        assert!(objection("timeout", b"-1").contains("between 0 and 2147483647"));
+        assert_eq!(objection("maxmemory-clients", b"5%"), "");
+        assert!(objection("maxmemory-clients", b"101%").contains("memory or percent"));
+        assert!(objection("maxmemory-clients", b"\xff").contains("memory or percent"));
+        assert_eq!(objection("requirepass", b"many"), "");
+        config.set_servable_clients(50);
+        assert!(objection("maxclients", b"100").ends_with("try with 50"));
+        assert_eq!(objection("maxclients", b"50"), "");
+    }
+
+    #[test]
+    fn output_is_never_without_bound() {
+        let config = Config::default();
+        assert_eq!((config.output_bytes(), config.client_bytes()), (LEAST_REPLY_BYTES, None));
+        config.apply(vec![("maxmemory", (1u64 << 30).to_string())]);
+        assert_eq!(config.output_bytes(), 1 << 30);
+        config.apply(vec![("maxmemory-clients", "10%".into())]);
+        assert_eq!((config.output_bytes(), config.client_bytes()), ((1 << 30) / 10, Some((1 << 30) / 10)));
+        config.apply(vec![("maxmemory-clients", "2kb".into())]);
+        assert_eq!((config.output_bytes(), config.value("maxmemory-clients")), (2048, "2048".into()));
+        config.set_own_output_bytes(1000);
+        assert_eq!(config.output_bytes(), 1000);
+    }
+
+    #[test]
+    fn memory_or_percent_reads_redis_s_units() {
+        for (text, bytes) in [
+            ("0", Some(0)),
+            ("100", Some(100)),
+            ("100b", Some(100)),
+            ("2k", Some(2000)),
+            ("2KB", Some(2048)),
+            ("3mb", Some(3 << 20)),
+            ("1g", Some(1_000_000_000)),
+            ("5%", Some(50)),
+            ("", None),
+            ("mb", None),
+            ("-1", None),
+            ("1x", None),
+            ("99999999999gb", None),
+        ] {
+            assert_eq!(memory_or_percent(text, 1000), bytes, "{text}");
+        }
     }
 
     #[test]

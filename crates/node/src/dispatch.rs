@@ -7,8 +7,9 @@
 //! again is running it for the first time. The one exception is [`Flush`](crate::flush::Flush), which works in steps.
 
 use crate::call::{Call, CommandResult, Flow};
+use crate::commands::NOT_EXECUTED;
 use crate::now::Now;
-use crate::outcome::Outcome;
+use crate::outcome::{Closing, Outcome};
 use crate::parking::Ticket;
 use crate::queue::ToMover;
 use crate::range_table::Redirect;
@@ -32,6 +33,8 @@ pub(crate) type Keys<'k> = SmallVec<[HashedKey<'k>; INLINE_KEYS]>;
 enum Attempt {
     /// It ran.
     Ran(CommandResult),
+    /// It ran, and its reply passed the limit while it was written.
+    ReplyTooLong,
     /// It did not run, and the reply says why.
     Refused(ReplyError),
     /// The import is not active yet.
@@ -57,20 +60,25 @@ impl Worker {
         self.pass_boundary();
         match self.commands.resolve(args) {
             Ok(found) => self.run(now, session, found, &keys_of(found, args), args, out),
-            Err(error) => self.refuse_unresolved(now, session, error, out),
+            Err(error) => self.refuse_unresolved(now, session, args, error, out),
         }
     }
 
-    /// Answers a request that names no command, or a command with the wrong number of arguments. As in Redis, that is
-    /// told before a password is asked for.
+    /// Answers a request that names no command, or a command with the wrong number of arguments. As in Redis,
+    /// that is told before a password is asked for. What a browser sends in front of what somebody else made
+    /// it send ends the connection.
     #[cold]
     pub(crate) fn refuse_unresolved(
         &mut self,
         now: Now,
         session: &mut Session,
+        args: &[&[u8]],
         error: ReplyError,
         out: &mut Vec<u8>,
     ) -> Outcome {
+        if CROSS_PROTOCOL.iter().any(|word| args[0].eq_ignore_ascii_case(word)) {
+            return Outcome::Close(Closing::CrossProtocol);
+        }
         session.begin_command();
         let start = out.len();
         session.asking = false;
@@ -100,10 +108,13 @@ impl Worker {
         let start = out.len();
         let replies = session.replies;
         session.begin_command();
-        if !session.authenticated && !found.spec.flags.contains(CommandFlags::NO_AUTH) {
+        if session.is_restricted()
+            && let Some((error, closing)) = restriction(session, found)
+        {
             self.stats.command(found.id).rejected.add(1);
-            self.write_error(session, ReplyError::NoAuth, out);
-            return self.finish(session, start, out);
+            self.write_error(session, error, out);
+            self.finish(session, start, out);
+            return closing.map_or(Outcome::Done, Outcome::Close);
         }
         // ASKING is for one command only. Whoever owns a position serves it to anyone, so nothing else depends on it.
         let asking = std::mem::take(&mut session.asking);
@@ -128,13 +139,14 @@ impl Worker {
         let parked = match self.attempt(now, session, found, keys, args, out) {
             Attempt::Ran(Ok(Flow::Done)) => return self.finish(session, start, out),
             Attempt::Ran(Ok(flow)) => match self.follow(session, flow, out) {
-                Ok(outcome @ (Outcome::Done | Outcome::Close)) => {
+                Ok(outcome @ (Outcome::Done | Outcome::Close(_))) => {
                     self.finish(session, start, out);
                     return outcome;
                 }
                 Ok(outcome) => return outcome,
                 Err(ticket) => ticket,
             },
+            Attempt::ReplyTooLong => return self.cut_off(session, found, start, out),
             Attempt::Ran(Err(error)) => {
                 self.stats.command(found.id).failed.add(1);
                 self.write_error(session, error, out);
@@ -241,8 +253,8 @@ impl Worker {
                 self.store.make_room(bytes);
             }
         }
-        let reply = ReplyWriter::new(out, session.version);
-        let result = (found.spec.run)(&mut Call {
+        let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
+        let mut call = Call {
             args,
             keys,
             leave: &leaves,
@@ -256,7 +268,9 @@ impl Worker {
             shared: &self.shared,
             ranges: &self.ranges,
             bugs: self.bugs,
-        });
+        };
+        let result = (found.spec.run)(&mut call);
+        let is_cut = call.reply.is_cut();
         self.has_run = true;
         // A flush that works in steps is one call.
         if session.route.flush.is_none() {
@@ -265,7 +279,7 @@ impl Worker {
         if marks {
             self.mark(keys);
         }
-        Attempt::Ran(result)
+        if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
     }
 
     /// M11: what is copied at present has changed. After the write, and under the same range table.
@@ -293,7 +307,7 @@ impl Worker {
     fn follow(&mut self, session: &mut Session, flow: Flow, out: &mut Vec<u8>) -> Result<Outcome, Ticket> {
         match flow {
             Flow::Done => Ok(Outcome::Done),
-            Flow::Close => Ok(Outcome::Close),
+            Flow::Close => Ok(Outcome::Close(Closing::Asked)),
             Flow::Flush => self.flush(session, out).map(|()| Outcome::Done),
             Flow::Shutdown => Ok(Outcome::Shutdown),
             Flow::Control(request) => Ok(Outcome::Control(request)),
@@ -317,6 +331,20 @@ impl Worker {
         ticket
     }
 
+    /// Ends a connection whose command has run and has a longer reply than the client may leave unread.
+    #[cold]
+    fn cut_off(&mut self, session: &mut Session, found: Found, start: usize, out: &mut Vec<u8>) -> Outcome {
+        out.truncate(start);
+        self.stats.command(found.id).failed.add(1);
+        let text = format!(
+            "ERR the reply has more than {} bytes, the limit of what may stand unread: ask for less at once",
+            self.reply_bytes
+        );
+        self.write_error(session, ReplyError::owned(text), out);
+        self.finish(session, start, out);
+        Outcome::Close(Closing::ReplyTooLong)
+    }
+
     /// Ends a request that was answered.
     #[inline]
     fn finish(&mut self, session: &mut Session, start: usize, out: &mut Vec<u8>) -> Outcome {
@@ -333,6 +361,31 @@ impl Worker {
         self.stats.count_error(error.code());
         ReplyWriter::new(out, session.version).error_bytes(&error.line());
     }
+}
+
+/// Request lines and header lines of HTTP, as far as they are no commands: what Redis takes for an attack.
+const CROSS_PROTOCOL: [&[u8]; 2] = [b"post", b"host:"];
+/// What Redis answers to one client too many.
+const NO_PLACE: ReplyError = ReplyError::text("ERR max number of clients reached");
+/// Of these commands some are allowed on places that are kept for operators.
+const OPERATORS: CommandFlags =
+    CommandFlags::ADMIN.with(CommandFlags::NO_AUTH).with(CommandFlags::FOR_OPERATORS);
+
+/// Why a command may not run on a restricted connection, if it may not, and why that ends the connection, if
+/// it does.
+#[cold]
+fn restriction(session: &Session, found: Found) -> Option<(ReplyError, Option<Closing>)> {
+    let flags = found.spec.flags;
+    if session.is_guest && !flags.touches(OPERATORS) {
+        return Some((NO_PLACE, Some(Closing::NoPlace)));
+    }
+    if !session.authenticated && !flags.contains(CommandFlags::NO_AUTH) {
+        return Some((ReplyError::NoAuth, None));
+    }
+    // As in Redis, these are never queued.
+    let ends_or_names_it = flags.contains(CommandFlags::TRANSACTION) && found.spec.name != "unwatch";
+    let ends_all = matches!(found.spec.name, "quit" | "reset");
+    (session.refuses_transaction && !ends_or_names_it && !ends_all).then_some((NOT_EXECUTED, None))
 }
 
 pub(crate) const NOT_SERVED: ReplyError = ReplyError::text("CLUSTERDOWN Hash slot not served");

@@ -43,12 +43,12 @@ mod worker;
 
 pub use bugs::{Bugs, PutBack};
 pub use call::{Call, Flow, ReplyError};
-pub use clients::{ClientRecord, Clients, Registration};
+pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registration};
 pub use config::{Config, ConfigError};
 pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl, read_protocol};
 pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, PendingReplay};
 pub use now::Now;
-pub use outcome::{ControlReply, ControlRequest, Outcome};
+pub use outcome::{Closing, ControlReply, ControlRequest, Outcome};
 pub use parking::Ticket;
 pub use published::Published;
 pub use queue::{

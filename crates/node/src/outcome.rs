@@ -4,13 +4,30 @@ use crate::parking::Ticket;
 use sidle_cluster::NodeName;
 use sidle_types::{MigrationId, MigrationPolicy, PositionRange};
 
+/// Why the node closes a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// The client asked for it.
+    Asked,
+    /// The client broke the protocol.
+    Protocol,
+    /// An unfinished request is, or is to be, longer than it may be.
+    RequestTooLong,
+    /// It sends what browsers send: somebody may be using one to reach the node.
+    CrossProtocol,
+    /// A reply was longer than its client may leave unread.
+    ReplyTooLong,
+    /// It has one of the places that are kept for operators, and does not do an operator's work.
+    NoPlace,
+}
+
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The reply, if the client wants one, stands in the output.
     Done,
     /// As `Done`; the connection is to be closed once the output is sent.
-    Close,
+    Close(Closing),
     /// Nothing was written. The connection pauses, keeps the request, and runs it again when
     /// [`Worker::poll_woken`](crate::Worker::poll_woken) returns the ticket.
     Parked(Ticket),

@@ -8,7 +8,7 @@
 use crate::dispatch::{Keys, keys_of};
 use crate::now::Now;
 use crate::observe::{Lap, SlowEntry, Spent, event_of, shown_arguments};
-use crate::outcome::{ControlRequest, Outcome};
+use crate::outcome::{Closing, ControlRequest, Outcome};
 use crate::parking::Ticket;
 use crate::reply_error::ReplyError;
 use crate::session::Session;
@@ -22,8 +22,13 @@ use smallvec::SmallVec;
 pub const BATCH_REQUESTS: usize = 16;
 /// How many connections' first requests are foreseen at most; what is loaded for more would push out the rest.
 const FORESEEN_KEYS: usize = 64;
-/// After so many requests a connection lets others have their turn, and the range table may change.
+/// After so much [work](work_of) a connection lets others have their turn, and the range table may change: so
+/// many short requests, empty ones included.
 pub const SERVE_REQUESTS: usize = 512;
+/// A request with so many arguments counts as one more, and so does one with so many bytes: a turn has a
+/// bound whatever requests it is made of.
+const ARGUMENTS_A_REQUEST: usize = 64;
+const BYTES_A_REQUEST: usize = 4 << 10;
 /// After so many bytes of replies a connection lets others have their turn, and sends.
 pub const SERVE_REPLY_BYTES: usize = 1 << 20;
 
@@ -47,7 +52,7 @@ pub enum Then {
     /// There is more to do; let other connections have their turn first.
     Again,
     /// Close.
-    Close,
+    Close(Closing),
     /// Wait until [`Worker::poll_woken`] returns the ticket, then serve the rest of the input again.
     Parked(Ticket),
     /// Wait for the control thread's reply, write it with [`Worker::answer`], then serve the rest of the input.
@@ -69,9 +74,20 @@ struct Place {
     end: usize,
 }
 
+/// What was read ahead.
+struct Batch {
+    /// How many requests.
+    count: usize,
+    /// Where the first request starts that is not among them.
+    end: usize,
+    /// The work that they are, and that it was to find them.
+    work: usize,
+    stop: Stop,
+}
+
 /// How reading ahead ended.
 enum Stop {
-    /// The batch is full.
+    /// The batch is full, or as much work as may be done at once.
     Full,
     /// The input ends; so many bytes are missing.
     Incomplete(usize),
@@ -138,18 +154,21 @@ impl Worker {
         let mut arguments = std::mem::take(&mut self.read_ahead);
         arguments.resize_with(BATCH_REQUESTS, Args::new);
         let start = out.len();
+        let full_at = start + SERVE_REPLY_BYTES.min(self.reply_bytes);
         let mut consumed = 0;
-        let mut requests = 0;
+        let mut work = 0;
         let then = loop {
-            if requests >= SERVE_REQUESTS || out.len() - start >= SERVE_REPLY_BYTES {
+            if work >= SERVE_REQUESTS || out.len() >= full_at {
                 break Then::Again;
             }
             let mut places = [Place { start: 0, end: 0 }; BATCH_REQUESTS];
-            let (count, end, stop) =
-                read_ahead(session, parser, input, consumed, &mut arguments, &mut places);
+            let most = SERVE_REQUESTS - work;
+            let Batch { count, end, work: more, stop } =
+                read_ahead(session, parser, input, consumed, most, &mut arguments, &mut places);
+            work += more;
             let places = &places[..count];
-            let (spent, then) = self.run_batch(now, session, input, &arguments[..count], places, out);
-            requests += spent;
+            let (spent, then) =
+                self.run_batch(now, session, input, &arguments[..count], places, full_at, out);
             if let Some(then) = then {
                 if spent > 0 {
                     consumed = places[spent - 1].end;
@@ -164,7 +183,12 @@ impl Worker {
                 Stop::Incomplete(need) => break Then::Read { need },
                 Stop::Broken(error) => {
                     ReplyWriter::new(out, session.version).protocol_error(error);
-                    break Then::Close;
+                    break Then::Close(match error {
+                        ProtocolError::QueryBufferLimit | ProtocolError::ExceedsMemory { .. } => {
+                            Closing::RequestTooLong
+                        }
+                        _ => Closing::Protocol,
+                    });
                 }
             }
         };
@@ -173,7 +197,9 @@ impl Worker {
         Served { consumed, then }
     }
 
-    /// Runs requests that were read ahead. Returns how many are spent, and what to do when not all of them ran.
+    /// Runs requests that were read ahead, until `out` is as long as `full_at`. Returns how many are spent,
+    /// and what to do when not all of them ran.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one turn, which live in its frame")]
     fn run_batch(
         &mut self,
         now: Now,
@@ -181,6 +207,7 @@ impl Worker {
         input: &[u8],
         arguments: &[Args],
         places: &[Place],
+        full_at: usize,
         out: &mut Vec<u8>,
     ) -> (usize, Option<Then>) {
         // Filled where it stands: it is some kilobytes, and collecting would build it elsewhere and copy all of them.
@@ -192,6 +219,11 @@ impl Worker {
             self.prefetch(&batch);
         }
         for (index, (ahead, place)) in batch.iter().zip(places).enumerate() {
+            // Large replies are sent before more of them are made.
+            if out.len() >= full_at && index > 0 {
+                self.end_lap(now, session, &batch);
+                return (index, Some(Then::Again));
+            }
             let is_light = ahead.is_light();
             if !is_light {
                 self.end_lap(now, session, &batch);
@@ -200,7 +232,7 @@ impl Worker {
             let before = out.len();
             let outcome = match &ahead.resolved {
                 Ok((found, keys)) => self.run(now, session, *found, keys, &ahead.args, out),
-                Err(error) => self.refuse_unresolved(now, session, error.clone(), out),
+                Err(error) => self.refuse_unresolved(now, session, &ahead.args, error.clone(), out),
             };
             let has_run = std::mem::take(&mut self.has_run);
             if has_run && matches!(outcome, Outcome::Parked(_)) {
@@ -213,7 +245,7 @@ impl Worker {
             }
             let then = match outcome {
                 Outcome::Done => continue,
-                Outcome::Close => (index + 1, Then::Close),
+                Outcome::Close(why) => (index + 1, Then::Close(why)),
                 Outcome::Parked(ticket) => (index, Then::Parked(ticket)),
                 Outcome::Control(request) => (index + 1, Then::Control(request)),
                 Outcome::Shutdown => (index + 1, Then::Shutdown),
@@ -311,37 +343,48 @@ impl Worker {
     }
 }
 
-/// Parses requests from `at` on. Returns how many are in `arguments` (`places` says where each of them stands), and
-/// where the first request starts that is not among them.
+/// How much work a request is, in short requests: what costs time without a command being run counts too.
+#[inline]
+fn work_of(arguments: usize, bytes: usize) -> usize {
+    1 + arguments / ARGUMENTS_A_REQUEST + bytes / BYTES_A_REQUEST
+}
+
+/// Parses requests from `at` on, at least one and then no more than about `most` work. `places` says where
+/// each of them stands.
 fn read_ahead(
     session: &Session,
     parser: &mut RequestParser,
     input: &[u8],
     mut at: usize,
+    most: usize,
     arguments: &mut [Args],
     places: &mut [Place; BATCH_REQUESTS],
-) -> (usize, usize, Stop) {
+) -> Batch {
     // Before the password tighter limits hold, and the request in front may be the one that gives it.
-    let most = if session.authenticated { BATCH_REQUESTS } else { 1 };
+    let most_requests = if session.authenticated { BATCH_REQUESTS } else { 1 };
     parser.set_authenticated(session.authenticated);
-    let mut count = 0;
-    while count < most {
+    let (mut count, mut work) = (0, 0);
+    let stop = loop {
+        if count == most_requests || work >= most {
+            break Stop::Full;
+        }
         if at == input.len() {
             // The usual end, found without asking the parser.
-            return (count, at, Stop::Incomplete(1));
+            break Stop::Incomplete(1);
         }
         match parser.parse(&input[at..], &mut arguments[count]) {
             Ok(Parsed::Complete { consumed }) => {
                 places[count] = Place { start: at, end: at + consumed };
                 at += consumed;
+                work += work_of(arguments[count].len(), consumed);
                 // Empty requests are skipped without a reply, as Redis does.
                 if !arguments[count].is_empty() {
                     count += 1;
                 }
             }
-            Ok(Parsed::Incomplete { need }) => return (count, at, Stop::Incomplete(need)),
-            Err(error) => return (count, at, Stop::Broken(error)),
+            Ok(Parsed::Incomplete { need }) => break Stop::Incomplete(need),
+            Err(error) => break Stop::Broken(error),
         }
-    }
-    (count, at, Stop::Full)
+    };
+    Batch { count, end: at, work, stop }
 }

@@ -17,6 +17,11 @@ pub struct Session {
     pub version: RespVersion,
     /// Whether commands other than AUTH, HELLO and QUIT may run.
     pub authenticated: bool,
+    /// It has one of the places that are kept for operators: other commands than theirs are refused, and end
+    /// it.
+    pub is_guest: bool,
+    /// MULTI was refused: so is everything else up to EXEC or DISCARD.
+    pub refuses_transaction: bool,
     /// The next command may touch a slot that is being imported (ASKING).
     pub asking: bool,
     /// The connection accepts reads from a node that does not own the slot (READONLY).
@@ -79,12 +84,20 @@ impl Session {
             client,
             version: RespVersion::Resp2,
             authenticated,
+            is_guest: false,
+            refuses_transaction: false,
             asking: false,
             readonly: false,
             capa_sidle: false,
             replies: Replies::On,
             route: RouteState::default(),
         }
+    }
+
+    /// Whether some commands may not run on it at present.
+    #[inline]
+    pub(crate) fn is_restricted(&self) -> bool {
+        !self.authenticated | self.is_guest | self.refuses_transaction
     }
 
     /// Called by the dispatcher before each command: moves CLIENT REPLY SKIP one command on.

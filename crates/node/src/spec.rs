@@ -4,7 +4,7 @@ use crate::call::{Call, CommandResult};
 
 /// A set of properties, named as `COMMAND INFO` names them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CommandFlags(u16);
+pub struct CommandFlags(u32);
 
 impl CommandFlags {
     /// None.
@@ -42,6 +42,11 @@ impl CommandFlags {
     /// Belongs to the connection: the ACL category `@connection`.
     pub const CONNECTION: CommandFlags = CommandFlags(1 << 15);
 
+    /// Helps an operator to look at the node: allowed on the places that are kept for operators.
+    pub const FOR_OPERATORS: CommandFlags = CommandFlags(1 << 16);
+    /// Belongs to transactions: the ACL category `@transaction`.
+    pub const TRANSACTION: CommandFlags = CommandFlags(1 << 17);
+
     const NAMES: [(CommandFlags, &'static str); 12] = [
         (CommandFlags::WRITE, "write"),
         (CommandFlags::READONLY, "readonly"),
@@ -67,6 +72,11 @@ impl CommandFlags {
         self.0 & other.0 == other.0
     }
 
+    /// Whether the sets have anything in common.
+    pub const fn touches(self, other: CommandFlags) -> bool {
+        self.0 & other.0 != 0
+    }
+
     /// The flags' names, in the order in which Redis lists them.
     pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
         CommandFlags::NAMES.iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| *name)
@@ -85,6 +95,7 @@ impl CommandFlags {
             (!self.contains(CommandFlags::FAST), "@slow"),
             (dangerous, "@dangerous"),
             (self.contains(CommandFlags::CONNECTION), "@connection"),
+            (self.contains(CommandFlags::TRANSACTION), "@transaction"),
         ]
         .into_iter()
         .filter(|(applies, _)| *applies)

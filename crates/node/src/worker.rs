@@ -56,6 +56,8 @@ pub struct Worker {
     seen: u64,
     pub(crate) head: LogHead,
     pub(crate) random: Random,
+    /// How long a reply may become.
+    pub(crate) reply_bytes: usize,
     ports: Vec<WorkerPort>,
     notify: u64,
     pub(crate) parking: ParkingLot,
@@ -91,6 +93,7 @@ impl Worker {
             seen: 0,
             head: parts.store.log_head(),
             random: Random::new(seed),
+            reply_bytes: 0,
             ports,
             notify: 0,
             parking: ParkingLot::default(),
@@ -192,6 +195,7 @@ impl Worker {
     /// W1: the only place where the snapshot changes.
     #[inline]
     pub(crate) fn pass_boundary(&mut self) -> bool {
+        self.reply_bytes = usize::try_from(self.shared.config.output_bytes()).unwrap_or(usize::MAX);
         let epoch = self.published.epoch();
         if epoch == self.seen {
             return false;

@@ -10,6 +10,8 @@ pub struct Limits {
     pub arguments: usize,
     /// The longest argument.
     pub bulk_bytes: usize,
+    /// The longest argument that the server's memory could hold, if that is less than `bulk_bytes`.
+    pub held_bytes: usize,
     /// The most bytes of one whole request. At most `u32::MAX`: arguments are ranges of 32-bit numbers.
     pub query_buffer_bytes: usize,
     /// The most arguments while the connection still owes a password.
@@ -39,6 +41,7 @@ impl Default for Limits {
             inline_bytes: Limits::INLINE_BYTES,
             arguments: Limits::ARGUMENTS,
             bulk_bytes: Limits::BULK_BYTES,
+            held_bytes: usize::MAX,
             query_buffer_bytes: Limits::QUERY_BUFFER_BYTES,
             unauthenticated_arguments: Limits::UNAUTHENTICATED_ARGUMENTS,
             unauthenticated_bulk_bytes: Limits::UNAUTHENTICATED_BULK_BYTES,

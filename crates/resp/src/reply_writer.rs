@@ -4,6 +4,9 @@ use crate::decimal::{append_header, append_integer};
 use crate::double::format_double;
 use crate::request::ProtocolError;
 
+/// A prefix, the digits of a 64-bit number with its sign, and CRLF.
+const LONGEST_HEADER_BYTES: usize = 1 + 20 + 2;
+
 /// Which version of the protocol a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RespVersion {
@@ -18,17 +21,88 @@ pub enum RespVersion {
 /// lacks becomes what Redis sends in its place.
 ///
 /// Aggregates are written as a header with the number of elements, then the elements; the writer does not count.
+///
+/// A [bounded](Self::bounded) writer is *cut* by the first piece that passes its bound: that piece and
+/// everything behind it is dropped, so a reply never takes more memory than it may, whatever command writes
+/// it. What a cut writer has written is worth nothing; whoever made the writer asks [`is_cut`](Self::is_cut)
+/// and takes it back.
 #[derive(Debug)]
 pub struct ReplyWriter<'o> {
     out: &'o mut Vec<u8>,
     version: RespVersion,
+    /// How long `out` may become; 0 once the writer is cut.
+    end: usize,
 }
 
 impl<'o> ReplyWriter<'o> {
     /// A writer that appends to `out`.
     #[inline]
     pub fn new(out: &'o mut Vec<u8>, version: RespVersion) -> ReplyWriter<'o> {
-        ReplyWriter { out, version }
+        ReplyWriter { out, version, end: usize::MAX }
+    }
+
+    /// A writer that appends at most `most` bytes to `out`.
+    #[inline]
+    pub fn bounded(out: &'o mut Vec<u8>, version: RespVersion, most: usize) -> ReplyWriter<'o> {
+        let end = out.len().saturating_add(most).max(1);
+        ReplyWriter { out, version, end }
+    }
+
+    /// Whether something was dropped, since it would have passed the bound.
+    #[inline]
+    pub fn is_cut(&self) -> bool {
+        self.end == 0
+    }
+
+    /// A writer for elements that have to be counted before their header can be written: it appends to
+    /// `elements`, and has what room this one has left. [`append`](Self::append) puts them behind the header.
+    pub fn aside<'e>(&self, elements: &'e mut Vec<u8>) -> ReplyWriter<'e> {
+        let room = self.end.saturating_sub(self.out.len());
+        ReplyWriter::bounded(elements, self.version, room)
+    }
+
+    /// Appends what was written aside.
+    pub fn append(&mut self, aside: ReplyWriter<'_>) {
+        if aside.is_cut() {
+            self.cut();
+        } else if self.fits(aside.out.len()) {
+            self.out.extend_from_slice(aside.out);
+        }
+    }
+
+    /// Whether so many more bytes may be written; cuts the writer if not.
+    #[inline]
+    fn fits(&mut self, bytes: usize) -> bool {
+        if self.out.len() + bytes <= self.end {
+            return true;
+        }
+        self.cut();
+        false
+    }
+
+    /// Makes room for a large piece that fits: growing doubles, as everywhere, but not beyond the bound.
+    #[inline]
+    fn reserve(&mut self, bytes: usize) {
+        if self.out.capacity() - self.out.len() < bytes {
+            self.grow(bytes);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, bytes: usize) {
+        let doubled = self.out.capacity().saturating_mul(2).min(self.end);
+        let capacity = doubled.max(self.out.len() + bytes);
+        self.out.reserve_exact(capacity - self.out.len());
+    }
+
+    #[cold]
+    fn cut(&mut self) {
+        self.end = 0;
+    }
+
+    /// Changes the protocol version for what follows.
+    pub fn set_version(&mut self, version: RespVersion) {
+        self.version = version;
     }
 
     /// The protocol version that replies are written in.
@@ -37,33 +111,35 @@ impl<'o> ReplyWriter<'o> {
         self.version
     }
 
-    /// How many bytes the output holds: a mark that [`truncate`](Self::truncate) goes back to.
+    /// Appends a piece that is encoded already.
     #[inline]
-    pub fn written(&self) -> usize {
-        self.out.len()
+    fn piece(&mut self, bytes: &[u8]) {
+        if self.fits(bytes.len()) {
+            self.out.extend_from_slice(bytes);
+        }
     }
 
-    /// Takes back everything written since [`written`](Self::written) gave `mark`.
-    pub fn truncate(&mut self, mark: usize) {
-        self.out.truncate(mark);
-    }
-
-    /// The output itself, for replies that are already encoded.
+    /// Appends a header.
     #[inline]
-    pub fn raw(&mut self) -> &mut Vec<u8> {
-        self.out
+    fn header(&mut self, prefix: u8, number: u64) {
+        if self.fits(LONGEST_HEADER_BYTES) {
+            append_header(self.out, prefix, number);
+        }
     }
 
     /// `+OK`.
     #[inline]
     pub fn ok(&mut self) {
-        self.out.extend_from_slice(b"+OK\r\n");
+        self.piece(b"+OK\r\n");
     }
 
     /// A simple string; the caller knows that it holds no line end.
     #[inline]
     pub fn simple(&mut self, text: &str) {
         debug_assert!(!text.contains(['\r', '\n']));
+        if !self.fits(text.len() + 3) {
+            return;
+        }
         self.out.reserve(text.len() + 3);
         self.out.push(b'+');
         self.out.extend_from_slice(text.as_bytes());
@@ -77,6 +153,9 @@ impl<'o> ReplyWriter<'o> {
 
     /// An error whose text quotes what a client sent and need not be UTF-8.
     pub fn error_bytes(&mut self, text: &[u8]) {
+        if !self.fits(text.len() + 3) {
+            return;
+        }
         self.out.reserve(text.len() + 3);
         self.out.push(b'-');
         let line_ends_replaced = |&byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte };
@@ -98,13 +177,18 @@ impl<'o> ReplyWriter<'o> {
     /// An integer.
     #[inline]
     pub fn integer(&mut self, number: i64) {
-        append_integer(self.out, number);
+        if self.fits(LONGEST_HEADER_BYTES) {
+            append_integer(self.out, number);
+        }
     }
 
     /// A bulk string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.out.reserve(bytes.len() + 16);
+        if !self.fits(bytes.len() + LONGEST_HEADER_BYTES + 2) {
+            return;
+        }
+        self.reserve(bytes.len() + LONGEST_HEADER_BYTES + 2);
         append_header(self.out, b'$', bytes.len() as u64);
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
@@ -113,7 +197,10 @@ impl<'o> ReplyWriter<'o> {
     /// A bulk string put together from parts.
     pub fn bulk_parts(&mut self, parts: &[&[u8]]) {
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        self.out.reserve(length + 16);
+        if !self.fits(length + LONGEST_HEADER_BYTES + 2) {
+            return;
+        }
+        self.reserve(length + LONGEST_HEADER_BYTES + 2);
         append_header(self.out, b'$', length as u64);
         parts.iter().for_each(|part| self.out.extend_from_slice(part));
         self.out.extend_from_slice(b"\r\n");
@@ -130,30 +217,30 @@ impl<'o> ReplyWriter<'o> {
     #[inline]
     pub fn null(&mut self) {
         match self.version {
-            RespVersion::Resp2 => self.out.extend_from_slice(b"$-1\r\n"),
-            RespVersion::Resp3 => self.out.extend_from_slice(b"_\r\n"),
+            RespVersion::Resp2 => self.piece(b"$-1\r\n"),
+            RespVersion::Resp3 => self.piece(b"_\r\n"),
         }
     }
 
     /// No array: `*-1` in RESP2, `_` in RESP3.
     pub fn null_array(&mut self) {
         match self.version {
-            RespVersion::Resp2 => self.out.extend_from_slice(b"*-1\r\n"),
-            RespVersion::Resp3 => self.out.extend_from_slice(b"_\r\n"),
+            RespVersion::Resp2 => self.piece(b"*-1\r\n"),
+            RespVersion::Resp3 => self.piece(b"_\r\n"),
         }
     }
 
     /// The header of an array of `elements`.
     #[inline]
     pub fn array(&mut self, elements: usize) {
-        append_header(self.out, b'*', elements as u64);
+        self.header(b'*', elements as u64);
     }
 
     /// The header of a map of `pairs`; in RESP2 an array of keys and values in turn.
     pub fn map(&mut self, pairs: usize) {
         match self.version {
-            RespVersion::Resp2 => append_header(self.out, b'*', 2 * pairs as u64),
-            RespVersion::Resp3 => append_header(self.out, b'%', pairs as u64),
+            RespVersion::Resp2 => self.header(b'*', 2 * pairs as u64),
+            RespVersion::Resp3 => self.header(b'%', pairs as u64),
         }
     }
 
@@ -169,7 +256,7 @@ impl<'o> ReplyWriter<'o> {
 
     fn aggregate(&mut self, resp3: u8, elements: usize) {
         let prefix = if self.version == RespVersion::Resp3 { resp3 } else { b'*' };
-        append_header(self.out, prefix, elements as u64);
+        self.header(prefix, elements as u64);
     }
 
     /// The header of an attribute of `pairs`, which stands before the reply that it belongs to.
@@ -181,28 +268,22 @@ impl<'o> ReplyWriter<'o> {
             self.version == RespVersion::Resp3,
             "attributes only ever go to connections that speak RESP3"
         );
-        append_header(self.out, b'|', pairs as u64);
+        self.header(b'|', pairs as u64);
     }
 
     /// A double; in RESP2 a bulk string.
     pub fn double(&mut self, number: f64) {
+        let mut text = Vec::with_capacity(32);
+        format_double(number, &mut text);
         match self.version {
-            RespVersion::Resp2 => {
-                let mut text = Vec::with_capacity(32);
-                format_double(number, &mut text);
-                self.bulk(&text);
-            }
-            RespVersion::Resp3 => {
-                self.out.push(b',');
-                format_double(number, self.out);
-                self.out.extend_from_slice(b"\r\n");
-            }
+            RespVersion::Resp2 => self.bulk(&text),
+            RespVersion::Resp3 => self.line(b',', &text),
         }
     }
 
     /// A boolean; in RESP2 the integer 1 or 0.
     pub fn boolean(&mut self, truth: bool) {
-        self.out.extend_from_slice(match (self.version, truth) {
+        self.piece(match (self.version, truth) {
             (RespVersion::Resp2, false) => b":0\r\n",
             (RespVersion::Resp2, true) => b":1\r\n",
             (RespVersion::Resp3, false) => b"#f\r\n",
@@ -215,6 +296,10 @@ impl<'o> ReplyWriter<'o> {
         match self.version {
             RespVersion::Resp2 => self.bulk(text),
             RespVersion::Resp3 => {
+                if !self.fits(text.len() + LONGEST_HEADER_BYTES + 6) {
+                    return;
+                }
+                self.reserve(text.len() + LONGEST_HEADER_BYTES + 6);
                 append_header(self.out, b'=', text.len() as u64 + 4);
                 self.out.extend_from_slice(&format);
                 self.out.push(b':');
@@ -228,11 +313,15 @@ impl<'o> ReplyWriter<'o> {
     pub fn big_number(&mut self, digits: &str) {
         match self.version {
             RespVersion::Resp2 => self.bulk(digits.as_bytes()),
-            RespVersion::Resp3 => {
-                self.out.push(b'(');
-                self.out.extend_from_slice(digits.as_bytes());
-                self.out.extend_from_slice(b"\r\n");
-            }
+            RespVersion::Resp3 => self.line(b'(', digits.as_bytes()),
+        }
+    }
+
+    fn line(&mut self, prefix: u8, text: &[u8]) {
+        if self.fits(text.len() + 3) {
+            self.out.push(prefix);
+            self.out.extend_from_slice(text);
+            self.out.extend_from_slice(b"\r\n");
         }
     }
 }
@@ -290,6 +379,66 @@ mod tests {
         out.clear();
         ReplyWriter::new(&mut out, RespVersion::Resp2).protocol_error(ProtocolError::InvalidBulkLength);
         assert_eq!(out, b"-ERR Protocol error: invalid bulk length\r\n");
+    }
+
+    /// Whatever is written, and however often: the output stays within the bound, and a writer once cut stays
+    /// cut.
+    #[test]
+    fn bounded_writer_never_passes_its_bound() {
+        type Write = fn(&mut ReplyWriter<'_>);
+        let writes: [Write; 15] = [
+            |w| w.ok(),
+            |w| w.simple("PONG"),
+            |w| w.error("ERR something"),
+            |w| w.integer(i64::MIN),
+            |w| w.bulk(b"0123456789"),
+            |w| w.bulk_parts(&[b"01234", b"56789"]),
+            |w| w.null(),
+            |w| w.null_array(),
+            |w| w.array(3),
+            |w| w.map(3),
+            |w| w.push(3),
+            |w| w.double(0.1),
+            |w| w.boolean(true),
+            |w| w.verbatim(*b"txt", b"0123456789"),
+            |w| w.big_number("123456789012345678901234567890"),
+        ];
+        for version in [RespVersion::Resp2, RespVersion::Resp3] {
+            for write in writes {
+                let mut out = b"before".to_vec();
+                let mut writer = ReplyWriter::bounded(&mut out, version, 100);
+                (0..101).for_each(|_| write(&mut writer));
+                assert!(writer.is_cut());
+                let length = writer.out.len();
+                writer.ok();
+                assert!(writer.is_cut() && writer.out.len() == length && length <= 106, "{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn bounded_writer_takes_no_more_memory_than_its_bound() {
+        let mut out = Vec::new();
+        let mut writer = ReplyWriter::bounded(&mut out, RespVersion::Resp2, 1_000_000);
+        let value = vec![b'x'; 10_000];
+        while !writer.is_cut() {
+            writer.bulk(&value);
+        }
+        assert!(out.len() > 950_000 && out.capacity() <= 1_000_000, "{} of {}", out.len(), out.capacity());
+    }
+
+    #[test]
+    fn elements_aside_share_the_bound() {
+        for (count, is_cut) in [(2, false), (40, true)] {
+            let (mut out, mut found) = (Vec::new(), Vec::new());
+            let mut writer = ReplyWriter::bounded(&mut out, RespVersion::Resp2, 100);
+            let mut elements = writer.aside(&mut found);
+            (0..count).for_each(|_| elements.bulk(b"key"));
+            writer.array(count);
+            writer.append(elements);
+            assert_eq!(writer.is_cut(), is_cut, "{count}");
+            assert!(out.len() <= 100 && found.len() <= 100);
+        }
     }
 
     #[test]

@@ -31,6 +31,21 @@ pub enum ProtocolError {
     /// An argument's length is no number, negative, or above the limit.
     #[error("Protocol error: invalid bulk length")]
     InvalidBulkLength,
+    /// An argument that the server's memory could not hold. (Ours: Redis would read it all first.)
+    #[error("Protocol error: an argument of {length} bytes is more than the server can take ({most})")]
+    ExceedsMemory {
+        /// The length that was announced.
+        length: usize,
+        /// The longest that can be taken.
+        most: usize,
+    },
+    /// The first bytes of a TLS handshake. (Ours: Redis would wait for a line to end.)
+    #[error("Protocol error: this port does not speak TLS")]
+    Tls,
+    /// A request that starts with neither `*` nor a printable character. (Ours: Redis would wait for a line
+    /// to end.)
+    #[error("Protocol error: expected '*' or a command, got byte 0x{0:02x}")]
+    NotARequest(u8),
     /// More arguments than a connection may send before it has given the password.
     #[error("Protocol error: unauthenticated multibulk length")]
     UnauthenticatedMultibulkLength,
@@ -79,6 +94,8 @@ enum Stage {
 pub struct RequestParser {
     limits: Limits,
     is_authenticated: bool,
+    /// The longest argument that is taken without a second look: what the limits come to at present.
+    longest_bulk: usize,
     stage: Stage,
     /// Where the unfinished part starts, in bytes from the start of the request.
     at: usize,
@@ -96,6 +113,7 @@ impl RequestParser {
     pub fn new(limits: Limits) -> RequestParser {
         assert!(limits.query_buffer_bytes <= u32::MAX as usize, "arguments are ranges of 32-bit numbers");
         RequestParser {
+            longest_bulk: limits.bulk_bytes.min(limits.held_bytes),
             limits,
             is_authenticated: true,
             stage: Stage::FirstLine,
@@ -106,8 +124,17 @@ impl RequestParser {
     }
 
     /// Says whether the peer has given the password (or need not): if not, the tighter limits apply.
+    #[inline]
     pub fn set_authenticated(&mut self, is_authenticated: bool) {
+        let before = if is_authenticated { usize::MAX } else { self.limits.unauthenticated_bulk_bytes };
+        self.longest_bulk = self.limits.bulk_bytes.min(self.limits.held_bytes).min(before);
         self.is_authenticated = is_authenticated;
+    }
+
+    /// How many bytes it keeps of a request that has not ended yet.
+    #[inline]
+    pub fn kept_bytes(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>()
     }
 
     /// Forgets the request that it stands inside of, if any: the next call of [`parse`](Self::parse) gets a buffer that
@@ -225,16 +252,23 @@ impl RequestParser {
 
     #[inline]
     fn check_bulk(&self, length: usize, at: usize) -> Result<(), ProtocolError> {
-        if length > self.limits.bulk_bytes {
-            return Err(ProtocolError::InvalidBulkLength);
-        }
-        if !self.is_authenticated && length > self.limits.unauthenticated_bulk_bytes {
-            return Err(ProtocolError::UnauthenticatedBulkLength);
-        }
-        if at + length + 2 > self.limits.query_buffer_bytes {
-            return Err(ProtocolError::QueryBufferLimit);
+        if length > self.longest_bulk || at + length + 2 > self.limits.query_buffer_bytes {
+            return Err(self.refuse_bulk(length));
         }
         Ok(())
+    }
+
+    #[cold]
+    fn refuse_bulk(&self, length: usize) -> ProtocolError {
+        if length > self.limits.bulk_bytes {
+            ProtocolError::InvalidBulkLength
+        } else if !self.is_authenticated && length > self.limits.unauthenticated_bulk_bytes {
+            ProtocolError::UnauthenticatedBulkLength
+        } else if length > self.limits.held_bytes {
+            ProtocolError::ExceedsMemory { length, most: self.limits.held_bytes }
+        } else {
+            ProtocolError::QueryBufferLimit
+        }
     }
 
     /// The whole array header at the start, with the place behind it; every number that [`quick_length`] leaves.
@@ -285,6 +319,12 @@ impl RequestParser {
 
     #[cold]
     fn inline(&mut self, buffer: &[u8], args: &mut Args) -> Result<Parsed, ProtocolError> {
+        match buffer[0] {
+            // A record of the kind "handshake": the client waits for an answer that is no line.
+            0x16 => return Err(ProtocolError::Tls),
+            b'\t' | b'\n' | b'\r' | b' '..=b'~' => {}
+            other => return Err(ProtocolError::NotARequest(other)),
+        }
         let until = buffer.len().min(self.limits.inline_bytes + 1);
         let from = self.searched.min(until);
         let Some(offset) = buffer[from..until].iter().position(|&byte| byte == b'\n') else {

@@ -100,6 +100,32 @@ fn unauthenticated_limits_are_redis_s() {
 }
 
 #[test]
+fn argument_beyond_the_memory_is_refused_when_it_is_announced() {
+    let limits = Limits { held_bytes: 1 << 20, ..Limits::default() };
+    let (_, error, _) = parse_in_pieces(limits, &[b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$500000000\r\n"]);
+    assert_eq!(error, Some(ProtocolError::ExceedsMemory { length: 500_000_000, most: 1 << 20 }));
+    // What nobody may send is called that, whatever the memory could take.
+    let (_, error, _) = parse_in_pieces(limits, &[b"*1\r\n$600000000\r\n"]);
+    assert_eq!(error, Some(ProtocolError::InvalidBulkLength));
+}
+
+#[test]
+fn what_is_no_request_is_refused_at_its_first_byte() {
+    for (input, text) in [
+        (&b"\x16\x03\x01\x02\x00\x01\x00\x01"[..], "Protocol error: this port does not speak TLS"),
+        (b"\x16", "Protocol error: this port does not speak TLS"),
+        (b"\x00\x01\x02\x03", "Protocol error: expected '*' or a command, got byte 0x00"),
+        (b"\xff\xfe", "Protocol error: expected '*' or a command, got byte 0xff"),
+    ] {
+        let (requests, error, _) = parse_whole(input);
+        assert!(requests.is_empty());
+        assert_eq!(error.expect("refused").to_string(), text);
+    }
+    let (requests, error, _) = parse_whole(b"\tPING \xff\n");
+    assert_eq!((requests.len(), error), (1, None), "only the first byte counts");
+}
+
+#[test]
 fn query_buffer_limit_is_known_before_the_bytes_arrive() {
     let limits = Limits { query_buffer_bytes: 100, ..Limits::default() };
     let (_, error, _) = parse_in_pieces(limits, &[b"*2\r\n$40\r\n", &[b'x'; 40], b"\r\n$60\r\n"]);

@@ -11,6 +11,7 @@ pub mod config;
 mod control;
 mod cpus;
 mod data_dir;
+mod descriptors;
 mod join;
 mod limits;
 mod listener;
@@ -22,5 +23,6 @@ mod worker;
 
 pub use cpus::CpusError;
 pub use data_dir::DataDirError;
+pub use descriptors::TooFewDescriptors;
 pub use listener::ListenError;
 pub use start::{StartError, run};

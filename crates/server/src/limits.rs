@@ -1,6 +1,7 @@
 //! What one client may use, and how many there may be.
 
 use crate::config::LimitsConfig;
+use sidle_node::Config;
 use sidle_resp::Limits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,53 +9,89 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// What one client may use.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientLimits {
-    /// Limits of requests.
-    pub(crate) requests: Limits,
-    /// Replies that the client leaves unread.
-    pub(crate) output_bytes: usize,
+    requests: Limits,
+    /// How long it may take to give the password; `None`: as long as it likes.
+    pub(crate) password_patience_us: Option<u64>,
     /// The places that clients take.
     pub(crate) places: Arc<Places>,
 }
 
 impl ClientLimits {
-    /// The limits that the settings ask for.
-    pub(crate) fn new(config: &LimitsConfig) -> ClientLimits {
+    /// The limits that the settings ask for, on a node with so much memory for its data.
+    pub(crate) fn new(config: &LimitsConfig, memory_bytes: u64) -> ClientLimits {
         let requests = Limits {
             arguments: config.arguments as usize,
             bulk_bytes: config.value.0 as usize,
+            held_bytes: usize::try_from(memory_bytes).unwrap_or(usize::MAX),
             query_buffer_bytes: config.query_buffer.0.min(u64::from(u32::MAX)) as usize,
             ..Limits::default()
         };
-        let output_bytes = match config.output_buffer.0 {
-            0 => usize::MAX,
-            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
-        };
-        ClientLimits { requests, output_bytes, places: Arc::default() }
+        let password_patience_us =
+            Some(u64::from(config.password_timeout) * 1_000_000).filter(|&patience_us| patience_us > 0);
+        ClientLimits { requests, password_patience_us, places: Arc::default() }
+    }
+
+    /// The limits of requests on a new connection: what all connections together may hold bounds one of them
+    /// too, and CONFIG SET may have changed that.
+    pub(crate) fn requests(&self, config: &Config) -> Limits {
+        let all_bytes = config.client_bytes().map_or(usize::MAX, |bytes| bytes as usize);
+        Limits {
+            held_bytes: self.requests.held_bytes.min(all_bytes),
+            query_buffer_bytes: self.requests.query_buffer_bytes.min(all_bytes),
+            ..self.requests
+        }
     }
 }
+
+/// How many places are kept for operators on the node's own machine, beyond those for clients.
+pub(crate) const RESERVED_PLACES: usize = 16;
 
 /// Places for clients, over all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     taken: AtomicUsize,
+    reserved_taken: AtomicUsize,
 }
 
 impl Places {
     /// Takes one of `most` places until the value returned is dropped; `None` when all are taken.
     pub(crate) fn take(self: &Arc<Places>, most: usize) -> Option<Place> {
-        let free = |taken: usize| (taken < most).then_some(taken + 1);
-        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, free).ok()?;
-        Some(Place(Arc::clone(self)))
+        take_one(&self.taken, most).then(|| Place { places: Arc::clone(self), is_reserved: false })
     }
+
+    /// Takes one of the places kept for operators. `makes_room`: called when all are taken; whether one of
+    /// them will soon be free.
+    pub(crate) fn take_reserved(self: &Arc<Places>, makes_room: impl FnOnce() -> bool) -> Option<Place> {
+        let is_taken = take_one(&self.reserved_taken, RESERVED_PLACES)
+            // One more than there are, until the other one is gone.
+            || makes_room() && take_one(&self.reserved_taken, 2 * RESERVED_PLACES);
+        is_taken.then(|| Place { places: Arc::clone(self), is_reserved: true })
+    }
+}
+
+fn take_one(taken: &AtomicUsize, most: usize) -> bool {
+    let free = |taken: usize| (taken < most).then_some(taken + 1);
+    taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, free).is_ok()
 }
 
 /// One client's place.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Places>);
+pub(crate) struct Place {
+    places: Arc<Places>,
+    is_reserved: bool,
+}
+
+impl Place {
+    /// Whether it is one of those kept for operators.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.is_reserved
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.taken.fetch_sub(1, Ordering::AcqRel);
+        let taken = if self.is_reserved { &self.places.reserved_taken } else { &self.places.taken };
+        taken.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -64,11 +101,36 @@ mod tests {
 
     #[test]
     fn places_run_out_and_come_back() {
-        let limits = ClientLimits::new(&LimitsConfig::default());
+        let limits = ClientLimits::new(&LimitsConfig::default(), 64 << 20);
         let first = limits.places.take(2);
         let second = limits.places.take(2);
         assert!(first.is_some() && second.is_some() && limits.places.take(2).is_none());
         drop(first);
         assert!(limits.places.take(2).is_some());
+    }
+
+    #[test]
+    fn reserved_places_are_others_and_can_be_made() {
+        let places = Arc::new(Places::default());
+        let clients = places.take(1);
+        assert!(clients.is_some() && places.take(1).is_none());
+        let guests: Vec<Place> =
+            (0..RESERVED_PLACES).map(|_| places.take_reserved(|| false).expect("one is free")).collect();
+        assert!(guests.iter().all(Place::is_reserved));
+        assert!(places.take_reserved(|| false).is_none());
+        assert!(places.take_reserved(|| true).is_some(), "another one is about to leave");
+        drop(guests);
+        assert!(places.take_reserved(|| false).is_some() && places.take(1).is_none());
+    }
+
+    #[test]
+    fn one_request_is_held_to_what_all_may_hold() {
+        let limits = ClientLimits::new(&LimitsConfig::default(), 64 << 20);
+        let config = Config::default();
+        assert_eq!(limits.requests(&config).held_bytes, 64 << 20);
+        assert_eq!(limits.requests(&config).query_buffer_bytes, 1 << 30);
+        config.apply(vec![("maxmemory-clients", "1mb".into())]);
+        assert_eq!(limits.requests(&config).held_bytes, 1 << 20);
+        assert_eq!(limits.requests(&config).query_buffer_bytes, 1 << 20);
     }
 }

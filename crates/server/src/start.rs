@@ -10,6 +10,7 @@ use crate::config::{Auto, Config, Size};
 use crate::control::{ControlSetup, ControlThread};
 use crate::cpus::{self, CpusError};
 use crate::data_dir::{DataDir, DataDirError, Identity, random_bytes, random_node_id};
+use crate::descriptors::{Plan, TooFewDescriptors};
 use crate::limits::ClientLimits;
 use crate::listener::{BUS_PORT, CLIENT_PORT, ListenError};
 use crate::mover::{MoverLink, MoverSetup};
@@ -70,6 +71,9 @@ pub enum StartError {
     /// It may not run where it was told to.
     #[error(transparent)]
     Cpus(#[from] CpusError),
+    /// It could serve nobody.
+    #[error(transparent)]
+    TooFewDescriptors(#[from] TooFewDescriptors),
     /// The operating system refused.
     #[error("the operating system refused: {0}")]
     System(#[from] io::Error),
@@ -82,6 +86,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     if let Auto::Value(list) = &config.node.cpu_list {
         cpus::run_on(list)?;
     }
+    let descriptors = Plan::make(config.worker_count(), config.node.movers, config.limits.max_clients)?;
     let data_dir = DataDir::open(&config.data_dir())?;
     let identity = data_dir.begin_life()?;
     if data_dir.metadata_path().exists() && !config.node.join.is_empty() {
@@ -98,6 +103,9 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     let info = sockets.node_info(config, &identity)?;
     let store = Arc::new(Store::new(store_config(config))?);
     let parts = node_parts(config, config_file, &info, &sockets, clock, store)?;
+    parts.shared.config.set_servable_clients(descriptors.servable_clients);
+    let clients = descriptors.clients(config.limits.max_clients);
+    parts.shared.config.apply(vec![("maxclients", clients.to_string())]);
     log_facts(config, &identity, &info, &parts);
 
     let (calls, call_queue) = mpsc::unbounded_channel();
@@ -144,7 +152,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
             false => threads.handles.push(setup.start()?),
         }
     }
-    let limits = ClientLimits::new(&config.limits);
+    let limits = ClientLimits::new(&config.limits, parts.store.memory().limit);
     let worker_ports = worker_ports.into_iter().zip(beside_worker).enumerate();
     for ((index, (ports, movers_here)), listener) in worker_ports.zip(sockets.clients) {
         let seed = u64::from_ne_bytes(random_bytes()?);
@@ -155,6 +163,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
             table_taken: Arc::clone(&table_taken),
             movers: movers.clone(),
             movers_here,
+            workers: workers.clone(),
             shared: Arc::clone(&parts.shared),
             limits: limits.clone(),
             control: calls.clone(),
@@ -259,6 +268,7 @@ fn node_parts(
     };
     let settings = sidle_node::Config::default();
     settings.apply(redis_settings(config, sockets, store.memory().limit));
+    settings.set_own_output_bytes(config.limits.output_buffer.0);
     let workers = config.worker_count();
     let shared = NodeShared::new(settings, workers, process);
     if let Some(bytes) = process::machine_memory_bytes() {
@@ -273,14 +283,16 @@ fn node_parts(
 fn redis_settings(config: &Config, sockets: &Sockets, memory_bytes: u64) -> Vec<(&'static str, String)> {
     vec![
         ("bind", config.network.bind.clone()),
+        ("client-query-buffer-limit", config.limits.query_buffer.0.to_string()),
         ("dir", config.data_dir().display().to_string()),
         ("io-threads", config.worker_count().to_string()),
-        ("maxclients", config.limits.max_clients.to_string()),
         ("maxmemory", memory_bytes.to_string()),
+        ("maxmemory-clients", config.client_memory_bytes(memory_bytes).to_string()),
         ("port", sockets.client_address.port().to_string()),
         ("proto-max-bulk-len", config.limits.value.0.to_string()),
         ("tcp-keepalive", KEEPALIVE.as_secs().to_string()),
         ("requirepass", config.security.password.clone()),
+        ("timeout", config.limits.idle_timeout.to_string()),
     ]
 }
 

@@ -131,9 +131,19 @@ pub(crate) struct ServerArguments {
     /// How large one argument, and so one value, may be
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_value: Option<Size>,
-    /// How much one client may leave unread of its replies; 0: no limit
+    /// How much one client may leave unread of its replies; 0: no limit of its own
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_output_buffer: Option<Size>,
+    /// How much the unfinished requests and unread replies of all clients may take; 0: no limit [default:
+    /// half of --max-memory]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_client_memory: Option<Auto<Size>>,
+    /// Close clients after so many seconds of silence; 0: never
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) idle_timeout: Option<u32>,
+    /// Close clients that have not given the password after so many seconds; 0: never
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) password_timeout: Option<u32>,
     /// error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log_level: Option<LogLevel>,

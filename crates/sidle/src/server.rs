@@ -64,6 +64,9 @@ pub(crate) fn settings(arguments: ServerArguments) -> Result<Config, sidle_serve
     set(&mut config.limits.arguments, arguments.max_arguments);
     set(&mut config.limits.value, arguments.max_value);
     set(&mut config.limits.output_buffer, arguments.max_output_buffer);
+    set(&mut config.limits.client_memory, arguments.max_client_memory);
+    set(&mut config.limits.idle_timeout, arguments.idle_timeout);
+    set(&mut config.limits.password_timeout, arguments.password_timeout);
     set(&mut config.log.level, arguments.log_level);
     config.validate()?;
     Ok(config)

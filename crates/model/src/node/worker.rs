@@ -256,7 +256,7 @@ impl WorkerThread {
                 let question = ControlMail::Question { worker: self.id, connection: number, request };
                 turn.outputs.push(Output::Tell(question));
             }
-            Then::Close | Then::Shutdown => unreachable!("modelled clients read, write and follow maps"),
+            Then::Close(_) | Then::Shutdown => unreachable!("modelled clients read, write and follow maps"),
         }
     }
 }

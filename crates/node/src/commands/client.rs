@@ -1,6 +1,7 @@
 //! CLIENT and its subcommands.
 
-use super::connection::{check_word, set_name};
+use super::client_kill::{Kind, kill};
+use super::connection::{check_name_length, check_word, set_name};
 use super::reply_help;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::clients::ClientRecord;
@@ -12,7 +13,10 @@ use sidle_resp::RespVersion;
 use sidle_types::WallMs;
 use std::fmt::Write;
 
-const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::CONNECTION);
+const HELP: CommandFlags = CommandFlags::LOADING
+    .with(CommandFlags::STALE)
+    .with(CommandFlags::CONNECTION)
+    .with(CommandFlags::FOR_OPERATORS);
 const FLAGS: CommandFlags = HELP.with(CommandFlags::NOSCRIPT);
 const ADMIN: CommandFlags = FLAGS.with(CommandFlags::ADMIN);
 const VARIES: &[&str] = &["nondeterministic_output"];
@@ -37,6 +41,12 @@ const SUBCOMMANDS: &[CommandSpec] = &[
     CommandSpec::new("client|list", -2, ADMIN, list)
         .docs("connection", "2.4.0", "O(N) where N is the number of connections", "Tells of all connections.")
         .tips(VARIES),
+    CommandSpec::new("client|kill", -3, ADMIN, kill).docs(
+        "connection",
+        "2.4.0",
+        "O(N) where N is the number of connections",
+        "Closes connections.",
+    ),
     CommandSpec::new("client|getname", 2, FLAGS, getname).docs(
         "connection",
         "2.6.9",
@@ -71,7 +81,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         "connection",
         "7.0.0",
         "O(1)",
-        "Accepted; clients are never disconnected to save memory.",
+        "Keeps this connection from being closed to save memory, or no longer.",
     ),
     CommandSpec::new("client|no-touch", 3, FLAGS, no_touch).docs(
         "connection",
@@ -103,13 +113,8 @@ fn list(call: &mut Call<'_>) -> CommandResult {
     let wanted: Box<dyn Fn(&ClientRecord) -> bool> = match call.args[2..] {
         [] => Box::new(|_| true),
         [option, kind] if option.eq_ignore_ascii_case(b"type") => {
-            match kind.to_ascii_lowercase().as_slice() {
-                b"normal" => Box::new(|_| true),
-                b"master" | b"replica" | b"slave" | b"pubsub" => Box::new(|_| false),
-                _ => {
-                    return Err(ReplyError::owned([b"ERR Unknown client type '", kind, b"'"].concat()));
-                }
-            }
+            let is_here = Kind::parse(kind)?.is_here();
+            Box::new(move |_| is_here)
         }
         [option, _, ..] if option.eq_ignore_ascii_case(b"id") => {
             let mut ids = Vec::new();
@@ -132,6 +137,7 @@ fn list(call: &mut Call<'_>) -> CommandResult {
 fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
     let seconds_since = |then: WallMs| now.0.saturating_sub(then.0) / 1000;
     let details = client.details().clone();
+    let buffers = client.buffers();
     let mut flags = String::new();
     for (set, letter) in [(details.readonly, 'r'), (details.no_evict, 'e'), (details.no_touch, 'T')] {
         if set {
@@ -144,15 +150,22 @@ fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
     let command = client.last_command().map_or("NULL", |id| commands().all()[id.0 as usize].spec.name);
     writeln!(
         out,
-        "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=0 \
-         qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={command} \
-         user=default redir=-1 resp={} lib-name={} lib-ver={}",
+        "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 ssub=0 \
+         multi=-1 qbuf={} qbuf-free={} argv-mem={} multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={} tot-mem={} \
+         events=r cmd={command} user=default redir=-1 resp={} lib-name={} lib-ver={}",
         client.id,
         client.address,
         client.local_address,
         details.name,
         seconds_since(client.connected_at),
         seconds_since(client.last_active()),
+        buffers.input,
+        buffers.input_free,
+        buffers.arguments,
+        // What is pending is one piece.
+        u8::from(buffers.output > 0),
+        buffers.output,
+        client.memory_bytes(),
         if details.resp3 { 3 } else { 2 },
         details.library,
         details.library_version,
@@ -188,6 +201,7 @@ fn setinfo(call: &mut Call<'_>) -> CommandResult {
         "ERR lib-ver cannot contain spaces, newlines or special characters."
     };
     check_word(value, refusal)?;
+    check_name_length(value)?;
     let value = String::from_utf8_lossy(value).into_owned();
     {
         let mut details = call.session.client.details();
@@ -257,10 +271,15 @@ fn help(call: &mut Call<'_>) -> CommandResult {
             "    Return this connection's id.",
             "INFO",
             "    Tell of this connection.",
+            "KILL <ip:port>",
+            "    Close the connection from this address.",
+            "KILL <option> <value> [<option> <value> ...]",
+            "    Close the connections that fit all of: ID, ADDR, LADDR, USER, TYPE, MAXAGE <seconds>.",
+            "    SKIPME NO: this one too.",
             "LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB) | ID <id> ...]",
             "    Tell of connections.",
             "NO-EVICT (ON|OFF)",
-            "    Accepted, without effect.",
+            "    Keep this connection from being closed to save memory.",
             "NO-TOUCH (ON|OFF)",
             "    Accepted, without effect.",
             "REPLY (ON|OFF|SKIP)",

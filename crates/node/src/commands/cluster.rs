@@ -331,14 +331,17 @@ fn keys_in_slot(call: &mut Call<'_>) -> CommandResult {
     let slot = slot_argument(call.args[2], ERROR)?;
     let most = parse_i64(call.args[3]).ok_or(ReplyError::NotAnInteger)?;
     let most = usize::try_from(most).map_err(|_| ReplyError::text(ERROR))?;
-    let mut keys: Vec<Vec<u8>> = Vec::new();
+    let mut found = Vec::new();
+    let mut keys = call.reply.aside(&mut found);
+    let mut count = 0;
     visit_owned(call, slot, most, &mut |key| {
-        if keys.len() < most {
-            keys.push(key.to_vec());
+        if count < most {
+            keys.bulk(key);
+            count += 1;
         }
     });
-    call.reply.array(keys.len());
-    keys.iter().for_each(|key| call.reply.bulk(key));
+    call.reply.array(count);
+    call.reply.append(keys);
     Ok(Flow::Done)
 }
 

@@ -79,8 +79,8 @@ fn set(call: &mut Call<'_>) -> CommandResult {
             Err(ConfigError::Unknown) => return Err(unknown(name)),
             Err(ConfigError::Immutable) => return Err(failed(name, "can't set immutable config")),
         };
-        if let Some(why) = Config::objection(proper_name, value) {
-            return Err(failed(name, why));
+        if let Some(why) = call.shared.config.objection(proper_name, value) {
+            return Err(failed(name, &why));
         }
         if changes.iter().any(|(other, _)| *other == proper_name) {
             return Err(failed(name, "duplicate parameter"));
@@ -104,6 +104,7 @@ fn failed(name: &[u8], why: &str) -> ReplyError {
 
 fn resetstat(call: &mut Call<'_>) -> CommandResult {
     call.shared.workers.iter().for_each(|worker| worker.reset());
+    call.shared.clients.totals.reset();
     call.reply.ok();
     Ok(Flow::Done)
 }

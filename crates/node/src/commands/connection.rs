@@ -5,7 +5,7 @@ use crate::number::parse_i64;
 use crate::session::{Replies, Session};
 use crate::shared::REDIS_VERSION;
 use crate::spec::{CommandFlags, CommandSpec};
-use sidle_resp::{ReplyWriter, RespVersion};
+use sidle_resp::RespVersion;
 
 const ALWAYS: CommandFlags =
     CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::FAST).with(CommandFlags::CONNECTION);
@@ -128,7 +128,8 @@ fn hello(call: &mut Call<'_>) -> CommandResult {
     }
     let id = call.session.client.id as i64;
     let version = call.session.version;
-    let mut reply = ReplyWriter::new(call.reply.raw(), version);
+    let reply = &mut call.reply;
+    reply.set_version(version);
     reply.map(7);
     reply.bulk(b"server");
     reply.bulk(b"redis");
@@ -216,6 +217,7 @@ fn reset(call: &mut Call<'_>) -> CommandResult {
     session.readonly = false;
     session.capa_sidle = false;
     session.replies = Replies::On;
+    session.refuses_transaction = false;
     {
         let mut details = session.client.details();
         details.name.clear();
@@ -228,6 +230,7 @@ fn reset(call: &mut Call<'_>) -> CommandResult {
 /// Names the connection; an empty name is none.
 pub(super) fn set_name(session: &Session, name: &[u8]) -> Result<(), ReplyError> {
     check_word(name, "ERR Client names cannot contain spaces, newlines or special characters.")?;
+    check_name_length(name)?;
     session.client.details().name = String::from_utf8_lossy(name).into_owned();
     Ok(())
 }
@@ -235,6 +238,17 @@ pub(super) fn set_name(session: &Session, name: &[u8]) -> Result<(), ReplyError>
 /// Checks what a client says of itself: printable and in one word.
 pub(super) fn check_word(word: &[u8], refusal: &'static str) -> Result<(), ReplyError> {
     if word.iter().all(u8::is_ascii_graphic) { Ok(()) } else { Err(ReplyError::text(refusal)) }
+}
+
+/// What a client says of itself is kept for as long as it is connected, and counts for no limit.
+const LONGEST_NAME_BYTES: usize = 1024;
+
+/// Checks how long a client's name is, or its library's.
+pub(super) fn check_name_length(name: &[u8]) -> Result<(), ReplyError> {
+    match name.len() <= LONGEST_NAME_BYTES {
+        true => Ok(()),
+        false => Err(ReplyError::text("ERR Names of clients and libraries have at most 1024 bytes.")),
+    }
 }
 
 #[cfg(test)]

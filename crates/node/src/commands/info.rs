@@ -14,7 +14,10 @@ use std::fmt::{Display, Write};
 pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::new(
     "info",
     -1,
-    CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::DANGEROUS),
+    CommandFlags::LOADING
+        .with(CommandFlags::STALE)
+        .with(CommandFlags::DANGEROUS)
+        .with(CommandFlags::FOR_OPERATORS),
     info,
 )
 .docs("server", "1.0.0", "O(1)", "Tells of the node, by sections.")
@@ -159,6 +162,9 @@ fn memory(call: &Call<'_>, lines: &mut Lines) {
     lines.add("used_memory_index", memory.index);
     lines.add_bytes("total_system_memory", Gauges::read(&gauges.system_memory_bytes));
     lines.add_bytes("maxmemory", memory.limit);
+    lines.add("mem_clients_normal", call.shared.clients.memory_bytes());
+    lines.add("mem_clients_slaves", 0);
+    lines.add("maxmemory_clients", call.shared.config.client_bytes().unwrap_or(0));
     lines.add("maxmemory_policy", call.shared.config.value("maxmemory-policy"));
     if used > 0 {
         lines.add("mem_fragmentation_ratio", format_args!("{:.2}", resident as f64 / used as f64));
@@ -179,8 +185,11 @@ fn stats(call: &Call<'_>, lines: &mut Lines) {
     lines.add("total_net_output_bytes", shared.sum(|worker| worker.bytes_out.read()));
     lines.add("instantaneous_input_kbps", kilobytes(&gauges.input_bytes_per_second));
     lines.add("instantaneous_output_kbps", kilobytes(&gauges.output_bytes_per_second));
-    lines.add("rejected_connections", 0);
+    lines.add("rejected_connections", Gauges::read(&shared.clients.totals.rejected));
     lines.add("expired_keys", shared.sum(|worker| worker.expired.read()));
+    lines.add("evicted_clients", Gauges::read(&shared.clients.totals.evicted));
+    lines.add("client_query_buffer_limit_disconnections", Gauges::read(&shared.clients.totals.query_limit));
+    lines.add("client_output_buffer_limit_disconnections", Gauges::read(&shared.clients.totals.output_limit));
     lines.add("keyspace_hits", shared.sum(|worker| worker.hits.read()));
     lines.add("keyspace_misses", shared.sum(|worker| worker.misses.read()));
     lines.add("total_error_replies", shared.sum(|worker| worker.errors.read()));

@@ -7,7 +7,10 @@ use crate::spec::{CommandFlags, CommandSpec};
 use crate::table::{Found, commands};
 use sidle_resp::ReplyWriter;
 
-const FLAGS: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::CONNECTION);
+const FLAGS: CommandFlags = CommandFlags::LOADING
+    .with(CommandFlags::STALE)
+    .with(CommandFlags::CONNECTION)
+    .with(CommandFlags::FOR_OPERATORS);
 const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
 const ALL: &str = "O(N) where N is the number of commands";
 

@@ -4,6 +4,7 @@ use crate::call::Call;
 use crate::spec::CommandSpec;
 
 mod client;
+mod client_kill;
 mod cluster;
 mod config;
 mod connection;
@@ -21,9 +22,11 @@ mod observe;
 mod server;
 mod set;
 mod sidle;
+mod transaction;
 mod walk;
 
 pub(crate) use entry::live;
+pub(crate) use transaction::NOT_EXECUTED;
 
 /// Every family's commands.
 pub(crate) const GROUPS: &[&[CommandSpec]] = &[
@@ -41,6 +44,7 @@ pub(crate) const GROUPS: &[&[CommandSpec]] = &[
     config::COMMANDS,
     info::COMMANDS,
     server::COMMANDS,
+    transaction::COMMANDS,
     observe::COMMANDS,
     cluster::COMMANDS,
     sidle::COMMANDS,

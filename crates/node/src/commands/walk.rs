@@ -11,7 +11,6 @@ use crate::glob;
 use crate::number::parse_i64;
 use crate::range_table::Reach;
 use crate::spec::{CommandFlags, CommandSpec};
-use sidle_resp::ReplyWriter;
 use sidle_store::Record;
 use sidle_types::ScanCursor;
 
@@ -74,11 +73,12 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
     let cursor = parse_cursor(call.args[1]).ok_or(ReplyError::text("ERR invalid cursor"))?;
     let options = ScanOptions::parse(&call.args[2..])?;
     let mut found = Vec::new();
-    let mut elements = ReplyWriter::new(&mut found, call.reply.version());
+    let mut elements = call.reply.aside(&mut found);
     let (mut count, mut looked_at) = (0, 0);
     let mut next = ScanCursor(cursor).first();
     while let Some(from) = next
         && (looked_at < options.count || !ScanCursor::is_boundary(from))
+        && !elements.is_cut()
     {
         let range = match call.ranges.reach(from) {
             Reach::Here(range) => range,
@@ -112,7 +112,7 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
     call.reply.array(2);
     call.reply.bulk(cursor.0.to_string().as_bytes());
     call.reply.array(count);
-    call.reply.raw().extend_from_slice(&found);
+    call.reply.append(elements);
     Ok(Flow::Done)
 }
 
@@ -137,17 +137,17 @@ fn parse_cursor(text: &[u8]) -> Option<u64> {
 fn keys(call: &mut Call<'_>) -> CommandResult {
     let pattern = Some(call.args[1]).filter(|pattern| *pattern != b"*");
     let mut found = Vec::new();
-    let mut elements = ReplyWriter::new(&mut found, call.reply.version());
+    let mut elements = call.reply.aside(&mut found);
     let mut count = 0;
     for_each_live(call, &mut |record| {
         if pattern.is_none_or(|pattern| glob::matches(pattern, record.key())) {
             elements.bulk(record.key());
             count += 1;
         }
-        true
+        !elements.is_cut()
     });
     call.reply.array(count);
-    call.reply.raw().extend_from_slice(&found);
+    call.reply.append(elements);
     Ok(Flow::Done)
 }
 

@@ -94,7 +94,7 @@ impl TestClient {
         self.input.drain(..served.consumed);
         self.waits = match served.then {
             Then::Read { .. } | Then::Again => Waits::No,
-            Then::Close | Then::Shutdown => Waits::Closed,
+            Then::Close(_) | Then::Shutdown => Waits::Closed,
             Then::Parked(ticket) => Waits::Parked(ticket),
             Then::Control(request) => Waits::Control(request),
         };

@@ -71,7 +71,16 @@ pub(super) const KNOWN: [Known; 6] = [
     Known { section: "security", keys: &["password"] },
     Known {
         section: "limits",
-        keys: &["max_clients", "query_buffer", "arguments", "value", "output_buffer"],
+        keys: &[
+            "max_clients",
+            "query_buffer",
+            "arguments",
+            "value",
+            "output_buffer",
+            "client_memory",
+            "idle_timeout",
+            "password_timeout",
+        ],
     },
     Known { section: "log", keys: &["level"] },
 ];

@@ -134,8 +134,14 @@ pub struct LimitsConfig {
     pub arguments: u32,
     /// One argument.
     pub value: Size,
-    /// One client's unread replies; 0: no limit.
+    /// One client's unread replies; 0: no limit of its own.
     pub output_buffer: Size,
+    /// All clients' unfinished requests and unread replies; 0: no limit.
+    pub client_memory: Auto<Size>,
+    /// Seconds of silence after which a client is closed; 0: never.
+    pub idle_timeout: u32,
+    /// Seconds within which a client has to give the password; 0: it may take its time.
+    pub password_timeout: u32,
 }
 
 impl Default for LimitsConfig {
@@ -146,6 +152,9 @@ impl Default for LimitsConfig {
             arguments: 1 << 20,
             value: Size(MAX_VALUE_BYTES),
             output_buffer: Size(1 << 30),
+            client_memory: Auto::Auto,
+            idle_timeout: 0,
+            password_timeout: 30,
         }
     }
 }
@@ -248,6 +257,9 @@ impl Config {
         if self.limits.query_buffer.0 < MIN_QUERY_BUFFER_BYTES {
             return wrong("query_buffer", format!("give at least {}", Size(MIN_QUERY_BUFFER_BYTES)));
         }
+        if self.limits.idle_timeout > MAX_IDLE_TIMEOUT {
+            return wrong("idle_timeout", format!("give at most {MAX_IDLE_TIMEOUT} seconds"));
+        }
         if self.limits.arguments == 0 {
             return wrong("arguments", "a request has at least one argument".to_owned());
         }
@@ -269,6 +281,11 @@ impl Config {
         self.node.workers.unwrap_or_else(cores).min(MAX_THREADS)
     }
 
+    /// What all clients' buffers may take together, on a node with so much memory for its data; 0: no limit.
+    pub fn client_memory_bytes(&self, memory_bytes: u64) -> u64 {
+        self.limits.client_memory.unwrap_or_else(|| Size((memory_bytes / 2).max(LEAST_CLIENT_MEMORY_BYTES))).0
+    }
+
     /// The bus port to bind; 0: any free one.
     pub fn bus_port(&self) -> u16 {
         let above = || match self.network.port {
@@ -281,6 +298,12 @@ impl Config {
 
 /// The least that `limits.query_buffer` may be: Redis's own lower bound.
 pub const MIN_QUERY_BUFFER_BYTES: u64 = 1 << 20;
+
+/// What clients' buffers may take in any case, unless a setting says otherwise.
+pub const LEAST_CLIENT_MEMORY_BYTES: u64 = 64 << 20;
+
+/// The longest `limits.idle_timeout`: Redis's own bound.
+pub const MAX_IDLE_TIMEOUT: u32 = i32::MAX as u32;
 
 #[cfg(test)]
 mod tests {
@@ -334,6 +357,15 @@ mod tests {
         assert_eq!(config.data_dir(), Path::new("sidle-6379"));
         config.node.dir = Auto::Value("elsewhere".into());
         assert_eq!(config.data_dir(), Path::new("elsewhere"));
+    }
+
+    #[test]
+    fn client_memory_follows_the_memory_for_data() {
+        let mut config = Config::default();
+        assert_eq!(config.client_memory_bytes(8 << 30), 4 << 30);
+        assert_eq!(config.client_memory_bytes(16 << 20), LEAST_CLIENT_MEMORY_BYTES);
+        config.limits.client_memory = Auto::Value(Size(0));
+        assert_eq!(config.client_memory_bytes(8 << 30), 0);
     }
 
     #[test]

@@ -2,10 +2,17 @@
 
 use super::connection::Connection;
 use super::engine::SharedEngine;
+use crate::limits::Place;
 use crate::thread::start_task;
+use rustix::io::Errno;
+use sidle_node::ClientTotals;
 use socket2::{SockRef, TcpKeepalive};
+use std::fs::File;
+use std::future::poll_fn;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -14,40 +21,75 @@ use tokio::sync::Notify;
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(300);
 
 /// What Redis says to one client too many.
-const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
+pub(super) const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
 
 /// Accepts clients for as long as the worker lives. `ticked`: notified a few times a second.
 pub(super) async fn run(listener: TcpListener, engine: SharedEngine, ticked: Arc<Notify>) {
     let mut is_failing = false;
+    let mut spare = Spare::default();
     loop {
+        spare.refill();
         match listener.accept().await {
             Ok((stream, address)) => {
                 is_failing = false;
                 admit(stream, address, &engine);
             }
             Err(error) => {
-                // Out of descriptors, as a rule: those waiting are served once others have left.
                 if !is_failing {
                     tracing::warn!("cannot accept clients for now: {error}");
                 }
                 is_failing = true;
-                ticked.notified().await;
+                // Out of descriptors, as a rule: then who waits is told so, and is not left to wait.
+                if !is_out_of_descriptors(&error) || !spare.refuse_one(&listener, &engine).await {
+                    ticked.notified().await;
+                }
             }
         }
     }
 }
 
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// A descriptor that is kept for refusing clients when there is no other left.
+#[derive(Debug, Default)]
+struct Spare(Option<File>);
+
+impl Spare {
+    fn refill(&mut self) {
+        if self.0.is_none() {
+            // Where there is none, the next refusal does without.
+            self.0 = File::open("/dev/null").ok();
+        }
+    }
+
+    /// Tells one client that waits to be accepted, if there is one, that it is not; whether there was a
+    /// descriptor to do it with.
+    async fn refuse_one(&mut self, listener: &TcpListener, engine: &SharedEngine) -> bool {
+        drop(self.0.take());
+        let accepted = poll_fn(|cx| match listener.poll_accept(cx) {
+            Poll::Ready(accepted) => Poll::Ready(accepted.map(Some)),
+            Poll::Pending => Poll::Ready(Ok(None)),
+        });
+        let Ok(accepted) = accepted.await else { return false };
+        if let Some((stream, address)) = accepted {
+            refuse(&stream, address, engine, "the system has no descriptor left");
+        }
+        true
+    }
+}
+
+fn refuse(stream: &TcpStream, address: SocketAddr, engine: &SharedEngine, why: &str) {
+    tracing::debug!("refused {address}: {why}");
+    ClientTotals::count(&engine.borrow().shared.clients.totals.rejected);
+    // A fresh socket's buffer takes this whole; a client that is gone already needs no word.
+    let _ = stream.try_write(TOO_MANY_CLIENTS);
+}
+
 fn admit(stream: TcpStream, address: SocketAddr, engine: &SharedEngine) {
-    let place = {
-        let engine = engine.borrow();
-        // CONFIG SET may have changed it.
-        let most = engine.shared.config.value("maxclients").parse().unwrap_or(usize::MAX);
-        engine.limits.places.take(most)
-    };
-    let Some(place) = place else {
-        tracing::debug!("refused {address}: all places for clients are taken");
-        // A fresh socket's buffer takes this whole; a client that is gone already needs no word.
-        let _ = stream.try_write(TOO_MANY_CLIENTS);
+    let Some(place) = place_for(&stream, address, engine) else {
+        refuse(&stream, address, engine, "all places for clients are taken");
         return;
     };
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3);
@@ -58,4 +100,20 @@ fn admit(stream: TcpStream, address: SocketAddr, engine: &SharedEngine) {
         return;
     }
     start_task("a client's connection", Connection::new(stream, address, place, SharedEngine::clone(engine)));
+}
+
+/// A place for a new client: one of those that all share, or else one of those kept for operators, if it
+/// comes from this machine.
+fn place_for(stream: &TcpStream, address: SocketAddr, engine: &SharedEngine) -> Option<Place> {
+    let engine = engine.borrow();
+    let shared = &engine.shared;
+    // CONFIG SET may have changed it.
+    let most = usize::try_from(shared.config.most_clients()).unwrap_or(usize::MAX);
+    engine.limits.places.take(most).or_else(|| {
+        let peer = address.ip().to_canonical();
+        let is_from_here =
+            peer.is_loopback() || stream.local_addr().is_ok_and(|local| local.ip().to_canonical() == peer);
+        let makes_room = || shared.clients.displace_guest(engine.now().wall);
+        is_from_here.then(|| engine.limits.places.take_reserved(makes_room))?
+    })
 }

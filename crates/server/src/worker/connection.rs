@@ -10,11 +10,14 @@
 //!
 //! The shared buffers are borrowed within one poll only, never across a wait.
 
+mod lifetime;
+
 use super::engine::{Engine, JOIN_BYTES, READ_BYTES, ROUND_BYTES, SharedEngine};
 use super::waits::ConnectionId;
 use crate::control::ControlCall;
 use crate::limits::Place;
-use sidle_node::{ControlReply, Session, Then, Ticket};
+use lifetime::Owes;
+use sidle_node::{ClientTotals, Closing, ControlReply, Session, Then, Ticket};
 use sidle_resp::RequestParser;
 use std::future::Future;
 use std::io;
@@ -29,9 +32,10 @@ use tokio::sync::oneshot;
 const READS_A_TURN: usize = 4;
 /// What is read ahead of a command that waits, to notice that its client is gone.
 const WAITING_INPUT_BYTES: usize = 64 << 10;
-/// What is read and thrown away of a connection that was told that it broke the protocol, so that the message
-/// reaches the client: closing with unread input would reset the connection.
-const LINGER_BYTES: usize = 1 << 20;
+/// What is read and thrown away of a connection that was told why it is closed, so that the message reaches
+/// the client: closing with unread input would reset the connection. As much as a request that is refused at
+/// its first line may have.
+const LINGER_BYTES: usize = 1 << 30;
 
 /// What the connection is about to do once its output is sent.
 enum State {
@@ -76,6 +80,12 @@ pub(super) struct Connection {
     written: usize,
     state: State,
     is_aware: bool,
+    /// What it has to do by a deadline.
+    owes: Owes,
+    /// What others were last told that it holds.
+    held_bytes: usize,
+    /// Whether it was polled.
+    has_begun: bool,
     _place: Place,
 }
 
@@ -86,19 +96,23 @@ impl Connection {
         place: Place,
         engine: SharedEngine,
     ) -> Connection {
-        let mut borrowed = engine.borrow_mut();
+        let borrowed = engine.borrow();
         let local = stream.local_addr().map_or_else(|_| "?:0".to_owned(), |local| local.to_string());
         let now = borrowed.now();
         let registration = borrowed.shared.clients.register(address.to_string(), local, now.wall);
         let owes_password = borrowed.shared.config.password().is_some();
-        let id = borrowed.next_connection();
-        let parser = RequestParser::new(borrowed.limits.requests);
+        let parser = RequestParser::new(borrowed.limits.requests(&borrowed.shared.config));
+        let mut session = Session::new(registration, !owes_password);
+        session.is_guest = place.is_reserved();
+        if session.is_guest {
+            session.client.make_guest();
+        }
         drop(borrowed);
         Connection {
             stream,
             engine,
-            id,
-            session: Session::new(registration, !owes_password),
+            id: session.client.id,
+            session,
             parser,
             input: Vec::new(),
             need: 0,
@@ -106,6 +120,9 @@ impl Connection {
             written: 0,
             state: State::Reading,
             is_aware: false,
+            owes: Owes::Nothing,
+            held_bytes: 0,
+            has_begun: false,
             _place: place,
         }
     }
@@ -113,7 +130,7 @@ impl Connection {
     /// Reads, and runs what was read.
     fn read(&mut self, cx: &mut Context<'_>, full_reads: &mut usize) -> Poll<io::Result<Step>> {
         if self.input.len() > JOIN_BYTES {
-            return self.read_large(cx);
+            return self.read_large(cx, full_reads);
         }
         let shared = SharedEngine::clone(&self.engine);
         let engine = &mut *shared.borrow_mut();
@@ -145,19 +162,34 @@ impl Connection {
     }
 
     /// Goes on reading a request that is too long to be joined in the shared buffer.
-    fn read_large(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Step>> {
-        // The announced length is believed step by step: a client that announces much must also send much.
-        self.input.reserve(self.need.min(self.input.len().max(READ_BYTES)));
+    fn read_large(&mut self, cx: &mut Context<'_>, full_reads: &mut usize) -> Poll<io::Result<Step>> {
+        if self.input.len() == self.input.capacity() {
+            // The announced length is believed step by step: a client that announces much must also send
+            // much. What comes behind the request is left to the shared buffer.
+            self.input.reserve_exact(self.need.min(self.input.len().max(READ_BYTES)));
+            self.account();
+            if let Some(why) = self.session.client.ending() {
+                return Poll::Ready(Ok(self.ends(why)));
+            }
+        }
         let length = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(cx))?;
         if length == 0 {
             return Poll::Ready(Ok(Step::Over));
         }
-        self.engine.borrow().stats.bytes_in.add(length as u64);
-        if length < self.need {
+        let now = {
+            let engine = self.engine.borrow();
+            engine.stats.bytes_in.add(length as u64);
+            engine.now()
+        };
+        self.session.client.seen(now.wall);
+        *full_reads += 1;
+        let step = if length < self.need {
             self.need -= length;
-            return Poll::Ready(Ok(Step::Go));
-        }
-        self.run_kept(cx).into()
+            Step::Go
+        } else {
+            self.run_kept(cx)?
+        };
+        Poll::Ready(Ok(if *full_reads >= READS_A_TURN { step.or_yield() } else { step }))
     }
 
     /// Runs the requests in the shared input buffer, and keeps the rest.
@@ -168,6 +200,7 @@ impl Connection {
         range: std::ops::Range<usize>,
     ) -> io::Result<Step> {
         let now = engine.now();
+        self.session.client.seen(now.wall);
         engine.stats.bytes_in.add((range.end - JOIN_BYTES) as u64);
         let input = &engine.input[range];
         let served = engine.worker.serve(now, &mut self.session, &mut self.parser, input, &mut engine.output);
@@ -212,7 +245,12 @@ impl Connection {
                 step = Step::Yield;
                 State::Running
             }
-            Then::Close => State::Closing,
+            Then::Close(why) => {
+                if why != Closing::Asked {
+                    self.tell_why(engine, why);
+                }
+                State::Closing
+            }
             Then::Parked(ticket) => {
                 engine.waits.park(ticket, cx.waker().clone());
                 State::Parked(ticket)
@@ -228,6 +266,7 @@ impl Connection {
                 State::Lingering(LINGER_BYTES)
             }
         };
+        self.follow_debts(engine);
         // After the ticket was noted: it may have been woken already.
         engine.after_serving();
         self.send(engine)?;
@@ -255,9 +294,11 @@ impl Connection {
         let sent = if self.output.is_empty() { self.try_write(&engine.output)? } else { 0 };
         if sent < engine.output.len() {
             self.keep(engine, sent);
-            if self.output.len() - self.written > engine.limits.output_bytes {
+            let unread = (self.output.len() - self.written) as u64;
+            if unread > engine.shared.config.output_bytes() {
+                ClientTotals::count(&engine.shared.clients.totals.output_limit);
                 let address = &self.session.client.address;
-                tracing::warn!("closed {address}: it left {} bytes of replies unread", self.output.len());
+                tracing::warn!("closed {address}: it left {unread} bytes of replies unread");
                 return Err(io::ErrorKind::OutOfMemory.into());
             }
         }
@@ -288,6 +329,7 @@ impl Connection {
         while self.written < self.output.len() {
             let rest = &self.output[self.written..];
             self.written += ready!(Pin::new(&mut self.stream).poll_write(cx, rest))?;
+            self.session.client.seen(self.engine.borrow().now().wall);
         }
         self.output = Vec::new();
         self.written = 0;
@@ -335,7 +377,13 @@ impl Connection {
                 ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
                 let length = buffer.filled().len();
                 *left = left.saturating_sub(length);
-                Poll::Ready(Ok(if length == 0 || *left == 0 { Step::Over } else { Step::Go }))
+                *full_reads += 1;
+                Poll::Ready(Ok(match length {
+                    0 => Step::Over,
+                    _ if *left == 0 => Step::Over,
+                    _ if *full_reads >= READS_A_TURN => Step::Yield,
+                    _ => Step::Go,
+                }))
             }
         }
     }
@@ -360,6 +408,14 @@ impl Connection {
 
     fn drive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut full_reads = 0;
+        if !self.has_begun {
+            self.begin(cx);
+        }
+        if let Some(why) = self.session.client.ending()
+            && let Step::Over = self.ends(why)
+        {
+            return Poll::Ready(Ok(()));
+        }
         if self.is_aware {
             self.push_changes()?;
         }
@@ -392,7 +448,13 @@ impl Future for Connection {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let ended = ready!(self.drive(cx));
+        let ended = match self.drive(cx) {
+            Poll::Ready(ended) => ended,
+            Poll::Pending => {
+                self.account();
+                return Poll::Pending;
+            }
+        };
         if let Err(error) = ended {
             tracing::debug!("lost {}: {error}", self.session.client.address);
         }
@@ -413,5 +475,6 @@ impl Drop for Connection {
         if self.is_aware {
             engine.waits.remove_aware(self.id);
         }
+        engine.watch.leave(self.id);
     }
 }

@@ -3,7 +3,9 @@
 //! Requests are read into one buffer and answered into another, both of the worker, so that an idle connection holds
 //! no buffer at all and a busy one finds them in the cache.
 
-use super::waits::{ConnectionId, Waits};
+use super::WorkerLink;
+use super::waits::Waits;
+use super::watch::Watch;
 use crate::clock::Clock;
 use crate::control::ControlCall;
 use crate::limits::ClientLimits;
@@ -54,15 +56,21 @@ pub(super) struct Engine {
     /// Buffers for what waits until its round has been read.
     round_buffers: Vec<Vec<u8>>,
     pub(super) waits: Waits,
+    pub(super) watch: Watch,
+    /// All workers: where a connection is told to end, they are woken.
+    workers: Vec<Arc<WorkerLink>>,
+    /// How many endings this worker has followed, and how many it has announced to all.
+    endings_followed: u64,
+    endings_announced: u64,
     /// The tablet map that opted-in clients have been woken for.
     told_map: MapEpoch,
-    last_connection: ConnectionId,
 }
 
 impl Engine {
     pub(super) fn new(
         mut worker: Worker,
         movers: Vec<Arc<MoverLink>>,
+        workers: Vec<Arc<WorkerLink>>,
         shared: Arc<NodeShared>,
         limits: ClientLimits,
         control: mpsc::UnboundedSender<ControlCall>,
@@ -81,8 +89,11 @@ impl Engine {
             output: Vec::with_capacity(READ_BYTES),
             round_buffers: Vec::new(),
             waits: Waits::default(),
+            watch: Watch::default(),
+            workers,
+            endings_followed: 0,
+            endings_announced: 0,
             told_map: MapEpoch::default(),
-            last_connection: 0,
         }))
     }
 
@@ -98,6 +109,11 @@ impl Engine {
     pub(super) fn turn(&mut self) -> Now {
         let now = self.now();
         self.worker.turn();
+        let endings = self.shared.clients.endings();
+        if endings != self.endings_followed {
+            self.endings_followed = endings;
+            self.watch.wake_ending();
+        }
         let map = self.worker.ranges().map().epoch();
         if map != self.told_map {
             self.told_map = map;
@@ -107,11 +123,15 @@ impl Engine {
         now
     }
 
-    /// What is done a few times a second: the wall clock is followed, and expired keys are removed that nobody asks
-    /// for.
+    /// What is done a few times a second: the wall clock is followed, connections whose time is over are
+    /// ended, and expired keys are removed that nobody asks for.
     pub(super) fn tick(&mut self) {
         self.clock.follow_wall_clock();
         let started = self.clock.mono();
+        let idle_seconds = self.shared.config.idle_seconds();
+        self.watch.tick(&self.shared.clients, started, self.clock.wall(started), idle_seconds);
+        self.keep_clients_small();
+        self.announce_endings();
         loop {
             let now = self.now();
             let sample = self.worker.expire(now, EXPIRE_SAMPLE);
@@ -131,6 +151,36 @@ impl Engine {
         while let Some(ticket) = self.worker.poll_woken() {
             self.waits.wake(ticket);
         }
+        if self.shared.clients.endings() != self.endings_announced {
+            self.announce_endings();
+        }
+    }
+
+    /// Has every worker look for connections that were told to end.
+    #[cold]
+    fn announce_endings(&mut self) {
+        let endings = self.shared.clients.endings();
+        if endings != self.endings_announced {
+            self.endings_announced = endings;
+            self.workers.iter().for_each(|worker| worker.wake());
+        }
+    }
+
+    /// Ends the largest connections where all of them together hold more than they may.
+    pub(super) fn keep_clients_small(&mut self) {
+        let Some(most_bytes) = self.shared.config.client_bytes() else { return };
+        if self.shared.clients.memory_bytes() <= most_bytes {
+            return;
+        }
+        for client in self.shared.clients.evict(most_bytes) {
+            tracing::warn!(
+                "closed {}: it held {} bytes of requests and replies, the most of all clients, which \
+                 together held more than {most_bytes} (maxmemory-clients)",
+                client.address,
+                client.buffers().total(),
+            );
+        }
+        self.announce_endings();
     }
 
     /// A copy of what was read, for a connection that waits until others have read.
@@ -157,11 +207,5 @@ impl Engine {
         if self.output.capacity() > OUTPUT_KEEP_BYTES {
             self.output = Vec::with_capacity(READ_BYTES);
         }
-    }
-
-    /// A number for a new connection.
-    pub(super) fn next_connection(&mut self) -> ConnectionId {
-        self.last_connection += 1;
-        self.last_connection
     }
 }

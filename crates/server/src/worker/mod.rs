@@ -10,6 +10,7 @@ mod accept;
 mod connection;
 mod engine;
 mod waits;
+mod watch;
 
 pub(crate) use accept::KEEPALIVE;
 
@@ -107,6 +108,8 @@ pub(crate) struct WorkerSetup {
     pub(crate) movers: Vec<Arc<MoverLink>>,
     /// Movers that have no threads of their own and take turns with this worker's clients.
     pub(crate) movers_here: Vec<MoverSetup>,
+    /// All workers, this one among them.
+    pub(crate) workers: Vec<Arc<WorkerLink>>,
     /// What the node's threads share.
     pub(crate) shared: Arc<NodeShared>,
     /// What one client may use.
@@ -143,6 +146,7 @@ impl WorkerSetup {
             let engine = engine::Engine::new(
                 self.worker,
                 self.movers,
+                self.workers,
                 self.shared,
                 self.limits,
                 self.control,

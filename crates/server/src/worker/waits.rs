@@ -4,7 +4,7 @@ use sidle_node::Ticket;
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-/// A connection's number on its worker.
+/// A connection's number, which CLIENT ID tells.
 pub(super) type ConnectionId = u64;
 
 /// The wakers of a worker's waiting connections. At most two entries a connection.

@@ -165,8 +165,28 @@ class Work:
 class PlainWork(Work):
     """A client that knows nothing of clusters may name keys of any slots in one command."""
 
+    def transaction(self):
+        """There are no transactions: redis-py's default pipeline is one, and fails without half an effect."""
+        key = self.name("transaction", 0)
+        pipe = self.client.pipeline()
+        pipe.set(key, "half").incr(key + ":count").delete(self.name("counter", 0))
+        try:
+            pipe.execute()
+        except redis.ResponseError as error:
+            self.check("MULTI is not supported" in str(error), "the error says why", error)
+        else:
+            raise AssertionError("a transaction was executed")
+        self.check(self.client.exists(key, key + ":count") == 0, "nothing of it has happened")
+        try:
+            self.client.pipeline().watch(key)
+        except redis.ResponseError as error:
+            self.check("WATCH is not supported" in str(error), "the error says why", error)
+        else:
+            raise AssertionError("a key was watched")
+
     def round(self):
         super().round()
+        self.transaction()
         keys = [self.name("many", number) for number in range(KEYS_OF_A_KIND)]
         values = {key: f"{key} {self.turn}" for key in keys}
         self.check(self.client.mset(values), "MSET")

@@ -45,6 +45,7 @@ pub struct Node {
     client_address: String,
     bus_address: String,
     log: Arc<Mutex<String>>,
+    reader: Option<std::thread::JoinHandle<()>>,
     dir: Option<TempDir>,
 }
 
@@ -72,26 +73,36 @@ impl Node {
     }
 
     fn spawn(options: NodeOptions, dir: Option<TempDir>) -> Node {
-        let mut child = sidle()
+        let child = sidle()
             .arg("server")
             .args(&options.flags)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program starts");
+        Node::watch(child, options, dir).unwrap_or_else(|log| panic!("the node ended:\n{log}"))
+    }
+
+    /// Takes over a process that was started elsewhere, with its standard error piped, and waits until it
+    /// takes clients; what it has logged, if it ends instead.
+    pub fn adopt(child: Child, dir: TempDir) -> Result<Node, String> {
+        Node::watch(child, NodeOptions::default(), Some(dir))?.until_logged("the node is ready")
+    }
+
+    fn watch(mut child: Child, options: NodeOptions, dir: Option<TempDir>) -> Result<Node, String> {
         let log = Arc::new(Mutex::new(String::new()));
         let lines = BufReader::new(child.stderr.take().expect("standard error is piped")).lines();
         let copy = Arc::clone(&log);
-        std::thread::spawn(move || {
+        let reader = Some(std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let mut log = copy.lock().expect("nobody panics with the log");
                 log.push_str(&line);
                 log.push('\n');
             }
-        });
-        let node =
-            Node { child, options, client_address: String::new(), bus_address: String::new(), log, dir };
-        let mut node = node.wait_until_logged("nodes at ");
+        }));
+        let (client_address, bus_address) = (String::new(), String::new());
+        let node = Node { child, options, client_address, bus_address, log, reader, dir };
+        let mut node = node.until_logged("nodes at ")?;
         let log = node.log();
         let address = |label: &str| {
             let line = log.lines().find(|line| line.contains(label)).expect("the log names the addresses");
@@ -100,24 +111,27 @@ impl Node {
         };
         node.client_address = address("clients at ");
         node.bus_address = address("nodes at ");
-        node
+        Ok(node)
     }
 
     /// Waits until the node is a member of its cluster and takes clients.
     pub fn wait_until_ready(self) -> Node {
-        self.wait_until_logged("the node is ready")
+        self.until_logged("the node is ready").unwrap_or_else(|log| panic!("the node ended:\n{log}"))
     }
 
-    fn wait_until_logged(mut self, what: &str) -> Node {
+    /// Waits for a line of its log; all that it logged, if it ends instead.
+    fn until_logged(mut self, what: &str) -> Result<Node, String> {
         let deadline = Instant::now() + PATIENCE;
         while !self.log().contains(what) {
             if let Some(status) = self.child.try_wait().expect("a child can be asked") {
-                panic!("the node ended with {status}:\n{}", self.log());
+                let reader = self.reader.take().expect("it is waited for once");
+                reader.join().expect("the log is read to its end");
+                return Err(format!("{}{status}", self.log()));
             }
             assert!(Instant::now() < deadline, "the node has not logged '{what}':\n{}", self.log());
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        self
+        Ok(self)
     }
 
     /// The folder where it keeps what it must not forget.

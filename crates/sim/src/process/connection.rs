@@ -79,7 +79,7 @@ impl Connection {
         }
         match served.then {
             Then::Read { .. } | Then::Again => Came::Served,
-            Then::Close | Then::Shutdown => Came::Closes,
+            Then::Close(_) | Then::Shutdown => Came::Closes,
             Then::Parked(ticket) => {
                 self.waits = Waits::Parked(ticket, now.mono);
                 Came::Served

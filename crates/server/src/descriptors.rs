@@ -1,0 +1,116 @@
+//! How many descriptors the process may have open, and how many clients it can therefore serve.
+//!
+//! The limit that a shell gives is often 1,024, or less: it is raised as far as the system allows, at the
+//! start. Where that is not enough for `max_clients`, fewer are served, and everybody is told so.
+
+use crate::limits::RESERVED_PLACES;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Standard streams, the data directory's files, the log, what a resolver or a look into `/proc` opens for a
+/// moment.
+const FILES: u64 = 24;
+/// Other nodes' connections: control, and the lanes of migrations.
+const BUS: u64 = 32;
+/// For each thread: its poll, what wakes it, its listener, the spare one to refuse clients with.
+const A_THREAD: u64 = 4;
+/// The threads that are neither workers nor movers: control and cleaner.
+const OTHER_THREADS: u64 = 2;
+
+/// What the process may open, and what follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// How many descriptors the node needs beside those of its clients.
+    own: u64,
+    /// How many clients can be served at most, whatever the settings say.
+    pub(crate) servable_clients: u64,
+}
+
+/// The node needs more descriptors than it may have, before the first client has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the process may open {limit} files, and this node needs {needed} before it can serve a client: \
+     raise the limit (`ulimit -n`, LimitNOFILE= of systemd), or give it fewer --workers"
+)]
+pub struct TooFewDescriptors {
+    limit: u64,
+    needed: u64,
+}
+
+impl Plan {
+    /// The plan for so many threads under a limit.
+    fn new(workers: usize, movers: usize, limit: u64) -> Result<Plan, TooFewDescriptors> {
+        let threads = (workers + movers) as u64 + OTHER_THREADS;
+        let own = FILES + BUS + A_THREAD * threads + RESERVED_PLACES as u64;
+        if limit <= own {
+            return Err(TooFewDescriptors { limit, needed: own + 1 });
+        }
+        Ok(Plan { own, servable_clients: limit - own })
+    }
+
+    /// Raises the limit of this process as far as the system allows, and plans with what it then is.
+    ///
+    /// # Errors
+    /// Not even one client could be served.
+    pub(crate) fn make(workers: usize, movers: usize, wanted: usize) -> Result<Plan, TooFewDescriptors> {
+        let limit = raised_limit();
+        let plan = Plan::new(workers, movers, limit)?;
+        if plan.servable_clients < wanted as u64 {
+            tracing::warn!(
+                "the process may open {limit} files, of which the node needs {} itself: {} clients are \
+                 served at most, not {wanted} (max_clients). Raise the limit (`ulimit -n`, LimitNOFILE= of systemd) \
+                 to {} for all of them",
+                plan.own,
+                plan.servable_clients,
+                plan.own + wanted as u64,
+            );
+        }
+        Ok(plan)
+    }
+
+    /// How many of the clients that the settings ask for are served.
+    pub(crate) fn clients(&self, wanted: usize) -> u64 {
+        self.servable_clients.min(wanted as u64)
+    }
+}
+
+/// Raises the soft limit to the hard one, and returns what it is then.
+fn raised_limit() -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::debug!("the limit of open files stays what it is: {error}");
+    }
+    // No limit is a limit that is never reached.
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plan_leaves_to_clients_what_the_node_does_not_need() {
+        let plan = Plan::new(2, 1, 256).unwrap();
+        assert!((100..256).contains(&plan.servable_clients), "{plan:?}");
+        assert_eq!(plan.own + plan.servable_clients, 256);
+        assert_eq!(plan.clients(10_000), plan.servable_clients);
+        assert_eq!(plan.clients(5), 5);
+        assert_eq!(Plan::new(2, 1, u64::MAX).unwrap().clients(10_000), 10_000);
+    }
+
+    #[test]
+    fn plan_refuses_a_limit_that_serves_nobody() {
+        let refused = Plan::new(2, 1, 16).unwrap_err();
+        let needed = refused.needed;
+        assert!(refused.to_string().contains(&format!("may open 16 files, and this node needs {needed} ")));
+        assert!(Plan::new(2, 1, needed - 1).is_err());
+        assert_eq!(Plan::new(2, 1, needed).unwrap().servable_clients, 1);
+    }
+
+    #[test]
+    fn raised_limit_is_the_hard_one() {
+        let limit = raised_limit();
+        assert_eq!(limit, getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX));
+    }
+}
