@@ -33,10 +33,10 @@
 //!
 //! # How it is built
 //! - `record`: one layout for memory and for migration batches (`batch`), so that packing is a copy.
-//! - `memory`, `segment`, `log`, `cleaner`: a reserved range cut into segments, heads that append, the cleaner that
-//!   makes room (invariants L1 to L4, C1 to C3).
-//! - `bucket`, `array`, `slot_table`, `index`: a table per slot in the order of the hash (T1 to T4: why a reader
-//!   without a lock never misses a key).
+//! - `memory`, `segment`, `runs`, `log`, `cleaner`: a reserved range with segments that heads append to and runs of pages
+//!   for large records, and the cleaner that makes room (invariants L1 to L4, C1 to C5).
+//! - `bucket`, `array`, `slot_table`, `resize`, `index`: a table per slot in the order of the hash, which grows and shrinks
+//!   (T1 to T4: why a reader without a lock never misses a key).
 //! - `occupancy`: which slots have entries, so that walks and counts pass over the others.
 //! - `epoch`: when what has been unlinked may be reused (E1 to E3).
 //! - `store`, `writer`, `walk`, `scan`, `partition`, `replay`, `discard`: what others call.
@@ -65,6 +65,8 @@ mod occupancy;
 mod partition;
 mod record;
 mod replay;
+mod resize;
+mod runs;
 mod scan;
 mod segment;
 mod slot_table;

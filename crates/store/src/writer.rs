@@ -92,11 +92,10 @@ impl<'s> SlotGuards<'s> {
             slot.admit(|| slot.find(key).is_some())?;
         }
         // Nobody is asked for the few pieces of index that come with few keys.
-        let index_segments =
-            |keys: usize| keys as u64 * INDEX_BYTES_PER_KEY / store.log.segments.segment_bytes();
-        let beside = match index_segments(pairs.clone().count()) {
-            0 => 0,
-            _ => index_segments(
+        let index_bytes = |keys: usize| keys as u64 * INDEX_BYTES_PER_KEY;
+        let beside = match index_bytes(pairs.clone().count()) {
+            few if few < store.log.segments.segment_bytes() => 0,
+            _ => index_bytes(
                 pairs.clone().filter(|(key, _)| self.slot(key.slot()).find(*key).is_none()).count(),
             ),
         };
@@ -198,7 +197,7 @@ impl<'s> SlotGuard<'s> {
                 self.clear(place, word);
                 // Versions of the key keep growing if it comes back.
                 self.table().raise_version(self.next_version().0);
-                self.drop_empty_table();
+                self.shrink_table();
             }
             (Leave::Tombstone, None) => {
                 self.write(head, key, &Draft::tombstone(key.bytes(), self.next_version()))?
@@ -306,12 +305,19 @@ impl<'s> SlotGuard<'s> {
         self.guard.store.log.bury(word, record);
     }
 
-    /// Gives back the table of a slot that has become empty; the smallest are kept for the next key.
-    pub(crate) fn drop_empty_table(&self) {
-        const KEPT_LEVEL: u32 = 2;
-        if self.table().entries() == 0 && self.table().level().is_some_and(|level| level > KEPT_LEVEL) {
-            self.table().drop_table(&self.guard.store.index_memory());
+    /// Makes the slot's table smaller where it has become too large for what is left, and gives it back where nothing is; the
+    /// smallest is kept for the next key. After removals, with no place of the table in hand. Returns whether anything was
+    /// done.
+    pub(crate) fn shrink_table(&self) -> bool {
+        let (store, table, pin) = (self.guard.store, self.table(), self.pinned());
+        if table.entries() == 0 {
+            let is_large = table.level().is_some_and(|level| level > 0);
+            if is_large {
+                table.drop_table(&store.index_memory());
+            }
+            return is_large;
         }
+        table.is_to_shrink() && table.shrink(pin, &store.index_memory(), |word| store.hash_of(word, pin))
     }
 }
 
