@@ -233,11 +233,38 @@ impl Worker {
             }
         }
         self.stats.command(found.id).calls.add(1);
+        let mut result = self.call(now, session, found, keys, args, &leaves, out);
+        if matches!(result, Err(ReplyError::OutOfMemory)) {
+            // It had no effect, and wrote nothing.
+            let bytes: usize = args.iter().map(|arg| arg.len()).sum();
+            if self.expire_for(now.wall, bytes) {
+                result = self.call(now, session, found, keys, args, &leaves, out);
+            }
+        }
+        if marks {
+            self.mark(keys);
+        }
+        Attempt::Ran(result)
+    }
+
+    /// Runs a command that may run.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "what a call is made of")]
+    fn call(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        found: Found,
+        keys: &[HashedKey<'_>],
+        args: &[&[u8]],
+        leaves: &Leaves,
+        out: &mut Vec<u8>,
+    ) -> CommandResult {
         let reply = ReplyWriter::new(out, session.version);
-        let result = (found.spec.run)(&mut Call {
+        (found.spec.run)(&mut Call {
             args,
             keys,
-            leave: &leaves,
+            leave: leaves,
             store: &self.store,
             head: &mut self.head,
             now: now.wall,
@@ -248,11 +275,7 @@ impl Worker {
             shared: &self.shared,
             ranges: &self.ranges,
             bugs: self.bugs,
-        });
-        if marks {
-            self.mark(keys);
-        }
-        Attempt::Ran(result)
+        })
     }
 
     /// M11: what is copied at present has changed. After the write, and under the same range table.

@@ -52,12 +52,15 @@ impl Store {
             }
             let whole = PositionRange::of_slots(slot, slot).expect("one slot");
             let mut found = Found::default();
+            let mut is_earlier = false;
             self.each_word(whole, &mut |word, record| {
                 let bytes = record.as_bytes().len() as u64;
                 found.values += u64::from(!word.kind().is_tombstone);
                 found.tombstones += u64::from(word.kind().is_tombstone);
                 found.expiring += u64::from(word.kind().has_deadline);
                 found.bytes += bytes;
+                is_earlier |=
+                    !word.kind().is_tombstone && record.expires_at().is_some_and(|at| at < table.earliest());
                 if self.log.is_large(word.address()) {
                     runs.insert(word.address().offset());
                     return;
@@ -74,6 +77,12 @@ impl Store {
             };
             if counted != found {
                 return Err(format!("slot {} holds {found:?}, but counts {counted:?}", slot.number()));
+            }
+            if is_earlier {
+                return Err(format!(
+                    "slot {} has a deadline before the earliest that it knows",
+                    slot.number()
+                ));
             }
         }
         self.check_segments(&by_segment)?;

@@ -14,9 +14,11 @@ use crate::address::Address;
 use crate::bucket::Word;
 use crate::config::{OutOfMemory, StoreConfig, StoreError};
 use crate::epoch::{Epochs, Limbo, Pinned};
+use crate::expiry::NEVER;
 use crate::memory::Region;
 use crate::record::{Draft, Record, Shape};
 use crate::segment::{Purpose, Segment, Segments, State};
+use sidle_types::WallMs;
 use std::sync::Arc;
 
 /// The first unit of a segment is left free, so that no record has address 0.
@@ -146,6 +148,15 @@ impl Log {
         }
     }
 
+    /// Leaves a closed segment that the caller has taken to whoever cleans it next, or retires it if nothing is left.
+    pub(crate) fn stay_or_retire(&self, number: u64) {
+        let segment = self.segments.at(number);
+        match segment.live_bytes() {
+            0 => self.retire_emptied(number),
+            _ => segment.set_state(State::Closed),
+        }
+    }
+
     /// Takes a segment that nothing in the index refers into any more.
     pub(crate) fn retire_emptied(&self, number: u64) {
         debug_assert_eq!(self.segments.at(number).state(), State::Leaving);
@@ -263,6 +274,8 @@ pub struct LogHead {
     /// Where the next record goes, and where the segment ends.
     offset: u64,
     end: u64,
+    /// No record in the open segment has an earlier deadline.
+    earliest: WallMs,
     /// Pieces taken ahead for records that are about to be appended, in reverse order; empty between two calls of others.
     prepared: Vec<u64>,
     /// Positions of the batch being replayed, kept for its memory.
@@ -277,6 +290,7 @@ impl LogHead {
             segment: 0,
             offset: 0,
             end: 0,
+            earliest: NEVER,
             prepared: Vec::new(),
             replay: Vec::new(),
             _not_sync: std::marker::PhantomData,
@@ -298,6 +312,9 @@ impl LogHead {
         // SAFETY: `reserve` gives each byte to one record only, and nobody reads it before it is published (L2).
         let bytes = unsafe { self.log.region.bytes_mut(offset, total) };
         draft.write(shape, bytes);
+        if let Some(deadline) = draft.expires_at {
+            self.earliest = self.earliest.min(deadline);
+        }
         Ok(Address::from_offset(offset))
     }
 
@@ -307,6 +324,9 @@ impl LogHead {
         let offset = self.reserve(record.len(), purpose)?;
         // SAFETY: as in `append`.
         unsafe { self.log.region.bytes_mut(offset, record.len()) }.copy_from_slice(record);
+        if let Some(deadline) = Record::trusted(record).expires_at() {
+            self.earliest = self.earliest.min(deadline);
+        }
         Ok(Address::from_offset(offset))
     }
 
@@ -378,6 +398,7 @@ impl LogHead {
                 self.log.chill(offset, bytes);
                 segments.cut_off(self.segment, bytes);
             }
+            segment.set_earliest(std::mem::replace(&mut self.earliest, NEVER));
             let participant = self.log.epochs.participant();
             self.log.epochs.pin(participant);
             segment.close(used);

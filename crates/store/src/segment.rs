@@ -7,7 +7,9 @@
 //!
 //! A piece is named by its offset in the range: a segment, or a run.
 
+use crate::expiry::NEVER;
 use crate::runs::Runs;
+use sidle_types::WallMs;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -57,6 +59,8 @@ pub(crate) struct Segment {
     spare: AtomicU64,
     /// When its contents were written: how many segments had been opened before.
     age: AtomicU64,
+    /// Milliseconds: no live record in it has an earlier deadline, but for those that must stay. Set when it is closed.
+    earliest: AtomicU64,
     /// Bytes of it that are taken from the budget while it is in use, and backed with pages while it is warm.
     backed: AtomicU64,
 }
@@ -119,6 +123,15 @@ impl Segment {
 
     pub(crate) fn set_age(&self, age: u64) {
         self.age.store(age, Ordering::Relaxed);
+    }
+
+    /// No record that may be removed for its age has an earlier deadline; told once it is closed.
+    pub(crate) fn earliest(&self) -> WallMs {
+        WallMs(self.earliest.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_earliest(&self, deadline: WallMs) {
+        self.earliest.store(deadline.0, Ordering::Relaxed);
     }
 
     fn backed_bytes(&self) -> u64 {
@@ -339,6 +352,7 @@ impl Segments {
         segment.used.store(0, Ordering::Relaxed);
         segment.dead.store(0, Ordering::Relaxed);
         segment.spare.store(0, Ordering::Relaxed);
+        segment.set_earliest(NEVER);
         segment.backed.store(self.segment_bytes, Ordering::Relaxed);
         segment.set_age(self.opened.fetch_add(1, Ordering::Relaxed));
         segment.set_state(State::Open);

@@ -19,8 +19,10 @@
 use crate::array::{ArrayWord, Chain, MAX_LEVEL, bucket_number};
 use crate::bucket::{Bucket, ENTRIES, EntryKind, Word};
 use crate::epoch::Pinned;
+use crate::expiry::NEVER;
 use crate::resize::{is_crowded, place};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, spin_loop, yield_now};
+use sidle_types::WallMs;
 
 /// How often a writer looks at a taken lock before it lets others run.
 const SPINS: u32 = 100;
@@ -44,6 +46,8 @@ pub(crate) struct SlotTable {
     tombstones: AtomicU32,
     /// Values with a deadline.
     expiring: AtomicU32,
+    /// Milliseconds: none of these deadlines is earlier.
+    earliest: AtomicU64,
 }
 
 impl Default for SlotTable {
@@ -58,6 +62,7 @@ impl Default for SlotTable {
             version: AtomicU64::new(0),
             tombstones: AtomicU32::new(0),
             expiring: AtomicU32::new(0),
+            earliest: AtomicU64::new(NEVER.0),
         }
     }
 }
@@ -318,6 +323,32 @@ impl SlotTable {
     /// Values with a deadline.
     pub(crate) fn expiring(&self) -> u64 {
         u64::from(self.expiring.load(Ordering::Relaxed))
+    }
+
+    /// No value of the slot has an earlier deadline.
+    pub(crate) fn earliest(&self) -> WallMs {
+        WallMs(self.earliest.load(Ordering::Relaxed))
+    }
+
+    /// Whether a value of the slot may be past its deadline.
+    #[inline]
+    pub(crate) fn may_have_expired(&self, now: WallMs) -> bool {
+        self.expiring() != 0 && self.earliest() < now
+    }
+
+    /// A value gets this deadline, or may have it. Under the lock.
+    #[inline]
+    pub(crate) fn note_deadline(&self, deadline: WallMs) {
+        if deadline < self.earliest() {
+            self.earliest.store(deadline.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the earliest deadline off, for whoever will tell it anew. Under the lock.
+    pub(crate) fn take_earliest(&self) -> WallMs {
+        let earliest = self.earliest();
+        self.earliest.store(NEVER.0, Ordering::Relaxed);
+        earliest
     }
 
     /// Values and tombstones.

@@ -49,6 +49,22 @@ impl Default for Harness {
     }
 }
 
+/// Where values were removed for their age.
+struct Removed {
+    leave: Leave,
+    positions: Vec<Position>,
+}
+
+impl crate::Expiring for Removed {
+    fn leave(&mut self, _position: Position) -> Option<Leave> {
+        Some(self.leave)
+    }
+
+    fn removed(&mut self, position: Position) {
+        self.positions.push(position);
+    }
+}
+
 /// The key with this number: some share one slot, most do not.
 fn key_of(number: u16) -> Vec<u8> {
     match number % 4 {
@@ -345,12 +361,28 @@ impl Side {
             Some(record) => self.model[&(record.position(), record.key().to_vec())].check(record),
             None => assert_eq!(self.store.len(), 0),
         }
-        let mut expired = Vec::new();
-        self.store.sample_expired(random, usize::MAX, NOW, &mut |record| expired.push(record.key().to_vec()));
-        expired.sort_unstable();
-        expired.dedup();
-        let due = |entry: &ModelEntry| entry.expires_at.is_some_and(|deadline| deadline < NOW);
-        assert_eq!(expired.len(), self.model.values().filter(|entry| due(entry)).count());
+        drop(guard);
+        if random.is_multiple_of(8) { self.expire(random) } else { Ok(()) }
+    }
+
+    /// Removes what is past its deadline: all of it by position in pieces, or what lies in closed segments.
+    fn expire(&mut self, random: u64) -> Result<(), OutOfMemory> {
+        let due = |entry: &ModelEntry| entry.value.is_some() && entry.expires_at.is_some_and(|at| at < NOW);
+        let before = self.model.values().filter(|entry| due(entry)).count();
+        let mut removed = Removed { leave: Leave::Nothing, positions: Vec::new() };
+        if random.is_multiple_of(16) {
+            let mut from = Some(Position::FIRST);
+            while let Some(at) = from {
+                let budget = (random >> 8) as usize % 50 + 1;
+                from = self.store.expire(&mut self.head, at, NOW, budget, &mut removed).next;
+                assert!(from.is_none_or(|next| next > at), "a sweep makes progress");
+            }
+            assert_eq!(removed.positions.len(), before);
+        } else {
+            while self.store.expire_segment(&mut self.head, NOW, &mut removed).is_some() {}
+        }
+        self.model.retain(|(position, _), entry| !(due(entry) && removed.positions.contains(position)));
+        assert_eq!(self.model.values().filter(|entry| due(entry)).count(), before - removed.positions.len());
         Ok(())
     }
 

@@ -254,6 +254,9 @@ impl<'s> SlotGuard<'s> {
         let kind = EntryKind { is_tombstone: draft.is_tombstone, has_deadline: draft.expires_at.is_some() };
         let added = Counted { kind, bytes: draft.shape().total_bytes() };
         self.table().raise_version(draft.version.0);
+        if let Some(deadline) = draft.expires_at {
+            self.table().note_deadline(deadline);
+        }
         if draft.is_absence() {
             self.guard.store.log.note_spare(address, self.guard.store.log.record(address, self.pinned()));
         }

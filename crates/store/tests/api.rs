@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use sidle_store::{Entry, Leave, LogHead, RecordBatch, ReplayError, Store, StoreConfig};
-use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
+use sidle_types::{HashedKey, Position, PositionRange, Slot, Version};
 
 fn store() -> Store {
     Store::new(StoreConfig {
@@ -204,28 +204,6 @@ fn partition_tiles_the_range_in_equal_parts() {
         assert!(counts.iter().all(|&count| count.abs_diff(fair) < 50), "{counts:?}");
     }
     assert_eq!(store.partition(PositionRange::of_slots(Slot::LAST, Slot::LAST).unwrap(), 8).len().max(1), 1);
-}
-
-#[test]
-fn expiry_is_counted_sampled_and_left_to_the_caller() {
-    let store = store();
-    let mut head = store.log_head();
-    for i in 0..1000u64 {
-        let name = format!("key {i}");
-        let key = HashedKey::new(name.as_bytes());
-        let deadline = (i % 2 == 0).then_some(WallMs(i));
-        store.lock_slot(key.slot()).put(&mut head, key, &[b"v"], deadline).unwrap();
-    }
-    assert_eq!(store.expiring_len(), 500);
-    for random in [0, 1, u64::MAX, 0x1234_5678_9ABC_DEF0] {
-        let mut expired = 0;
-        let sample = store.sample_expired(random, usize::MAX, WallMs(500), &mut |record| {
-            assert!(record.is_expired(WallMs(500)));
-            expired += 1;
-        });
-        assert!(sample.sampled >= 500, "{sample:?}");
-        assert!(expired >= 250 && expired == sample.expired);
-    }
 }
 
 #[test]
