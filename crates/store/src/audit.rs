@@ -54,11 +54,11 @@ impl Store {
             let mut found = Found::default();
             let mut is_earlier = false;
             self.each_word(whole, &mut |word, record| {
-                let bytes = record.as_bytes().len() as u64;
                 found.values += u64::from(!word.kind().is_tombstone);
                 found.tombstones += u64::from(word.kind().is_tombstone);
                 found.expiring += u64::from(word.kind().has_deadline);
-                found.bytes += bytes;
+                found.bytes += record.live_bytes() as u64;
+                runs.extend(record.run());
                 is_earlier |=
                     !word.kind().is_tombstone && record.expires_at().is_some_and(|at| at < table.earliest());
                 if self.log.is_large(word.address()) {
@@ -66,7 +66,7 @@ impl Store {
                     return;
                 }
                 let segment = by_segment.entry(word.address().offset() / segment_bytes).or_default();
-                segment.live += bytes;
+                segment.live += record.in_log().len() as u64;
                 segment.spare += if word.kind().is_tombstone { record.spare_bytes() as u64 } else { 0 };
             });
             let counted = Found {

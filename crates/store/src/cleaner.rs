@@ -278,7 +278,7 @@ impl Store {
             let mut result = Ok(());
             for (address, record, key) in batch.iter().copied().flatten() {
                 result = self.relocate(&guard, head, segment.age(), address, record, key).map(|moved| {
-                    let bytes = record.as_bytes().len() as u64;
+                    let bytes = record.in_log().len() as u64;
                     moved_bytes += if moved { bytes } else { 0 };
                     victim.at += bytes;
                 });
@@ -325,10 +325,13 @@ impl Store {
         }
         let open = head.open_segment();
         if word.kind().is_tombstone && !record.is_tombstone() {
-            lock.shrink(head, place, word, record)?;
+            lock.shrink(head, place, word, lock.record(word))?;
             self.log.forget_spare(address, record);
+            if let Some(run) = record.run() {
+                self.log.retire(run);
+            }
         } else {
-            let copy = head.append_copy(record.as_bytes(), Purpose::Survivor)?;
+            let copy = head.append_copy(record.in_log(), Purpose::Survivor)?;
             place.bucket.store(place.index, word.moved_to(copy));
         }
         if head.open_segment() != open

@@ -21,7 +21,7 @@
 //!
 //! | who | uses |
 //! |---|---|
-//! | worker | [`Store::pin`], [`Guard::get`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`Store::lock_slots`], [`SlotGuard::put`], [`SlotGuards::put_all`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
+//! | worker | [`Store::pin`], [`Guard::get`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`Store::lock_slots`], [`SlotGuard::put`], [`SlotGuard::extend`], [`SlotGuards::put_all`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
 //! | mover | [`Store::partition`], [`Store::scan`], [`Store::pack`], [`Store::pack_position`], [`RecordBatch::parse`], [`Store::replay`], [`Store::discard`], [`Store::sweep_tombstones`], [`Store::highest_version`], [`Store::raise_version_floor`] |
 //! | control thread | [`Store::cleaner`], [`Store::memory`] |
 //!
@@ -34,12 +34,13 @@
 //! # How it is built
 //! - `record`: one layout for memory and for migration batches (`batch`), so that packing is a copy.
 //! - `memory`, `segment`, `runs`, `log`, `cleaner`: a reserved range with segments that heads append to and runs of pages
-//!   for large records, and the cleaner that makes room (invariants L1 to L4, C1 to C5).
+//!   for large records, and the cleaner that makes room (invariants L1 to L5, C1 to C5).
 //! - `bucket`, `array`, `slot_table`, `resize`, `index`: a table per slot in the order of the hash, which grows and shrinks
 //!   (T1 to T4: why a reader without a lock never misses a key).
 //! - `occupancy`: which slots have entries, so that walks and counts pass over the others.
 //! - `epoch`: when what has been unlinked may be reused (E1 to E3).
 //! - `store`, `writer`, `walk`, `scan`, `partition`, `replay`, `discard`, `expiry`: what others call.
+//! - `extend`: values that grow (L5).
 //! - `struck_out`: removals where there is no room for tombstones.
 //!
 //! Unsafe code is in `memory`, `log`, `array`, `index` and `epoch` only. The property test and the fuzzer share
@@ -57,6 +58,7 @@ mod config;
 mod discard;
 mod epoch;
 mod expiry;
+mod extend;
 mod index;
 #[cfg(all(test, loom))]
 mod kernel_model;

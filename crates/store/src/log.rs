@@ -5,6 +5,9 @@
 //! L2 A head is the only one that writes to its open segment, and only behind the last record published from it.
 //! L3 A segment is closed only when every record in it has been published (or counted dead).
 //! L4 A segment is released only when nothing in the index refers into it and an epoch has passed since.
+//! L5 A run that a value grows in belongs to one key. Of its bytes those that a record in the index ever covered are written
+//!    no more; those behind are written by the holder of the slot's lock. It is released as a segment is, after its last
+//!    record has lost its entry.
 //!
 //! Ownership: each worker and each replay slot owns a head; the cleaner owns one; segments change hands under the
 //! lock in [`Segments`].
@@ -16,7 +19,7 @@ use crate::config::{OutOfMemory, StoreConfig, StoreError};
 use crate::epoch::{Epochs, Limbo, Pinned};
 use crate::expiry::NEVER;
 use crate::memory::Region;
-use crate::record::{Draft, Record, Shape};
+use crate::record::{Draft, OutsideDraft, Record, Shape};
 use crate::segment::{Purpose, Segment, Segments, State};
 use sidle_types::WallMs;
 use std::sync::Arc;
@@ -64,9 +67,24 @@ impl Log {
         let offset = address.offset();
         // SAFETY: an address in the index is that of a published record (L1), whose segment outlives the pin (L4).
         unsafe {
-            let total = Shape::total_bytes_at(self.region.bytes(offset, 12));
-            Record::trusted(self.region.bytes(offset, total))
+            let shape = Shape::read(self.region.bytes(offset, 12));
+            self.record_of(offset, shape)
         }
+    }
+
+    /// The record of this shape at an offset.
+    ///
+    /// # Safety
+    /// It is one in the log that is not released while `'l` lasts.
+    #[inline]
+    unsafe fn record_of(&self, offset: u64, shape: Shape) -> Record<'_> {
+        // SAFETY: by the contract.
+        let record = Record::of_shape(unsafe { self.region.bytes(offset, shape.total_bytes()) }, shape, &[]);
+        let Some(run) = record.run() else { return record };
+        // SAFETY: a run is retired when its last record is, and what was published of it is written no more (L5).
+        Record::of_shape(record.in_log(), shape, unsafe {
+            self.region.bytes(run, shape.value_bytes as usize)
+        })
     }
 
     /// The records of a segment that the caller has taken out of the hands of everybody else ([`State::Leaving`]).
@@ -93,7 +111,7 @@ impl Log {
     /// Starts loading the rest of a record whose beginning is there, for whoever will read all of it.
     #[inline]
     pub(crate) fn prefetch_rest(&self, address: Address, record: Record<'_>) {
-        self.region.prefetch_rest(address.offset(), record.as_bytes().len());
+        self.region.prefetch_rest(address.offset(), record.in_log().len());
     }
 
     /// Counts what is not worth keeping of a record whose entry the caller is about to make a tombstone, so that the cleaner
@@ -123,6 +141,15 @@ impl Log {
     /// Counts a record as dead whose entry the caller has just unlinked from the index.
     #[inline]
     pub(crate) fn bury(&self, word: Word<'_>, record: Record<'_>) {
+        if let Some(run) = record.run() {
+            self.retire(run);
+        }
+        self.bury_in_log(word, record);
+    }
+
+    /// Does so, but for a value outside: another record has it now.
+    #[inline]
+    pub(crate) fn bury_in_log(&self, word: Word<'_>, record: Record<'_>) {
         let offset = word.address().offset();
         if self.segments.is_large(offset) {
             return self.retire(offset);
@@ -132,7 +159,7 @@ impl Log {
         if word.kind().is_tombstone {
             self.forget_spare(word.address(), record);
         }
-        segment.add_dead(record.as_bytes().len() as u64);
+        segment.add_dead(record.in_log().len() as u64);
         if segment.state() == State::Closed {
             self.retire_if_dead(number);
         }
@@ -165,7 +192,7 @@ impl Log {
 
     /// Takes a piece that nothing in the index refers into any more.
     #[cold]
-    fn retire(&self, piece: u64) {
+    pub(crate) fn retire(&self, piece: u64) {
         self.segments.emptied(piece);
         self.limbo.retire(&self.epochs, piece);
     }
@@ -221,9 +248,9 @@ impl Log {
         number.map(|number| number << self.segment_shift).ok_or(OutOfMemory)
     }
 
-    /// Takes a run for a large record, as [`allocate`](Self::allocate) does; its offset.
-    fn allocate_run(&self, bytes: u64) -> Result<u64, OutOfMemory> {
-        let allocate = || self.segments.allocate_run(bytes, |number| self.chill_segment(number));
+    /// Takes a run for so many bytes, with addresses to grow to `room`, as [`allocate`](Self::allocate) does; its offset.
+    fn allocate_run(&self, bytes: u64, room: u64) -> Result<u64, OutOfMemory> {
+        let allocate = || self.segments.allocate_run(bytes, room, |number| self.chill_segment(number));
         let run = allocate().or_else(|| {
             self.collect();
             allocate()
@@ -238,7 +265,50 @@ impl Log {
     }
 }
 
-/// Walks the records of one segment.
+/// Values that lie outside of their records (L5).
+impl Log {
+    /// Takes a run and writes the parts of a value to it. It has addresses for the value to double.
+    pub(crate) fn write_outside(&self, bytes: usize, parts: &[&[u8]]) -> Result<u64, OutOfMemory> {
+        let run = self.allocate_run(bytes as u64, 2 * bytes as u64)?;
+        self.write_parts(run, parts);
+        Ok(run)
+    }
+
+    /// Writes behind the value that lies in a run, of which so many bytes are published; false if the run cannot be made
+    /// longer where it is. The caller has the lock of the slot, and publishes a record with the longer value or does this
+    /// again.
+    pub(crate) fn extend_outside(
+        &self,
+        run: u64,
+        published: usize,
+        bytes: usize,
+        parts: &[&[u8]],
+    ) -> Result<bool, OutOfMemory> {
+        let chill = |number| self.chill_segment(number);
+        let is_same_page = self.segments.run_bytes(bytes as u64) == self.segments.run_bytes(published as u64);
+        if is_same_page || self.segments.extend_run(run, bytes as u64, chill)? {
+            self.write_parts(run + published as u64, parts);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// A run whose value was not published.
+    pub(crate) fn forget_outside(&self, run: u64) {
+        self.chill(run, self.segments.piece_bytes(run));
+        self.segments.give_back(run);
+    }
+
+    fn write_parts(&self, mut offset: u64, parts: &[&[u8]]) {
+        for part in parts {
+            // SAFETY: behind what is published of the run (L5), by the only thread that has the lock of its slot.
+            unsafe { self.region.bytes_mut(offset, part.len()) }.copy_from_slice(part);
+            offset += part.len() as u64;
+        }
+    }
+}
+
+/// Walks the records of one segment. Values that lie outside are not looked at: they read as empty.
 pub(crate) struct SegmentRecords<'l> {
     log: &'l Log,
     offset: u64,
@@ -254,12 +324,13 @@ impl<'l> Iterator for SegmentRecords<'l> {
         }
         // SAFETY: a closed segment holds records without gaps up to its end (L2, L3); it is in the hands of the
         // walker, who releases it after the walk.
-        let record = unsafe {
-            let total = Shape::total_bytes_at(self.log.region.bytes(self.offset, 12));
-            Record::trusted(self.log.region.bytes(self.offset, total))
-        };
+        let shape = Shape::read(unsafe { self.log.region.bytes(self.offset, 12) });
+        // SAFETY: as above. A value outside may be gone already, with an entry that did not wait for the walk: nobody
+        // looks at it here.
+        let bytes = unsafe { self.log.region.bytes(self.offset, shape.total_bytes()) };
+        let record = Record::of_shape(bytes, shape, &[]);
         let address = Address::from_offset(self.offset);
-        self.offset += record.as_bytes().len() as u64;
+        self.offset += bytes.len() as u64;
         Some((address, record))
     }
 }
@@ -303,6 +374,11 @@ impl LogHead {
         Arc::ptr_eq(&self.log, log)
     }
 
+    /// Whether a record of so many bytes shares a segment with others.
+    pub(crate) fn is_ordinary(&self, bytes: usize) -> bool {
+        bytes as u64 <= self.log.segments.largest_ordinary()
+    }
+
     /// Appends a record; the caller publishes or buries it before the next one (L3).
     #[inline]
     pub(crate) fn append(&mut self, draft: &Draft<'_>, purpose: Purpose) -> Result<Address, OutOfMemory> {
@@ -330,6 +406,19 @@ impl LogHead {
         Ok(Address::from_offset(offset))
     }
 
+    /// Appends a record whose value lies outside; the caller publishes it before the next one (L3).
+    pub(crate) fn append_outside(&mut self, draft: &OutsideDraft<'_>) -> Result<Address, OutOfMemory> {
+        let shape = draft.shape();
+        let total = shape.total_bytes();
+        let offset = self.reserve(total, Purpose::Value)?;
+        // SAFETY: as in `append`.
+        draft.write(shape, unsafe { self.log.region.bytes_mut(offset, total) });
+        if let Some(deadline) = draft.expires_at {
+            self.earliest = self.earliest.min(deadline);
+        }
+        Ok(Address::from_offset(offset))
+    }
+
     /// Takes all the segments that records of these sizes need when they are appended in this order, so that none of them
     /// finds too little memory half-way. `beside`: how many bytes more must be left. Takes nothing where there are too few.
     pub(crate) fn prepare(
@@ -352,7 +441,7 @@ impl LogHead {
         let mut room = self.end - self.offset;
         for bytes in sizes {
             if bytes > self.log.segments.largest_ordinary() {
-                self.prepared.push(self.log.allocate_run(bytes)?);
+                self.prepared.push(self.log.allocate_run(bytes, bytes)?);
             } else if bytes <= room {
                 room -= bytes;
             } else {
@@ -377,7 +466,7 @@ impl LogHead {
     #[cold]
     fn reserve_cold(&mut self, bytes: u64, purpose: Purpose) -> Result<u64, OutOfMemory> {
         if bytes > self.log.segments.largest_ordinary() {
-            return self.prepared.pop().map_or_else(|| self.log.allocate_run(bytes), Ok);
+            return self.prepared.pop().map_or_else(|| self.log.allocate_run(bytes, bytes), Ok);
         }
         let start = self.prepared.pop().map_or_else(|| self.log.allocate(purpose), Ok)?;
         self.close();

