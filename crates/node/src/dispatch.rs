@@ -234,10 +234,11 @@ impl Worker {
         }
         self.stats.command(found.id).calls.add(1);
         let mut result = self.call(now, session, found, keys, args, &leaves, out);
-        if matches!(result, Err(ReplyError::OutOfMemory)) {
+        for helps in [|worker: &mut Worker, _, bytes| worker.store.has_room(bytes), Worker::expire_for] {
             // It had no effect, and wrote nothing.
-            let bytes: usize = args.iter().map(|arg| arg.len()).sum();
-            if self.expire_for(now.wall, bytes) {
+            if matches!(result, Err(ReplyError::OutOfMemory))
+                && helps(self, now.wall, args.iter().map(|arg| arg.len()).sum())
+            {
                 result = self.call(now, session, found, keys, args, &leaves, out);
             }
         }

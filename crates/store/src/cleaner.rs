@@ -126,13 +126,25 @@ impl Store {
         fits()
     }
 
+    /// Whether values of so many bytes fit by now: for a write that was refused while it held a guard, which keeps it from
+    /// cleaning, and that may run again. Cleans if that is not known to be in vain.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let is_hopeless = lock(&self.cleaning).is_hopeless(self);
+        if is_hopeless {
+            self.index.collect(&self.log.epochs, &self.log.segments);
+        }
+        let room = self.log.room_for(bytes as u64 + crate::record::OVERHEAD_ALLOWANCE_BYTES);
+        if is_hopeless { self.log.segments.available(Purpose::Value) >= room } else { self.make_room(bytes) }
+    }
+
     /// Cleans until memory is no longer short. The caller neither holds a slot's lock nor is pinned.
     #[cold]
     pub(crate) fn relieve(&self) {
-        if self.log.segments.is_overdrawn() {
+        let is_hopeless = lock(&self.cleaning).is_hopeless(self);
+        if is_hopeless || self.log.segments.is_overdrawn() {
             self.index.collect(&self.log.epochs, &self.log.segments);
         }
-        if !lock(&self.cleaning).is_hopeless(self) {
+        if !is_hopeless {
             self.help(HELP_STEPS);
         }
     }

@@ -254,7 +254,7 @@ fn reader_against_shrinking_replacement_and_release() {
 /// A reader against a table that grows and shrinks again: what one resizing has moved says nothing of the next one.
 #[test]
 fn reader_against_growth_and_shrinking() {
-    model(|| {
+    model_with(PREEMPTIONS - 1, || {
         let kernel = Kernel::new(1);
         let writer = {
             let kernel = kernel.clone();
