@@ -253,11 +253,44 @@ impl Worker {
                 self.store.make_room(bytes);
             }
         }
+        let (mut result, mut is_cut) = self.call(now, session, found, keys, args, &leaves, out);
+        for helps in [|worker: &mut Worker, _, bytes| worker.store.has_room(bytes), Worker::expire_for] {
+            // It had no effect, and wrote nothing.
+            if matches!(result, Err(ReplyError::OutOfMemory))
+                && helps(self, now.wall, args.iter().map(|arg| arg.len()).sum())
+            {
+                (result, is_cut) = self.call(now, session, found, keys, args, &leaves, out);
+            }
+        }
+        self.has_run = true;
+        // A flush that works in steps is one call.
+        if session.route.flush.is_none() {
+            self.stats.command(found.id).calls.add(1);
+        }
+        if marks {
+            self.mark(keys);
+        }
+        if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
+    }
+
+    /// Runs a command that may run; its result, and whether its reply was cut for being too long.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "what a call is made of")]
+    fn call(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        found: Found,
+        keys: &[HashedKey<'_>],
+        args: &[&[u8]],
+        leaves: &Leaves,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
         let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
         let mut call = Call {
             args,
             keys,
-            leave: &leaves,
+            leave: leaves,
             store: &self.store,
             head: &mut self.head,
             now: now.wall,
@@ -270,16 +303,7 @@ impl Worker {
             bugs: self.bugs,
         };
         let result = (found.spec.run)(&mut call);
-        let is_cut = call.reply.is_cut();
-        self.has_run = true;
-        // A flush that works in steps is one call.
-        if session.route.flush.is_none() {
-            self.stats.command(found.id).calls.add(1);
-        }
-        if marks {
-            self.mark(keys);
-        }
-        if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
+        (result, call.reply.is_cut())
     }
 
     /// M11: what is copied at present has changed. After the write, and under the same range table.

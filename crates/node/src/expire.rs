@@ -3,41 +3,162 @@
 //! Readers take an expired value for absent at once; this only gives the memory back. In a frozen range nothing is
 //! removed (M2), and while a range is imported what is removed leaves a tombstone (M6), or the source's copy would come
 //! back from the dead. What is copied at present is marked (M11).
+//!
+//! Two things drive it. A worker looks through its keys now and then, and goes on while much of what it looks at has
+//! expired, for a bounded share of its time ([`ExpiryEffort`]). And a write that finds no memory has what expired removed
+//! first, segment by segment, and runs again.
 
+use crate::bugs::PutBack;
 use crate::now::Now;
-use crate::range_table::Role;
+use crate::range_table::{RangeTable, Role};
+use crate::stats::WorkerStats;
 use crate::worker::Worker;
-use sidle_store::{Entry, ExpirySample, Leave};
+use sidle_store::{Expiring, ExpirySweep, Leave};
+use sidle_types::{Position, WallMs};
+
+/// How much a worker removes at a time, in microseconds: what a client may have to wait for it.
+pub const EXPIRY_SLICE_US: u64 = 1_000;
+/// How much it removes from one tick to the next at most. Ticks are a tenth of a second apart, so this is a quarter of its
+/// time.
+const EXPIRY_TICK_US: u64 = 25_000;
+/// It goes on while more than one in so many of the values that it looked at had expired, as Redis does.
+const EXPIRY_GOES_ON_SHARE: usize = 10;
+/// How much a write without memory looks at: segments, or as many values elsewhere as a segment may hold.
+const STEPS_FOR_A_WRITE: usize = 64;
+const VALUES_PER_STEP: usize = 4_096;
+/// After so many looks elsewhere that found nothing it is refused; the next one goes on from there.
+const BARREN_STEPS: usize = 4;
+
+/// How much time a worker still gives to expiry until its next tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExpiryEffort {
+    left_us: u64,
+}
+
+impl ExpiryEffort {
+    /// A tick: there is something to look at again.
+    pub fn tick(&mut self) {
+        self.left_us = EXPIRY_TICK_US;
+    }
+
+    /// Whether to look at more before the next tick.
+    pub fn goes_on(self) -> bool {
+        self.left_us != 0
+    }
+
+    /// So much was looked at, in so much time. Little that had expired ends it until the next tick.
+    pub fn spent(&mut self, sweep: ExpirySweep, us: u64) {
+        let is_worth_more = sweep.removed * EXPIRY_GOES_ON_SHARE > sweep.looked;
+        // A clock too coarse to see the time spent must not make it endless.
+        self.left_us = if is_worth_more { self.left_us.saturating_sub(us.max(1)) } else { 0 };
+    }
+}
+
+/// What a worker may remove, and what it notes of it.
+struct ByRole<'w> {
+    ranges: &'w RangeTable,
+    stats: &'w WorkerStats,
+    bugs: PutBack,
+}
+
+impl Expiring for ByRole<'_> {
+    fn leave(&mut self, position: Position) -> Option<Leave> {
+        match &self.ranges.entry_at(position).role {
+            Role::Owned => Some(Leave::Nothing),
+            Role::Exporting(_) if self.bugs.frozen_source_expires => Some(Leave::Nothing),
+            Role::Importing(view) if view.activated() && self.bugs.expiry_leaves_no_tombstone => {
+                Some(Leave::Nothing)
+            }
+            Role::Importing(view) if view.activated() && view.leaves_tombstones() => Some(Leave::Tombstone),
+            Role::Importing(view) if view.activated() => Some(Leave::Nothing),
+            _ => None,
+        }
+    }
+
+    fn removed(&mut self, position: Position) {
+        self.stats.expired.add(1);
+        if let Some(view) = &self.ranges.entry_at(position).tracked {
+            view.mark(position);
+        }
+    }
+}
 
 impl Worker {
-    /// Looks at about `budget` values with a deadline, from a random place on, and removes those that are past it. To
-    /// be called again soon while a good part of what was looked at had expired.
-    pub fn expire(&mut self, now: Now, budget: usize) -> ExpirySample {
+    /// Looks at about `budget` values with a deadline, from where it ended the last time, and removes those that are past
+    /// it. Ends at the last position; the next call begins at the first.
+    pub fn expire(&mut self, now: Now, budget: usize) -> ExpirySweep {
         self.pass_boundary();
-        let random = self.random.next();
-        let Worker { store, head, ranges, stats, bugs, .. } = self;
-        store.sample_expired(random, budget, now.wall, &mut |record| {
-            let entry = ranges.entry_at(record.position());
-            let leave = match &entry.role {
-                Role::Owned => Leave::Nothing,
-                Role::Exporting(_) if bugs.frozen_source_expires => Leave::Nothing,
-                Role::Importing(view) if view.activated() && bugs.expiry_leaves_no_tombstone => {
-                    Leave::Nothing
+        self.expire_from_here(now.wall, budget)
+    }
+
+    fn expire_from_here(&mut self, now: WallMs, budget: usize) -> ExpirySweep {
+        let mut by_role = ByRole { ranges: &self.ranges, stats: &self.stats, bugs: self.bugs };
+        let sweep = self.store.expire(&mut self.head, self.expires_from, now, budget, &mut by_role);
+        self.expires_from = sweep.next.unwrap_or(Position::FIRST);
+        sweep
+    }
+
+    /// Removes expired values until a request of so many bytes fits; whether it does now. For a write that found no memory.
+    /// That there is nothing to remove is known until the wall clock moves on.
+    #[cold]
+    pub(crate) fn expire_for(&mut self, now: WallMs, bytes: usize) -> bool {
+        if self.nothing_expired_at == Some(now) {
+            return false;
+        }
+        let mut barren = 0;
+        for _ in 0..STEPS_FOR_A_WRITE {
+            let mut by_role = ByRole { ranges: &self.ranges, stats: &self.stats, bugs: self.bugs };
+            let segment = self.store.expire_segment(&mut self.head, now, &mut by_role);
+            let removed = match segment {
+                Some(sweep) => sweep.removed,
+                // What is left lies in open segments, or is large.
+                None => {
+                    let from = self.expires_from;
+                    let sweep = self.expire_from_here(now, VALUES_PER_STEP);
+                    if sweep.removed == 0 && sweep.next.is_none() && from == Position::FIRST {
+                        self.nothing_expired_at = Some(now);
+                        return false;
+                    }
+                    barren += usize::from(sweep.removed == 0);
+                    sweep.removed
                 }
-                Role::Importing(view) if view.activated() && view.leaves_tombstones() => Leave::Tombstone,
-                Role::Importing(view) if view.activated() => Leave::Nothing,
-                _ => return,
             };
-            let key = record.hashed_key();
-            let mut slot = store.lock_slot(key.slot());
-            let is_expired = matches!(slot.get(key), Entry::Value(record) if record.is_expired(now.wall));
-            if is_expired {
-                slot.remove(head, key, leave).expect("what has an entry can be removed");
-                stats.expired.add(1);
-                if let Some(view) = &entry.tracked {
-                    view.mark(key.position());
-                }
+            if removed != 0 && self.store.make_room(bytes) {
+                return true;
             }
-        })
+            if barren == BARREN_STEPS {
+                return false;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sweep(looked: usize, removed: usize) -> ExpirySweep {
+        ExpirySweep { looked, removed, next: None }
+    }
+
+    #[test]
+    fn effort_goes_on_while_much_has_expired_up_to_a_quarter_of_the_time() {
+        let mut effort = ExpiryEffort::default();
+        assert!(!effort.goes_on());
+        for (found, slices) in
+            [(sweep(256, 256), 25), (sweep(256, 26), 25), (sweep(256, 25), 1), (sweep(0, 0), 1)]
+        {
+            effort.tick();
+            let mut count = 0;
+            while effort.goes_on() {
+                effort.spent(found, EXPIRY_SLICE_US);
+                count += 1;
+            }
+            assert_eq!(count, slices, "{found:?}");
+        }
+        effort.tick();
+        (0..EXPIRY_TICK_US).for_each(|_| effort.spent(sweep(1, 1), 0));
+        assert!(!effort.goes_on());
     }
 }

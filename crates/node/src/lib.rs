@@ -46,6 +46,7 @@ pub use call::{Call, Flow, ReplyError};
 pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registration};
 pub use config::{Config, ConfigError};
 pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl, read_protocol};
+pub use expire::{EXPIRY_SLICE_US, ExpiryEffort};
 pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, PendingReplay};
 pub use now::Now;
 pub use outcome::{Closing, ControlReply, ControlRequest, Outcome};

@@ -27,7 +27,7 @@ use crate::stats::WorkerStats;
 use crate::table::{CommandTable, commands};
 use sidle_resp::Args;
 use sidle_store::{LogHead, Store};
-use sidle_types::{Fill, KeyHash, MigrationId, Slot};
+use sidle_types::{Fill, KeyHash, MigrationId, Position, SLOT_COUNT, Slot, WallMs};
 use std::sync::Arc;
 
 /// The most movers that a node may have: notifications are bits of one word.
@@ -42,6 +42,12 @@ pub struct NodeParts {
     pub shared: Arc<NodeShared>,
     /// The range table.
     pub published: Arc<Published>,
+}
+
+/// Where a worker begins to look for expired keys.
+fn first_slot(index: WorkerIndex, workers: usize) -> Slot {
+    let number = usize::from(SLOT_COUNT) * usize::from(index.0) / workers.max(1);
+    Slot::new(number as u16).expect("below the number of slots")
 }
 
 /// A serving thread's state.
@@ -68,6 +74,10 @@ pub struct Worker {
     pub(crate) lap: Lap,
     /// Whether the latest request got as far as its command.
     pub(crate) has_run: bool,
+    /// Where expiry goes on.
+    pub(crate) expires_from: Position,
+    /// When a write without memory found that nothing had expired.
+    pub(crate) nothing_expired_at: Option<WallMs>,
     /// Keys of requests that were foreseen and whose slots are on their way.
     pub(crate) foreseen: Vec<(Slot, KeyHash)>,
     #[cfg(any(test, feature = "testing"))]
@@ -101,6 +111,9 @@ impl Worker {
             stopwatch: Box::new(|| 0),
             lap: Lap::default(),
             has_run: false,
+            // Workers begin apart, so that they do not go through the same slots.
+            expires_from: Position::first_of(first_slot(index, parts.shared.workers.len())),
+            nothing_expired_at: None,
             foreseen: Vec::new(),
             #[cfg(any(test, feature = "testing"))]
             hooks: crate::testing::Hooks::default(),

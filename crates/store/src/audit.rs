@@ -10,7 +10,7 @@ use crate::record::Record;
 use crate::segment::State;
 use crate::store::Store;
 use sidle_types::{PositionRange, Slot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is found in one slot, or in all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +38,7 @@ impl Store {
     /// Compares all counts with what is there; says which one is wrong.
     pub fn check_accounting(&self) -> Result<(), String> {
         let mut by_segment: BTreeMap<u64, InSegment> = BTreeMap::new();
+        let mut runs = BTreeSet::new();
         let segment_bytes = self.log.segments.segment_bytes();
         for slot in Slot::all() {
             let table = self.index.slot(slot);
@@ -51,14 +52,21 @@ impl Store {
             }
             let whole = PositionRange::of_slots(slot, slot).expect("one slot");
             let mut found = Found::default();
+            let mut is_earlier = false;
             self.each_word(whole, &mut |word, record| {
-                let bytes = record.as_bytes().len() as u64;
                 found.values += u64::from(!word.kind().is_tombstone);
                 found.tombstones += u64::from(word.kind().is_tombstone);
                 found.expiring += u64::from(word.kind().has_deadline);
-                found.bytes += bytes;
+                found.bytes += record.live_bytes() as u64;
+                runs.extend(record.run());
+                is_earlier |=
+                    !word.kind().is_tombstone && record.expires_at().is_some_and(|at| at < table.earliest());
+                if self.log.is_large(word.address()) {
+                    runs.insert(word.address().offset());
+                    return;
+                }
                 let segment = by_segment.entry(word.address().offset() / segment_bytes).or_default();
-                segment.live += bytes;
+                segment.live += record.in_log().len() as u64;
                 segment.spare += if word.kind().is_tombstone { record.spare_bytes() as u64 } else { 0 };
             });
             let counted = Found {
@@ -70,8 +78,15 @@ impl Store {
             if counted != found {
                 return Err(format!("slot {} holds {found:?}, but counts {counted:?}", slot.number()));
             }
+            if is_earlier {
+                return Err(format!(
+                    "slot {} has a deadline before the earliest that it knows",
+                    slot.number()
+                ));
+            }
         }
         self.check_segments(&by_segment)?;
+        self.check_runs(&runs)?;
         let (index, counted) = (self.index.recount(self.pin().pinned()), self.log.segments.index_bytes());
         if index != counted {
             return Err(format!("the index takes {index} bytes, but counts {counted}"));
@@ -81,9 +96,9 @@ impl Store {
 
     fn check_segments(&self, found: &BTreeMap<u64, InSegment>) -> Result<(), String> {
         let segments = &self.log.segments;
-        let (taken, counted) = (segments.recount() * segments.segment_bytes(), segments.taken_bytes());
+        let (taken, counted) = (segments.recount(), segments.taken_bytes());
         if taken != counted {
-            return Err(format!("segments of {taken} bytes are in use, but {counted} are counted"));
+            return Err(format!("segments and runs of {taken} bytes are in use, but {counted} are counted"));
         }
         let states = (0..segments.ordinary()).map(|number| (number, segments.at(number)));
         for (number, segment) in states {
@@ -95,7 +110,6 @@ impl Store {
                 State::Closed | State::Leaving => {
                     segment.live_bytes() == live && segment.spare_bytes() == spare
                 }
-                State::Large => false,
             };
             if !fits {
                 let (state, counted) = (segment.state(), segment.live_bytes());
@@ -106,11 +120,18 @@ impl Store {
                 ));
             }
         }
-        let is_run = |number: &&u64| segments.at(**number).state() == State::Large;
-        match found.keys().filter(|&&number| number >= segments.ordinary()).find(|number| !is_run(number)) {
-            Some(number) => {
-                Err(format!("a record lies in segment {number}, which is no large record's any more"))
-            }
+        Ok(())
+    }
+
+    /// Every large record has a run, and every run that does not wait for readers is a record's.
+    fn check_runs(&self, found: &BTreeSet<u64>) -> Result<(), String> {
+        let mut runs: BTreeSet<u64> = self.log.segments.runs().into_iter().collect();
+        self.log.each_in_limbo(|piece| {
+            runs.remove(&piece);
+        });
+        match runs.symmetric_difference(found).next() {
+            Some(run) if runs.contains(run) => Err(format!("the run at {run} is in use, but no record's")),
+            Some(run) => Err(format!("a record lies at {run}, where no run is in use")),
             None => Ok(()),
         }
     }

@@ -38,7 +38,7 @@ impl<'b> RecordBatch<'b> {
             if record.is_tombstone() {
                 return Err(BatchError::Tombstone { at });
             }
-            at += record.as_bytes().len();
+            at += record.in_log().len();
             records += 1;
         }
         Ok(RecordBatch { bytes, records })

@@ -90,6 +90,14 @@ impl<'p> Word<'p> {
         let bit = 63 - level + if level < RETAG_LEVEL { 0 } else { RETAG_SHIFT };
         (self, self.bits >> bit & 1 != 0)
     }
+
+    /// The entry for a table of the level below. `hash` is asked for only where the tag does not tell.
+    pub(crate) fn merged(self, level: u32, hash: impl FnOnce(Word<'p>) -> u64) -> Word<'p> {
+        if level != RETAG_LEVEL {
+            return self;
+        }
+        Word { bits: self.bits & !TAG_MASK | tag(hash(self), level - 1), _pin: std::marker::PhantomData }
+    }
 }
 
 /// What an entry's flags say of its record.
@@ -145,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn split_follows_the_hash_at_every_level() {
+    fn split_and_merged_follow_the_hash_at_every_level() {
         let kind = EntryKind { is_tombstone: true, has_deadline: false };
         for seed in 1..200u64 {
             let hash = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -156,6 +164,10 @@ mod tests {
                 assert_eq!(upper, hash >> (63 - level) & 1 != 0, "level {level}");
                 assert!(next == Word::new(Address::from_units(seed), hash, level + 1, kind));
                 word = next;
+            }
+            for level in (1..=30).rev() {
+                word = word.merged(level, |_| hash);
+                assert!(word == Word::new(Address::from_units(seed), hash, level - 1, kind), "level {level}");
             }
             assert_eq!((word.address().units(), word.kind()), (seed, kind));
         }

@@ -27,7 +27,7 @@ use crate::log::{LogHead, SEGMENT_START};
 use crate::record::Record;
 use crate::segment::{Purpose, State};
 use crate::store::{Guard, Store};
-use sidle_types::HashedKey;
+use sidle_types::{HashedKey, SLOT_COUNT, Slot};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Victims chosen from one look at all segments.
@@ -42,6 +42,10 @@ const HELP_BYTES: usize = 64 << 10;
 const HELP_STEPS: usize = 256;
 /// While nothing is worth cleaning, one in so many helpers looks again.
 const HELPERS_TURNED_AWAY: u32 = 64;
+
+/// Tables that are looked at, when no segment is worth cleaning, and how often one of them is locked to move a few buckets.
+const SLOTS_PER_LOOK: usize = 2048;
+const SHRINKING_STEPS: usize = 256;
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,8 @@ pub(crate) struct Cleaning {
     /// Chosen segments, best last.
     victims: Vec<u64>,
     current: Option<Victim>,
+    /// The slot whose table is looked at next.
+    next_slot: usize,
     /// The clock when no segment was worth cleaning.
     hopeless_at: Option<u64>,
     /// Helpers turned away since.
@@ -107,26 +113,38 @@ impl Store {
     }
 
     /// Cleans until values of this many bytes in all, with their keys, fit; false if it does not come to that. For what takes
-    /// several segments: less finds room by itself. A caller with a guard or a lock is told only; nobody is promised anything,
+    /// much at once: less finds room by itself. A caller with a guard or a lock is told only; nobody is promised anything,
     /// since other writers may take the room.
     pub fn make_room(&self, bytes: usize) -> bool {
-        let segments = self.log.segments_for(bytes as u64 + crate::record::OVERHEAD_ALLOWANCE_BYTES);
-        let fits = || self.log.segments.available(Purpose::Value) >= segments;
-        if segments == 1 || fits() || self.log.epochs.participant().is_pinned() {
+        let room = self.log.room_for(bytes as u64 + crate::record::OVERHEAD_ALLOWANCE_BYTES);
+        let fits = || self.log.segments.available(Purpose::Value) >= room;
+        if fits() || self.log.epochs.participant().is_pinned() {
             return fits();
         }
-        self.log.segments.want(segments);
-        self.help(segments as usize * HELP_STEPS);
+        self.log.segments.want(room);
+        self.help((room / self.log.segments.segment_bytes()) as usize * HELP_STEPS);
         fits()
+    }
+
+    /// Whether values of so many bytes fit by now: for a write that was refused while it held a guard, which keeps it from
+    /// cleaning, and that may run again. Cleans if that is not known to be in vain.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let is_hopeless = lock(&self.cleaning).is_hopeless(self);
+        if is_hopeless {
+            self.index.collect(&self.log.epochs, &self.log.segments);
+        }
+        let room = self.log.room_for(bytes as u64 + crate::record::OVERHEAD_ALLOWANCE_BYTES);
+        if is_hopeless { self.log.segments.available(Purpose::Value) >= room } else { self.make_room(bytes) }
     }
 
     /// Cleans until memory is no longer short. The caller neither holds a slot's lock nor is pinned.
     #[cold]
     pub(crate) fn relieve(&self) {
-        if self.log.segments.is_overdrawn() {
+        let is_hopeless = lock(&self.cleaning).is_hopeless(self);
+        if is_hopeless || self.log.segments.is_overdrawn() {
             self.index.collect(&self.log.epochs, &self.log.segments);
         }
-        if !lock(&self.cleaning).is_hopeless(self) {
+        if !is_hopeless {
             self.help(HELP_STEPS);
         }
     }
@@ -174,6 +192,10 @@ impl Store {
                 cleaning.victims = self.choose_victims();
             }
             let Some(number) = cleaning.victims.pop() else {
+                self.index.collect(&self.log.epochs, &self.log.segments);
+                if self.shrink_tables(&mut cleaning.next_slot) {
+                    return CleanOutcome::Progress;
+                }
                 self.log.segments.want(0);
                 cleaning.hopeless_at = Some(self.log.segments.clock());
                 return if freed { CleanOutcome::Progress } else { waiting() };
@@ -184,6 +206,26 @@ impl Store {
             Ok(()) => CleanOutcome::Progress,
             Err(OutOfMemory) => waiting(),
         }
+    }
+
+    /// Goes on with tables that are larger than they need to be, of some slots: those for whose new array there was no room
+    /// when entries were removed, and those that nobody has written to since. Returns whether there was any.
+    fn shrink_tables(&self, next_slot: &mut usize) -> bool {
+        let mut steps = 0;
+        for _ in 0..SLOTS_PER_LOOK {
+            let slot = Slot::new(*next_slot as u16).expect("below the number of slots");
+            while steps < SHRINKING_STEPS
+                && self.index.slot(slot).is_to_shrink()
+                && self.lock_slot_now(slot).shrink_table()
+            {
+                steps += 1;
+            }
+            if steps == SHRINKING_STEPS {
+                return true;
+            }
+            *next_slot = (*next_slot + 1) % usize::from(SLOT_COUNT);
+        }
+        steps != 0
     }
 
     /// Takes the closed segments that are best to clean, best last.
@@ -201,7 +243,7 @@ impl Store {
             let used = segment.used_bytes();
             // What is left at the end of a segment because the next record did not fit would be left in another: it
             // counts only where it is more than that.
-            let is_cut_short = segments.segment_bytes() - used > self.log.largest_ordinary();
+            let is_cut_short = segments.segment_bytes() - used > segments.largest_ordinary();
             let whole = if is_cut_short { segments.segment_bytes() } else { used };
             if kept * 100 > whole * MOST_LIVE_PERCENT {
                 continue;
@@ -248,7 +290,7 @@ impl Store {
             let mut result = Ok(());
             for (address, record, key) in batch.iter().copied().flatten() {
                 result = self.relocate(&guard, head, segment.age(), address, record, key).map(|moved| {
-                    let bytes = record.as_bytes().len() as u64;
+                    let bytes = record.in_log().len() as u64;
                     moved_bytes += if moved { bytes } else { 0 };
                     victim.at += bytes;
                 });
@@ -290,15 +332,18 @@ impl Store {
         let Some((place, word)) = table.find(key.hash().0, lock.pinned(), is_it) else { return Ok(false) };
         if record.is_absence() {
             lock.clear(place, word);
-            lock.drop_empty_table();
+            lock.shrink_table();
             return Ok(false);
         }
         let open = head.open_segment();
         if word.kind().is_tombstone && !record.is_tombstone() {
-            lock.shrink(head, place, word, record)?;
+            lock.shrink(head, place, word, lock.record(word))?;
             self.log.forget_spare(address, record);
+            if let Some(run) = record.run() {
+                self.log.retire(run);
+            }
         } else {
-            let copy = head.append_copy(record.as_bytes(), Purpose::Survivor)?;
+            let copy = head.append_copy(record.in_log(), Purpose::Survivor)?;
             place.bucket.store(place.index, word.moved_to(copy));
         }
         if head.open_segment() != open

@@ -8,6 +8,9 @@ pub const MIN_SEGMENT_BYTES: u32 = 4 << 10;
 const MIN_CHOSEN_SEGMENT_BYTES: u32 = 64 << 10;
 /// The largest segment that is accepted.
 pub const MAX_SEGMENT_BYTES: u32 = 64 << 20;
+/// A store has at least so many segments where that is not asked to be otherwise: what the cleaner keeps for itself, and what
+/// heads have open, is then little of it.
+const CHOSEN_SEGMENTS: u64 = 256;
 /// What a store needs beside what its heads take: the cleaner's reserve and head, some index, and something to clean.
 const SEGMENTS_BESIDE_HEADS: u64 = 12;
 /// What each head takes: the segment that it has open, which cannot be cleaned, and one to clean meanwhile.
@@ -22,8 +25,8 @@ pub const MAX_KEY_BYTES: usize = (512 << 20) - 1;
 pub struct StoreConfig {
     /// Log and index together stay below this many bytes.
     pub memory_bytes: u64,
-    /// The unit in which the log is allocated, cleaned and freed; a power of two. Values over a quarter of it take
-    /// whole segments of their own.
+    /// The unit in which the log is allocated, cleaned and freed; a power of two. Records over a quarter of it take
+    /// pages of their own.
     pub segment_bytes: u32,
     /// How many heads append at a time, about: it decides how little memory is too little.
     pub heads: u16,
@@ -49,16 +52,21 @@ impl Default for StoreConfig {
 }
 
 impl StoreConfig {
-    /// A store of `memory_bytes`, everything else by default.
+    /// A store of `memory_bytes`, with smaller segments where that is little, everything else by default.
     pub fn with_memory(memory_bytes: u64) -> StoreConfig {
-        StoreConfig { memory_bytes, ..StoreConfig::default() }
+        let config = StoreConfig { memory_bytes, ..StoreConfig::default() };
+        let heads = config.heads;
+        config.for_heads(heads)
     }
 
     /// For so many heads, with smaller segments where memory is too little for large ones.
     #[must_use]
     pub fn for_heads(mut self, heads: u16) -> StoreConfig {
         self.heads = heads;
-        while self.memory_bytes < self.least_memory_bytes() && self.segment_bytes > MIN_CHOSEN_SEGMENT_BYTES {
+        while self.segment_bytes > MIN_CHOSEN_SEGMENT_BYTES
+            && self.memory_bytes
+                < self.least_memory_bytes().max(CHOSEN_SEGMENTS * u64::from(self.segment_bytes))
+        {
             self.segment_bytes /= 2;
         }
         self
@@ -126,9 +134,12 @@ mod tests {
         let segment =
             |memory_bytes, heads| StoreConfig::with_memory(memory_bytes).for_heads(heads).segment_bytes;
         assert_eq!(segment(1 << 30, 64), 1 << 20);
-        assert_eq!(segment(16 << 20, 2), 1 << 20);
-        assert_eq!(segment(16 << 20, 3), 512 << 10);
+        assert_eq!(segment(256 << 20, 2), 1 << 20);
+        assert_eq!(segment(64 << 20, 2), 256 << 10);
+        assert_eq!(segment(64 << 20, 64), 256 << 10);
+        assert_eq!(segment(64 << 20, 128), 128 << 10);
         assert_eq!(segment(16 << 20, 64), 64 << 10);
+        assert_eq!(segment(4 << 20, 2), 64 << 10);
         StoreConfig::with_memory(16 << 20).for_heads(64).validate().unwrap();
     }
 

@@ -42,8 +42,10 @@ impl Store {
                 Position::last_of(slot).next()
             } else {
                 let guard = self.lock_slot(slot);
-                let next = self.take_out_buckets(&guard, what, range, from, &mut seen);
-                guard.drop_empty_table();
+                // A table that shrank since may have what was passed already in the bucket at hand.
+                let rest = PositionRange::new(from, last).expect("inside the range");
+                let next = self.take_out_buckets(&guard, what, rest, from, &mut seen);
+                guard.shrink_table();
                 next
             };
             at = next.filter(|next| range.contains(*next));

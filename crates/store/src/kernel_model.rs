@@ -100,6 +100,13 @@ impl Kernel {
         self.table.release();
     }
 
+    /// Moves one unit towards a smaller table.
+    fn shrink(&self) {
+        self.table.acquire();
+        assert!(self.table.shrink(Pinned::by(self), self, |word| self.read(word).0));
+        self.table.release();
+    }
+
     /// Frees what can be freed: writing the cells and freeing the arrays is what loom would catch a reader at.
     #[allow(unsafe_code)]
     fn collect(&self) {
@@ -153,8 +160,12 @@ fn hash(number: u64) -> u64 {
 }
 
 fn model(f: impl Fn() + Sync + Send + 'static) {
+    model_with(PREEMPTIONS, f);
+}
+
+fn model_with(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(PREEMPTIONS);
+    model.preemption_bound = Some(preemptions);
     model.max_branches = 20_000;
     model.check(f);
 }
@@ -206,6 +217,62 @@ fn reader_against_growth_replacement_and_release() {
         writer.join().expect("the writer is done");
         assert_eq!(kernel.get(&participant, hash(1)), Some(2));
         assert!(kernel.get(&participant, hash(3)).is_some());
+    });
+}
+
+/// A reader against shrinking unit by unit, overwrites before and after the buckets move, and the release of the old array
+/// and the old records.
+#[test]
+fn reader_against_shrinking_replacement_and_release() {
+    // Twice as many buckets move as in growth.
+    model_with(PREEMPTIONS - 1, || {
+        let kernel = Kernel::new(4);
+        assert_eq!(kernel.table.level(), Some(2));
+        let writer = {
+            let kernel = kernel.clone();
+            thread::spawn(move || {
+                kernel.shrink(); // the two lower buckets move
+                kernel.replace(hash(0), 4, 2);
+                kernel.shrink(); // the two upper buckets move
+                kernel.replace(hash(1), 5, 2);
+                kernel.collect();
+            })
+        };
+        let participant = kernel.epochs.register();
+        let lower = kernel.get(&participant, hash(0)).expect("only ever replaced");
+        assert!(kernel.get(&participant, hash(1)).is_some());
+        assert!(kernel.get(&participant, hash(0)).expect("only ever replaced") >= lower);
+        writer.join().expect("the writer is done");
+        assert_eq!(kernel.table.level(), Some(1));
+        for number in 0..4 {
+            let version = if number < 2 { 2 } else { 1 };
+            assert_eq!(kernel.get(&participant, hash(number)), Some(version));
+        }
+    });
+}
+
+/// A reader against a table that grows and shrinks again: what one resizing has moved says nothing of the next one.
+#[test]
+fn reader_against_growth_and_shrinking() {
+    model_with(PREEMPTIONS - 1, || {
+        let kernel = Kernel::new(1);
+        let writer = {
+            let kernel = kernel.clone();
+            thread::spawn(move || {
+                kernel.grow_by_one(hash(1), 1);
+                kernel.replace(hash(0), 2, 2);
+                kernel.shrink();
+                kernel.replace(hash(0), 3, 3);
+                kernel.collect();
+            })
+        };
+        let participant = kernel.epochs.register();
+        let first = kernel.get(&participant, hash(0)).expect("only ever replaced");
+        let second = kernel.get(&participant, hash(0)).expect("only ever replaced");
+        assert!(first <= second);
+        writer.join().expect("the writer is done");
+        assert_eq!(kernel.get(&participant, hash(0)), Some(3));
+        assert!(kernel.get(&participant, hash(1)).is_some());
     });
 }
 

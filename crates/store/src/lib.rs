@@ -21,25 +21,26 @@
 //!
 //! | who | uses |
 //! |---|---|
-//! | worker | [`Store::pin`], [`Guard::get`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`Store::lock_slots`], [`SlotGuard::put`], [`SlotGuards::put_all`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::sample_expired`] |
+//! | worker | [`Store::pin`], [`Guard::get`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`Store::lock_slots`], [`SlotGuard::put`], [`SlotGuard::extend`], [`SlotGuards::put_all`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
 //! | mover | [`Store::partition`], [`Store::scan`], [`Store::pack`], [`Store::pack_position`], [`RecordBatch::parse`], [`Store::replay`], [`Store::discard`], [`Store::sweep_tombstones`], [`Store::highest_version`], [`Store::raise_version_floor`] |
 //! | control thread | [`Store::cleaner`], [`Store::memory`] |
 //!
 //! The clock is never read: whether a record [is expired](Record::is_expired) is for the caller to ask, who brings the
-//! time. Expired values stay until the caller removes them.
+//! time. Expired values stay until the caller has them removed.
 //!
 //! Threads hold pins and locks briefly: a pin keeps emptied memory from being reused, a lock keeps the writers of one
 //! slot waiting. Memory is reclaimed only while some thread steps the [`Cleaner`].
 //!
 //! # How it is built
 //! - `record`: one layout for memory and for migration batches (`batch`), so that packing is a copy.
-//! - `memory`, `segment`, `log`, `cleaner`: a reserved range cut into segments, heads that append, the cleaner that
-//!   makes room (invariants L1 to L4, C1 to C3).
-//! - `bucket`, `array`, `slot_table`, `index`: a table per slot in the order of the hash (T1 to T4: why a reader
-//!   without a lock never misses a key).
+//! - `memory`, `segment`, `runs`, `log`, `cleaner`: a reserved range with segments that heads append to and runs of pages
+//!   for large records, and the cleaner that makes room (invariants L1 to L5, C1 to C5).
+//! - `bucket`, `array`, `slot_table`, `resize`, `index`: a table per slot in the order of the hash, which grows and shrinks
+//!   (T1 to T4: why a reader without a lock never misses a key).
 //! - `occupancy`: which slots have entries, so that walks and counts pass over the others.
 //! - `epoch`: when what has been unlinked may be reused (E1 to E3).
-//! - `store`, `writer`, `walk`, `scan`, `partition`, `replay`, `discard`: what others call.
+//! - `store`, `writer`, `walk`, `scan`, `partition`, `replay`, `discard`, `expiry`: what others call.
+//! - `extend`: values that grow (L5).
 //! - `struck_out`: removals where there is no room for tombstones.
 //!
 //! Unsafe code is in `memory`, `log`, `array`, `index` and `epoch` only. The property test and the fuzzer share
@@ -56,6 +57,8 @@ mod cleaner;
 mod config;
 mod discard;
 mod epoch;
+mod expiry;
+mod extend;
 mod index;
 #[cfg(all(test, loom))]
 mod kernel_model;
@@ -65,6 +68,8 @@ mod occupancy;
 mod partition;
 mod record;
 mod replay;
+mod resize;
+mod runs;
 mod scan;
 mod segment;
 mod slot_table;
@@ -82,9 +87,10 @@ pub use config::{
     MAX_KEY_BYTES, MAX_SEGMENT_BYTES, MAX_VALUE_BYTES, MIN_SEGMENT_BYTES, OutOfMemory, StoreConfig,
     StoreError,
 };
+pub use expiry::{Expiring, ExpirySweep};
 pub use log::LogHead;
 pub use record::{Record, RecordError};
 pub use replay::{ReplayError, Replayed};
-pub use scan::{ExpirySample, ScanEnd};
+pub use scan::ScanEnd;
 pub use store::{Entry, Guard, MemoryUse, Store};
 pub use writer::{Leave, SlotGuard, SlotGuards};

@@ -5,6 +5,9 @@
 //! L2 A head is the only one that writes to its open segment, and only behind the last record published from it.
 //! L3 A segment is closed only when every record in it has been published (or counted dead).
 //! L4 A segment is released only when nothing in the index refers into it and an epoch has passed since.
+//! L5 A run that a value grows in belongs to one key. Of its bytes those that a record in the index ever covered are written
+//!    no more; those behind are written by the holder of the slot's lock. It is released as a segment is, after its last
+//!    record has lost its entry.
 //!
 //! Ownership: each worker and each replay slot owns a head; the cleaner owns one; segments change hands under the
 //! lock in [`Segments`].
@@ -14,9 +17,11 @@ use crate::address::Address;
 use crate::bucket::Word;
 use crate::config::{OutOfMemory, StoreConfig, StoreError};
 use crate::epoch::{Epochs, Limbo, Pinned};
+use crate::expiry::NEVER;
 use crate::memory::Region;
-use crate::record::{Draft, Record, Shape};
-use crate::segment::{Purpose, Run, Segment, Segments, State};
+use crate::record::{Draft, OutsideDraft, Record, Shape};
+use crate::segment::{Purpose, Segment, Segments, State};
+use sidle_types::WallMs;
 use std::sync::Arc;
 
 /// The first unit of a segment is left free, so that no record has address 0.
@@ -29,7 +34,7 @@ pub(crate) struct Log {
     segment_shift: u32,
     warm_segments: usize,
     pub(crate) epochs: Epochs,
-    /// Numbers of segments (a run by its first) that are empty and wait for readers.
+    /// Pieces that are empty and wait for readers.
     limbo: Limbo<u64>,
 }
 
@@ -37,13 +42,14 @@ impl Log {
     pub(crate) fn new(config: &StoreConfig) -> Result<Log, StoreError> {
         let segments = Segments::new(config.memory_bytes, config.segment_bytes);
         let bytes = segments.space_bytes();
-        let region = Region::reserve(bytes, config.huge_pages)
-            .map_err(|source| StoreError::Reserve { bytes, source })?;
+        // A huge page would back a run's neighbours as well, which nobody counts.
+        let huge_bytes = if config.huge_pages { segments.ordinary() * segments.segment_bytes() } else { 0 };
+        let region =
+            Region::reserve(bytes, huge_bytes).map_err(|source| StoreError::Reserve { bytes, source })?;
         if config.preallocate {
             segments.all_warm();
-            let ordinary = segments.ordinary() * segments.segment_bytes();
             // SAFETY: nobody else has the region yet.
-            unsafe { region.populate(0, ordinary as usize) }
+            unsafe { region.populate(0, segments.limit_bytes() as usize) }
         }
         Ok(Log {
             region,
@@ -61,9 +67,24 @@ impl Log {
         let offset = address.offset();
         // SAFETY: an address in the index is that of a published record (L1), whose segment outlives the pin (L4).
         unsafe {
-            let total = Shape::total_bytes_at(self.region.bytes(offset, 12));
-            Record::trusted(self.region.bytes(offset, total))
+            let shape = Shape::read(self.region.bytes(offset, 12));
+            self.record_of(offset, shape)
         }
+    }
+
+    /// The record of this shape at an offset.
+    ///
+    /// # Safety
+    /// It is one in the log that is not released while `'l` lasts.
+    #[inline]
+    unsafe fn record_of(&self, offset: u64, shape: Shape) -> Record<'_> {
+        // SAFETY: by the contract.
+        let record = Record::of_shape(unsafe { self.region.bytes(offset, shape.total_bytes()) }, shape, &[]);
+        let Some(run) = record.run() else { return record };
+        // SAFETY: a run is retired when its last record is, and what was published of it is written no more (L5).
+        Record::of_shape(record.in_log(), shape, unsafe {
+            self.region.bytes(run, shape.value_bytes as usize)
+        })
     }
 
     /// The records of a segment that the caller has taken out of the hands of everybody else ([`State::Leaving`]).
@@ -75,20 +96,10 @@ impl Log {
         SegmentRecords { log: self, offset: start + at, end }
     }
 
-    /// The longest record that shares a segment with others.
-    #[inline]
-    pub(crate) fn largest_ordinary(&self) -> u64 {
-        self.segments.segment_bytes() / 4
-    }
-
-    /// How many segments a record takes that shares none.
-    fn run_of(&self, bytes: u64) -> u64 {
-        (bytes + SEGMENT_START).div_ceil(self.segments.segment_bytes())
-    }
-
-    /// How many segments must be left for a record of this many bytes to fit for certain.
-    pub(crate) fn segments_for(&self, bytes: u64) -> u64 {
-        if bytes > self.largest_ordinary() { self.run_of(bytes) } else { 1 }
+    /// How many bytes must be left for records of so many bytes in all to fit for certain, but for what is lost between
+    /// them.
+    pub(crate) fn room_for(&self, bytes: u64) -> u64 {
+        bytes.next_multiple_of(self.segments.segment_bytes())
     }
 
     /// Starts loading a record.
@@ -100,23 +111,27 @@ impl Log {
     /// Starts loading the rest of a record whose beginning is there, for whoever will read all of it.
     #[inline]
     pub(crate) fn prefetch_rest(&self, address: Address, record: Record<'_>) {
-        self.region.prefetch_rest(address.offset(), record.as_bytes().len());
+        self.region.prefetch_rest(address.offset(), record.in_log().len());
     }
 
     /// Counts what is not worth keeping of a record whose entry the caller is about to make a tombstone, so that the cleaner
     /// knows what it would gain.
     pub(crate) fn note_spare(&self, address: Address, record: Record<'_>) {
-        self.segment_of(address).add_spare(record.spare_bytes() as u64);
+        if !self.is_large(address) {
+            self.segment_of(address).add_spare(record.spare_bytes() as u64);
+        }
     }
 
     /// The tombstone goes, or is copied.
     pub(crate) fn forget_spare(&self, address: Address, record: Record<'_>) {
-        self.segment_of(address).remove_spare(record.spare_bytes() as u64);
+        if !self.is_large(address) {
+            self.segment_of(address).remove_spare(record.spare_bytes() as u64);
+        }
     }
 
-    /// Whether a live record has a run of its own.
+    /// Whether a record has a run of its own.
     pub(crate) fn is_large(&self, address: Address) -> bool {
-        self.segment_of(address).state() == State::Large
+        self.segments.is_large(address.offset())
     }
 
     fn segment_of(&self, address: Address) -> &Segment {
@@ -126,20 +141,27 @@ impl Log {
     /// Counts a record as dead whose entry the caller has just unlinked from the index.
     #[inline]
     pub(crate) fn bury(&self, word: Word<'_>, record: Record<'_>) {
-        let bytes = record.as_bytes().len() as u64;
-        let number = word.address().offset() >> self.segment_shift;
+        if let Some(run) = record.run() {
+            self.retire(run);
+        }
+        self.bury_in_log(word, record);
+    }
+
+    /// Does so, but for a value outside: another record has it now.
+    #[inline]
+    pub(crate) fn bury_in_log(&self, word: Word<'_>, record: Record<'_>) {
+        let offset = word.address().offset();
+        if self.segments.is_large(offset) {
+            return self.retire(offset);
+        }
+        let number = offset >> self.segment_shift;
         let segment = self.segments.at(number);
         if word.kind().is_tombstone {
             self.forget_spare(word.address(), record);
         }
-        segment.add_dead(bytes);
-        match segment.state() {
-            State::Large => {
-                segment.set_state(State::Leaving);
-                self.retire_emptied(number);
-            }
-            State::Closed => self.retire_if_dead(number),
-            State::Free | State::Open | State::Leaving => {}
+        segment.add_dead(record.in_log().len() as u64);
+        if segment.state() == State::Closed {
+            self.retire_if_dead(number);
         }
     }
 
@@ -153,21 +175,36 @@ impl Log {
         }
     }
 
+    /// Leaves a closed segment that the caller has taken to whoever cleans it next, or retires it if nothing is left.
+    pub(crate) fn stay_or_retire(&self, number: u64) {
+        let segment = self.segments.at(number);
+        match segment.live_bytes() {
+            0 => self.retire_emptied(number),
+            _ => segment.set_state(State::Closed),
+        }
+    }
+
     /// Takes a segment that nothing in the index refers into any more.
     pub(crate) fn retire_emptied(&self, number: u64) {
         debug_assert_eq!(self.segments.at(number).state(), State::Leaving);
-        self.segments.emptied(number);
-        self.limbo.retire(&self.epochs, number);
+        self.retire(number << self.segment_shift);
     }
 
-    /// Releases what no reader sees any more; how many segments or runs that was.
+    /// Takes a piece that nothing in the index refers into any more.
+    #[cold]
+    pub(crate) fn retire(&self, piece: u64) {
+        self.segments.emptied(piece);
+        self.limbo.retire(&self.epochs, piece);
+    }
+
+    /// Releases what no reader sees any more; how many pieces that was.
     pub(crate) fn collect(&self) -> usize {
         let free = self.limbo.collect(&self.epochs);
-        for &number in &free {
-            if let Some(run) = self.segments.large_run(number) {
-                self.chill(run);
+        for &piece in &free {
+            if self.segments.is_large(piece) {
+                self.chill(piece, self.segments.piece_bytes(piece));
             }
-            self.segments.release(number);
+            self.segments.release(piece);
         }
         free.len()
     }
@@ -177,10 +214,19 @@ impl Log {
         self.limbo.is_empty()
     }
 
-    fn chill(&self, run: Run) {
-        let bytes = (run.segments << self.segment_shift) as usize;
-        // SAFETY: the run is free (L4) and still in the caller's hands.
-        unsafe { self.region.release(run.first << self.segment_shift, bytes) }
+    /// Gives the pieces that wait for readers to `f`.
+    #[cfg(feature = "testing")]
+    pub(crate) fn each_in_limbo(&self, mut f: impl FnMut(u64)) {
+        self.limbo.each(|&piece| f(piece));
+    }
+
+    fn chill(&self, offset: u64, bytes: u64) {
+        // SAFETY: nothing refers into these bytes (L4), and they are in the caller's hands.
+        unsafe { self.region.release(offset, bytes as usize) }
+    }
+
+    fn chill_segment(&self, number: u64) {
+        self.chill(number << self.segment_shift, self.segments.segment_bytes());
     }
 
     /// Backs one free segment with pages ahead of its use; whether there was one to do.
@@ -192,29 +238,77 @@ impl Log {
         true
     }
 
-    /// Takes an ordinary segment, collecting limbo when there seems to be none.
+    /// Takes a segment, collecting limbo when there seems to be none; its offset.
     fn allocate(&self, purpose: Purpose) -> Result<u64, OutOfMemory> {
-        if let Some(number) = self.segments.allocate(purpose) {
-            return Ok(number);
-        }
-        self.collect();
-        self.segments.allocate(purpose).ok_or(OutOfMemory)
+        let allocate = || self.segments.allocate(purpose, |number| self.chill_segment(number));
+        let number = allocate().or_else(|| {
+            self.collect();
+            allocate()
+        });
+        number.map(|number| number << self.segment_shift).ok_or(OutOfMemory)
     }
 
-    fn allocate_run(&self, segments: u64) -> Result<u64, OutOfMemory> {
-        let chill = |number| self.chill(Run { first: number, segments: 1 });
-        if let Some(first) = self.segments.allocate_run(segments, chill) {
-            return Ok(first);
-        }
-        self.collect();
-        self.segments.allocate_run(segments, chill).ok_or_else(|| {
-            self.segments.want(segments);
-            OutOfMemory
-        })
+    /// Takes a run for so many bytes, with addresses to grow to `room`, as [`allocate`](Self::allocate) does; its offset.
+    fn allocate_run(&self, bytes: u64, room: u64) -> Result<u64, OutOfMemory> {
+        let allocate = || self.segments.allocate_run(bytes, room, |number| self.chill_segment(number));
+        let run = allocate().or_else(|| {
+            self.collect();
+            allocate()
+        });
+        let Some(run) = run else {
+            self.segments.want(self.segments.run_bytes(bytes));
+            return Err(OutOfMemory);
+        };
+        // SAFETY: the run is the caller's alone. One call costs less than a fault for each of its pages.
+        unsafe { self.region.populate(run, self.segments.run_bytes(bytes) as usize) }
+        Ok(run)
     }
 }
 
-/// Walks the records of one segment.
+/// Values that lie outside of their records (L5).
+impl Log {
+    /// Takes a run and writes the parts of a value to it. It has addresses for the value to double.
+    pub(crate) fn write_outside(&self, bytes: usize, parts: &[&[u8]]) -> Result<u64, OutOfMemory> {
+        let run = self.allocate_run(bytes as u64, 2 * bytes as u64)?;
+        self.write_parts(run, parts);
+        Ok(run)
+    }
+
+    /// Writes behind the value that lies in a run, of which so many bytes are published; false if the run cannot be made
+    /// longer where it is. The caller has the lock of the slot, and publishes a record with the longer value or does this
+    /// again.
+    pub(crate) fn extend_outside(
+        &self,
+        run: u64,
+        published: usize,
+        bytes: usize,
+        parts: &[&[u8]],
+    ) -> Result<bool, OutOfMemory> {
+        let chill = |number| self.chill_segment(number);
+        let is_same_page = self.segments.run_bytes(bytes as u64) == self.segments.run_bytes(published as u64);
+        if is_same_page || self.segments.extend_run(run, bytes as u64, chill)? {
+            self.write_parts(run + published as u64, parts);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// A run whose value was not published.
+    pub(crate) fn forget_outside(&self, run: u64) {
+        self.chill(run, self.segments.piece_bytes(run));
+        self.segments.give_back(run);
+    }
+
+    fn write_parts(&self, mut offset: u64, parts: &[&[u8]]) {
+        for part in parts {
+            // SAFETY: behind what is published of the run (L5), by the only thread that has the lock of its slot.
+            unsafe { self.region.bytes_mut(offset, part.len()) }.copy_from_slice(part);
+            offset += part.len() as u64;
+        }
+    }
+}
+
+/// Walks the records of one segment. Values that lie outside are not looked at: they read as empty.
 pub(crate) struct SegmentRecords<'l> {
     log: &'l Log,
     offset: u64,
@@ -230,12 +324,13 @@ impl<'l> Iterator for SegmentRecords<'l> {
         }
         // SAFETY: a closed segment holds records without gaps up to its end (L2, L3); it is in the hands of the
         // walker, who releases it after the walk.
-        let record = unsafe {
-            let total = Shape::total_bytes_at(self.log.region.bytes(self.offset, 12));
-            Record::trusted(self.log.region.bytes(self.offset, total))
-        };
+        let shape = Shape::read(unsafe { self.log.region.bytes(self.offset, 12) });
+        // SAFETY: as above. A value outside may be gone already, with an entry that did not wait for the walk: nobody
+        // looks at it here.
+        let bytes = unsafe { self.log.region.bytes(self.offset, shape.total_bytes()) };
+        let record = Record::of_shape(bytes, shape, &[]);
         let address = Address::from_offset(self.offset);
-        self.offset += record.as_bytes().len() as u64;
+        self.offset += bytes.len() as u64;
         Some((address, record))
     }
 }
@@ -250,7 +345,9 @@ pub struct LogHead {
     /// Where the next record goes, and where the segment ends.
     offset: u64,
     end: u64,
-    /// Taken ahead for records that are about to be appended, in reverse order; empty between two calls of others.
+    /// No record in the open segment has an earlier deadline.
+    earliest: WallMs,
+    /// Pieces taken ahead for records that are about to be appended, in reverse order; empty between two calls of others.
     prepared: Vec<u64>,
     /// Positions of the batch being replayed, kept for its memory.
     pub(crate) replay: Vec<crate::replay::Incoming>,
@@ -264,6 +361,7 @@ impl LogHead {
             segment: 0,
             offset: 0,
             end: 0,
+            earliest: NEVER,
             prepared: Vec::new(),
             replay: Vec::new(),
             _not_sync: std::marker::PhantomData,
@@ -276,6 +374,11 @@ impl LogHead {
         Arc::ptr_eq(&self.log, log)
     }
 
+    /// Whether a record of so many bytes shares a segment with others.
+    pub(crate) fn is_ordinary(&self, bytes: usize) -> bool {
+        bytes as u64 <= self.log.segments.largest_ordinary()
+    }
+
     /// Appends a record; the caller publishes or buries it before the next one (L3).
     #[inline]
     pub(crate) fn append(&mut self, draft: &Draft<'_>, purpose: Purpose) -> Result<Address, OutOfMemory> {
@@ -285,6 +388,9 @@ impl LogHead {
         // SAFETY: `reserve` gives each byte to one record only, and nobody reads it before it is published (L2).
         let bytes = unsafe { self.log.region.bytes_mut(offset, total) };
         draft.write(shape, bytes);
+        if let Some(deadline) = draft.expires_at {
+            self.earliest = self.earliest.min(deadline);
+        }
         Ok(Address::from_offset(offset))
     }
 
@@ -294,11 +400,27 @@ impl LogHead {
         let offset = self.reserve(record.len(), purpose)?;
         // SAFETY: as in `append`.
         unsafe { self.log.region.bytes_mut(offset, record.len()) }.copy_from_slice(record);
+        if let Some(deadline) = Record::trusted(record).expires_at() {
+            self.earliest = self.earliest.min(deadline);
+        }
+        Ok(Address::from_offset(offset))
+    }
+
+    /// Appends a record whose value lies outside; the caller publishes it before the next one (L3).
+    pub(crate) fn append_outside(&mut self, draft: &OutsideDraft<'_>) -> Result<Address, OutOfMemory> {
+        let shape = draft.shape();
+        let total = shape.total_bytes();
+        let offset = self.reserve(total, Purpose::Value)?;
+        // SAFETY: as in `append`.
+        draft.write(shape, unsafe { self.log.region.bytes_mut(offset, total) });
+        if let Some(deadline) = draft.expires_at {
+            self.earliest = self.earliest.min(deadline);
+        }
         Ok(Address::from_offset(offset))
     }
 
     /// Takes all the segments that records of these sizes need when they are appended in this order, so that none of them
-    /// finds too little memory half-way. `beside`: how many more must be left. Takes nothing where there are too few.
+    /// finds too little memory half-way. `beside`: how many bytes more must be left. Takes nothing where there are too few.
     pub(crate) fn prepare(
         &mut self,
         sizes: impl Iterator<Item = usize>,
@@ -307,7 +429,7 @@ impl LogHead {
         assert!(self.prepared.is_empty(), "what was prepared before was used");
         let taken = self.take_all(sizes.map(|bytes| bytes as u64));
         if taken.is_err() || self.log.segments.available(Purpose::Value) < beside {
-            self.prepared.drain(..).for_each(|number| self.log.segments.give_back(number));
+            self.prepared.drain(..).for_each(|piece| self.log.segments.give_back(piece));
             return Err(OutOfMemory);
         }
         self.prepared.reverse();
@@ -318,8 +440,8 @@ impl LogHead {
     fn take_all(&mut self, sizes: impl Iterator<Item = u64>) -> Result<(), OutOfMemory> {
         let mut room = self.end - self.offset;
         for bytes in sizes {
-            if bytes > self.log.largest_ordinary() {
-                self.prepared.push(self.log.allocate_run(self.log.run_of(bytes))?);
+            if bytes > self.log.segments.largest_ordinary() {
+                self.prepared.push(self.log.allocate_run(bytes, bytes)?);
             } else if bytes <= room {
                 room -= bytes;
             } else {
@@ -333,7 +455,7 @@ impl LogHead {
     #[inline]
     fn reserve(&mut self, bytes: usize, purpose: Purpose) -> Result<u64, OutOfMemory> {
         let bytes = bytes as u64;
-        if self.offset + bytes > self.end || bytes > self.log.largest_ordinary() {
+        if self.offset + bytes > self.end || bytes > self.log.segments.largest_ordinary() {
             return self.reserve_cold(bytes, purpose);
         }
         let offset = self.offset;
@@ -343,35 +465,32 @@ impl LogHead {
 
     #[cold]
     fn reserve_cold(&mut self, bytes: u64, purpose: Purpose) -> Result<u64, OutOfMemory> {
-        let segment_bytes = self.log.segments.segment_bytes();
-        if bytes > self.log.largest_ordinary() {
-            let first = match self.prepared.pop() {
-                Some(first) => first,
-                None => self.log.allocate_run(self.log.run_of(bytes))?,
-            };
-            return Ok((first << self.log.segment_shift) + SEGMENT_START);
+        if bytes > self.log.segments.largest_ordinary() {
+            return self.prepared.pop().map_or_else(|| self.log.allocate_run(bytes, bytes), Ok);
         }
-        let number = match self.prepared.pop() {
-            Some(number) => number,
-            None => self.log.allocate(purpose)?,
-        };
+        let start = self.prepared.pop().map_or_else(|| self.log.allocate(purpose), Ok)?;
         self.close();
-        self.segment = number;
-        let start = number << self.log.segment_shift;
+        self.segment = start >> self.log.segment_shift;
         self.offset = start + SEGMENT_START + bytes;
-        self.end = start + segment_bytes;
+        self.end = start + self.log.segments.segment_bytes();
         Ok(start + SEGMENT_START)
     }
 
     /// Leaves the open segment to the cleaner.
     pub(crate) fn close(&mut self) {
         if self.end != 0 {
-            let start = self.segment << self.log.segment_shift;
-            let segment = self.log.segments.at(self.segment);
+            let used = self.offset - (self.segment << self.log.segment_shift);
+            let segments = &self.log.segments;
+            let segment = segments.at(self.segment);
             segment.add_dead(SEGMENT_START);
+            if let Some((offset, bytes)) = segments.tail(self.segment, used) {
+                self.log.chill(offset, bytes);
+                segments.cut_off(self.segment, bytes);
+            }
+            segment.set_earliest(std::mem::replace(&mut self.earliest, NEVER));
             let participant = self.log.epochs.participant();
             self.log.epochs.pin(participant);
-            segment.close(self.offset - start);
+            segment.close(used);
             self.log.retire_if_dead(self.segment);
             participant.unpin();
             (self.offset, self.end) = (0, 0);

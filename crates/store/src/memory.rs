@@ -22,9 +22,9 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Reserves a range.
-    pub(crate) fn reserve(bytes: u64, huge_pages: bool) -> std::io::Result<Region> {
-        let bytes = bytes as usize;
+    /// Reserves a range. Its first `huge_bytes` are to have huge pages, the others are not.
+    pub(crate) fn reserve(bytes: u64, huge_bytes: u64) -> std::io::Result<Region> {
+        let (bytes, huge_bytes) = (bytes as usize, huge_bytes as usize);
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choosing aliases nothing.
         let base = unsafe {
             mmap_anonymous(
@@ -34,11 +34,14 @@ impl Region {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         }?;
-        if huge_pages {
+        let base: NonNull<u8> = NonNull::new(base.cast()).expect("mmap never answers null");
+        let huge_bytes = huge_bytes / page_bytes() as usize * page_bytes() as usize;
+        for (advice, from, to) in
+            [(Advice::LinuxHugepage, 0, huge_bytes), (Advice::LinuxNoHugepage, huge_bytes, bytes)]
+        {
             // SAFETY: the range was mapped just above. Huge pages are a wish: a kernel without them may refuse.
-            let _ = unsafe { madvise(base, bytes, Advice::LinuxHugepage) };
+            let _ = unsafe { madvise(base.as_ptr().add(from).cast(), to - from, advice) };
         }
-        let base = NonNull::new(base.cast()).expect("mmap never answers null");
         Ok(Region { base, bytes })
     }
 
@@ -128,6 +131,11 @@ pub(crate) const CACHE_LINE: usize = 64;
 /// As much of a record is loaded ahead at most.
 const PREFETCHED_BYTES: usize = 512;
 const PAGE: usize = 4096;
+
+/// Bytes in a page, as the kernel gives and takes them.
+pub(crate) fn page_bytes() -> u64 {
+    rustix::param::page_size().max(PAGE) as u64
+}
 
 /// Starts loading a cache line.
 #[inline]

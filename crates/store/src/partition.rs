@@ -49,13 +49,15 @@ impl Store {
             let Some(span) = self.index.slot(slot).span(lowest_hash(from), pin) else { return };
             let first = Position::new(slot, KeyHash(span.first));
             let last = Position::new(slot, KeyHash(span.last));
-            let inside = part.contains(first) && part.contains(last);
+            // A table that shrank meanwhile may have what was counted already in the bucket at hand.
+            let rest = PositionRange::new(from, part.last()).expect("inside the part");
+            let inside = rest.contains(first) && rest.contains(last);
             let mut values = 0;
             for bucket in span.chain {
                 for index in 0..ENTRIES {
                     let Some(word) = bucket.load(index, pin) else { continue };
                     let counts = !word.kind().is_tombstone
-                        && (inside || part.contains(self.log.record(word.address(), pin).position()));
+                        && (inside || rest.contains(self.log.record(word.address(), pin).position()));
                     values += u64::from(counts);
                 }
             }

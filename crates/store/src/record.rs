@@ -12,6 +12,10 @@
 //! | 20..28 | deadline in milliseconds since the Unix epoch, only if it has one |
 //! | .. | key, value, zeros up to a multiple of 8 |
 //!
+//! In memory only, the value may lie outside: in a run of its own that it grows in. Then the topmost bit of the value's
+//! length is set, the checksum is that of the value alone, so that it can be continued, and in place of the value stands
+//! where it lies (8 bytes, a multiple of 8). Such a record is packed as one that has its value in it.
+//!
 //! A tombstone of version 0 is a mark of absence: nothing was removed, another node said that there is nothing. The mark
 //! saves asking again, and whoever needs its memory may drop it.
 
@@ -28,6 +32,10 @@ const KEY_LENGTH_MASK: u32 = (1 << 29) - 1;
 const HAS_DEADLINE: u32 = 1 << 29;
 const IS_TOMBSTONE: u32 = 1 << 30;
 const RESERVED: u32 = 1 << 31;
+/// In the length of the value.
+const IS_OUTSIDE: u32 = 1 << 31;
+/// What a record has in place of a value that lies outside.
+const OUTSIDE_BYTES: usize = 8;
 
 /// A record's numbers, which say where its parts lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +44,8 @@ pub(crate) struct Shape {
     pub(crate) value_bytes: u32,
     pub(crate) has_deadline: bool,
     pub(crate) is_tombstone: bool,
+    /// The value lies elsewhere in memory.
+    pub(crate) is_outside: bool,
 }
 
 impl Shape {
@@ -43,9 +53,14 @@ impl Shape {
         HEADER_BYTES + if self.has_deadline { DEADLINE_BYTES } else { 0 }
     }
 
-    /// Bytes up to the end of the value.
+    fn key_end(self) -> usize {
+        self.key_start() + self.key_bytes as usize
+    }
+
+    /// Bytes up to the end of the value, or of what stands for it.
+    #[inline]
     fn content_bytes(self) -> usize {
-        self.key_start() + self.key_bytes as usize + self.value_bytes as usize
+        self.key_end() + if self.is_outside { OUTSIDE_BYTES } else { self.value_bytes as usize }
     }
 
     /// Bytes including the padding.
@@ -54,14 +69,16 @@ impl Shape {
         self.content_bytes().next_multiple_of(ALIGNMENT)
     }
 
+    /// The shape of the record that starts with these (at least 12) bytes.
     #[inline]
-    fn read(bytes: &[u8]) -> Shape {
-        let word = u32_at(bytes, 8);
+    pub(crate) fn read(bytes: &[u8]) -> Shape {
+        let (value, word) = (u32_at(bytes, 4), u32_at(bytes, 8));
         Shape {
             key_bytes: word & KEY_LENGTH_MASK,
-            value_bytes: u32_at(bytes, 4),
+            value_bytes: value & !IS_OUTSIDE,
             has_deadline: word & HAS_DEADLINE != 0,
             is_tombstone: word & IS_TOMBSTONE != 0,
+            is_outside: value & IS_OUTSIDE != 0,
         }
     }
 
@@ -127,6 +144,7 @@ impl<'a> Draft<'a> {
             value_bytes: value_bytes as u32,
             has_deadline: self.expires_at.is_some(),
             is_tombstone: self.is_tombstone,
+            is_outside: false,
         }
     }
 
@@ -134,18 +152,8 @@ impl<'a> Draft<'a> {
     #[inline]
     pub(crate) fn write(&self, shape: Shape, bytes: &mut [u8]) {
         let content = shape.content_bytes();
-        let word = shape.key_bytes
-            | if shape.has_deadline { HAS_DEADLINE } else { 0 }
-            | if shape.is_tombstone { IS_TOMBSTONE } else { 0 };
-        bytes[4..8].copy_from_slice(&shape.value_bytes.to_le_bytes());
-        bytes[8..12].copy_from_slice(&word.to_le_bytes());
-        bytes[12..20].copy_from_slice(&self.version.0.to_le_bytes());
-        if let Some(deadline) = self.expires_at {
-            bytes[20..28].copy_from_slice(&deadline.0.to_le_bytes());
-        }
-        let mut at = shape.key_start();
-        bytes[at..at + self.key.len()].copy_from_slice(self.key);
-        at += self.key.len();
+        write_head(shape, self.key, self.version, self.expires_at, bytes);
+        let mut at = shape.key_end();
         for part in self.value {
             bytes[at..at + part.len()].copy_from_slice(part);
             at += part.len();
@@ -156,11 +164,68 @@ impl<'a> Draft<'a> {
     }
 }
 
+/// Everything between the checksum and the value.
+#[inline]
+fn write_head(shape: Shape, key: &[u8], version: Version, expires_at: Option<WallMs>, bytes: &mut [u8]) {
+    let word = shape.key_bytes
+        | if shape.has_deadline { HAS_DEADLINE } else { 0 }
+        | if shape.is_tombstone { IS_TOMBSTONE } else { 0 };
+    let value = shape.value_bytes | if shape.is_outside { IS_OUTSIDE } else { 0 };
+    bytes[4..8].copy_from_slice(&value.to_le_bytes());
+    bytes[8..12].copy_from_slice(&word.to_le_bytes());
+    bytes[12..20].copy_from_slice(&version.0.to_le_bytes());
+    if let Some(deadline) = expires_at {
+        bytes[20..28].copy_from_slice(&deadline.0.to_le_bytes());
+    }
+    bytes[shape.key_start()..shape.key_end()].copy_from_slice(key);
+}
+
+/// What a new record will hold whose value lies outside.
+#[derive(Clone, Copy)]
+pub(crate) struct OutsideDraft<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) version: Version,
+    pub(crate) expires_at: Option<WallMs>,
+    /// The run that the value lies in, from its first byte on.
+    pub(crate) run: u64,
+    pub(crate) value_bytes: usize,
+    /// CRC32C of the value.
+    pub(crate) value_crc: u32,
+}
+
+impl OutsideDraft<'_> {
+    /// The shape of the record to be.
+    ///
+    /// # Panics
+    /// When the value is longer than the limit.
+    pub(crate) fn shape(&self) -> Shape {
+        assert!(self.value_bytes <= MAX_VALUE_BYTES, "a value of {} bytes", self.value_bytes);
+        Shape {
+            key_bytes: self.key.len() as u32,
+            value_bytes: self.value_bytes as u32,
+            has_deadline: self.expires_at.is_some(),
+            is_tombstone: false,
+            is_outside: true,
+        }
+    }
+
+    /// Writes the record into `bytes`, which is exactly as long as `shape` says.
+    pub(crate) fn write(&self, shape: Shape, bytes: &mut [u8]) {
+        write_head(shape, self.key, self.version, self.expires_at, bytes);
+        bytes[0..4].copy_from_slice(&self.value_crc.to_le_bytes());
+        bytes[shape.key_end()..shape.content_bytes()].copy_from_slice(&self.run.to_le_bytes());
+        bytes[shape.content_bytes()..].fill(0);
+    }
+}
+
 /// One record, in the log or in a batch.
 #[derive(Clone, Copy)]
 pub struct Record<'r> {
+    /// As it lies in the log or in the batch.
     bytes: &'r [u8],
     shape: Shape,
+    /// The value, where it lies outside; else nothing.
+    outside: &'r [u8],
 }
 
 /// Why bytes are not a record.
@@ -181,7 +246,13 @@ impl<'r> Record<'r> {
     /// The record that exactly these bytes hold. They were written by [`Draft::write`] or checked.
     #[inline]
     pub(crate) fn trusted(bytes: &'r [u8]) -> Record<'r> {
-        Record { bytes, shape: Shape::read(bytes) }
+        Record::of_shape(bytes, Shape::read(bytes), &[])
+    }
+
+    /// The record of this shape that exactly these bytes hold, with the value that lies outside.
+    #[inline]
+    pub(crate) fn of_shape(bytes: &'r [u8], shape: Shape, outside: &'r [u8]) -> Record<'r> {
+        Record { bytes, shape, outside }
     }
 
     /// The record that `bytes` start with, checked in full.
@@ -191,6 +262,7 @@ impl<'r> Record<'r> {
         }
         let shape = Shape::read(bytes);
         if u32_at(bytes, 8) & RESERVED != 0
+            || shape.is_outside
             || shape.value_bytes as usize > MAX_VALUE_BYTES
             || (shape.is_tombstone && (shape.value_bytes != 0 || shape.has_deadline))
         {
@@ -206,7 +278,7 @@ impl<'r> Record<'r> {
         if crc32c::crc32c(&bytes[4..content]) != u32_at(bytes, 0) {
             return Err(RecordError::Checksum);
         }
-        Ok(Record { bytes: &bytes[..total], shape })
+        Ok(Record::of_shape(&bytes[..total], shape, &[]))
     }
 
     /// The key.
@@ -219,7 +291,10 @@ impl<'r> Record<'r> {
     /// The value; empty for a tombstone.
     #[inline]
     pub fn value(&self) -> &'r [u8] {
-        let start = self.shape.key_start() + self.shape.key_bytes as usize;
+        if self.shape.is_outside {
+            return self.outside;
+        }
+        let start = self.shape.key_end();
         &self.bytes[start..start + self.shape.value_bytes as usize]
     }
 
@@ -253,10 +328,55 @@ impl<'r> Record<'r> {
         HashedKey::new(self.key())
     }
 
-    /// The whole record as it lies in the log and travels in a batch.
+    /// The first 20 bytes as they lie in memory: lengths, version and a checksum of what it holds, which tell two writes of a
+    /// key apart.
+    pub fn head(&self) -> &'r [u8; HEADER_BYTES] {
+        self.bytes.first_chunk().expect("a record begins with its header")
+    }
+
+    /// Appends the record to a batch, as it travels: with its value in it.
     #[inline]
-    pub fn as_bytes(&self) -> &'r [u8] {
+    pub fn pack(&self, batch: &mut Vec<u8>) {
+        if self.shape.is_outside {
+            return self.pack_outside(batch);
+        }
+        batch.extend_from_slice(self.bytes);
+    }
+
+    #[cold]
+    fn pack_outside(&self, batch: &mut Vec<u8>) {
+        let shape = Shape { is_outside: false, ..self.shape };
+        let start = batch.len();
+        batch.resize(start + shape.key_end(), 0);
+        write_head(shape, self.key(), self.version(), self.expires_at(), &mut batch[start..]);
+        let crc = crc32c::crc32c(&batch[start + 4..]);
+        let crc = crc32c::crc32c_combine(crc, self.value_crc(), self.outside.len());
+        batch[start..start + 4].copy_from_slice(&crc.to_le_bytes());
+        batch.extend_from_slice(self.outside);
+        batch.resize(start + shape.total_bytes(), 0);
+    }
+
+    /// The record as it lies in the log; of one with its value outside all but that.
+    #[inline]
+    pub(crate) fn in_log(&self) -> &'r [u8] {
         self.bytes
+    }
+
+    /// Bytes that it takes, in the log and outside.
+    #[inline]
+    pub(crate) fn live_bytes(&self) -> usize {
+        self.bytes.len() + self.outside.len()
+    }
+
+    /// CRC32C of a value that lies outside.
+    pub(crate) fn value_crc(&self) -> u32 {
+        u32_at(self.bytes, 0)
+    }
+
+    /// The run that the value lies in, if that is outside.
+    #[inline]
+    pub(crate) fn run(&self) -> Option<u64> {
+        self.shape.is_outside.then(|| u64_at(self.bytes, self.shape.key_end()))
     }
 
     #[inline]
@@ -267,7 +387,13 @@ impl<'r> Record<'r> {
     /// How much of a record whose entry is a tombstone need not be kept: all of a mark of absence; of a value that was struck
     /// out what a tombstone would not take.
     pub(crate) fn spare_bytes(&self) -> usize {
-        let kept = Shape { value_bytes: 0, has_deadline: false, is_tombstone: true, ..self.shape };
+        let kept = Shape {
+            value_bytes: 0,
+            has_deadline: false,
+            is_tombstone: true,
+            is_outside: false,
+            ..self.shape
+        };
         let kept_bytes = if self.is_absence() { 0 } else { kept.total_bytes() };
         self.bytes.len() - kept_bytes
     }
@@ -325,6 +451,37 @@ mod tests {
         }
         for length in 0..bytes.len() {
             assert!(Record::check(&bytes[..length]).is_err(), "length {length}");
+        }
+    }
+
+    #[test]
+    fn a_record_with_its_value_outside_is_packed_as_one_with_it_inside() {
+        for expires_at in [None, Some(WallMs(9))] {
+            for value in [&b""[..], b"v", &[9; 1000]] {
+                let inside = encoded(b"a key", value, expires_at);
+                let draft = OutsideDraft {
+                    key: b"a key",
+                    version: Version(7),
+                    expires_at,
+                    run: 0x1234_5678_9000,
+                    value_bytes: value.len(),
+                    value_crc: crc32c::crc32c(value),
+                };
+                let shape = draft.shape();
+                let mut bytes = vec![0xAA; shape.total_bytes()];
+                draft.write(shape, &mut bytes);
+                assert_eq!((bytes.len() % ALIGNMENT, Shape::read(&bytes)), (0, shape));
+                assert_eq!(Record::check(&bytes).unwrap_err(), RecordError::Malformed);
+                let record = Record::of_shape(&bytes, shape, value);
+                assert_eq!(
+                    (record.key(), record.value(), record.run()),
+                    (&b"a key"[..], value, Some(draft.run))
+                );
+                let mut batch = b"before".to_vec();
+                record.pack(&mut batch);
+                assert_eq!(batch[6..], inside);
+                assert!(Record::check(&batch[6..]).is_ok());
+            }
         }
     }
 

@@ -107,10 +107,13 @@ impl Store {
                 continue;
             }
             guard.admit(|| false)?;
-            let address = head.append_copy(record.as_bytes(), Purpose::Value)?;
+            let address = head.append_copy(record.in_log(), Purpose::Value)?;
             let kind = EntryKind { is_tombstone: false, has_deadline: record.expires_at().is_some() };
             guard.table().raise_version(record.version().0);
-            guard.insert(hash.0, address, Counted { kind, bytes: record.as_bytes().len() });
+            if let Some(deadline) = record.expires_at() {
+                guard.table().note_deadline(deadline);
+            }
+            guard.insert(hash.0, address, Counted { kind, bytes: record.in_log().len() });
             replayed.inserted += 1;
         }
         Ok(replayed)

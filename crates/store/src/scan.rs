@@ -1,14 +1,13 @@
-//! Reading a range in the order of positions: packing for a migration, visiting for SCAN and KEYS, sampling.
+//! Reading a range in the order of positions: packing for a migration, visiting for SCAN and KEYS.
 //!
 //! A cursor is a position, so that nothing is kept between two calls and the table may grow, and the log be cleaned,
 //! in between. Each call ends between two positions: keys that share a position are never torn apart. A visit ends
 //! between two [stretches](ScanCursor), since clients hold its cursors.
 
-use crate::bucket::ENTRIES;
 use crate::record::Record;
 use crate::store::{Entry, Guard, Store};
 use crate::walk::{Reading, Walk};
-use sidle_types::{HashedKey, KeyHash, Position, PositionRange, ScanCursor, Slot, WallMs};
+use sidle_types::{HashedKey, KeyHash, Position, PositionRange, ScanCursor, Slot};
 
 /// Buckets that a visit may look at for every record that it may give out, and beyond.
 const BUCKETS_PER_RECORD: usize = 4;
@@ -23,15 +22,6 @@ pub struct ScanEnd {
     pub next: Option<Position>,
     /// Records packed.
     pub records: u32,
-}
-
-/// What sampling saw.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ExpirySample {
-    /// Values with a deadline that were looked at.
-    pub sampled: usize,
-    /// Those past it, which were given out.
-    pub expired: usize,
 }
 
 impl Store {
@@ -50,7 +40,7 @@ impl Store {
             if position != boundary.2 || end.records == 0 {
                 boundary = (batch.len(), end.records, position);
             }
-            batch.extend_from_slice(record.as_bytes());
+            record.pack(batch);
             end.records += 1;
             if batch.len() - start > max_bytes {
                 if boundary.1 != 0 {
@@ -62,7 +52,7 @@ impl Store {
                 // The first position alone is too large: take all of it and stop.
                 while let Some((_, record)) = walk.peek().filter(|(next, _)| *next == position) {
                     walk.next();
-                    batch.extend_from_slice(record.as_bytes());
+                    record.pack(batch);
                     end.records += 1;
                 }
                 end.next = position.next().filter(|&next| next <= last);
@@ -77,7 +67,7 @@ impl Store {
         let guard = self.pin();
         match guard.get(key) {
             Entry::Value(record) => {
-                batch.extend_from_slice(record.as_bytes());
+                record.pack(batch);
                 true
             }
             Entry::Absent | Entry::Tombstone(_) => false,
@@ -90,7 +80,7 @@ impl Store {
         let range = PositionRange::new(position, position).expect("one position");
         let mut records = 0;
         for (_, record) in Walk::new(self, guard.pinned(), range, Reading::Records, usize::MAX) {
-            batch.extend_from_slice(record.as_bytes());
+            record.pack(batch);
             records += 1;
         }
         records
@@ -126,80 +116,6 @@ impl Store {
         // The walk ends between two buckets, and a bucket is never finer than a stretch: that would take 2^39 of them.
         debug_assert!(walk.rest().is_none_or(ScanCursor::is_boundary), "a bucket is finer than a stretch");
         walk.rest()
-    }
-
-    /// Gives values past their deadline to `f`, starting at a random place, until `budget` values with a deadline
-    /// have been looked at. `f` may lock slots.
-    pub fn sample_expired(
-        &self,
-        random: u64,
-        budget: usize,
-        now: WallMs,
-        f: &mut dyn FnMut(Record<'_>),
-    ) -> ExpirySample {
-        let mut sample = ExpirySample::default();
-        let total = self.expiring_len();
-        if total == 0 || budget == 0 {
-            return sample;
-        }
-        // Slots are drawn by how many values with a deadline they have, the place in the slot is uniform.
-        let mut rank = random % total;
-        let start = self.index.occupied().find(|&slot| {
-            let expiring = self.expires_in_slot(slot);
-            let found = rank < expiring;
-            rank = rank.saturating_sub(expiring);
-            found
-        });
-        let start = start.unwrap_or(Slot::LAST);
-        let hash = random.wrapping_mul(SCRAMBLE) ^ random.rotate_left(29);
-        let from = Position::new(start, KeyHash(hash));
-        self.sample_between(from, Position::LAST, budget, now, f, &mut sample);
-        if let Some(last) = from.previous() {
-            self.sample_between(Position::FIRST, last, budget, now, f, &mut sample);
-        }
-        sample
-    }
-
-    /// Samples whole buckets from the one that `from` belongs to.
-    fn sample_between(
-        &self,
-        from: Position,
-        last: Position,
-        budget: usize,
-        now: WallMs,
-        f: &mut dyn FnMut(Record<'_>),
-        sample: &mut ExpirySample,
-    ) {
-        let guard = self.pin();
-        let pin = guard.pinned();
-        let mut at = Some(from);
-        while let Some(from) = at.filter(|_| sample.sampled < budget).and_then(|at| self.skip_empty(at))
-            && from <= last
-        {
-            let bucket = match self.expires_in_slot(from.slot()) {
-                0 => Err(Position::last_of(from.slot())),
-                _ => self.bucket_at(from, pin),
-            };
-            let end = match bucket {
-                Ok(step) => {
-                    let words = step
-                        .span
-                        .chain
-                        .flat_map(|bucket| (0..ENTRIES).filter_map(|index| bucket.load(index, pin)));
-                    for word in words.filter(|word| word.kind().has_deadline) {
-                        let record = self.log.record(word.address(), pin);
-                        sample.sampled += 1;
-                        if record.is_expired(now) {
-                            sample.expired += 1;
-                            f(record);
-                        }
-                    }
-                    step.last
-                }
-                Err(end) => end,
-            };
-            at = end.next();
-        }
     }
 }
 

@@ -1,10 +1,16 @@
-//! Segments: who owns each piece of the log's range, how full it is, and how many pieces may be taken.
+//! Segments: who owns each piece of the log's range, how full it is, and how much may be taken.
 //!
-//! The range has two areas. Ordinary segments lie in the first, which is as large as the memory limit. A record over
-//! a quarter of a segment takes a run of neighbouring segments in the second, which has address space to spare, so
-//! that fragmentation does not refuse what the limit allows. One budget covers both areas and the index.
+//! The range has two areas. Ordinary segments lie in the first. A record over a quarter of a segment takes a run of pages
+//! of its own in the second. Both have more addresses than memory: what counts is which pages are backed. A segment that
+//! is closed gives its tail back where the next record did not fit (at most a quarter of it), so the first area is a third
+//! larger than the limit; the second has room for fragmentation. One budget, in bytes, covers both and the index.
+//!
+//! A piece is named by its offset in the range: a segment, or a run.
 
-use std::collections::BTreeMap;
+use crate::config::OutOfMemory;
+use crate::expiry::NEVER;
+use crate::runs::Runs;
+use sidle_types::WallMs;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +18,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const CLEANER_RESERVE: u64 = 3;
 /// The address space for large records, in multiples of the memory limit.
 const LARGE_AREA_FACTOR: u64 = 4;
+/// A record over a segment's size by this is large; also the most of a segment that is given back when it is closed.
+const LARGE_SHARE: u64 = 4;
+/// A tail shorter than a segment's size by this is not worth giving back.
+const TAIL_SHARE: u64 = 64;
 
 /// What memory is wanted for, which decides whether it may reach into the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,15 +30,6 @@ pub(crate) enum Purpose {
     Value,
     /// A record that the cleaner moves.
     Survivor,
-}
-
-impl Purpose {
-    fn reserve(self) -> u64 {
-        match self {
-            Purpose::Value => CLEANER_RESERVE,
-            Purpose::Survivor => 0,
-        }
-    }
 }
 
 /// What a segment is doing.
@@ -43,8 +44,6 @@ pub(crate) enum State {
     Closed = 2,
     /// The cleaner moves its live records, or it waits in limbo for readers.
     Leaving = 3,
-    /// The first of a run that holds one large record.
-    Large = 4,
 }
 
 /// What is known of one segment.
@@ -61,6 +60,10 @@ pub(crate) struct Segment {
     spare: AtomicU64,
     /// When its contents were written: how many segments had been opened before.
     age: AtomicU64,
+    /// Milliseconds: no live record in it has an earlier deadline, but for those that must stay. Set when it is closed.
+    earliest: AtomicU64,
+    /// Bytes of it that are taken from the budget while it is in use, and backed with pages while it is warm.
+    backed: AtomicU64,
 }
 
 impl Segment {
@@ -69,8 +72,7 @@ impl Segment {
             0 => State::Free,
             1 => State::Open,
             2 => State::Closed,
-            3 => State::Leaving,
-            _ => State::Large,
+            _ => State::Leaving,
         }
     }
 
@@ -124,6 +126,19 @@ impl Segment {
         self.age.store(age, Ordering::Relaxed);
     }
 
+    /// No record that may be removed for its age has an earlier deadline; told once it is closed.
+    pub(crate) fn earliest(&self) -> WallMs {
+        WallMs(self.earliest.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_earliest(&self, deadline: WallMs) {
+        self.earliest.store(deadline.0, Ordering::Relaxed);
+    }
+
+    fn backed_bytes(&self) -> u64 {
+        self.backed.load(Ordering::Relaxed)
+    }
+
     /// Takes a closed segment to empty it; false if it is not closed or somebody else has taken it.
     pub(crate) fn try_leave(&self) -> bool {
         let (closed, leaving) = (State::Closed as u8, State::Leaving as u8);
@@ -136,30 +151,28 @@ impl Segment {
     }
 }
 
-/// Some neighbouring segments; the number is 1 in the ordinary area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) first: u64,
-    pub(crate) segments: u64,
-}
-
-/// All segments, and which are free.
+/// All segments and runs, and which are free.
 pub(crate) struct Segments {
     all: Vec<Segment>,
     segment_bytes: u64,
-    /// The budget, in segments; also how many segments the ordinary area has.
+    page_bytes: u64,
+    /// Where the area for large records starts and ends.
+    large: std::ops::Range<u64>,
+    /// The budget. All of these are bytes.
     limit: u64,
-    /// Writers help the cleaner when no more than this many segments are left.
+    /// What only the cleaner may take.
+    reserve: u64,
+    /// Writers help the cleaner when no more than this is left.
     short: u64,
-    /// The cleaner rests while more than this many segments are left.
+    /// The cleaner rests while more than this is left.
     plenty: u64,
-    /// Segments that a large record, or a table that grows, has asked for in vain; 0 for none.
+    /// What a large record, or a table that grows, has asked for in vain; 0 for none.
     wanted: AtomicU64,
-    /// Bytes that the index takes from the budget.
+    /// What the index takes from the budget.
     index_bytes: AtomicU64,
-    /// Segments taken, including those in limbo. Written under the lock, read anywhere.
+    /// What segments and runs take, including those in limbo. Grows under the lock only, read anywhere.
     taken: AtomicU64,
-    /// Of those, ordinary segments in limbo: they come back when their readers have gone.
+    /// Of that, what is in limbo: it comes back when its readers have gone.
     in_limbo: AtomicU64,
     /// How many segments have been opened: the clock that ages are read from.
     opened: AtomicU64,
@@ -167,32 +180,51 @@ pub(crate) struct Segments {
 }
 
 struct Free {
-    /// Ordinary segments whose pages are backed.
+    /// Segments whose pages are backed, but for the tails that were given back.
     warm: Vec<u32>,
-    /// Ordinary segments that have been used and whose pages were given back.
+    /// What of them is backed.
+    warm_bytes: u64,
+    /// Segments that have been used and whose pages were given back.
     cold: Vec<u32>,
-    /// Ordinary segments from here on have never been used.
+    /// Segments from here on have never been used.
     fresh: u64,
-    /// Free runs of the large area, first segment to length; neighbours are joined.
-    runs: BTreeMap<u64, u64>,
-    /// Lengths of the runs in use.
-    taken_runs: BTreeMap<u64, u64>,
+    runs: Runs,
+}
+
+impl Free {
+    /// A segment without pages.
+    fn unbacked(&mut self, ordinary: u64) -> Option<u64> {
+        self.cold.pop().map(u64::from).or_else(|| {
+            let fresh = self.fresh;
+            (fresh < ordinary).then(|| {
+                self.fresh += 1;
+                fresh
+            })
+        })
+    }
 }
 
 impl Segments {
     pub(crate) fn new(memory_bytes: u64, segment_bytes: u32) -> Segments {
         let segment_bytes = u64::from(segment_bytes);
+        let page_bytes = crate::memory::page_bytes();
         let limit = memory_bytes / segment_bytes;
-        let most = crate::address::SPACE_BYTES / segment_bytes;
-        let large = (limit * LARGE_AREA_FACTOR).min(most - limit);
+        // Whatever is in use takes at least what is left without its tail; and one is being warmed.
+        let ordinary = (limit * LARGE_SHARE).div_ceil(LARGE_SHARE - 1) + 2;
         let mut all = Vec::new();
-        all.resize_with((limit + large) as usize, Segment::default);
+        all.resize_with(ordinary as usize, Segment::default);
+        let start = (ordinary * segment_bytes).next_multiple_of(page_bytes);
+        let limit_bytes = limit * segment_bytes;
+        let pages = (limit_bytes * LARGE_AREA_FACTOR).min(crate::address::SPACE_BYTES - start) / page_bytes;
         Segments {
             all,
             segment_bytes,
-            limit,
-            short: (limit / 128).clamp(1, 8),
-            plenty: (limit / 32).clamp(3, 64),
+            page_bytes,
+            large: start..start + pages * page_bytes,
+            limit: limit_bytes,
+            reserve: CLEANER_RESERVE * segment_bytes,
+            short: (limit / 128).clamp(1, 8) * segment_bytes,
+            plenty: (limit / 32).clamp(3, 64) * segment_bytes,
             wanted: AtomicU64::new(0),
             index_bytes: AtomicU64::new(0),
             taken: AtomicU64::new(0),
@@ -200,10 +232,10 @@ impl Segments {
             opened: AtomicU64::new(0),
             free: Mutex::new(Free {
                 warm: Vec::new(),
+                warm_bytes: 0,
                 cold: Vec::new(),
                 fresh: 0,
-                runs: BTreeMap::from([(limit, large)]),
-                taken_runs: BTreeMap::new(),
+                runs: Runs::new(start / page_bytes, pages),
             }),
         }
     }
@@ -212,13 +244,30 @@ impl Segments {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of address space that all segments take.
+    /// Bytes of address space that everything takes.
     pub(crate) fn space_bytes(&self) -> u64 {
-        self.all.len() as u64 * self.segment_bytes
+        self.large.end
+    }
+
+    /// Whether large records lie there.
+    #[inline]
+    pub(crate) fn is_large(&self, offset: u64) -> bool {
+        offset >= self.large.start
     }
 
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_bytes
+    }
+
+    /// The longest record that shares a segment with others.
+    #[inline]
+    pub(crate) fn largest_ordinary(&self) -> u64 {
+        self.segment_bytes / LARGE_SHARE
+    }
+
+    /// What a large record of this many bytes takes.
+    pub(crate) fn run_bytes(&self, bytes: u64) -> u64 {
+        bytes.next_multiple_of(self.page_bytes)
     }
 
     /// The segment with this number.
@@ -227,13 +276,17 @@ impl Segments {
         &self.all[number as usize]
     }
 
-    /// How many ordinary segments there are.
+    /// How many segments there are: more than the limit's worth.
     pub(crate) fn ordinary(&self) -> u64 {
+        self.all.len() as u64
+    }
+
+    pub(crate) fn limit_bytes(&self) -> u64 {
         self.limit
     }
 
     pub(crate) fn taken_bytes(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed) * self.segment_bytes
+        self.taken.load(Ordering::Relaxed)
     }
 
     pub(crate) fn index_bytes(&self) -> u64 {
@@ -247,21 +300,21 @@ impl Segments {
 
     /// Whether the index may take so many bytes at once; if not, the cleaner should get that far.
     pub(crate) fn has_index_room(&self, bytes: u64) -> bool {
-        let segments = bytes.div_ceil(self.segment_bytes);
-        let has_room = self.available(Purpose::Value) >= segments;
+        let has_room = self.available(Purpose::Value) >= bytes;
         if has_room {
             // What was wanted for this is wanted no more.
-            let _ = self.wanted.compare_exchange(segments, 0, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self.wanted.compare_exchange(bytes, 0, Ordering::Relaxed, Ordering::Relaxed);
         } else {
-            self.want(segments);
+            self.want(bytes);
         }
         has_room
     }
 
-    /// Segments that may still be taken for the purpose.
+    /// Bytes that may still be taken for the purpose.
+    #[inline]
     pub(crate) fn available(&self, purpose: Purpose) -> u64 {
-        let index = (self.index_bytes() + self.segment_bytes - 1) >> self.segment_bytes.trailing_zeros();
-        self.limit.saturating_sub(self.taken.load(Ordering::Relaxed) + index + purpose.reserve())
+        let reserve = if purpose == Purpose::Value { self.reserve } else { 0 };
+        self.limit.saturating_sub(self.taken_bytes() + self.index_bytes() + reserve)
     }
 
     /// Whether more is taken than values may take, by the small pieces of index that come with new keys. Values may then
@@ -269,32 +322,24 @@ impl Segments {
     /// free: an allocation may have to wait for it, but nobody needs to go without.
     #[inline]
     pub(crate) fn is_overdrawn(&self) -> bool {
-        let index = (self.index_bytes() + self.segment_bytes - 1) >> self.segment_bytes.trailing_zeros();
-        let taken = self.taken.load(Ordering::Relaxed) + index + Purpose::Value.reserve();
+        let taken = self.taken_bytes() + self.index_bytes() + self.reserve;
         taken > self.limit && taken > self.limit + self.in_limbo.load(Ordering::Relaxed)
     }
 
-    /// The segment goes to limbo.
-    pub(crate) fn emptied(&self, number: u64) {
-        if number < self.limit {
-            self.in_limbo.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether so few segments are left that writers help the cleaner.
+    /// Whether so little is left that writers help the cleaner.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
         self.available(Purpose::Value) <= self.short.max(self.wanted.load(Ordering::Relaxed))
     }
 
-    /// Whether so many segments are left that nothing needs to be cleaned.
+    /// Whether so much is left that nothing needs to be cleaned.
     pub(crate) fn is_plenty(&self) -> bool {
         self.available(Purpose::Value) > self.plenty.max(self.wanted.load(Ordering::Relaxed))
     }
 
-    /// A record would have taken this many segments at once: the cleaner should get that far.
-    pub(crate) fn want(&self, segments: u64) {
-        self.wanted.store(segments.min(self.limit), Ordering::Relaxed);
+    /// Somebody would have taken so many bytes at once: the cleaner should get that far.
+    pub(crate) fn want(&self, bytes: u64) {
+        self.wanted.store(bytes.min(self.limit), Ordering::Relaxed);
     }
 
     /// The clock that ages are read from.
@@ -302,136 +347,181 @@ impl Segments {
         self.opened.load(Ordering::Relaxed)
     }
 
-    fn take(&self, segments: u64) {
-        self.taken.fetch_add(segments, Ordering::Relaxed);
-    }
-
-    fn open(&self, number: u64, state: State) {
+    fn open(&self, number: u64) {
         let segment = self.at(number);
         debug_assert_eq!(segment.state(), State::Free);
         segment.used.store(0, Ordering::Relaxed);
         segment.dead.store(0, Ordering::Relaxed);
         segment.spare.store(0, Ordering::Relaxed);
+        segment.set_earliest(NEVER);
+        segment.backed.store(self.segment_bytes, Ordering::Relaxed);
         segment.set_age(self.opened.fetch_add(1, Ordering::Relaxed));
-        segment.set_state(state);
+        segment.set_state(State::Open);
     }
 
-    /// Takes an ordinary segment.
-    pub(crate) fn allocate(&self, purpose: Purpose) -> Option<u64> {
+    /// Takes a segment; returns its number. `chill` gives the pages of a free segment back.
+    pub(crate) fn allocate(&self, purpose: Purpose, chill: impl FnMut(u64)) -> Option<u64> {
         let mut free = self.free();
-        if self.available(purpose) == 0 {
+        if self.available(purpose) < self.segment_bytes {
             return None;
         }
-        let number = free.warm.pop().or_else(|| free.cold.pop()).map(u64::from).or_else(|| {
-            let fresh = free.fresh;
-            (fresh < self.limit).then(|| {
-                free.fresh += 1;
-                fresh
-            })
-        })?;
-        self.take(1);
-        self.open(number, State::Open);
+        let number = match free.warm.pop().map(u64::from) {
+            Some(number) => {
+                free.warm_bytes -= self.at(number).backed_bytes();
+                number
+            }
+            None => free.unbacked(self.ordinary())?,
+        };
+        self.take(self.segment_bytes, &mut free, chill);
+        self.open(number);
         Some(number)
     }
 
-    /// Takes a run for a large record, first fit. `chill` gives the pages of an ordinary segment back: the pages of
-    /// the run come on top of those that free segments still hold.
-    pub(crate) fn allocate_run(&self, segments: u64, mut chill: impl FnMut(u64)) -> Option<u64> {
+    /// Takes a run for so many bytes, with addresses to grow to `room` if there are any; returns its offset. `chill` gives the
+    /// pages of a free segment back.
+    pub(crate) fn allocate_run(&self, bytes: u64, room: u64, chill: impl FnMut(u64)) -> Option<u64> {
         let mut free = self.free();
-        if self.available(Purpose::Value) < segments {
+        let bytes = self.run_bytes(bytes);
+        if self.available(Purpose::Value) < bytes {
             return None;
         }
-        let (&first, &length) = free.runs.iter().find(|&(_, &length)| length >= segments)?;
-        free.runs.remove(&first);
-        if length > segments {
-            free.runs.insert(first + segments, length - segments);
-        }
-        free.taken_runs.insert(first, segments);
-        self.take(segments);
+        let first = free.runs.allocate(bytes / self.page_bytes, self.run_bytes(room) / self.page_bytes)?;
         self.want(0);
-        let backed = self.taken.load(Ordering::Relaxed) + free.warm.len() as u64;
-        for _ in self.limit..backed {
-            let Some(number) = free.warm.pop() else { break };
+        self.take(bytes, &mut free, chill);
+        Some(first * self.page_bytes)
+    }
+
+    /// Makes a run one for so many bytes, where it is; false if there are no addresses for that behind it.
+    pub(crate) fn extend_run(
+        &self,
+        run: u64,
+        bytes: u64,
+        chill: impl FnMut(u64),
+    ) -> Result<bool, OutOfMemory> {
+        let mut free = self.free();
+        let (first, bytes) = (run / self.page_bytes, self.run_bytes(bytes));
+        let added = bytes.saturating_sub(free.runs.backed(first) * self.page_bytes);
+        if added == 0 {
+            return Ok(true);
+        }
+        if self.available(Purpose::Value) < added {
+            self.want(added);
+            return Err(OutOfMemory);
+        }
+        let is_there = free.runs.extend(first, bytes / self.page_bytes);
+        if is_there {
+            self.take(added, &mut free, chill);
+        }
+        Ok(is_there)
+    }
+
+    /// Counts bytes as taken. The pages of free segments that do not fit beside what is taken are given back.
+    fn take(&self, bytes: u64, free: &mut Free, mut chill: impl FnMut(u64)) {
+        let taken = self.taken.fetch_add(bytes, Ordering::Relaxed) + bytes + self.index_bytes();
+        while taken + free.warm_bytes > self.limit
+            && let Some(number) = free.warm.pop()
+        {
+            free.warm_bytes -= self.at(u64::from(number)).backed_bytes();
             chill(u64::from(number));
             free.cold.push(number);
         }
-        self.open(first, State::Large);
-        Some(first)
     }
 
-    /// The run of a large record in use, or none for an ordinary segment.
-    pub(crate) fn large_run(&self, number: u64) -> Option<Run> {
-        if number < self.limit {
+    /// What of an open segment's tail, from this many bytes on, is to be given back when it is closed now: offset and
+    /// length, in whole pages.
+    pub(crate) fn tail(&self, number: u64, used_bytes: u64) -> Option<(u64, u64)> {
+        let tail = self.segment_bytes - used_bytes;
+        // Who left so much of a segment ended early: the cleaner joins what such segments hold.
+        if tail > self.largest_ordinary() || tail < self.segment_bytes / TAIL_SHARE {
             return None;
         }
-        let segments = *self.free().taken_runs.get(&number).expect("a run in use");
-        Some(Run { first: number, segments })
+        let start = number * self.segment_bytes;
+        let (from, end) = (self.run_bytes(start + used_bytes), start + self.segment_bytes);
+        (from < end && end.is_multiple_of(self.page_bytes)).then(|| (from, end - from))
+    }
+
+    /// The pages of an open segment's tail were given back.
+    pub(crate) fn cut_off(&self, number: u64, bytes: u64) {
+        self.at(number).backed.fetch_sub(bytes, Ordering::Relaxed);
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that a piece in use takes.
+    pub(crate) fn piece_bytes(&self, piece: u64) -> u64 {
+        match self.is_large(piece) {
+            true => self.free().runs.backed(piece / self.page_bytes) * self.page_bytes,
+            false => self.at(piece / self.segment_bytes).backed_bytes(),
+        }
+    }
+
+    /// The piece goes to limbo.
+    pub(crate) fn emptied(&self, piece: u64) {
+        self.in_limbo.fetch_add(self.piece_bytes(piece), Ordering::Relaxed);
     }
 
     /// Gives back what was taken and not used.
-    pub(crate) fn give_back(&self, number: u64) {
-        self.emptied(number);
-        self.release(number);
+    pub(crate) fn give_back(&self, piece: u64) {
+        self.emptied(piece);
+        self.release(piece);
     }
 
-    /// Gives back segments that nobody can see any more.
-    pub(crate) fn release(&self, number: u64) {
+    /// Gives back a piece that nobody can see any more. The pages of a run are given back already.
+    pub(crate) fn release(&self, piece: u64) {
+        let bytes = self.piece_bytes(piece);
         let mut free = self.free();
-        self.at(number).set_state(State::Free);
-        if number < self.limit {
+        if self.is_large(piece) {
+            free.runs.release(piece / self.page_bytes);
+        } else {
+            let number = piece / self.segment_bytes;
+            self.at(number).set_state(State::Free);
             free.warm.push(number as u32);
-            self.taken.fetch_sub(1, Ordering::Relaxed);
-            self.in_limbo.fetch_sub(1, Ordering::Relaxed);
-            return;
+            free.warm_bytes += bytes;
         }
-        let mut segments = free.taken_runs.remove(&number).expect("a run in use");
-        self.taken.fetch_sub(segments, Ordering::Relaxed);
-        let mut first = number;
-        if let Some(after) = free.runs.remove(&(first + segments)) {
-            segments += after;
-        }
-        if let Some((&before, &length)) = free.runs.range(..first).next_back()
-            && before + length == first
-        {
-            first = before;
-            segments += length;
-        }
-        free.runs.insert(first, segments);
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+        self.in_limbo.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Segments in use, counted one by one.
-    #[cfg(feature = "testing")]
-    pub(crate) fn recount(&self) -> u64 {
-        let ordinary = (0..self.limit).filter(|&number| self.at(number).state() != State::Free).count();
-        ordinary as u64 + self.free().taken_runs.values().sum::<u64>()
-    }
-
-    /// Takes a segment that has never been used, or was given back, out of the cold list so that its pages can be
-    /// populated ahead of use; [`warmed`](Self::warmed) puts it where it is taken from next.
+    /// Takes a segment without pages out of the free ones so that it can be populated ahead of use;
+    /// [`warmed`](Self::warmed) puts it where it is taken from next.
     pub(crate) fn to_warm(&self, want_warm: usize) -> Option<u64> {
         let mut free = self.free();
-        if free.warm.len() >= want_warm || self.available(Purpose::Value) <= free.warm.len() as u64 {
+        let is_enough = self.available(Purpose::Value) < free.warm_bytes + self.segment_bytes;
+        if free.warm.len() >= want_warm || is_enough {
             return None;
         }
-        free.cold.pop().map(u64::from).or_else(|| {
-            let fresh = free.fresh;
-            (fresh < self.limit).then(|| {
-                free.fresh += 1;
-                fresh
-            })
-        })
+        free.unbacked(self.ordinary())
     }
 
-    /// All ordinary segments are backed with pages; none has been used.
+    /// As many segments as the limit allows are backed with pages; none has been used.
     pub(crate) fn all_warm(&self) {
         let mut free = self.free();
-        free.warm = (0..self.limit as u32).rev().collect();
-        free.fresh = self.limit;
+        free.fresh = self.limit / self.segment_bytes;
+        free.warm = (0..free.fresh as u32).rev().collect();
+        free.warm_bytes = self.limit;
+        self.all.iter().for_each(|segment| segment.backed.store(self.segment_bytes, Ordering::Relaxed));
     }
 
     /// The segment's pages are backed now.
     pub(crate) fn warmed(&self, number: u64) {
-        self.free().warm.insert(0, number as u32);
+        let mut free = self.free();
+        self.at(number).backed.store(self.segment_bytes, Ordering::Relaxed);
+        free.warm_bytes += self.segment_bytes;
+        free.warm.insert(0, number as u32);
+    }
+}
+
+#[cfg(feature = "testing")]
+impl Segments {
+    /// Bytes of everything in use, counted one by one.
+    pub(crate) fn recount(&self) -> u64 {
+        let in_use = self.all.iter().filter(|segment| segment.state() != State::Free);
+        let runs: u64 = self.free().runs.taken().map(|(_, pages)| pages * self.page_bytes).sum();
+        in_use.map(Segment::backed_bytes).sum::<u64>() + runs
+    }
+
+    /// Offsets of the runs in use, those in limbo included.
+    pub(crate) fn runs(&self) -> Vec<u64> {
+        self.free().runs.taken().map(|(first, _)| first * self.page_bytes).collect()
     }
 }
 
@@ -441,22 +531,22 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
+    /// 64 segments of 64 KiB.
     fn segments() -> Segments {
-        Segments::new(64 * 4 * KIB, 4096)
+        Segments::new(64 * 64 * KIB, 64 << 10)
+    }
+
+    fn allocate(segments: &Segments, purpose: Purpose) -> Option<u64> {
+        segments.allocate(purpose, |_| panic!("nothing is warm"))
     }
 
     #[test]
     fn allocate_keeps_the_cleaners_reserve() {
         let segments = segments();
-        let mut values = 0;
-        while segments.allocate(Purpose::Value).is_some() {
-            values += 1;
-        }
+        let values = (0..).take_while(|_| allocate(&segments, Purpose::Value).is_some()).count() as u64;
         assert_eq!(values, 64 - CLEANER_RESERVE);
-        for _ in 0..CLEANER_RESERVE {
-            assert!(segments.allocate(Purpose::Survivor).is_some());
-        }
-        assert!(segments.allocate(Purpose::Survivor).is_none());
+        let survivors = (0..).take_while(|_| allocate(&segments, Purpose::Survivor).is_some()).count() as u64;
+        assert_eq!(survivors, CLEANER_RESERVE);
     }
 
     #[test]
@@ -464,33 +554,62 @@ mod tests {
         let segments = segments();
         let before = segments.available(Purpose::Value);
         segments.index_grew(4097);
-        assert_eq!(segments.available(Purpose::Value), before - 2);
+        assert_eq!(segments.available(Purpose::Value), before - 4097);
         segments.index_grew(-4097);
         assert_eq!(segments.available(Purpose::Value), before);
     }
 
     #[test]
-    fn runs_are_joined_when_released() {
+    fn a_run_takes_whole_pages_and_gives_them_back() {
         let segments = segments();
-        let runs: Vec<u64> = (0..4).map(|_| segments.allocate_run(10, |_| ()).unwrap()).collect();
-        assert!(segments.allocate_run(30, |_| ()).is_none());
-        for &run in [&runs[2], &runs[0], &runs[1], &runs[3]] {
-            segments.release(run);
-        }
-        assert_eq!(segments.free().runs, BTreeMap::from([(64, 256)]));
+        let run = segments.allocate_run(17 * KIB, 0, |_| ()).unwrap();
+        assert!(segments.is_large(run) && !segments.is_large(run - 1));
+        assert_eq!(segments.taken_bytes(), segments.run_bytes(17 * KIB));
+        segments.give_back(run);
         assert_eq!(segments.taken_bytes(), 0);
+        assert!(segments.allocate_run(61 * 64 * KIB + 1, 0, |_| ()).is_none());
+        assert!(segments.allocate_run(61 * 64 * KIB, 0, |_| ()).is_some());
     }
 
     #[test]
-    fn a_run_chills_free_segments() {
+    fn free_segments_are_chilled_for_what_does_not_fit_beside_them() {
         let segments = segments();
-        let taken: Vec<u64> = (0..50).map(|_| segments.allocate(Purpose::Value).unwrap()).collect();
-        for number in taken {
-            segments.emptied(number);
-            segments.release(number);
-        }
+        let taken: Vec<u64> = (0..50).map(|_| allocate(&segments, Purpose::Value).unwrap()).collect();
+        taken.into_iter().for_each(|number| segments.give_back(number * 64 * KIB));
         let mut chilled = 0;
-        segments.allocate_run(40, |_| chilled += 1).unwrap();
+        segments.allocate_run(40 * 64 * KIB, 0, |_| chilled += 1).unwrap();
         assert_eq!(chilled, 50 + 40 - 64);
+        // Of those that are left none has to make way for what takes their place.
+        segments.allocate(Purpose::Value, |_| chilled += 1).unwrap();
+        segments.index_grew(64 * KIB as i64);
+        segments.allocate(Purpose::Value, |_| chilled += 1).unwrap();
+        assert_eq!(chilled, 50 + 40 - 64 + 1);
+    }
+
+    /// However little of each is kept, there is always a segment for what the budget allows.
+    #[test]
+    fn a_tail_that_was_cut_off_is_taken_by_others() {
+        let segments = segments();
+        let mut cut = 0;
+        while let Some(number) = allocate(&segments, Purpose::Value) {
+            let (from, bytes) = segments.tail(number, 48 * KIB).expect("a quarter");
+            assert_eq!(from + bytes, (number + 1) * 64 * KIB);
+            segments.cut_off(number, bytes);
+            segments.at(number).close(48 * KIB);
+            cut += 1;
+        }
+        assert!(cut > 61 * 4 / 3 - 3, "{cut}");
+        assert!(segments.taken_bytes() + 3 * 64 * KIB <= 64 * 64 * KIB);
+        assert_eq!(segments.tail(0, 47 * KIB), None, "the cleaner joins these");
+        assert_eq!(segments.tail(0, 64 * KIB - 8), None, "not worth it");
+        for number in 0..cut {
+            segments.give_back(number * 64 * KIB);
+        }
+        assert_eq!(segments.taken_bytes(), 0);
+        let mut chilled = 0;
+        while segments.allocate(Purpose::Survivor, |_| chilled += 1).is_some() {}
+        // Each was warm but for its tail, and there are pages for 64 whole ones.
+        assert_eq!((segments.free().warm_bytes, segments.taken_bytes()), (0, 64 * 64 * KIB));
+        assert!(chilled > 0);
     }
 }

@@ -2,14 +2,12 @@
 //!
 //! Purpose: find a key's entry without a lock or a read-modify-write, while one writer at a time changes the table.
 //!
-//! Growth: a table of 2^n buckets grows into a new array of 2^(n+1), bucket b into 2b and 2b + 1. Each write moves a
-//! few buckets; `split` counts the buckets moved. A bucket that has been moved is left as it was, for readers that
-//! are still in it, and goes with its array. Without room for the array the table stays as it is, with longer chains.
+//! A table grows and shrinks into a new array while it is read and written: see `resize`.
 //!
 //! Invariants:
 //! T1 Within an array an entry never moves from one place to another; it is stored, replaced in place, cleared.
-//! T2 A bucket below `split` is never written again.
-//! T3 `next` is set before the first bucket moves and cleared after `table` names the grown array.
+//! T2 A bucket that has been moved is never written again: one that belongs to a unit below `split`.
+//! T3 `next` is set before the first bucket moves and cleared after `table` names the new array.
 //! T4 What a reader finds was the key's entry at some moment between its load of `next` and its load of the entry:
 //!    any bucket that it takes from `table` had not been moved at the first of the two.
 //!
@@ -18,17 +16,14 @@
 //!
 //! Ownership: everything but the look-ups happens under the slot's lock, held by any thread.
 
-use crate::array::{Array, ArrayWord, Chain, MAX_LEVEL, bucket_number, extend};
+use crate::array::{ArrayWord, Chain, MAX_LEVEL, bucket_number};
 use crate::bucket::{Bucket, ENTRIES, EntryKind, Word};
 use crate::epoch::Pinned;
+use crate::expiry::NEVER;
+use crate::resize::{is_crowded, place};
 use crate::sync::{AtomicU32, AtomicU64, Ordering, spin_loop, yield_now};
+use sidle_types::WallMs;
 
-/// Buckets moved by one write while a table grows. Two would be enough to be done before the next growth is due.
-const MOVED_PER_WRITE: usize = if cfg!(loom) { 1 } else { 8 };
-/// Tables up to this many buckets grow in one go.
-const GROWN_AT_ONCE: usize = if cfg!(loom) { 0 } else { 32 };
-/// A table grows when it holds more than this many entries for every ten buckets.
-const ENTRIES_PER_TEN_BUCKETS: u64 = if cfg!(loom) { 10 } else { 56 };
 /// How often a writer looks at a taken lock before it lets others run.
 const SPINS: u32 = 100;
 
@@ -36,11 +31,12 @@ const SPINS: u32 = 100;
 #[repr(align(64))]
 pub(crate) struct SlotTable {
     lock: AtomicU32,
-    /// Buckets of `table` that have been moved to `next`.
-    split: AtomicU32,
-    table: AtomicU64,
-    /// The array that `table` grows into, while it grows.
-    next: AtomicU64,
+    /// Units that have been moved from `table` to `next`: a bucket of the smaller of the two, and the two buckets of the
+    /// larger one that are for the same hashes.
+    pub(crate) split: AtomicU32,
+    pub(crate) table: AtomicU64,
+    /// The array that takes the place of `table`, while the table grows or shrinks.
+    pub(crate) next: AtomicU64,
     /// Entries that are values.
     live: AtomicU64,
     /// Bytes of the records behind all entries.
@@ -50,6 +46,8 @@ pub(crate) struct SlotTable {
     tombstones: AtomicU32,
     /// Values with a deadline.
     expiring: AtomicU32,
+    /// Milliseconds: none of these deadlines is earlier.
+    earliest: AtomicU64,
 }
 
 impl Default for SlotTable {
@@ -64,6 +62,7 @@ impl Default for SlotTable {
             version: AtomicU64::new(0),
             tombstones: AtomicU32::new(0),
             expiring: AtomicU32::new(0),
+            earliest: AtomicU64::new(NEVER.0),
         }
     }
 }
@@ -85,14 +84,14 @@ pub(crate) struct Span<'p> {
     pub(crate) last: u64,
 }
 
-/// Where growth leaves arrays that are no longer needed, and how it tells what the index takes.
+/// Where resizing leaves arrays that are no longer needed, and how it tells what the index takes.
 pub(crate) trait Arrays {
     /// An array has been unlinked; it is freed when its readers have gone.
     fn retire(&self, array: ArrayWord);
     /// The index takes this many bytes more.
     fn grew(&self, bytes: usize);
     /// Whether there is room for this many bytes more. If not, a table that should grow does not yet: its chains get
-    /// longer, and it asks again at the next entry.
+    /// longer, and it asks again at the next entry. Nor does one that should shrink, which asks again too.
     fn has_room(&self, bytes: usize) -> bool;
 }
 
@@ -119,7 +118,7 @@ impl SlotTable {
 
     // ---- reading, by anybody who is pinned ----
 
-    /// The arrays as of one moment: the table, and while it grows the grown one with the number of buckets moved.
+    /// The arrays as of one moment: the table, and while it is resized the new one with the number of units moved.
     #[inline]
     fn arrays(&self) -> (ArrayWord, Option<(ArrayWord, usize)>) {
         loop {
@@ -129,7 +128,7 @@ impl SlotTable {
             if next == 0 {
                 return (table, None);
             }
-            // Unchanged: the same growth throughout, since a retired array's address is not reused under a pin.
+            // Unchanged: the same resizing throughout, since a retired array's address is not reused under a pin.
             if self.next.load(Ordering::Acquire) == next {
                 let next = ArrayWord::from_bits(next);
                 // Finished, but `next` not cleared yet (T3).
@@ -141,14 +140,15 @@ impl SlotTable {
     /// The array and number of the bucket for a hash.
     #[inline]
     fn locate(&self, hash: u64) -> Option<(ArrayWord, usize)> {
-        let (table, growth) = self.arrays();
+        let (table, resizing) = self.arrays();
         if table.is_none() {
             return None;
         }
-        let number = bucket_number(hash, table.level());
-        match growth {
-            Some((next, split)) if number < split => Some((next, bucket_number(hash, next.level()))),
-            _ => Some((table, number)),
+        match resizing {
+            Some((next, split)) if bucket_number(hash, table.level().min(next.level())) < split => {
+                Some((next, bucket_number(hash, next.level())))
+            }
+            _ => Some((table, bucket_number(hash, table.level()))),
         }
     }
 
@@ -177,7 +177,7 @@ impl SlotTable {
     }
 
     /// The bucket that a hash belongs to. Spans follow each other in the order of the hash; ask again for each, since
-    /// the table may grow in between.
+    /// the table may be resized in between: then a span may start before the hash.
     pub(crate) fn span<'p>(&'p self, hash: u64, pin: Pinned<'p>) -> Option<Span<'p>> {
         let (word, number) = self.locate(hash)?;
         let array = word.array(pin);
@@ -239,8 +239,7 @@ impl SlotTable {
         if !ArrayWord::from_bits(self.table.load(Ordering::Relaxed)).is_none() {
             return;
         }
-        let fits = |level: &u32| entries as u64 * 10 < ENTRIES_PER_TEN_BUCKETS << level;
-        let level = (0..MAX_LEVEL).find(fits).unwrap_or(MAX_LEVEL);
+        let level = (0..MAX_LEVEL).find(|&level| !is_crowded(entries as u64, level)).unwrap_or(MAX_LEVEL);
         if arrays.has_room(size_of::<Bucket>() << level) {
             self.start(level, arrays);
         }
@@ -252,41 +251,6 @@ impl SlotTable {
         arrays.grew(size_of::<Bucket>() << level);
         self.table.store(array.bits(), Ordering::Release);
         array
-    }
-
-    /// Starts growing when it is time, and moves some buckets when growing.
-    fn grow<'p>(&'p self, pin: Pinned<'p>, arrays: &impl Arrays, hash_of: impl Fn(Word<'p>) -> u64) {
-        let table = ArrayWord::from_bits(self.table.load(Ordering::Relaxed));
-        if table.is_none() {
-            return;
-        }
-        let mut next = ArrayWord::from_bits(self.next.load(Ordering::Relaxed));
-        let buckets = 1usize << table.level();
-        if next.is_none() {
-            if self.entries() * 10 < ENTRIES_PER_TEN_BUCKETS << table.level() || table.level() >= MAX_LEVEL {
-                return;
-            }
-            let bytes = 2 * buckets * size_of::<Bucket>();
-            if !arrays.has_room(bytes) {
-                return;
-            }
-            next = ArrayWord::allocate(table.level() + 1);
-            arrays.grew(bytes);
-            self.split.store(0, Ordering::Relaxed);
-            self.next.store(next.bits(), Ordering::Release);
-        }
-        let moved = self.split.load(Ordering::Relaxed) as usize;
-        let until = if buckets <= GROWN_AT_ONCE { buckets } else { buckets.min(moved + MOVED_PER_WRITE) };
-        let (from, to) = (table.array(pin), next.array(pin));
-        for number in moved..until {
-            move_bucket(from, to, number, pin, arrays, &hash_of);
-            self.split.store(number as u32 + 1, Ordering::Release);
-        }
-        if until == buckets {
-            self.table.store(next.bits(), Ordering::Release);
-            self.next.store(0, Ordering::Release);
-            arrays.retire(table);
-        }
     }
 
     /// Unlinks the whole table, whatever is in it; the caller has accounted for the entries.
@@ -309,40 +273,6 @@ impl SlotTable {
         self.table.store(0, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
         arrays
-    }
-}
-
-/// Puts an entry into the first free place of a chain.
-fn place<'p>(chain: Chain<'p>, word: Word<'p>, pin: Pinned<'p>, arrays: &impl Arrays) {
-    let mut last = None;
-    for bucket in chain {
-        for index in 0..ENTRIES {
-            if bucket.load(index, pin).is_none() {
-                return bucket.store(index, word);
-            }
-        }
-        last = Some(bucket);
-    }
-    extend(last.expect("a chain has a bucket"), word);
-    arrays.grew(size_of::<Bucket>());
-}
-
-/// Copies the entries of one bucket into the two that take its place.
-fn move_bucket<'p>(
-    from: Array<'p>,
-    to: Array<'p>,
-    number: usize,
-    pin: Pinned<'p>,
-    arrays: &impl Arrays,
-    hash_of: &impl Fn(Word<'p>) -> u64,
-) {
-    for bucket in from.chain(number) {
-        for index in 0..ENTRIES {
-            if let Some(word) = bucket.load(index, pin) {
-                let (word, upper) = word.split(from.level, hash_of);
-                place(to.chain(2 * number + usize::from(upper)), word, pin, arrays);
-            }
-        }
     }
 }
 
@@ -393,6 +323,32 @@ impl SlotTable {
     /// Values with a deadline.
     pub(crate) fn expiring(&self) -> u64 {
         u64::from(self.expiring.load(Ordering::Relaxed))
+    }
+
+    /// No value of the slot has an earlier deadline.
+    pub(crate) fn earliest(&self) -> WallMs {
+        WallMs(self.earliest.load(Ordering::Relaxed))
+    }
+
+    /// Whether a value of the slot may be past its deadline.
+    #[inline]
+    pub(crate) fn may_have_expired(&self, now: WallMs) -> bool {
+        self.expiring() != 0 && self.earliest() < now
+    }
+
+    /// A value gets this deadline, or may have it. Under the lock.
+    #[inline]
+    pub(crate) fn note_deadline(&self, deadline: WallMs) {
+        if deadline < self.earliest() {
+            self.earliest.store(deadline.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the earliest deadline off, for whoever will tell it anew. Under the lock.
+    pub(crate) fn take_earliest(&self) -> WallMs {
+        let earliest = self.earliest();
+        self.earliest.store(NEVER.0, Ordering::Relaxed);
+        earliest
     }
 
     /// Values and tombstones.

@@ -48,7 +48,7 @@ impl<'g> Entry<'g> {
 pub struct MemoryUse {
     /// What log and index together may take.
     pub limit: u64,
-    /// What the log has taken, in whole segments.
+    /// What the log has taken: segments, but for tails that were given back, and the pages of large records.
     pub log_used: u64,
     /// Records that are referred to.
     pub log_live: u64,
@@ -144,7 +144,7 @@ impl Store {
     pub fn memory(&self) -> MemoryUse {
         let segments = &self.log.segments;
         MemoryUse {
-            limit: segments.ordinary() * segments.segment_bytes(),
+            limit: segments.limit_bytes(),
             log_used: segments.taken_bytes(),
             log_live: self.index.occupied_tables().map(|slot| slot.bytes()).sum(),
             index: segments.index_bytes(),

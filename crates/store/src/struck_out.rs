@@ -2,7 +2,8 @@
 //!
 //! A value is struck out where there is no room for a tombstone (see [`SlotGuard::remove`]). The cleaner comes by all
 //! ordinary segments and copies only a tombstone of it. A large record has a run of its own, which the cleaner never looks
-//! at: it is put on a list here, and the cleaner goes through that before anything else.
+//! at, and so has a value that lies outside: these are put on a list here, and the cleaner goes through that before anything
+//! else.
 //!
 //! Ownership: whoever removes adds, under the slot's lock; whoever cleans takes.
 
@@ -67,7 +68,7 @@ impl SlotGuard<'_> {
         store.log.note_spare(word.address(), record);
         place.bucket.store(place.index, struck_out);
         self.table().count(Some(counted(word, record)), Some(counted(struck_out, record)));
-        if store.log.is_large(word.address()) {
+        if store.log.is_large(word.address()) || record.run().is_some() {
             store.struck_out.add(Large { slot: self.slot(), hash, address: word.address() });
         }
     }

@@ -24,7 +24,7 @@ struct ModelEntry {
     version: Version,
     expires_at: Option<WallMs>,
     /// Of a tombstone: how long the record is of the value that was removed, which may serve as its tombstone.
-    removed_bytes: Option<u64>,
+    removed_bytes: Option<[u64; 2]>,
 }
 
 /// One store and what it should hold.
@@ -46,6 +46,29 @@ pub struct Harness {
 impl Default for Harness {
     fn default() -> Harness {
         Harness { sides: [Side::new(), Side::new()], refused: 0 }
+    }
+}
+
+/// A record as it travels.
+fn packed(record: Record<'_>) -> Vec<u8> {
+    let mut batch = Vec::new();
+    record.pack(&mut batch);
+    batch
+}
+
+/// Where values were removed for their age.
+struct Removed {
+    leave: Leave,
+    positions: Vec<Position>,
+}
+
+impl crate::Expiring for Removed {
+    fn leave(&mut self, _position: Position) -> Option<Leave> {
+        Some(self.leave)
+    }
+
+    fn removed(&mut self, position: Position) {
+        self.positions.push(position);
     }
 }
 
@@ -88,6 +111,7 @@ impl Harness {
             0..=3 => side.put(a, value_of(b, usize::from(c % 300)), deadline(b)),
             4 => (0..b % 512)
                 .try_for_each(|i| side.put(a.wrapping_add(i), value_of(i, usize::from(c % 64)), None)),
+            5 if is_other_way => side.extend(a, value_of(b, usize::from(c))),
             5 => side.put(a, value_of(b, usize::from(c) * 4), None),
             6 => side.remove(a, if b % 2 == 0 { Leave::Nothing } else { Leave::Tombstone }),
             7 => (0..b % 512).try_for_each(|i| side.remove(a.wrapping_add(i), Leave::Nothing)),
@@ -115,7 +139,7 @@ impl Harness {
             let key = (record.position(), record.key().to_vec());
             // After a refusal the store tells how far it came.
             let stored = matches!(target.store.pin().get(HashedKey::new(record.key())), Entry::Value(stored)
-                if stored.as_bytes() == record.as_bytes());
+                if packed(stored) == packed(record));
             if target.model.contains_key(&key) {
                 counts.1 += 1;
             } else if result.is_ok() || stored {
@@ -182,6 +206,31 @@ impl Side {
         }
         self.read(number)?;
         put.map(|_| ())
+    }
+
+    /// Adds to a value in several steps.
+    fn extend(&mut self, number: u16, added: Vec<u8>) -> Result<(), OutOfMemory> {
+        let key = key_of(number);
+        let hashed = HashedKey::new(&key);
+        for step in 0..4 {
+            let Some(old) =
+                self.model.get(&(hashed.position(), key.clone())).filter(|old| old.value.is_some())
+            else {
+                return Ok(());
+            };
+            let (mut value, expires_at) = (old.value.clone().expect("just looked"), old.expires_at);
+            let added = &added[added.len() / 5 * step..];
+            let (left, right) = added.split_at(added.len() / 3);
+            let version = self.store.lock_slot(hashed.slot()).extend(&mut self.head, hashed, &[left, right]);
+            if version.is_ok() {
+                value.extend_from_slice(added);
+            }
+            let version = version.inspect_err(|_| self.read(number).expect("reading takes no memory"))?;
+            assert!(version > self.versions.get(&key).copied().unwrap_or_default(), "versions only grow");
+            self.note(&key, Some(value), version, expires_at);
+            self.read(number)?;
+        }
+        Ok(())
     }
 
     /// Several values at once, some keys twice; all or none.
@@ -277,24 +326,24 @@ impl Side {
 
     fn scan(&mut self, range: PositionRange, max_bytes: usize) -> Result<(), OutOfMemory> {
         let mut from = Some(range.first());
-        let mut packed = Vec::new();
+        let mut batch = Vec::new();
         while let Some(at) = from {
-            let before = packed.len();
-            let end = self.store.scan(at, range.last(), max_bytes, &mut packed);
-            assert!(packed.len() - before <= max_bytes || end.records == 1, "positions are distinct here");
+            let before = batch.len();
+            let end = self.store.scan(at, range.last(), max_bytes, &mut batch);
+            assert!(batch.len() - before <= max_bytes || end.records == 1, "positions are distinct here");
             assert!(end.next.is_none_or(|next| next > at && range.contains(next)), "a scan makes progress");
             from = end.next;
         }
-        let packed = RecordBatch::parse(&packed).expect("a batch just packed");
+        let records = RecordBatch::parse(&batch).expect("a batch just packed");
         let mut visited = Vec::new();
         let mut from = Some(range.first());
         while let Some(at) = from {
             from = self.store.visit(at, range.last(), max_bytes % 50, &mut |record| {
-                visited.push(record.as_bytes().to_vec());
+                visited.push(packed(record));
             });
         }
-        assert!(packed.iter().map(|record| record.as_bytes()).eq(visited.iter().map(Vec::as_slice)));
-        let mut records = packed.iter();
+        assert!(records.iter().map(packed).eq(visited));
+        let mut records = records.iter();
         for ((position, key), entry) in self.values_in(range) {
             let record = records.next().expect("as many records as the model");
             assert_eq!((record.position(), record.key()), (*position, key.as_slice()));
@@ -345,12 +394,28 @@ impl Side {
             Some(record) => self.model[&(record.position(), record.key().to_vec())].check(record),
             None => assert_eq!(self.store.len(), 0),
         }
-        let mut expired = Vec::new();
-        self.store.sample_expired(random, usize::MAX, NOW, &mut |record| expired.push(record.key().to_vec()));
-        expired.sort_unstable();
-        expired.dedup();
-        let due = |entry: &ModelEntry| entry.expires_at.is_some_and(|deadline| deadline < NOW);
-        assert_eq!(expired.len(), self.model.values().filter(|entry| due(entry)).count());
+        drop(guard);
+        if random.is_multiple_of(8) { self.expire(random) } else { Ok(()) }
+    }
+
+    /// Removes what is past its deadline: all of it by position in pieces, or what lies in closed segments.
+    fn expire(&mut self, random: u64) -> Result<(), OutOfMemory> {
+        let due = |entry: &ModelEntry| entry.value.is_some() && entry.expires_at.is_some_and(|at| at < NOW);
+        let before = self.model.values().filter(|entry| due(entry)).count();
+        let mut removed = Removed { leave: Leave::Nothing, positions: Vec::new() };
+        if random.is_multiple_of(16) {
+            let mut from = Some(Position::FIRST);
+            while let Some(at) = from {
+                let budget = (random >> 8) as usize % 50 + 1;
+                from = self.store.expire(&mut self.head, at, NOW, budget, &mut removed).next;
+                assert!(from.is_none_or(|next| next > at), "a sweep makes progress");
+            }
+            assert_eq!(removed.positions.len(), before);
+        } else {
+            while self.store.expire_segment(&mut self.head, NOW, &mut removed).is_some() {}
+        }
+        self.model.retain(|(position, _), entry| !(due(entry) && removed.positions.contains(position)));
+        assert_eq!(self.model.values().filter(|entry| due(entry)).count(), before - removed.positions.len());
         Ok(())
     }
 
@@ -376,9 +441,12 @@ impl Side {
         let mut live = 0;
         self.store.each_entry(PositionRange::ALL, &mut |record, is_tombstone| {
             let entry = &self.model[&(record.position(), record.key().to_vec())];
-            let bytes = record.as_bytes().len() as u64;
+            let bytes = record.live_bytes() as u64;
             assert_eq!(is_tombstone, entry.value.is_none());
-            assert!(bytes == entry.record_bytes(record.key()) || Some(bytes) == entry.removed_bytes);
+            let is_outside = record.run().is_some();
+            let is_removed =
+                entry.removed_bytes.is_some_and(|removed| bytes == removed[usize::from(is_outside)]);
+            assert!(bytes == entry.record_bytes(record.key())[usize::from(is_outside)] || is_removed);
             live += bytes;
         });
         assert_eq!(self.store.memory().log_live, live);
@@ -394,9 +462,11 @@ impl ModelEntry {
         assert_eq!((record.version(), record.expires_at()), (self.version, self.expires_at));
     }
 
-    fn record_bytes(&self, key: &[u8]) -> u64 {
+    /// How long its record is with the value inside, and with the value outside.
+    fn record_bytes(&self, key: &[u8]) -> [u64; 2] {
         let value = self.value.as_ref().map_or(0, Vec::len);
         let deadline = if self.expires_at.is_some() { 8 } else { 0 };
-        (crate::record::HEADER_BYTES + deadline + key.len() + value).next_multiple_of(8) as u64
+        let head = crate::record::HEADER_BYTES + deadline + key.len();
+        [(head + value).next_multiple_of(8) as u64, ((head + 8).next_multiple_of(8) + value) as u64]
     }
 }

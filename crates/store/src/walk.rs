@@ -58,8 +58,9 @@ pub(crate) struct Walk<'p> {
     reading: Reading,
     /// Where to look for more; none at the end of the range.
     next: Option<Position>,
-    /// Entries of the buckets at hand, before their records are read.
-    words: Vec<(Slot, Word<'p>)>,
+    /// Entries of the buckets at hand, before their records are read, and from where on they have not been given out: a
+    /// table that shrank meanwhile may have what was passed already in the same bucket.
+    words: Vec<(Position, Word<'p>)>,
     /// Values found, in order; those before `given` have been given out.
     found: Vec<(Position, Record<'p>)>,
     given: usize,
@@ -124,7 +125,7 @@ impl<'p> Walk<'p> {
                                 && !word.kind().is_tombstone
                             {
                                 self.store.log.prefetch(word.address());
-                                self.words.push((from.slot(), word));
+                                self.words.push((from, word));
                             }
                         }
                     }
@@ -141,13 +142,13 @@ impl<'p> Walk<'p> {
     fn read_records(&mut self) {
         self.found.clear();
         self.given = 0;
-        for &(slot, word) in &self.words {
+        for &(from, word) in &self.words {
             let record = self.store.log.record(word.address(), self.pin);
             if self.reading == Reading::Records {
                 self.store.log.prefetch_rest(word.address(), record);
             }
-            let position = Position::new(slot, KeyHash::of_key(record.key()));
-            if self.range.contains(position) {
+            let position = Position::new(from.slot(), KeyHash::of_key(record.key()));
+            if position >= from && position <= self.range.last() {
                 self.found.push((position, record));
             }
         }

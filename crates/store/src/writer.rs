@@ -92,11 +92,10 @@ impl<'s> SlotGuards<'s> {
             slot.admit(|| slot.find(key).is_some())?;
         }
         // Nobody is asked for the few pieces of index that come with few keys.
-        let index_segments =
-            |keys: usize| keys as u64 * INDEX_BYTES_PER_KEY / store.log.segments.segment_bytes();
-        let beside = match index_segments(pairs.clone().count()) {
-            0 => 0,
-            _ => index_segments(
+        let index_bytes = |keys: usize| keys as u64 * INDEX_BYTES_PER_KEY;
+        let beside = match index_bytes(pairs.clone().count()) {
+            few if few < store.log.segments.segment_bytes() => 0,
+            _ => index_bytes(
                 pairs.clone().filter(|(key, _)| self.slot(key.slot()).find(*key).is_none()).count(),
             ),
         };
@@ -136,7 +135,7 @@ impl<'s> SlotGuard<'s> {
     }
 
     #[inline]
-    fn check(&self, head: &LogHead, key: HashedKey<'_>) {
+    pub(crate) fn check(&self, head: &LogHead, key: HashedKey<'_>) {
         assert!(key.slot() == self.slot, "the key lies in slot {}, not {}", key.slot(), self.slot);
         assert!(head.belongs_to(&self.guard.store.log), "the head belongs to another store");
     }
@@ -150,7 +149,7 @@ impl<'s> SlotGuard<'s> {
 
     /// The key's entry, tombstones included.
     #[inline]
-    fn find(&self, key: HashedKey<'_>) -> Option<(Place<'_>, Word<'_>)> {
+    pub(crate) fn find(&self, key: HashedKey<'_>) -> Option<(Place<'_>, Word<'_>)> {
         self.find_hashed(key.hash(), key.bytes())
     }
 
@@ -198,7 +197,7 @@ impl<'s> SlotGuard<'s> {
                 self.clear(place, word);
                 // Versions of the key keep growing if it comes back.
                 self.table().raise_version(self.next_version().0);
-                self.drop_empty_table();
+                self.shrink_table();
             }
             (Leave::Tombstone, None) => {
                 self.write(head, key, &Draft::tombstone(key.bytes(), self.next_version()))?
@@ -226,13 +225,18 @@ impl<'s> SlotGuard<'s> {
         self.write(head, key, &Draft::tombstone(key.bytes(), Version(0)))
     }
 
-    fn next_version(&self) -> Version {
+    pub(crate) fn next_version(&self) -> Version {
         Version(self.table().version() + 1)
     }
 
     /// Appends the record and makes it the key's entry.
     #[inline]
-    fn write(&self, head: &mut LogHead, key: HashedKey<'_>, draft: &Draft<'_>) -> Result<(), OutOfMemory> {
+    pub(crate) fn write(
+        &self,
+        head: &mut LogHead,
+        key: HashedKey<'_>,
+        draft: &Draft<'_>,
+    ) -> Result<(), OutOfMemory> {
         self.admit(|| self.find(key).is_some())?;
         let address = head.append(draft, Purpose::Value)?;
         self.publish(key, draft, address);
@@ -255,6 +259,9 @@ impl<'s> SlotGuard<'s> {
         let kind = EntryKind { is_tombstone: draft.is_tombstone, has_deadline: draft.expires_at.is_some() };
         let added = Counted { kind, bytes: draft.shape().total_bytes() };
         self.table().raise_version(draft.version.0);
+        if let Some(deadline) = draft.expires_at {
+            self.table().note_deadline(deadline);
+        }
         if draft.is_absence() {
             self.guard.store.log.note_spare(address, self.guard.store.log.record(address, self.pinned()));
         }
@@ -306,18 +313,25 @@ impl<'s> SlotGuard<'s> {
         self.guard.store.log.bury(word, record);
     }
 
-    /// Gives back the table of a slot that has become empty; the smallest are kept for the next key.
-    pub(crate) fn drop_empty_table(&self) {
-        const KEPT_LEVEL: u32 = 2;
-        if self.table().entries() == 0 && self.table().level().is_some_and(|level| level > KEPT_LEVEL) {
-            self.table().drop_table(&self.guard.store.index_memory());
+    /// Makes the slot's table smaller where it has become too large for what is left, and gives it back where nothing is; the
+    /// smallest is kept for the next key. After removals, with no place of the table in hand. Returns whether anything was
+    /// done.
+    pub(crate) fn shrink_table(&self) -> bool {
+        let (store, table, pin) = (self.guard.store, self.table(), self.pinned());
+        if table.entries() == 0 {
+            let is_large = table.level().is_some_and(|level| level > 0);
+            if is_large {
+                table.drop_table(&store.index_memory());
+            }
+            return is_large;
         }
+        table.is_to_shrink() && table.shrink(pin, &store.index_memory(), |word| store.hash_of(word, pin))
     }
 }
 
 /// What an entry counts for in its slot.
 pub(crate) fn counted(word: Word<'_>, record: Record<'_>) -> Counted {
-    Counted { kind: word.kind(), bytes: record.as_bytes().len() }
+    Counted { kind: word.kind(), bytes: record.live_bytes() }
 }
 
 impl Drop for SlotGuard<'_> {

@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use sidle_store::{Entry, Leave, LogHead, RecordBatch, ReplayError, Store, StoreConfig};
-use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
+use sidle_store::{CleanOutcome, Entry, Leave, LogHead, RecordBatch, ReplayError, Store, StoreConfig};
+use sidle_types::{HashedKey, Position, PositionRange, Slot, Version};
 
 fn store() -> Store {
     Store::new(StoreConfig {
@@ -207,28 +207,6 @@ fn partition_tiles_the_range_in_equal_parts() {
 }
 
 #[test]
-fn expiry_is_counted_sampled_and_left_to_the_caller() {
-    let store = store();
-    let mut head = store.log_head();
-    for i in 0..1000u64 {
-        let name = format!("key {i}");
-        let key = HashedKey::new(name.as_bytes());
-        let deadline = (i % 2 == 0).then_some(WallMs(i));
-        store.lock_slot(key.slot()).put(&mut head, key, &[b"v"], deadline).unwrap();
-    }
-    assert_eq!(store.expiring_len(), 500);
-    for random in [0, 1, u64::MAX, 0x1234_5678_9ABC_DEF0] {
-        let mut expired = 0;
-        let sample = store.sample_expired(random, usize::MAX, WallMs(500), &mut |record| {
-            assert!(record.is_expired(WallMs(500)));
-            expired += 1;
-        });
-        assert!(sample.sampled >= 500, "{sample:?}");
-        assert!(expired >= 250 && expired == sample.expired);
-    }
-}
-
-#[test]
 fn random_record_reaches_every_key() {
     let store = store();
     let mut head = store.log_head();
@@ -268,4 +246,38 @@ fn lock_slots_writes_several_keys() {
     drop(guards);
     assert_eq!(value(&store, b"{a}c").unwrap(), b"{a}c!");
     assert_eq!(store.len(), 3);
+}
+
+/// A table that shrinks under a walk has what was passed already in the bucket at hand: it is not given out again.
+#[test]
+fn a_walk_over_a_table_that_shrinks_gives_every_lasting_key_once_and_in_order() {
+    for shrinks_after in [1, 300, 700, 1990] {
+        let store = store();
+        let mut head = store.log_head();
+        let name = |i: usize| format!("{{tag}}{i}");
+        for i in 0..2000 {
+            let name = name(i);
+            let key = HashedKey::new(name.as_bytes());
+            store.lock_slot(key.slot()).put(&mut head, key, &[b"v"], None).unwrap();
+        }
+        let mut visited: Vec<(Position, Vec<u8>)> = Vec::new();
+        let rest = store.visit(Position::FIRST, Position::LAST, usize::MAX, &mut |record| {
+            visited.push((record.position(), record.key().to_vec()));
+            if visited.len() == shrinks_after {
+                for i in (0..2000).filter(|i| i % 50 != 0) {
+                    let name = name(i);
+                    let key = HashedKey::new(name.as_bytes());
+                    assert!(store.lock_slot(key.slot()).remove(&mut head, key, Leave::Nothing).unwrap());
+                }
+            }
+        });
+        assert_eq!(rest, None);
+        assert!(visited.is_sorted_by(|a, b| a.0 < b.0), "in order, each once");
+        let lasting = (0..2000).step_by(50).map(|i| name(i).into_bytes());
+        assert!(lasting.into_iter().all(|key| visited.iter().any(|(_, visited)| *visited == key)));
+        // Its own table goes, and those between.
+        while store.cleaner().step(1 << 20) == CleanOutcome::Progress {}
+        assert!(store.memory().index < 64 * 40, "{:?}", store.memory());
+        assert_eq!(store.check_accounting(), Ok(()));
+    }
 }

@@ -1,4 +1,7 @@
 //! Changing a part of a string: APPEND and SETRANGE.
+//!
+//! What is added at the end of a value costs as much as is added. A SETRANGE before the end copies the value: readers without
+//! a lock may be in it.
 
 use super::entry::{live, remove_if_expired};
 use crate::call::{Call, CommandResult, Flow, ReplyError};
@@ -11,13 +14,18 @@ const FLAGS: CommandFlags = CommandFlags::WRITE.with(CommandFlags::DENYOOM).with
 pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("append", 3, FLAGS.with(CommandFlags::FAST), append)
         .keys(KeySpec::one(&["RW", "insert"]), Access::ReadWrite)
-        .docs("string", "2.0.0", "O(N) where N is the length of the value", "Adds to the end of a value."),
+        .docs(
+            "string",
+            "2.0.0",
+            "O(N) where N is the length of what is added, amortized",
+            "Adds to the end of a value.",
+        ),
     CommandSpec::new("setrange", 4, FLAGS, setrange)
         .keys(KeySpec::one(&["RW", "update"]), Access::ReadWrite)
         .docs(
             "string",
             "2.2.0",
-            "O(N) where N is the length of the value",
+            "O(N) where N is the length of what is added at or behind the end, or that of the value",
             "Overwrites a part of a value, after zero bytes if the value is too short.",
         ),
 ];
@@ -34,15 +42,16 @@ fn check_length(length: usize, added: usize, longest: u64) -> Result<(), ReplyEr
 
 fn append(call: &mut Call<'_>) -> CommandResult {
     let (key, added) = (call.keys[0], call.args[2]);
-    let guard = call.store.pin();
     let mut slot = call.store.lock_slot(key.slot());
-    let old = live(guard.get(key), call.now);
-    let (value, expires_at) = old.map_or((&[][..], None), |record| (record.value(), record.expires_at()));
-    if old.is_some() {
-        check_length(value.len(), added.len(), call.shared.config.longest_value_bytes())?;
+    let old_bytes = live(slot.get(key), call.now).map(|record| record.value().len());
+    match old_bytes {
+        Some(bytes) => {
+            check_length(bytes, added.len(), call.shared.config.longest_value_bytes())?;
+            slot.extend(call.head, key, &[added])?;
+        }
+        None => drop(slot.put(call.head, key, &[added], None)?),
     }
-    slot.put(call.head, key, &[value, added], expires_at)?;
-    call.reply.integer((value.len() + added.len()) as i64);
+    call.reply.integer((old_bytes.unwrap_or(0) + added.len()) as i64);
     Ok(Flow::Done)
 }
 
@@ -64,7 +73,11 @@ fn setrange(call: &mut Call<'_>) -> CommandResult {
     }
     check_length(offset, part.len(), call.shared.config.longest_value_bytes())?;
     let parts = spliced(value, offset, part);
-    slot.put(call.head, key, &parts, expires_at)?;
+    // The first piece is what stays in front.
+    match old.is_some() && offset >= value.len() {
+        true => slot.extend(call.head, key, &parts[1..])?,
+        false => slot.put(call.head, key, &parts, expires_at)?,
+    };
     call.reply.integer(value.len().max(offset + part.len()) as i64);
     Ok(Flow::Done)
 }

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::control::ControlCall;
 use crate::limits::ClientLimits;
 use crate::mover::MoverLink;
-use sidle_node::{NodeShared, Now, Worker, WorkerStats};
+use sidle_node::{EXPIRY_SLICE_US, ExpiryEffort, NodeShared, Now, Worker, WorkerStats};
 use sidle_types::{MapEpoch, MonotonicUs};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -30,12 +30,8 @@ const ROUND_BUFFERS: usize = 64;
 /// The shared output buffer gives its memory back when it has grown beyond this.
 const OUTPUT_KEEP_BYTES: usize = 4 << 20;
 
-/// How many values with a deadline are looked at before it is decided whether to look at more.
-const EXPIRE_SAMPLE: usize = 64;
-/// More are looked at while at least one in so many had expired; Redis goes on above 10 %.
-const EXPIRE_AGAIN_SHARE: usize = 10;
-/// For how long at most, at each tick.
-const EXPIRE_BUDGET_US: u64 = 1_000;
+/// How many values with a deadline are looked at between two looks at the clock.
+const EXPIRE_AT_ONCE: usize = 256;
 
 /// A worker's engine, shared by the tasks of its thread.
 pub(super) type SharedEngine = Rc<RefCell<Engine>>;
@@ -49,6 +45,7 @@ pub(super) struct Engine {
     pub(super) limits: ClientLimits,
     pub(super) control: mpsc::UnboundedSender<ControlCall>,
     clock: Clock,
+    expiry: ExpiryEffort,
     /// `JOIN_BYTES` for the start of an unfinished request, then `READ_BYTES` for what is read.
     pub(super) input: Box<[u8]>,
     /// The replies of one turn of one connection.
@@ -85,6 +82,7 @@ impl Engine {
             limits,
             control,
             clock,
+            expiry: ExpiryEffort::default(),
             input: vec![0; JOIN_BYTES + READ_BYTES].into(),
             output: Vec::with_capacity(READ_BYTES),
             round_buffers: Vec::new(),
@@ -124,21 +122,31 @@ impl Engine {
     }
 
     /// What is done a few times a second: the wall clock is followed, connections whose time is over are
-    /// ended, and expired keys are removed that nobody asks for.
+    /// ended, and expired keys are looked for that nobody asks for.
     pub(super) fn tick(&mut self) {
         self.clock.follow_wall_clock();
-        let started = self.clock.mono();
+        let now = self.clock.mono();
         let idle_seconds = self.shared.config.idle_seconds();
-        self.watch.tick(&self.shared.clients, started, self.clock.wall(started), idle_seconds);
+        self.watch.tick(&self.shared.clients, now, self.clock.wall(now), idle_seconds);
         self.keep_clients_small();
         self.announce_endings();
-        loop {
-            let now = self.now();
-            let sample = self.worker.expire(now, EXPIRE_SAMPLE);
-            let is_worth_more = sample.expired * EXPIRE_AGAIN_SHARE > sample.sampled;
-            if !is_worth_more || self.clock.mono().since(started) >= EXPIRE_BUDGET_US {
-                return;
-            }
+        self.expiry.tick();
+    }
+
+    /// Whether there may be more expired keys than were removed since the last tick.
+    pub(super) fn has_more_to_expire(&self) -> bool {
+        self.expiry.goes_on()
+    }
+
+    /// Removes expired keys for as long as a client may have to wait for that, if there are many.
+    pub(super) fn expire(&mut self) {
+        let started = self.clock.mono();
+        let mut spent_us = 0;
+        while self.expiry.goes_on() && spent_us < EXPIRY_SLICE_US {
+            let sweep = self.worker.expire(self.now(), EXPIRE_AT_ONCE);
+            let us = self.clock.mono().since(started);
+            self.expiry.spent(sweep, us - spent_us);
+            spent_us = us;
         }
     }
 

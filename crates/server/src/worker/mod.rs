@@ -155,7 +155,12 @@ impl WorkerSetup {
             let accepts = accept::run(listener, std::rc::Rc::clone(&engine), Arc::clone(&ticked));
             thread::start_task("the listener for clients", accepts);
             while !link.is_stopped() {
-                link.notify.notified().await;
+                if engine.borrow().has_more_to_expire() {
+                    // Connections come between two slices of expiry.
+                    tokio::task::yield_now().await;
+                } else {
+                    link.notify.notified().await;
+                }
                 let is_awaited = link.table_awaited.swap(false, Ordering::AcqRel);
                 let now = engine.borrow_mut().turn();
                 link.give_sign_of_life(now.mono.0);
@@ -166,6 +171,7 @@ impl WorkerSetup {
                     engine.borrow_mut().tick();
                     ticked.notify_waiters();
                 }
+                engine.borrow_mut().expire();
             }
         });
         // Dropping the runtime drops every connection.

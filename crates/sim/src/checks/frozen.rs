@@ -6,7 +6,7 @@
 
 use super::Violation;
 use crate::world::HostId;
-use sidle_store::{Record, Store};
+use sidle_store::Store;
 use sidle_types::{KeyHash, MigrationId, Position, PositionRange};
 use std::collections::BTreeMap;
 
@@ -46,10 +46,6 @@ pub(super) struct FrozenCopies {
     copies: BTreeMap<MigrationId, (HostId, FrozenCopy)>,
 }
 
-fn header(record: &Record<'_>) -> [u8; HEADER_BYTES] {
-    record.as_bytes()[..HEADER_BYTES].try_into().expect("a record begins with its header")
-}
-
 fn digest(store: &Store, range: PositionRange) -> (Digest, u64) {
     let (mut digest, mut tombstones) = (Digest::default(), 0);
     store.each_entry(range, &mut |record, is_tombstone| {
@@ -57,7 +53,7 @@ fn digest(store: &Store, range: PositionRange) -> (Digest, u64) {
             tombstones += 1;
         } else {
             // The checksum does not tell two records of different keys apart well enough to be added up.
-            let word = KeyHash::of_key(record.key()).0 ^ KeyHash::of_key(&header(&record)).0.rotate_left(1);
+            let word = KeyHash::of_key(record.key()).0 ^ KeyHash::of_key(record.head()).0.rotate_left(1);
             digest.values += 1;
             digest.sum = digest.sum.wrapping_add(word);
         }
@@ -70,7 +66,7 @@ fn records(store: &Store, range: PositionRange) -> Vec<FrozenRecord> {
     store.each_entry(range, &mut |record, is_tombstone| {
         if !is_tombstone {
             let (position, key) = (record.position(), record.key().into());
-            records.push(FrozenRecord { position, key, header: header(&record) });
+            records.push(FrozenRecord { position, key, header: *record.head() });
         }
     });
     records.sort_unstable();

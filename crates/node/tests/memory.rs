@@ -1,0 +1,142 @@
+//! Memory as clients see it: what has expired is never in the way of a write.
+
+use sidle_node::testing::{SoloNode, TestClient};
+use sidle_resp::Value;
+
+const LIMIT: u64 = 16 << 20;
+
+fn set(node: &mut SoloNode, client: &mut TestClient, key: &str, bytes: usize, life_ms: Option<u64>) -> Value {
+    let (value, life) = (vec![b'v'; bytes], life_ms.unwrap_or(0).to_string());
+    let mut args: Vec<&[u8]> = vec![b"SET", key.as_bytes(), &value];
+    if life_ms.is_some() {
+        args.extend([&b"PX"[..], life.as_bytes()]);
+    }
+    client.send(&args);
+    while client.serve(&mut node.worker, node.now) {}
+    client.receive().expect("a node that owns everything answers at once")
+}
+
+fn ok() -> Value {
+    Value::Simple("OK".into())
+}
+
+/// Nobody ticks: the writes alone make room, each for itself.
+#[test]
+fn a_node_full_of_expired_keys_refuses_no_write() {
+    // Everything expires; every second key does; one in ten does, spread over all segments.
+    for (one_in, bytes) in [(1, 100), (1, 3_000), (1, 100_000), (2, 100), (2, 20_000), (10, 100)] {
+        let mut node = SoloNode::with_memory(LIMIT);
+        let mut client = node.connect();
+        let mut filled = 0;
+        let life = |number: u64| number.is_multiple_of(one_in).then_some(1_000);
+        while set(&mut node, &mut client, &format!("{filled:08}"), bytes, life(filled)) == ok() {
+            filled += 1;
+        }
+        let before = node.parts.store.len();
+        assert_eq!(before, filled);
+        node.now.wall.0 += 1_001;
+        // What a tenth of the keys took is too thinly spread to come back to the last byte.
+        let again = filled.div_ceil(one_in) * if one_in == 1 { 95 } else { 70 } / 100;
+        for number in 0..again {
+            let reply = set(&mut node, &mut client, &format!("new {number:08}"), bytes, None);
+            assert_eq!(
+                reply,
+                ok(),
+                "{bytes} bytes, 1 in {one_in}: {number} of {again}, {:?}",
+                node.parts.store.memory()
+            );
+        }
+    }
+}
+
+/// A refusal costs a look at what may have expired once a millisecond, not for each write.
+#[test]
+fn a_full_node_without_expired_keys_refuses_and_says_so() {
+    let mut node = SoloNode::with_memory(LIMIT);
+    let mut client = node.connect();
+    let (mut filled, mut refused) = (0, 0);
+    // The first refusals make the cleaner look once more.
+    while refused < 100 {
+        match set(&mut node, &mut client, &format!("{filled:08}"), 100, Some(1_000_000)) == ok() {
+            true => filled += 1,
+            false => refused += 1,
+        }
+    }
+    refused = 0;
+    for number in 0..1_000 {
+        node.now.wall.0 += number % 2;
+        let reply = set(&mut node, &mut client, &format!("new {number}"), 1_000, None);
+        let is_oom = matches!(&reply, Value::Error(text) if text.starts_with("OOM"));
+        assert!(is_oom || reply == ok(), "{reply:?}");
+        refused += u64::from(is_oom);
+    }
+    // What the open segment and the tables that were replaced had left is taken by some.
+    assert!(refused > 950, "{refused}");
+    assert_eq!(node.parts.store.len(), filled + 1_000 - refused);
+}
+
+/// The work of active expiry is in proportion to what has expired, whatever else there is.
+#[test]
+fn expiry_looks_at_little_more_than_what_has_expired() {
+    let mut node = SoloNode::with_memory(64 << 20);
+    let mut client = node.connect();
+    for number in 0..100_000u64 {
+        let life = if number < 50_000 { 1_000 } else { 1_000_000 };
+        // Half of the slots have nothing that expires soon.
+        let tag = if number < 50_000 { number % 500 } else { 500 + number % 500 };
+        set(&mut node, &mut client, &format!("{{{tag}}}{number}"), 10, Some(life));
+    }
+    let (mut looked, mut removed, mut slices) = (0, 0, 0);
+    node.now.wall.0 += 1_001;
+    while removed < 50_000 {
+        let sweep = node.worker.expire(node.now, 256);
+        (looked, removed, slices) = (looked + sweep.looked, removed + sweep.removed, slices + 1);
+        assert!(slices < 1_000, "{removed} removed of {looked}");
+    }
+    assert!(looked < 60_000, "{looked}");
+    let idle = node.worker.expire(node.now, 256);
+    assert_eq!((idle.looked, idle.next), (0, None));
+}
+
+/// What APPEND and SETRANGE add at the end costs as much as is added, and reads as what was written.
+#[test]
+fn a_value_is_appended_to_where_it_lies() {
+    let mut node = SoloNode::with_memory(LIMIT);
+    let mut client = node.connect();
+    let mut expected = Vec::new();
+    let mut places = Vec::new();
+    for step in 0..20_000u32 {
+        let part = [step as u8; 100];
+        let at = expected.len().to_string();
+        // Every second one leaves a gap of one zero.
+        let beyond = (expected.len() + 1).to_string();
+        match step % 4 {
+            0 | 1 => client.send(&[b"APPEND", b"log", &part]),
+            2 => client.send(&[b"SETRANGE", b"log", at.as_bytes(), &part]),
+            _ => {
+                expected.push(0);
+                client.send(&[b"SETRANGE", b"log", beyond.as_bytes(), &part]);
+            }
+        }
+        expected.extend_from_slice(&part);
+        while client.serve(&mut node.worker, node.now) {}
+        assert_eq!(client.receive(), Some(Value::Integer(expected.len() as i64)));
+        let guard = node.parts.store.pin();
+        let record = guard.get(sidle_types::HashedKey::new(b"log")).value().expect("it is there");
+        if record.value().len() > 32 << 10 {
+            places.push(record.value().as_ptr() as usize);
+        }
+    }
+    places.dedup();
+    assert!(places.len() < 8, "copied {} times", places.len());
+    client.send(&[b"SETRANGE", b"log", b"1000", b"inside"]);
+    client.send(&[b"APPEND", b"log", b"end"]);
+    client.send(&[b"GET", b"log"]);
+    while client.serve(&mut node.worker, node.now) {}
+    expected[1000..1006].copy_from_slice(b"inside");
+    let length = expected.len() as i64;
+    expected.extend_from_slice(b"end");
+    assert_eq!(client.receive(), Some(Value::Integer(length)));
+    assert_eq!(client.receive(), Some(Value::Integer(length + 3)));
+    assert_eq!(client.receive(), Some(Value::Bulk(expected)));
+}

@@ -1,0 +1,172 @@
+//! Removing values past their deadline.
+//!
+//! Purpose: an expired value reads as absent for whoever asks, but takes memory until somebody removes it. There are two
+//! ways to come by such values. In the order of positions: that finds all of them. And by segment, the one that was
+//! written first before others: that is for a writer who needs memory now, since what expires together was mostly
+//! written together, and a segment without live records is free at once.
+//!
+//! Neither looks where nothing can be: a slot and a segment know a time before which nothing in it expires. It is never
+//! later than the earliest deadline. In a segment deadlines only go; it is told when its head closes it, and again when it
+//! has been gone through. A slot's is lowered by each write, and told anew by whoever goes through the whole slot in one
+//! call: it is taken off before, so that what is written meanwhile lowers it from the top, and put back if the call ends
+//! early.
+//!
+//! Whether and how a value may be removed is for the caller to say, who knows what is moved just now.
+
+use crate::bucket::ENTRIES;
+use crate::log::{LogHead, SEGMENT_START};
+use crate::segment::State;
+use crate::slot_table::SlotTable;
+use crate::store::{Entry, Store};
+use crate::writer::Leave;
+use sidle_types::{HashedKey, Position, Slot, WallMs};
+
+/// Later than every deadline.
+pub(crate) const NEVER: WallMs = WallMs(u64::MAX);
+
+/// What is told of values past their deadline, and decides about them.
+pub trait Expiring {
+    /// What the removal of the value at this position is to leave behind; none if it must stay.
+    fn leave(&mut self, position: Position) -> Option<Leave>;
+    /// The value at this position has been removed; its slot is still locked.
+    fn removed(&mut self, position: Position);
+}
+
+/// How far a removal of expired values came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExpirySweep {
+    /// Values with a deadline that were looked at.
+    pub looked: usize,
+    /// Those past it, which were removed.
+    pub removed: usize,
+    /// Where to go on; none after the last position.
+    pub next: Option<Position>,
+}
+
+impl Store {
+    /// Removes values past their deadline from `from` on, until about `budget` values with a deadline have been looked at.
+    /// Slots in which nothing can have expired cost a look at each.
+    pub fn expire(
+        &self,
+        head: &mut LogHead,
+        from: Position,
+        now: WallMs,
+        budget: usize,
+        expiring: &mut dyn Expiring,
+    ) -> ExpirySweep {
+        let mut sweep = ExpirySweep::default();
+        for slot in self.index.occupancy.between(from.slot(), Slot::LAST) {
+            let from = if slot == from.slot() { from } else { Position::first_of(slot) };
+            if self.index.slot(slot).may_have_expired(now) {
+                sweep.next = self.expire_in_slot(head, from, now, budget, expiring, &mut sweep);
+                if sweep.next.is_some_and(|next| next.slot() == slot) || sweep.looked >= budget {
+                    return sweep;
+                }
+            }
+        }
+        sweep.next = None;
+        sweep
+    }
+
+    /// Goes through a slot; returns where to go on.
+    fn expire_in_slot(
+        &self,
+        head: &mut LogHead,
+        from: Position,
+        now: WallMs,
+        budget: usize,
+        expiring: &mut dyn Expiring,
+        sweep: &mut ExpirySweep,
+    ) -> Option<Position> {
+        let slot = from.slot();
+        let table = self.index.slot(slot);
+        let before = self.with_lock(slot, SlotTable::take_earliest);
+        let mut earliest = NEVER;
+        let mut at = Some(from);
+        while let Some(from) = at.filter(|at| at.slot() == slot && sweep.looked < budget) {
+            let guard = self.pin();
+            let pin = guard.pinned();
+            let Ok(step) = self.bucket_at(from, pin) else {
+                at = Position::last_of(slot).next();
+                break;
+            };
+            let words = step
+                .span
+                .chain
+                .flat_map(|bucket| (0..ENTRIES).filter_map(|index| bucket.load(index, pin)))
+                .filter(|word| word.kind().has_deadline);
+            words.clone().for_each(|word| self.log.prefetch(word.address()));
+            for word in words {
+                let record = self.log.record(word.address(), pin);
+                sweep.looked += 1;
+                let is_removed =
+                    record.is_expired(now) && self.remove_expired(head, record.hashed_key(), now, expiring);
+                sweep.removed += usize::from(is_removed);
+                if !is_removed && let Some(deadline) = record.expires_at() {
+                    earliest = earliest.min(deadline);
+                }
+            }
+            at = step.last.next();
+        }
+        let is_whole = from == Position::first_of(slot) && at.is_none_or(|at| at.slot() != slot);
+        self.with_lock(slot, |_| table.note_deadline(if is_whole { earliest } else { before }));
+        at
+    }
+
+    /// Removes the values past their deadline that lie in one closed segment: of those that may have any, the one that was
+    /// written first. None if there is no such segment.
+    pub fn expire_segment(
+        &self,
+        head: &mut LogHead,
+        now: WallMs,
+        expiring: &mut dyn Expiring,
+    ) -> Option<ExpirySweep> {
+        let segments = &self.log.segments;
+        let may_have_expired = |&number: &u64| {
+            let segment = segments.at(number);
+            segment.earliest() < now && segment.state() == State::Closed
+        };
+        let oldest =
+            (0..segments.ordinary()).filter(may_have_expired).min_by_key(|&number| segments.at(number).age());
+        let number = oldest.filter(|&number| segments.at(number).try_leave())?;
+        let mut sweep = ExpirySweep::default();
+        let mut earliest = NEVER;
+        for (_, record) in self.log.records_of(number, SEGMENT_START) {
+            let Some(deadline) = record.expires_at() else { continue };
+            sweep.looked += 1;
+            if deadline >= now {
+                earliest = earliest.min(deadline);
+                continue;
+            }
+            let key = record.hashed_key();
+            sweep.removed += usize::from(self.remove_expired(head, key, now, expiring));
+        }
+        // What had to stay is found in the order of positions: here nobody would get past it.
+        segments.at(number).set_earliest(earliest);
+        self.log.stay_or_retire(number);
+        Some(sweep)
+    }
+
+    /// Removes the value of a key if it is past its deadline and may go; whether it did.
+    fn remove_expired(
+        &self,
+        head: &mut LogHead,
+        key: HashedKey<'_>,
+        now: WallMs,
+        expiring: &mut dyn Expiring,
+    ) -> bool {
+        let Some(leave) = expiring.leave(key.position()) else { return false };
+        let mut slot = self.lock_slot_now(key.slot());
+        let is_expired = matches!(slot.get(key), Entry::Value(record) if record.is_expired(now));
+        if is_expired {
+            slot.remove(head, key, leave).expect("what has an entry can be removed");
+            expiring.removed(key.position());
+        }
+        is_expired
+    }
+
+    fn with_lock<T>(&self, slot: Slot, f: impl FnOnce(&SlotTable) -> T) -> T {
+        let guard = self.lock_slot_now(slot);
+        f(guard.table())
+    }
+}

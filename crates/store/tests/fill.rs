@@ -1,0 +1,178 @@
+//! How much of the limit can be used: whatever the size of the values, and whatever was there before.
+//!
+//! The measure: what is live (keys, values, and the 20 bytes and padding of each record) and the index (64 bytes for every
+//! bucket of up to seven keys) are together at least nine tenths of the limit when a value is refused, or would be with that
+//! value. The rest is what the cleaner keeps for itself, what heads have open, what is lost at the ends of segments and
+//! pages, and garbage that is too thinly spread to be worth copying.
+
+#![expect(clippy::unwrap_used, reason = "tests may fail")]
+
+use sidle_store::{CleanOutcome, Leave, LogHead, OutOfMemory, Store, StoreConfig};
+use sidle_types::HashedKey;
+
+const LIMIT: u64 = 64 << 20;
+/// From a word to ten megabytes, and what lies just over the sizes at which records are placed otherwise.
+const SIZES: [usize; 16] = [
+    10, 33, 100, 300, 1_000, 3_000, 10_000, 30_000, 60_000, 66_000, 140_000, 262_200, 400_000, 1_050_000,
+    4_000_000, 10_000_000,
+];
+
+fn store(limit: u64) -> (Store, LogHead) {
+    let store = Store::new(StoreConfig { huge_pages: false, ..StoreConfig::with_memory(limit) }).unwrap();
+    let head = store.log_head();
+    (store, head)
+}
+
+/// As a command does it, which knows how much it brings.
+fn put(store: &Store, head: &mut LogHead, number: u64, value: &[u8]) -> Result<(), OutOfMemory> {
+    if value.len() >= 64 << 10 {
+        store.make_room(value.len());
+    }
+    let name = number.to_string();
+    let key = HashedKey::new(name.as_bytes());
+    store.lock_slot(key.slot()).put(head, key, &[value], None).map(drop)
+}
+
+fn remove(store: &Store, head: &mut LogHead, number: u64) {
+    let name = number.to_string();
+    let key = HashedKey::new(name.as_bytes());
+    assert_eq!(store.lock_slot(key.slot()).remove(head, key, Leave::Nothing), Ok(true));
+}
+
+fn used(store: &Store) -> u64 {
+    store.memory().log_live + store.memory().index
+}
+
+/// Puts values of this size until one is refused; how many, from `first` on.
+fn fill(store: &Store, head: &mut LogHead, first: u64, bytes: usize) -> u64 {
+    let value = vec![7; bytes];
+    let mut refused = 0;
+    let mut count = 0;
+    // One refusal may be that of a writer who came before the cleaner.
+    while refused < 3 {
+        match put(store, head, first + count, &value) {
+            Ok(()) => count += 1,
+            Err(OutOfMemory) => refused += 1,
+        }
+    }
+    count
+}
+
+fn assert_full(store: &Store, bytes: usize, before: &str) {
+    let memory = store.memory();
+    let percent = used(store) * 100 / LIMIT;
+    assert!(used(store) + bytes as u64 >= LIMIT / 10 * 9, "{bytes} {before}: {percent} %, {memory:?}");
+    assert!(memory.log_used + memory.index <= LIMIT, "{memory:?}");
+}
+
+#[test]
+fn nine_tenths_of_the_limit_hold_values_of_any_size() {
+    for bytes in SIZES {
+        let (store, mut head) = store(LIMIT);
+        fill(&store, &mut head, 0, bytes);
+        assert_full(&store, bytes, "at first");
+        assert_eq!(store.check_accounting(), Ok(()));
+    }
+}
+
+/// Small after large and large after small: neither the index nor free pieces of another size are in the way.
+#[test]
+fn nine_tenths_of_the_limit_hold_values_of_any_size_after_others() {
+    let (store, mut head) = store(LIMIT);
+    let mut before = "at first".to_owned();
+    for step in 0..=SIZES.len() {
+        // 5 and 16 have no common divisor: every size comes once, the first one twice.
+        let bytes = SIZES[step * 5 % SIZES.len()];
+        let count = fill(&store, &mut head, 0, bytes);
+        assert_full(&store, bytes, &before);
+        before = format!("after {bytes}");
+        (0..count).for_each(|number| remove(&store, &mut head, number));
+    }
+    assert_eq!(store.check_accounting(), Ok(()));
+}
+
+/// A few of the many stay, in every slot: tables shrink, they do not only go when nothing is left.
+#[test]
+fn an_index_that_was_large_makes_way_for_values() {
+    for (few, bytes) in [(50, 1_000), (50, 262_200), (7, 100)] {
+        let (store, mut head) = store(LIMIT);
+        let count = fill(&store, &mut head, 0, 10);
+        let index = store.memory().index;
+        (0..count).filter(|number| number % few != 0).for_each(|number| remove(&store, &mut head, number));
+        fill(&store, &mut head, count, bytes);
+        assert_full(&store, bytes, &format!("one of {few} stays"));
+        let (memory, most) = (store.memory(), 46 * store.len() + (1 << 20));
+        assert!(memory.index < most, "{index} bytes of index before, {most} now at most: {memory:?}");
+        assert_eq!(store.check_accounting(), Ok(()));
+    }
+}
+
+fn xorshift(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// Overwritten at random, several times the limit in all, nothing is refused.
+#[test]
+fn values_of_any_size_are_overwritten_for_ever_at_85_percent() {
+    for bytes in SIZES {
+        let limit = if bytes < 1_000 { LIMIT / 4 } else { LIMIT };
+        let (store, mut head) = store(limit);
+        let mut value = vec![1; bytes];
+        let mut keys = 0;
+        // What is live is counted slot by slot: not for each of the small ones.
+        let together = (1_000 / bytes as u64).max(1);
+        while keys % together != 0 || used(&store) + together * (bytes as u64 + 60) < limit / 100 * 85 {
+            put(&store, &mut head, keys, &value).unwrap();
+            keys += 1;
+        }
+        let mut state = 1;
+        let writes = 3 * limit / (bytes as u64 + 60);
+        for write in 0..writes {
+            value[0] = write as u8;
+            let put = put(&store, &mut head, xorshift(&mut state) % keys, &value);
+            assert_eq!(put, Ok(()), "{bytes}, write {write}: {:?}", store.memory());
+        }
+        assert_eq!(store.len(), keys);
+        assert_eq!(store.check_accounting(), Ok(()));
+    }
+}
+
+/// Sizes that change all the time: what was left by one is used by another.
+#[test]
+fn values_of_mixed_sizes_are_overwritten_for_ever_at_85_percent() {
+    let (store, mut head) = store(LIMIT);
+    let mut state = 3;
+    let mut written = 0;
+    // How large the value of a key is at present; none is over a megabyte, or it would be most of what is free.
+    let mut sizes: Vec<usize> = Vec::new();
+    while written < 6 * LIMIT {
+        let bytes = SIZES[xorshift(&mut state) as usize % 13] + xorshift(&mut state) as usize % 1_000;
+        let value = vec![5; bytes];
+        let is_full = used(&store) + bytes as u64 > LIMIT / 100 * 85;
+        let number = if is_full { xorshift(&mut state) as usize % sizes.len() } else { sizes.len() };
+        if is_full && sizes[number] < bytes {
+            remove(&store, &mut head, number as u64);
+            sizes.swap_remove(number);
+            let last = sizes.len() as u64;
+            if number < sizes.len() {
+                remove(&store, &mut head, last);
+                let moved = vec![6; sizes[number]];
+                assert_eq!(put(&store, &mut head, number as u64, &moved), Ok(()), "{:?}", store.memory());
+            }
+            continue;
+        }
+        assert_eq!(put(&store, &mut head, number as u64, &value), Ok(()), "{bytes}: {:?}", store.memory());
+        written += bytes as u64;
+        if number < sizes.len() {
+            sizes[number] = bytes;
+        } else {
+            sizes.push(bytes);
+        }
+    }
+    let mut cleaner = store.cleaner();
+    while cleaner.step(1 << 20) != CleanOutcome::Idle {}
+    assert_eq!(store.check_accounting(), Ok(()));
+}
