@@ -147,7 +147,7 @@ fn refusal(line: &[&str]) -> Option<String> {
         }
         Command::Bench(arguments) => bench::check(&arguments, BUDGET_BYTES),
         Command::Lab(arguments) => lab::check(&arguments, BUDGET_BYTES),
-        Command::Migrate(_) | Command::Status(_) | Command::CheckHistory(_) => Ok(()),
+        Command::Migrate(_) | Command::Forget(_) | Command::Status(_) | Command::CheckHistory(_) => Ok(()),
     };
     checked.err()
 }
