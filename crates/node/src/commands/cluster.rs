@@ -401,10 +401,10 @@ fn help(call: &mut Call<'_>) -> CommandResult {
         call,
         "CLUSTER",
         &[
-            "FORGET <node-id>",
-            "    Remove a node from the cluster that is down and owns nothing.",
             "COUNTKEYSINSLOT <slot>",
             "    Return the number of keys in <slot>.",
+            "FORGET <node-id>",
+            "    Remove a node from the cluster that is down and owns nothing.",
             "GETKEYSINSLOT <slot> <count>",
             "    Return key names stored by current node in a slot.",
             "INFO",

@@ -23,6 +23,11 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the same complaint is logged.
 const COMPLAIN_AGAIN: Duration = Duration::from_secs(30);
 
+/// How many addresses that others named are tried before all are tried again.
+const DETOURS_MAX: usize = 16;
+/// How many addresses complaints are remembered of.
+const COMPLAINTS_MAX: usize = 256;
+
 /// How a conversation ended that was to be one with the coordinator.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -81,6 +86,9 @@ impl Complaints {
         let before = self.said.get(&address);
         if before.is_none_or(|(said, at)| *said != what || now >= *at + COMPLAIN_AGAIN) {
             tracing::warn!("looking for the coordinator at {address}: {what}; trying on");
+            if self.said.len() >= COMPLAINTS_MAX {
+                self.said.clear();
+            }
             self.said.insert(address, (what, now));
         }
     }
@@ -120,6 +128,7 @@ async fn one_round(
     let mut left: VecDeque<String> = call.into_iter().collect();
     left.extend(search.addresses().await);
     let mut tried = BTreeSet::new();
+    let mut detours = 0;
     while let Some(address) = left.pop_front() {
         if !tried.insert(address.clone()) {
             continue;
@@ -130,7 +139,11 @@ async fn one_round(
                 tracing::warn!("lost the coordinator at {address}: {why}; looking for it");
                 return true;
             }
-            Ok(Ended::Elsewhere(there)) => left.push_front(there),
+            Ok(Ended::Elsewhere(there)) if detours < DETOURS_MAX => {
+                detours += 1;
+                left.push_front(there);
+            }
+            Ok(Ended::Elsewhere(_)) => {}
             Ok(Ended::Unanswered(why)) => complaints.log(address, why),
             Err(error) => complaints.log(address, error.to_string()),
         }
