@@ -239,7 +239,8 @@ impl Worker {
                 session.route.spent_ns = self.lap.elapsed(self.reading_ns());
             } else {
                 let moved_bytes = (place.end - place.start) + out.len().saturating_sub(before);
-                if self.lap.take_in(moved_bytes, has_run) || !is_light {
+                let kind = ahead.command().map(|found| found.id);
+                if self.lap.take_in(kind, moved_bytes, has_run) || !is_light {
                     self.end_lap(now, session, &batch);
                 }
             }
@@ -267,32 +268,23 @@ impl Worker {
         let lap = self.lap;
         let spent = self.lap.end(self.reading_ns());
         let thresholds = self.shared.config.thresholds();
-        self.count_lap(batch, lap, spent, thresholds.tracks());
+        match lap.only_kind() {
+            Some(kind) if spent.each_ns == spent.heaviest_ns => {
+                let calls = lap.places().len() as u64;
+                self.stats.command(kind).took(spent.each_ns, calls, thresholds.tracks());
+            }
+            _ => self.count_lap(batch, lap, spent, thresholds.tracks()),
+        }
         if spent.heaviest_ns >= thresholds.notable_ns() {
             self.note_lap(now, session, batch, lap, spent);
         }
     }
 
-    /// Counts what a lap's commands took, those of one kind that follow one another together.
-    #[inline]
+    /// Counts what each of a lap's commands took.
     fn count_lap(&self, batch: &[Ahead<'_>], lap: Lap, spent: Spent, tracks: bool) {
-        let ran = |place: usize| batch[place].command().filter(|_| lap.has_run(place));
-        let mut places = lap.places();
-        while let Some(place) = places.next() {
-            let Some(found) = ran(place) else { continue };
-            let ns = spent.of(place, lap);
-            let mut calls = 1;
-            while places.start < places.end
-                && spent.of(places.start, lap) == ns
-                && ran(places.start).is_some_and(|next| next.id == found.id)
-            {
-                places.start += 1;
-                calls += 1;
-            }
-            let counters = self.stats.command(found.id);
-            counters.nanoseconds.add(ns * calls);
-            if tracks {
-                counters.latencies.add(ns, calls);
+        for place in lap.places().filter(|&place| lap.has_run(place)) {
+            if let Some(found) = batch[place].command() {
+                self.stats.command(found.id).took(spent.of(place, lap), 1, tracks);
             }
         }
     }

@@ -51,6 +51,17 @@ pub struct CommandCounters {
     pub failed: Counter,
 }
 
+impl CommandCounters {
+    /// Counts calls that took so long each; `tracks`: in the distribution too.
+    #[inline]
+    pub(crate) fn took(&self, ns: u64, calls: u64, tracks: bool) {
+        self.nanoseconds.add(ns * calls);
+        if tracks {
+            self.latencies.add(ns, calls);
+        }
+    }
+}
+
 /// How many kinds of error are told apart; further ones are counted in the totals only.
 const ERROR_KINDS: usize = 128;
 

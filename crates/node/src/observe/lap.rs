@@ -5,6 +5,8 @@
 //! share that a light command can have taken goes to the one that moved most bytes. Every other command is
 //! measured by itself, and so is one that moved many bytes.
 
+use crate::table::CommandId;
+
 /// A light command takes no longer than this; what a lap took beyond is one command's.
 const LIGHT_NS: u64 = 5_000;
 /// A command that moved so many bytes, request and reply, ends the lap: it is not light.
@@ -23,6 +25,10 @@ pub(crate) struct Lap {
     heaviest: (usize, usize),
     /// A bit for each place: whether the command ran, and was not refused before.
     ran: u64,
+    /// The first command's id.
+    kind: Option<CommandId>,
+    /// Whether all of them ran and are the same command, so that they are counted in one go.
+    is_uniform: bool,
 }
 
 /// What the commands of a lap took.
@@ -57,11 +63,22 @@ impl Lap {
         self.ran >> place & 1 != 0
     }
 
+    /// The command that all of them are, if they are one and all of them ran.
+    #[inline]
+    pub(crate) fn only_kind(&self) -> Option<CommandId> {
+        self.kind.filter(|_| self.is_uniform)
+    }
+
     /// Takes in the next command, which moved so many bytes; whether the lap is to end with it.
     #[inline]
-    pub(crate) fn take_in(&mut self, bytes: usize, has_run: bool) -> bool {
-        if bytes > self.heaviest.1 || self.is_empty() {
-            self.heaviest = (self.end, bytes);
+    pub(crate) fn take_in(&mut self, kind: Option<CommandId>, bytes: usize, has_run: bool) -> bool {
+        if self.is_empty() {
+            (self.kind, self.is_uniform, self.heaviest) = (kind, has_run, (self.end, bytes));
+        } else {
+            self.is_uniform &= has_run & (kind == self.kind);
+            if bytes > self.heaviest.1 {
+                self.heaviest = (self.end, bytes);
+            }
         }
         self.ran |= u64::from(has_run) << self.end;
         self.end += 1;
@@ -112,16 +129,18 @@ impl Spent {
 mod tests {
     use super::*;
 
+    const GET: Option<CommandId> = Some(CommandId(3));
+
     #[test]
     fn light_commands_share_and_what_is_beyond_is_the_heaviests() {
         let mut lap = Lap::begin(1_000);
-        assert!(!lap.take_in(50, true) && !lap.take_in(70, false) && !lap.take_in(70, true));
+        assert!(!lap.take_in(GET, 50, true) && !lap.take_in(GET, 70, false) && !lap.take_in(GET, 70, true));
         assert_eq!((lap.places(), lap.heaviest.0), (0..3, 1));
         assert_eq!([0, 1, 2].map(|place| lap.has_run(place)), [true, false, true]);
         assert_eq!(lap.end(1_304), Spent { each_ns: 101, heaviest_ns: 101 });
         assert!(lap.is_empty());
         [10, 90, 20].into_iter().for_each(|bytes| {
-            lap.take_in(bytes, true);
+            lap.take_in(GET, bytes, true);
         });
         assert_eq!((lap.places(), lap.heaviest.0), (3..6, 4));
         assert_eq!(lap.end(3_001_304), Spent { each_ns: LIGHT_NS, heaviest_ns: 3_000_000 - 2 * LIGHT_NS });
@@ -130,15 +149,30 @@ mod tests {
     #[test]
     fn one_command_has_all_of_its_lap_and_many_bytes_end_it() {
         let mut lap = Lap::begin(0);
-        assert!(lap.take_in(HEAVY_BYTES, true));
+        assert!(lap.take_in(GET, HEAVY_BYTES, true));
         assert_eq!(lap.end(9_000_000), Spent { each_ns: 9_000_000, heaviest_ns: 9_000_000 });
         // A clock that went back took no time.
-        lap.take_in(0, true);
+        lap.take_in(GET, 0, true);
         assert_eq!(lap.end(8_000_000), Spent { each_ns: 0, heaviest_ns: 0 });
         // What an earlier step took is added, also where the clock has just started.
         let mut lap = Lap::begin(10);
         lap.backdate(50);
-        lap.take_in(0, true);
+        lap.take_in(GET, 0, true);
         assert_eq!(lap.end(20), Spent { each_ns: 60, heaviest_ns: 60 });
+    }
+
+    #[test]
+    fn a_lap_of_one_kind_is_told_from_others() {
+        let of = |commands: &[(u16, bool)]| {
+            let mut lap = Lap::begin(0);
+            for &(kind, has_run) in commands {
+                lap.take_in(Some(CommandId(kind)), 10, has_run);
+            }
+            lap.only_kind()
+        };
+        assert_eq!(of(&[(3, true), (3, true)]), GET);
+        assert_eq!(of(&[(3, true), (3, false)]), None);
+        assert_eq!(of(&[(3, false), (3, true)]), None);
+        assert_eq!(of(&[(3, true), (4, true), (3, true)]), None);
     }
 }
