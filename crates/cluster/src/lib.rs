@@ -7,6 +7,7 @@
 mod agent;
 mod bugs;
 mod coordinator;
+mod health;
 mod host_port;
 mod message;
 mod metadata;
@@ -24,6 +25,7 @@ pub mod timing;
 pub use agent::{AgentEvent, AgentInput, NodeAgent};
 pub use bugs::{Bugs, PutBack};
 pub use coordinator::{Coordinator, CoordinatorEvent, CoordinatorInput, Founding};
+pub use health::Health;
 pub use host_port::{HostPort, ParseHostPortError};
 pub use message::{
     ControlMessage, CoordinatorSays, Heartbeat, NodeLoad, NodeName, NodeSays, ParseNodeNameError,

@@ -5,7 +5,8 @@
 //! whoever needs an answer asks again, and an answer is given as often as it is asked for.
 
 use crate::{
-    ClusterId, HostPort, Incarnation, MigrationRecord, MigrationState, Refusal, StatusReport, TabletMap,
+    ClusterId, Health, HostPort, Incarnation, MigrationRecord, MigrationState, Refusal, StatusReport,
+    TabletMap,
 };
 use serde::{Deserialize, Serialize};
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange};
@@ -133,12 +134,15 @@ pub struct Heartbeat {
     pub load: NodeLoad,
     /// The migrations that the node keeps something for; the coordinator answers those that are over.
     pub holds: Vec<MigrationId>,
+    /// The fingerprint of the members' health that the node knows; 0 while it knows of none.
+    #[serde(default)]
+    pub health: u64,
 }
 
 /// How full a node is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeLoad {
-    /// Keys that it holds.
+    /// Keys of what it owns, those that have not arrived yet included.
     pub keys: u64,
     /// Bytes of memory in use for data.
     pub memory_used_bytes: u64,
@@ -234,6 +238,9 @@ pub enum CoordinatorSays {
     Heard {
         /// The epoch of the present map.
         map_epoch: MapEpoch,
+        /// The members' health, where the node does not know it as it is now.
+        #[serde(default)]
+        health: Option<Health>,
     },
     /// The map has changed. Repeated until a heartbeat shows that it was published.
     MapUpdate {

@@ -1,6 +1,7 @@
 //! What all workers of a node share: configuration, clients, counters, and facts about the process.
 
 use crate::clients::Clients;
+use crate::cluster_view::Suspected;
 use crate::config::Config;
 use crate::stats::WorkerStats;
 use sidle_migration::TargetCounters;
@@ -23,6 +24,8 @@ pub struct NodeShared {
     pub process: ProcessFacts,
     /// What the control thread measures from time to time.
     pub gauges: Gauges,
+    /// The members that are suspected.
+    pub suspected: Suspected,
 }
 
 impl NodeShared {
@@ -34,6 +37,7 @@ impl NodeShared {
             workers: (0..workers).map(|_| Arc::default()).collect(),
             process,
             gauges: Gauges::default(),
+            suspected: Suspected::default(),
         }
     }
 

@@ -62,6 +62,7 @@ pub(crate) struct DataDir {
 
 const LOCK_FILE: &str = "sidle.lock";
 const IDENTITY_FILE: &str = "node.json";
+const LAST_MAP_FILE: &str = "last-map.json";
 const METADATA_FILE: &str = "coordinator.redb";
 
 impl DataDir {
@@ -80,6 +81,11 @@ impl DataDir {
     /// Where the coordinator keeps the cluster's metadata, on the node that runs it.
     pub(crate) fn metadata_path(&self) -> PathBuf {
         self.path.join(METADATA_FILE)
+    }
+
+    /// Where the node keeps the last tablet map that it used.
+    pub(crate) fn last_map_path(&self) -> PathBuf {
+        self.path.join(LAST_MAP_FILE)
     }
 
     /// Loads the node's identity, or draws one, and counts this start. The new count is on disk when this returns,
@@ -102,17 +108,21 @@ impl DataDir {
 
     /// Replaces the identity on disk, whole or not at all.
     pub(crate) fn save(&self, identity: &Identity) -> Result<(), DataDirError> {
-        let path = self.path.join(IDENTITY_FILE);
-        let fresh = path.with_extension("json.new");
         let text = serde_json::to_vec_pretty(identity).expect("an identity is plain data");
+        self.replace(&self.path.join(IDENTITY_FILE), &text)
+    }
+
+    /// Replaces a file of the directory, whole or not at all: it is written aside, synced and renamed.
+    pub(crate) fn replace(&self, path: &Path, text: &[u8]) -> Result<(), DataDirError> {
+        let fresh = path.with_extension("json.new");
         let write = || -> io::Result<()> {
             let mut file = File::create(&fresh)?;
-            file.write_all(&text)?;
+            file.write_all(text)?;
             file.sync_all()?;
-            fs::rename(&fresh, &path)?;
+            fs::rename(&fresh, path)?;
             File::open(&self.path)?.sync_all()
         };
-        write().map_err(refused(&path))
+        write().map_err(refused(path))
     }
 }
 

@@ -12,6 +12,7 @@ mod control;
 mod cpus;
 mod data_dir;
 mod join;
+mod last_map;
 mod limits;
 mod listener;
 mod mover;

@@ -59,7 +59,8 @@ use waits::Wait;
 pub struct Founding {
     /// The new cluster's name, drawn at random.
     pub cluster: ClusterId,
-    /// The first member, which owns every position. It joins like any other.
+    /// The node whose process the coordinator runs in. Of a new cluster it is the first member, which owns
+    /// every position; it joins like any other.
     pub first: NodeInfo,
 }
 
@@ -120,6 +121,8 @@ pub enum CoordinatorEvent {
 pub struct Coordinator<M> {
     meta: M,
     bugs: PutBack,
+    /// The node whose process it runs in.
+    seat: NodeId,
     /// As last committed, except that numbers of migrations whose commit failed stay used.
     data: Metadata,
     read_protocol: ReadProtocol,
@@ -145,6 +148,7 @@ impl<M: MetaStore> Coordinator<M> {
         founding: Founding,
         read_protocol: ReadProtocol,
     ) -> Result<Coordinator<M>, MetaError> {
+        let seat = founding.first.id;
         let data = match meta.load()? {
             Some(data) => data,
             None => {
@@ -159,6 +163,7 @@ impl<M: MetaStore> Coordinator<M> {
         Ok(Coordinator {
             meta,
             bugs: PutBack::default(),
+            seat,
             data,
             read_protocol,
             opened_at: now,

@@ -3,6 +3,7 @@
 
 mod bugs;
 mod copies;
+mod health;
 mod migrations;
 mod refusals;
 mod restarts;
