@@ -8,6 +8,7 @@ mod agent;
 mod bounds;
 mod bugs;
 mod coordinator;
+mod health;
 mod host_port;
 pub mod limits;
 mod message;
@@ -27,6 +28,7 @@ pub use agent::{AgentEvent, AgentInput, NodeAgent};
 pub use bounds::OutOfBounds;
 pub use bugs::{Bugs, PutBack};
 pub use coordinator::{Coordinator, CoordinatorEvent, CoordinatorInput, Founding};
+pub use health::Health;
 pub use host_port::{HostPort, ParseHostPortError};
 pub use limits::{HISTORY, MAX_PARTITIONS};
 pub use message::{

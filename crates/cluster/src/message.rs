@@ -7,7 +7,7 @@
 use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_NODE_MESSAGE_BYTES};
 use crate::{
-    ClusterId, HostPort, Incarnation, MigrationRecord, MigrationState, OutOfBounds, Refusal, StatusReport,
+    ClusterId, Health, HostPort, Incarnation, MigrationRecord, MigrationState, OutOfBounds, Refusal, StatusReport,
     TabletMap,
 };
 use serde::{Deserialize, Serialize};
@@ -177,12 +177,15 @@ pub struct Heartbeat {
     /// What is wrong with the node's data directory.
     #[serde(default)]
     pub trouble: Option<String>,
+    /// The fingerprint of the members' health that the node knows; 0 while it knows of none.
+    #[serde(default)]
+    pub health: u64,
 }
 
 /// How full a node is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeLoad {
-    /// Keys that it holds.
+    /// Keys of what it owns, those that have not arrived yet included.
     pub keys: u64,
     /// Bytes of memory in use for data.
     pub memory_used_bytes: u64,
@@ -285,6 +288,9 @@ pub enum CoordinatorSays {
     Heard {
         /// The epoch of the present map.
         map_epoch: MapEpoch,
+        /// The members' health, where the node does not know it as it is now.
+        #[serde(default)]
+        health: Option<Health>,
     },
     /// The map has changed. Repeated until a heartbeat shows that it was published.
     MapUpdate {

@@ -64,7 +64,7 @@ pub struct NodeStatus {
     pub silent_us: Option<u64>,
     /// The epoch of the map that the node was last known to use.
     pub map_epoch: MapEpoch,
-    /// Keys that it holds, as it said last.
+    /// Keys of what it owns, those that have not arrived yet included, as it said last.
     pub keys: u64,
     /// Bytes of memory in use for data, as it said last.
     pub memory_used_bytes: u64,

@@ -86,6 +86,15 @@ impl TabletMap {
         map.check().map(|()| map)
     }
 
+    /// The same map with what a member says of itself in place of what the map knew of it; `None` where it is
+    /// no member.
+    pub fn with_member(&self, node: NodeInfo) -> Option<TabletMap> {
+        let index = self.nodes.binary_search_by_key(&node.id, |member| member.id).ok()?;
+        let mut map = self.clone();
+        map.nodes[index] = node;
+        Some(map)
+    }
+
     /// Counts the changes of the map.
     pub const fn epoch(&self) -> MapEpoch {
         self.epoch

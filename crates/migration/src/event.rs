@@ -26,6 +26,9 @@ pub enum TargetInput<'b> {
     Timeout,
     /// A read missed, and its position was drawn. May be dropped.
     SampledMiss(Position),
+    /// A command has written a key at this position without looking, and it was not here. May be dropped; the
+    /// number of missing keys is then too high until everything is here.
+    WrittenUnseen(Position),
     /// A command waits for this key. Answered with exactly one [`TargetEvent::Wake`] or [`TargetEvent::Refuse`].
     PriorityPull(&'b [u8], Waiter),
     /// A client was told to come again for this key, soon. May be dropped.

@@ -18,7 +18,7 @@ use crate::marks::Marks;
 use crate::{Copies, MigrationSpec, SourceReads};
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// How far an export is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +44,8 @@ pub struct ExportView {
     /// What has changed, of a range that is copied before its freeze.
     marks: Option<Marks>,
     phase: AtomicU8,
+    /// Whether the target is known to count the range's keys.
+    handed_over: AtomicBool,
 }
 
 impl ExportView {
@@ -57,6 +59,7 @@ impl ExportView {
             answers_reads: spec.protocol.source_reads == SourceReads::AnswersFrozen,
             marks: matches!(spec.protocol.copies, Copies::BeforeFreeze(_)).then(Marks::new),
             phase: AtomicU8::new(ExportPhase::Pending as u8),
+            handed_over: AtomicBool::new(false),
         });
         (Arc::clone(&view), ExportWriter { view })
     }
@@ -110,6 +113,11 @@ impl ExportView {
         self.marks.as_ref().map_or(0, Marks::len)
     }
 
+    /// Whether the target is known to count the range's keys as its own; until then this node still does.
+    pub fn is_handed_over(&self) -> bool {
+        self.handed_over.load(Ordering::Relaxed) || self.phase() == ExportPhase::Done
+    }
+
     /// How far the export is.
     #[inline]
     pub fn phase(&self) -> ExportPhase {
@@ -153,6 +161,11 @@ impl ExportWriter {
         // What changed before tracking began is in no round.
         assert_eq!(phase == ExportPhase::Tracking, self.view.is_tracked(), "M11: frozen, and never tracked");
         self.view.phase.store(ExportPhase::Frozen as u8, Ordering::Release);
+    }
+
+    /// The target has heard of the freeze.
+    pub fn hand_over(&mut self) {
+        self.view.handed_over.store(true, Ordering::Relaxed);
     }
 
     /// The migration is over.

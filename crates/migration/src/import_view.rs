@@ -11,6 +11,8 @@
 //! progress covers is in the index it then looks into. Looked up the other way round, a record could arrive between
 //! the look-up that missed and the progress that says it is here, and an existing key would read as absent.
 //!
+//! Beside that the view counts the keys that are this node's and not here: see [`ImportView::missing_keys`].
+//!
 //! Realises: Fulva III-B (P_1..P_N). Its code lets progress run ahead of replay and sets a finished partition's to 0;
 //! here a finished partition has a state of its own.
 //!
@@ -62,6 +64,18 @@ pub struct ImportView {
     partitions: Box<[PositionRange]>,
     progress: Box<[Progress]>,
     phase: AtomicU8,
+    counts: Counts,
+}
+
+/// What the number of keys that are missing here is made from.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Records in the range at the source when it was frozen.
+    frozen: AtomicU64,
+    /// Of those, how many have an entry here: arrived, or found to have been written here without looking.
+    met: AtomicU64,
+    /// How many came in bulk, whether they were new here or not.
+    passed: AtomicU64,
 }
 
 /// Of one partition: `next` is its first position that is not here, and counts until `all`.
@@ -98,6 +112,7 @@ impl ImportView {
             progress: spec.partitions.iter().map(progress).collect(),
             partitions: spec.partitions.clone().into(),
             phase: AtomicU8::new(first as u8),
+            counts: Counts::default(),
         });
         (Arc::clone(&view), ImportWriter { view, bugs: spec.tuning.bugs })
     }
@@ -159,6 +174,33 @@ impl ImportView {
         let index = self.partitions.partition_point(|partition| partition.last() < position);
         let progress = &self.progress[index];
         progress.all.load(Ordering::Acquire) || progress.next.load(Ordering::Acquire) > position.0
+    }
+
+    /// Whether everything that the source has in these positions of the range is here, and this node may say
+    /// so (M3). Call this before looking into the store.
+    pub fn has_all(&self, range: PositionRange) -> bool {
+        let covers = |(partition, next): (&PositionRange, Option<Position>)| {
+            let is_here = next.is_none_or(|next| next > range.last().min(partition.last()));
+            is_here || !partition.overlaps(range)
+        };
+        self.activated() && self.partitions.iter().zip(self.progress()).all(covers)
+    }
+
+    /// How many keys of the range are this node's and not in its store: they have not arrived, and nothing
+    /// was written or deleted here in their stead. What was written here without looking counts twice until
+    /// the source was asked whether it has the key (a round trip). Before the source is frozen it counts all
+    /// of them itself.
+    pub fn missing_keys(&self) -> u64 {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let frozen = load(&self.counts.frozen);
+        match self.phase() {
+            ImportPhase::Waiting | ImportPhase::Copying | ImportPhase::Complete => 0,
+            // Nobody is served, so nothing changes; what is here may be stale.
+            ImportPhase::Filling => frozen,
+            ImportPhase::Serving => {
+                frozen.saturating_sub(load(&self.counts.met).max(load(&self.counts.passed)))
+            }
+        }
     }
 
     /// For each partition the first position that is not here yet, or `None` when all of it is.
@@ -223,6 +265,21 @@ impl ImportWriter {
         &self.view
     }
 
+    /// So many records were in the range when the source was frozen.
+    pub fn expect(&mut self, records: u64) {
+        self.view.counts.frozen.store(records, Ordering::Relaxed);
+    }
+
+    /// So many more of the source's keys have an entry here.
+    pub fn met(&mut self, records: u64) {
+        self.view.counts.met.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// So many more of the source's records came in bulk.
+    pub fn passed(&mut self, records: u64) {
+        self.view.counts.passed.fetch_add(records, Ordering::Relaxed);
+    }
+
     /// The source is frozen: the target serves from now on (M3).
     pub fn activate(&mut self) {
         assert!(self.view.phase() < ImportPhase::Serving, "M3: an import is activated once");
@@ -242,6 +299,8 @@ impl ImportWriter {
             progress.next.store(partition.first().0, Ordering::Release);
             progress.all.store(false, Ordering::Release);
         }
+        self.view.counts.met.store(0, Ordering::Relaxed);
+        self.view.counts.passed.store(0, Ordering::Relaxed);
     }
 
     /// Everything before `next` in the partition is readable; `None`: all of it is (M7).
@@ -324,6 +383,53 @@ mod tests {
             writer.complete();
             assert!(!view.waits_for_turns());
         }
+    }
+
+    #[test]
+    fn has_all_once_each_partition_has_passed_the_range() {
+        let (view, mut writer) = view();
+        assert!(!view.has_all(range(10, 10)), "M3");
+        writer.activate();
+        writer.advance(0, None);
+        writer.advance(1, Some(Position(25)));
+        let has_all = |first, last| view.has_all(range(first, last));
+        assert!(has_all(10, 19) && has_all(12, 24) && has_all(20, 20));
+        assert!(!has_all(10, 25) && !has_all(24, 30) && !has_all(40, u64::MAX));
+        writer.complete();
+        assert!(has_all(10, u64::MAX));
+    }
+
+    #[test]
+    fn missing_is_what_was_frozen_and_has_no_entry_here() {
+        let (view, mut writer) = view();
+        writer.expect(10);
+        assert_eq!(view.missing_keys(), 0, "the source counts them");
+        writer.activate();
+        assert_eq!(view.missing_keys(), 10);
+        writer.met(4);
+        assert_eq!(view.missing_keys(), 6);
+        writer.passed(7);
+        assert_eq!(
+            view.missing_keys(),
+            3,
+            "what came in bulk has an entry here, whatever was counted before"
+        );
+        writer.met(7);
+        assert_eq!(view.missing_keys(), 0);
+        writer.complete();
+        assert_eq!(view.missing_keys(), 0);
+    }
+
+    #[test]
+    fn missing_is_everything_while_nobody_is_served() {
+        let (view, mut writer) = view();
+        writer.expect(10);
+        writer.fill();
+        writer.met(9);
+        assert_eq!(view.missing_keys(), 10);
+        writer.begin_anew();
+        writer.activate();
+        assert_eq!(view.missing_keys(), 10, "what had come was thrown away");
     }
 
     #[test]

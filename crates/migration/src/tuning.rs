@@ -34,6 +34,14 @@ pub const NOTICES_QUEUED_MAX: usize = 32;
 /// How many sampled positions may wait for the next sampled pull; further ones are dropped, as most misses are anyway.
 pub const SAMPLED_WAITING_MAX: usize = 4096;
 
+/// How many positions that were written without looking may wait for a probe; further ones are dropped, and
+/// the number of missing keys is too high by them until the end.
+pub const PROBED_WAITING_MAX: usize = 1 << 16;
+/// The most positions in one probe.
+pub const PROBE_BATCH: usize = 1024;
+/// Probes follow each other no sooner than this, so that each has many positions.
+pub const PROBE_INTERVAL_US: u64 = 4_000;
+
 /// A pull that is not answered for so long is sent again; doubles with each time, up to [`RESEND_US_MAX`].
 pub const RESEND_US: u64 = 500_000;
 /// As [`RESEND_US`], for what somebody waits for: priority pulls and activation.

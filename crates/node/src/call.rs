@@ -13,7 +13,7 @@ use crate::shared::NodeShared;
 use crate::stats::WorkerStats;
 use sidle_resp::ReplyWriter;
 use sidle_store::{Guard, Leave, LogHead, Record, Store};
-use sidle_types::{HashedKey, WallMs};
+use sidle_types::{HashedKey, MigrationId, PositionRange, WallMs};
 
 pub use crate::reply_error::ReplyError;
 
@@ -56,14 +56,35 @@ pub enum Flow {
     Close,
     /// Nothing is written. The dispatcher discards every key of this node, in slices, and then replies `OK`.
     Flush,
+    /// Nothing is written. The command runs again when these positions have arrived, or when it has waited in
+    /// vain.
+    Await(Awaited),
     /// Nothing is written. The process ends, and the client sees its connection close.
     Shutdown,
     /// Nothing is written. The control thread has the reply.
     Control(ControlRequest),
 }
 
+/// Positions of an import that a command has to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// The migration that brings them.
+    pub migration: MigrationId,
+    /// The positions.
+    pub range: PositionRange,
+    /// How long it waits at most, in microseconds.
+    pub patience_us: u64,
+}
+
+/// How long a command waits for all keys of a slot, or of the node, to arrive.
+const WHOLE_PATIENCE_US: u64 = 10_000_000;
+
 /// What a command returns.
 pub type CommandResult = Result<Flow, ReplyError>;
+
+const STILL_ARRIVING: ReplyError = ReplyError::text(
+    "TRYAGAIN Keys of these slots are still arriving from another node: ask again later, or use SCAN",
+);
 
 impl Call<'_> {
     /// Looks up a key to read it, and counts whether there was anything to read.
@@ -89,12 +110,20 @@ impl Call<'_> {
         }
     }
 
-    /// How many keys this node owns and has, those whose time is over and that nobody has removed yet included.
-    pub(crate) fn key_count(&self) -> u64 {
-        if self.ranges.owns_everything() {
-            self.store.len()
-        } else {
-            self.ranges.owned().map(|range| self.store.len_in(range)).sum()
+    /// Waits until everything in the range that is this node's has arrived; `None` when it has. What the
+    /// store says next is final then. An error when that takes too long.
+    pub(crate) fn await_arrival(&self, range: PositionRange) -> Result<Option<Flow>, ReplyError> {
+        match self.ranges.awaited_in(range) {
+            Some(_) if self.session.route.waited_out => Err(STILL_ARRIVING),
+            awaited => Ok(awaited.map(|(migration, range)| {
+                Flow::Await(Awaited { migration, range, patience_us: WHOLE_PATIENCE_US })
+            })),
         }
+    }
+
+    /// How many keys this node has ([`RangeTable::key_count`]), those whose time is over and that nobody has
+    /// removed yet included.
+    pub(crate) fn key_count(&self) -> u64 {
+        if self.ranges.owns_everything() { self.store.len() } else { self.ranges.key_count(self.store) }
     }
 }

@@ -6,7 +6,7 @@
 //! A request that parks leaves no trace but its ticket: the session is put back as it was, so that running the request
 //! again is running it for the first time. The one exception is [`Flush`](crate::flush::Flush), which works in steps.
 
-use crate::call::{Call, CommandResult, Flow};
+use crate::call::{Awaited, Call, CommandResult, Flow};
 use crate::commands::NOT_EXECUTED;
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
@@ -129,6 +129,7 @@ impl Worker {
         }
         if let Some(ticket) = woken {
             let asked = std::mem::take(&mut session.route.asked);
+            session.route.waited_out = self.parking.take_waited_out(ticket);
             if self.parking.take_answered(ticket) {
                 session.route.settled.extend(asked);
             }
@@ -202,6 +203,7 @@ impl Worker {
     ) -> Attempt {
         let mut leaves = Leaves::new();
         let mut marks = false;
+        let mut unseen = SmallVec::new();
         if self.ranges.owns_everything() || keys.is_empty() {
             leaves.resize(keys.len(), sidle_store::Leave::Nothing);
         } else {
@@ -210,6 +212,7 @@ impl Worker {
             let judgement =
                 judge(&self.ranges, &self.store, keys, needs_old, settled, self.bugs, &mut leaves);
             marks = judgement.is_tracked && found.spec.access.is_write();
+            unseen = judgement.unseen;
             let is_aware = session.is_aware();
             let mut tell = || {
                 if let Some(view) = judgement.import.filter(|_| is_aware) {
@@ -270,6 +273,9 @@ impl Worker {
         if marks {
             self.mark(keys);
         }
+        if !unseen.is_empty() && result.is_ok() {
+            self.tell_unseen(&unseen, keys);
+        }
         if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
     }
 
@@ -316,6 +322,15 @@ impl Worker {
         }
     }
 
+    /// Keys were written that have not arrived and were not looked at: the mover finds out whether the source
+    /// has them, so that they are counted once.
+    #[cold]
+    fn tell_unseen(&mut self, unseen: &[Missing], keys: &[HashedKey<'_>]) {
+        for &Missing { migration, key } in unseen {
+            self.offer(migration, ToMover::WrittenUnseen { migration, position: keys[key].position() });
+        }
+    }
+
     fn needs_old_values(&self, found: Found, args: &[&[u8]]) -> bool {
         match found.spec.access {
             Access::NoKeys => false,
@@ -333,9 +348,17 @@ impl Worker {
             Flow::Done => Ok(Outcome::Done),
             Flow::Close => Ok(Outcome::Close(Closing::Asked)),
             Flow::Flush => self.flush(session, out).map(|()| Outcome::Done),
+            Flow::Await(awaited) => Err(self.await_arrival(awaited)),
             Flow::Shutdown => Ok(Outcome::Shutdown),
             Flow::Control(request) => Ok(Outcome::Control(request)),
         }
+    }
+
+    /// Has a mover say when positions have arrived that a command waits for.
+    fn await_arrival(&mut self, Awaited { migration, range, patience_us }: Awaited) -> Ticket {
+        let ticket = self.parking.park_for_arrival(migration);
+        self.send(migration, ToMover::Await { migration, range, patience_us, ticket });
+        ticket
     }
 
     /// Asks for keys that a command waits for.
@@ -374,6 +397,7 @@ impl Worker {
     fn finish(&mut self, session: &mut Session, start: usize, out: &mut Vec<u8>) -> Outcome {
         session.route.flush = None;
         session.route.settled.clear();
+        session.route.waited_out = false;
         if !session.sends_reply() {
             out.truncate(start);
         }

@@ -8,6 +8,7 @@ mod big;
 mod bugs;
 pub mod call;
 mod clients;
+mod cluster_view;
 mod commands;
 mod config;
 mod control;

@@ -8,7 +8,8 @@
 //! - P1: a ticket is woken at most once, and never after it was forgotten.
 //! - P2: the lot holds at most one entry a connection, so the number of connections bounds it.
 //! - P3: whatever a ticket waits for wakes it: the arrival of all its keys, the end of its migration, or a new range
-//!   table (after which a command may run, redirect or wait anew); a flush, the answers of all its movers.
+//!   table (after which a command may run, redirect or wait anew); a flush, the answers of all its movers;
+//!   positions that are to arrive, their arrival or the end of the patience given.
 //!
 //! Ownership: one lot for each worker, touched by that worker's thread only.
 
@@ -39,6 +40,8 @@ pub(crate) struct ParkingLot {
     refused: BTreeSet<Ticket>,
     /// Those of the woken whose every answer has come; each is taken when its command runs again.
     answered: BTreeSet<Ticket>,
+    /// Those of the woken that have waited as long as they would; each is taken when its command runs again.
+    waited_out: BTreeSet<Ticket>,
     /// Which imports were flushed for a ticket; taken when its command runs again.
     flushed: BTreeMap<Ticket, Vec<MigrationId>>,
     /// Messages that found their queue full; sent again each turn. At most as many as there are answers to come: when
@@ -71,6 +74,11 @@ impl ParkingLot {
             "P3: a command waits for an answer never asked for"
         );
         self.park(on, true)
+    }
+
+    /// Parks a command until positions of this import have arrived.
+    pub(crate) fn park_for_arrival(&mut self, migration: MigrationId) -> Ticket {
+        self.park(vec![(migration, 1)], true)
     }
 
     fn park(&mut self, on: Vec<(MigrationId, u32)>, ends_with_import: bool) -> Ticket {
@@ -110,6 +118,12 @@ impl ParkingLot {
                     self.wake(ticket);
                 }
             }
+            ToWorker::WaitedOut(ticket) => {
+                if self.waiting.contains_key(&ticket) {
+                    self.waited_out.insert(ticket);
+                    self.wake(ticket);
+                }
+            }
             ToWorker::WakeAll(migration) => {
                 let ready: Vec<Ticket> = self
                     .waiting
@@ -139,7 +153,9 @@ impl ParkingLot {
 
     fn drop_what_nobody_waits_for(&mut self) {
         self.unsent.retain(|(_, message)| match message {
-            ToMover::Pull { ticket, .. } | ToMover::Flush { ticket, .. } => self.waiting.contains_key(ticket),
+            ToMover::Pull { ticket, .. } | ToMover::Flush { ticket, .. } | ToMover::Await { ticket, .. } => {
+                self.waiting.contains_key(ticket)
+            }
             // Nobody waits for these: they are not kept.
             _ => false,
         });
@@ -160,6 +176,11 @@ impl ParkingLot {
         self.answered.remove(&ticket)
     }
 
+    /// Whether the woken command has waited as long as it would; asked once.
+    pub(crate) fn take_waited_out(&mut self, ticket: Ticket) -> bool {
+        self.waited_out.remove(&ticket)
+    }
+
     /// The imports that were flushed for the woken command; asked once.
     pub(crate) fn take_flushed(&mut self, ticket: Ticket) -> Vec<MigrationId> {
         self.flushed.remove(&ticket).unwrap_or_default()
@@ -172,6 +193,7 @@ impl ParkingLot {
         self.woken.retain(|&woken| woken != ticket);
         self.refused.remove(&ticket);
         self.answered.remove(&ticket);
+        self.waited_out.remove(&ticket);
         self.flushed.remove(&ticket);
     }
 
@@ -191,7 +213,7 @@ impl ParkingLot {
     }
 
     /// How full the queues are. `connections`: how many the worker has.
-    pub(crate) fn queues(&self, connections: usize) -> [Fill; 6] {
+    pub(crate) fn queues(&self, connections: usize) -> [Fill; 7] {
         let to_come =
             self.waiting.values().flat_map(|waiting| &waiting.on).map(|&(_, answers)| answers as usize);
         [
@@ -199,6 +221,7 @@ impl ParkingLot {
             Fill::new("woken commands", self.woken.len(), connections),
             Fill::new("refused commands", self.refused.len(), connections),
             Fill::new("answered commands", self.answered.len(), connections),
+            Fill::new("commands that have waited in vain", self.waited_out.len(), connections),
             Fill::new("commands whose flushes were answered", self.flushed.len(), connections),
             Fill::new("messages to movers", self.unsent.len(), to_come.sum()),
         ]
@@ -211,6 +234,7 @@ impl ParkingLot {
             ("woken commands", self.woken.len()),
             ("refused commands", self.refused.len()),
             ("answered commands", self.answered.len()),
+            ("commands that have waited in vain", self.waited_out.len()),
             ("messages to movers", self.unsent.len()),
         ]
         .into_iter()
@@ -304,6 +328,17 @@ mod tests {
         assert_eq!(drain(&mut lot), [ticket]);
         assert!(lot.take_refusal(ticket));
         assert!(!lot.take_refusal(ticket));
+    }
+
+    #[test]
+    fn waiting_in_vain_is_found_once() {
+        let mut lot = ParkingLot::default();
+        let (first, second) = (lot.park_for_arrival(M), lot.park_for_arrival(M));
+        lot.handle(ToWorker::WaitedOut(first));
+        lot.handle(ToWorker::Wake { migration: M, ticket: second });
+        assert_eq!(drain(&mut lot), [first, second]);
+        assert!(lot.take_waited_out(first) && !lot.take_waited_out(second));
+        assert!(!lot.take_waited_out(first));
     }
 
     #[test]

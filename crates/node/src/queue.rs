@@ -6,7 +6,7 @@
 
 use crate::parking::Ticket;
 use rtrb::{Consumer, Producer, RingBuffer};
-use sidle_types::{MigrationId, Position};
+use sidle_types::{MigrationId, Position, PositionRange};
 
 /// A worker's index on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +49,24 @@ pub enum ToMover {
         /// The key.
         key: Box<[u8]>,
     },
+    /// A key was written here without looking, and was not here: the source may have it too. May be lost.
+    WrittenUnseen {
+        /// The migration that will bring the position.
+        migration: MigrationId,
+        /// Where the key stands.
+        position: Position,
+    },
+    /// A command waits until all of these positions have arrived, so long at most.
+    Await {
+        /// The migration that brings them.
+        migration: MigrationId,
+        /// The positions.
+        range: PositionRange,
+        /// How long, in microseconds.
+        patience_us: u64,
+        /// The command.
+        ticket: Ticket,
+    },
     /// A command waits for this key.
     Pull {
         /// The migration that brings it.
@@ -84,6 +102,8 @@ pub enum ToWorker {
         /// The command.
         ticket: Ticket,
     },
+    /// What the command waits for has not come in the time that it gave.
+    WaitedOut(Ticket),
     /// The command fails: there is no memory for a key that it waits for.
     Refuse(Ticket),
     /// The import may be served, or is over: run again whatever waits for it.

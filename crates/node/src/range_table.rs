@@ -10,13 +10,16 @@
 //! - R2: `Owned` and `Importing` stand only where the tablet map names this node the owner (M1).
 //! - R3: where a migration to this node runs and this node has no import for it (it restarted and lost everything), the
 //!   range is `Lost`: nothing is acknowledged, for absent would be a lie (M8).
+//! - R4: before the coordinator has confirmed this life of the node, nothing is served, whatever a map of an
+//!   earlier life says: what was this node's then may be another's since.
 //!
 //! Realises: architecture, "One node".
 //! Ownership: built by the control thread; each worker reads its own snapshot.
 
-use sidle_cluster::{NodeInfo, TabletMap};
+use sidle_cluster::{NodeInfo, Tablet, TabletMap};
 use sidle_migration::{ExportView, ImportView};
-use sidle_types::{NodeId, Position, PositionRange, Slot};
+use sidle_store::Store;
+use sidle_types::{MigrationId, NodeId, Position, PositionRange, Slot};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -84,10 +87,21 @@ pub enum Redirect<'t> {
 pub enum Reach {
     /// These positions come next, and all of their keys are here.
     Here(PositionRange),
-    /// From this position on it is still to be seen which keys there are: ask again later.
-    NotYet(Position),
+    /// From this position on it is still to be seen which keys there are: this import brings them.
+    NotYet(Position, MigrationId),
     /// Nothing of this node's comes after.
     End,
+}
+
+/// Where the map of a table comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// There is none: the node has not joined a cluster yet.
+    Unknown,
+    /// An earlier life of the node published it; this life has not joined yet.
+    Remembered,
+    /// The coordinator, which knows this life of the node.
+    Joined,
 }
 
 /// What a node is to every position, at one map epoch.
@@ -100,17 +114,36 @@ pub struct RangeTable {
     /// The client address of each member, in the order of the map's nodes.
     addresses: Box<[Box<str>]>,
     owns_everything: bool,
-    is_joined: bool,
+    standing: Standing,
     map_json: OnceLock<String>,
 }
 
 impl RangeTable {
-    /// The table of a node that has not joined its cluster: it serves no position.
+    /// The table of a node that has not joined its cluster and knows nothing of it: it serves no position
+    /// (R4), and has no map to show.
     pub fn before_joining(node: NodeInfo) -> RangeTable {
         let id = node.id;
         let map = Arc::new(TabletMap::founded_by(node));
         let lost = RangeEntry { range: PositionRange::ALL, role: Role::Lost, owner: id, tracked: None };
-        RangeTable { is_joined: false, ..RangeTable::from_entries(id, map, vec![lost]) }
+        RangeTable { standing: Standing::Unknown, ..RangeTable::from_entries(id, map, vec![lost]) }
+    }
+
+    /// The table of a node that has not joined its cluster again, and remembers the map that an earlier life
+    /// of it used: it serves no position (R4), and sends clients to the others as that map says.
+    ///
+    /// # Panics
+    /// If the node is no member by the map.
+    pub fn remembered(node: NodeInfo, map: &TabletMap) -> RangeTable {
+        let id = node.id;
+        let map = map.with_member(node).expect("what is remembered was checked when it was read");
+        let entry = |tablet: &Tablet| RangeEntry {
+            range: tablet.range,
+            role: if tablet.owner == id { Role::Lost } else { Role::Elsewhere },
+            owner: tablet.owner,
+            tracked: None,
+        };
+        let entries = join_neighbours(map.tablets().iter().map(entry).collect());
+        RangeTable { standing: Standing::Remembered, ..RangeTable::from_entries(id, Arc::new(map), entries) }
     }
 
     /// The table of `node` under `map`, with the imports and exports that it takes part in.
@@ -155,7 +188,7 @@ impl RangeTable {
             owns_everything: matches!(&entries[..], [RangeEntry { role: Role::Owned, tracked: None, .. }]),
             addresses: map.nodes().iter().map(|node| node.client_addr.to_string().into()).collect(),
             entries: entries.into(),
-            is_joined: true,
+            standing: Standing::Joined,
             map_json: OnceLock::new(),
             map,
         }
@@ -166,21 +199,28 @@ impl RangeTable {
         self.node
     }
 
-    /// The tablet map that the table was built from.
+    /// The tablet map that clients may be shown: the coordinator's, or the last that an earlier life of the
+    /// node used.
+    pub fn known_map(&self) -> Option<&Arc<TabletMap>> {
+        (self.standing != Standing::Unknown).then_some(&self.map)
+    }
+
+    /// The tablet map that the table was built from; of a node that knows none a stand-in, which nobody is to
+    /// be shown ([`known_map`](Self::known_map)).
     pub fn map(&self) -> &Arc<TabletMap> {
         &self.map
     }
 
-    /// Whether the node is a member of a cluster yet.
+    /// Whether the coordinator has confirmed that this life of the node is a member.
     pub fn is_joined(&self) -> bool {
-        self.is_joined
+        self.standing == Standing::Joined
     }
 
-    /// The tablet map as SIDLE.MAP tells it; made once.
-    pub fn map_json(&self) -> &str {
-        self.map_json.get_or_init(|| {
-            serde_json::to_string(&*self.map).expect("the map has string keys and plain values only")
-        })
+    /// The known tablet map as SIDLE.MAP tells it; made once.
+    pub fn map_json(&self) -> Option<&str> {
+        let map = self.known_map()?;
+        let json = || serde_json::to_string(&**map).expect("the map has string keys and plain values only");
+        Some(self.map_json.get_or_init(json))
     }
 
     /// Every range with its role, in order.
@@ -206,10 +246,48 @@ impl RangeTable {
         self.entries.iter().filter(|entry| entry.role.is_served()).map(|entry| entry.range)
     }
 
+    /// Whether this node serves commands on the position now.
+    pub fn is_served(&self, position: Position) -> bool {
+        match &self.entry_at(position).role {
+            Role::Owned => true,
+            Role::Importing(view) => view.activated(),
+            Role::Exporting(_) | Role::Elsewhere | Role::Lost => false,
+        }
+    }
+
     /// Whether this node owns the position.
     #[inline]
     pub fn is_owned(&self, position: Position) -> bool {
         self.owns_everything || self.entry_at(position).role.is_served()
+    }
+
+    /// How many keys this node has by its own account: those of what it owns, the ones that have not arrived
+    /// yet included, and of what it gave away those that the new owner does not count yet.
+    pub fn key_count(&self, store: &Store) -> u64 {
+        let count = |entry: &RangeEntry| match &entry.role {
+            Role::Owned => store.len_in(entry.range),
+            Role::Importing(view) => {
+                let awaited =
+                    if entry.range.contains(view.range().first()) { view.missing_keys() } else { 0 };
+                let here = if view.activated() { store.len_in(entry.range) } else { 0 };
+                here + awaited
+            }
+            Role::Exporting(view) if !view.is_handed_over() => store.len_in(entry.range),
+            Role::Exporting(_) | Role::Elsewhere | Role::Lost => 0,
+        };
+        self.entries.iter().map(count).sum()
+    }
+
+    /// What of the range is this node's, comes by an import and has not all arrived; the first such part. To
+    /// be called before looking into the store.
+    pub fn awaited_in(&self, range: PositionRange) -> Option<(MigrationId, PositionRange)> {
+        self.entries.iter().find_map(|entry| match &entry.role {
+            Role::Importing(view) => {
+                let range = entry.range.intersection(range).filter(|&part| !view.has_all(part))?;
+                Some((view.id(), range))
+            }
+            _ => None,
+        })
     }
 
     /// How a walk over this node's keys goes on from a position.
@@ -255,7 +333,7 @@ impl RangeTable {
     }
 
     /// The import with this number, while it runs.
-    pub fn import(&self, id: sidle_types::MigrationId) -> Option<&Arc<ImportView>> {
+    pub fn import(&self, id: MigrationId) -> Option<&Arc<ImportView>> {
         self.imports().find(|view| view.id() == id)
     }
 
@@ -344,7 +422,7 @@ fn is_same(a: &RangeEntry, b: &RangeEntry) -> bool {
 /// Of an import only what has arrived can be walked over: beyond that a key that was never deleted might be missed.
 fn reach_of_import(view: &ImportView, range: PositionRange, from: Position) -> Reach {
     if !view.activated() {
-        return Reach::NotYet(from);
+        return Reach::NotYet(from, view.id());
     }
     let mut partitions = view.partitions().iter().zip(view.progress());
     let (partition, next) = partitions
@@ -354,7 +432,7 @@ fn reach_of_import(view: &ImportView, range: PositionRange, from: Position) -> R
         None => partition.last(),
         Some(next) => match next.previous() {
             Some(last) if last >= from => last,
-            _ => return Reach::NotYet(from),
+            _ => return Reach::NotYet(from, view.id()),
         },
     };
     Reach::Here(PositionRange::new(from, arrived.min(range.last())).expect("`from` has arrived"))
@@ -370,7 +448,7 @@ mod tests {
     use crate::testing::node_info;
     use sidle_cluster::Tablet;
     use sidle_migration::{FULVA, MigrationSpec, Tuning};
-    use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, TabletEpoch};
+    use sidle_types::{MapEpoch, MigrationPolicy, TabletEpoch};
 
     fn range(first: u64, last: u64) -> PositionRange {
         PositionRange::new(Position(first), Position(last)).expect("in order")
@@ -470,6 +548,28 @@ mod tests {
         assert!(!table.is_joined() && !table.is_owned(Position::FIRST));
         assert_eq!(table.redirect(Position(7)), Redirect::NotServed);
         assert_eq!(table.reach(Position::FIRST), Reach::End);
+        assert!(table.known_map().is_none() && table.map_json().is_none(), "it claims no slots");
+    }
+
+    #[test]
+    fn a_node_that_remembers_a_map_serves_nothing_and_knows_the_owners() {
+        let slots = |first, last| {
+            let slot = |number| Slot::new(number).expect("a slot");
+            PositionRange::of_slots(slot(first), slot(last)).expect("in order")
+        };
+        let tablet = |range, owner| Tablet { range, owner, epoch: TabletEpoch(1) };
+        let tablets = vec![tablet(slots(0, 99), id(1)), tablet(slots(100, 16383), id(2))];
+        let map = TabletMap::new(MapEpoch(5), vec![node_info(1), node_info(2)], tablets, Vec::new());
+        let mut info = node_info(1);
+        info.incarnation.0 += 1;
+        let table = RangeTable::remembered(info.clone(), &map.expect("a sound map"));
+        assert!(!table.is_joined());
+        assert_eq!(table.owned().count(), 0, "R4");
+        let (own, other) = (slots(7, 7).first(), slots(100, 100).first());
+        assert_eq!(table.redirect(own), Redirect::NotServed, "it may be another's by now");
+        assert_eq!(table.redirect(other), Redirect::Moved(other.slot(), "127.0.0.1:7002"));
+        let known = table.known_map().expect("it remembers");
+        assert_eq!((known.epoch(), known.node(info.id)), (MapEpoch(5), Some(&info)));
     }
 
     #[test]
@@ -479,12 +579,20 @@ mod tests {
         let table = RangeTable::new(id(2), map(), &[view], &[]);
         assert_eq!(table.reach(Position(0)), Reach::Here(range(100, 199)));
         assert_eq!(table.reach(Position(150)), Reach::Here(range(150, 199)));
-        assert_eq!(table.reach(Position(200)), Reach::NotYet(Position(300)), "not activated");
+        assert_eq!(table.reach(Position(200)), Reach::NotYet(Position(300), MigrationId(1)), "not activated");
+        assert!(!table.is_served(Position(300)) && table.is_served(Position(100)));
         writer.activate();
-        assert_eq!(table.reach(Position(200)), Reach::NotYet(Position(300)), "nothing has arrived");
+        let awaited = |first, last| table.awaited_in(range(first, last)).map(|(_, part)| part);
+        assert_eq!(awaited(0, u64::MAX), Some(range(300, 399)));
+        assert_eq!((awaited(0, 299), awaited(390, 500)), (None, Some(range(390, 399))));
+        assert_eq!(
+            table.reach(Position(200)),
+            Reach::NotYet(Position(300), MigrationId(1)),
+            "nothing has arrived"
+        );
         writer.advance(0, Some(Position(350)));
         assert_eq!(table.reach(Position(200)), Reach::Here(range(300, 349)));
-        assert_eq!(table.reach(Position(350)), Reach::NotYet(Position(350)));
+        assert_eq!(table.reach(Position(350)), Reach::NotYet(Position(350), MigrationId(1)));
         writer.complete();
         assert_eq!(table.reach(Position(350)), Reach::Here(range(350, 399)));
         assert_eq!(table.reach(Position(400)), Reach::End);

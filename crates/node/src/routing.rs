@@ -34,7 +34,8 @@ pub(crate) const INLINE_KEYS: usize = 4;
 /// What each key's removal leaves behind.
 pub(crate) type Leaves = SmallVec<[Leave; INLINE_KEYS]>;
 
-/// A key that has to be pulled before the command can run.
+/// A key that has not arrived: it has to be pulled before the command can run, unless the command writes it
+/// without looking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Missing {
     /// The migration that brings it.
@@ -63,6 +64,9 @@ pub(crate) struct Judgement<'t> {
     pub(crate) verdict: Verdict<'t>,
     /// The import that the command touches, if any: its progress may be worth telling.
     pub(crate) import: Option<&'t Arc<ImportView>>,
+    /// Keys that the command writes without looking, of which the source may have a record that has not
+    /// arrived.
+    pub(crate) unseen: SmallVec<[Missing; INLINE_KEYS]>,
     /// Whether something that the command may change is copied at present, and has to be marked (M11).
     pub(crate) is_tracked: bool,
 }
@@ -82,7 +86,7 @@ pub(crate) fn judge<'t>(
     let mut is_tracked = false;
     let mut inactive = None;
     let mut elsewhere: Option<(NodeId, Redirect<'t>)> = None;
-    let mut missing = SmallVec::new();
+    let (mut missing, mut unseen) = (SmallVec::new(), SmallVec::new());
     for (index, key) in keys.iter().enumerate() {
         let entry = ranges.entry_at(key.position());
         match &entry.role {
@@ -96,17 +100,18 @@ pub(crate) fn judge<'t>(
                 import = Some(view);
                 if !view.activated() && !bugs.target_serves_before_activate {
                     inactive = Some(view.id());
-                } else if needs_old
-                    && !settled.contains(&(view.id(), index as u32))
-                    && !is_settled(view, store, *key)
-                {
-                    missing.push(Missing { migration: view.id(), key: index });
+                } else if !settled.contains(&(view.id(), index as u32)) && !is_settled(view, store, *key) {
+                    let lacking = if needs_old { &mut missing } else { &mut unseen };
+                    lacking.push(Missing { migration: view.id(), key: index });
                 }
             }
             Role::Exporting(_) | Role::Elsewhere | Role::Lost => match &elsewhere {
                 None => elsewhere = Some((entry.owner, ranges.redirect(key.position()))),
                 Some((owner, _)) if *owner == entry.owner => {}
-                Some(_) => return Judgement { verdict: Verdict::CrossSlot, import: None, is_tracked: false },
+                Some(_) => {
+                    let verdict = Verdict::CrossSlot;
+                    return Judgement { verdict, import: None, unseen: SmallVec::new(), is_tracked: false };
+                }
             },
         }
     }
@@ -117,7 +122,7 @@ pub(crate) fn judge<'t>(
         (None, None) if missing.is_empty() => Verdict::Run,
         (None, None) => Verdict::NotHereYet(missing),
     };
-    Judgement { verdict, import, is_tracked }
+    Judgement { verdict, import, unseen, is_tracked }
 }
 
 /// Whether the store now says of the key what is true: it has an entry, or never will have one from the source.

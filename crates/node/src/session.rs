@@ -51,6 +51,8 @@ pub(crate) struct RouteState {
     /// Of the request that is run again: which of its keys an import has answered for. What the store does not have of
     /// these is absent, even if the mark that said so has made way since.
     pub(crate) settled: Asked,
+    /// Whether the request that is run again has waited as long as it would.
+    pub(crate) waited_out: bool,
     /// How far a FLUSHALL has come that works in steps.
     pub(crate) flush: Option<Flush>,
     /// What its steps have taken so far.

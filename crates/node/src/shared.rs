@@ -1,6 +1,7 @@
 //! What all workers of a node share: configuration, clients, counters, and facts about the process.
 
 use crate::clients::Clients;
+use crate::cluster_view::Suspected;
 use crate::config::Config;
 use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::stats::WorkerStats;
@@ -27,6 +28,8 @@ pub struct NodeShared {
     pub gauges: Gauges,
     pub(crate) slow_log: SlowLog,
     pub(crate) spikes: Spikes,
+    /// The members that are suspected.
+    pub suspected: Suspected,
 }
 
 impl NodeShared {
@@ -40,6 +43,7 @@ impl NodeShared {
             gauges: Gauges::default(),
             slow_log: SlowLog::default(),
             spikes: Spikes::default(),
+            suspected: Suspected::default(),
         }
     }
 

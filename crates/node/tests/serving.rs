@@ -1,8 +1,11 @@
 //! One node that owns everything: batches, sessions, the cluster as clients see it.
 
+use sidle_cluster::{Tablet, TabletMap};
 use sidle_node::testing::{SoloNode, Waits, node_info, parts};
-use sidle_node::{BATCH_REQUESTS, SERVE_REQUESTS, Worker, WorkerIndex, connect};
+use sidle_node::{BATCH_REQUESTS, RangeTable, SERVE_REQUESTS, Worker, WorkerIndex, connect};
 use sidle_resp::Value;
+use sidle_types::{MapEpoch, PositionRange, Slot, TabletEpoch};
+use std::sync::Arc;
 
 fn bulk(text: &str) -> Value {
     Value::Bulk(text.as_bytes().to_vec())
@@ -95,7 +98,50 @@ fn node_before_joining_serves_nothing() {
     assert_eq!(node.ask(&mut client, "GET a"), down);
     assert_eq!(node.ask(&mut client, "FLUSHALL"), down, "nobody knows what there is to flush");
     let Value::Bulk(info) = node.ask(&mut client, "CLUSTER INFO") else { panic!("no text") };
-    assert!(info.starts_with(b"cluster_state:fail\r\n"));
+    assert!(info.starts_with(b"cluster_state:fail\r\ncluster_slots_assigned:0\r\ncluster_slots_ok:0\r\n"));
+    // It knows itself, and claims no slots.
+    let id = node.parts.shared.process.node;
+    let line = format!("{id} 127.0.0.1:7001@17001 myself,master - 0 0 0 connected\n");
+    assert_eq!(node.ask(&mut client, "CLUSTER NODES"), bulk(&line));
+    assert_eq!(node.ask(&mut client, "CLUSTER SLOTS"), Value::Array(vec![]));
+    let Value::Array(shards) = node.ask(&mut client, "CLUSTER SHARDS") else { panic!("no array") };
+    let Value::Array(shard) = &shards[0] else { panic!("no pairs") };
+    assert_eq!((shards.len(), &shard[1]), (1, &Value::Array(vec![])));
+    let Value::Error(refused) = node.ask(&mut client, "SIDLE.MAP") else { panic!("it has no map") };
+    assert!(refused.starts_with("CLUSTERDOWN "), "{refused}");
+}
+
+#[test]
+fn node_that_remembers_a_map_shows_the_owners_and_serves_nothing() {
+    let info = node_info(1);
+    let slots = |first, last| {
+        let slot = |number| Slot::new(number).expect("a slot");
+        PositionRange::of_slots(slot(first), slot(last)).expect("in order")
+    };
+    let tablet = |range, number| Tablet { range, owner: node_info(number).id, epoch: TabletEpoch(1) };
+    let tablets = vec![tablet(slots(0, 8191), 1), tablet(slots(8192, 16383), 2)];
+    let map = TabletMap::new(MapEpoch(9), vec![node_info(1), node_info(2)], tablets, Vec::new());
+    let parts = parts(&info, 1, 64 << 20);
+    let table = RangeTable::remembered(info, &map.expect("a sound map"));
+    let _no_worker_yet = parts.published.publish(Arc::new(table));
+    let (mut ports, _) = connect(1, 1);
+    let mut node = SoloNode::new();
+    node.worker = Worker::new(&parts, WorkerIndex(0), ports.remove(0), 1);
+    node.parts = parts;
+    let mut client = node.connect();
+    // bar lies in slot 5061, foo in slot 12182.
+    let down = Value::Error("CLUSTERDOWN Hash slot not served".into());
+    assert_eq!(node.ask(&mut client, "GET bar"), down, "it may be another's by now");
+    assert_eq!(node.ask(&mut client, "SET bar 1"), down);
+    assert_eq!(node.ask(&mut client, "GET foo"), Value::Error("MOVED 12182 127.0.0.1:7002".into()));
+    let Value::Array(runs) = node.ask(&mut client, "CLUSTER SLOTS") else { panic!("no array") };
+    assert_eq!(runs.len(), 2);
+    let Value::Bulk(info) = node.ask(&mut client, "CLUSTER INFO") else { panic!("no text") };
+    let info = String::from_utf8(info).expect("text");
+    for line in ["state:fail", "slots_assigned:16384", "slots_ok:8192", "slots_pfail:8192", "known_nodes:2"] {
+        assert!(info.contains(&format!("cluster_{line}\r\n")), "{line} in {info}");
+    }
+    assert_eq!(node.ask(&mut client, "DBSIZE"), Value::Integer(0));
 }
 
 #[test]

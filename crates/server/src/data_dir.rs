@@ -12,7 +12,7 @@ mod keep;
 
 use keep::FileKey;
 pub(crate) use keep::Kept;
-use std::cell::{Cell, RefCell};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Why the data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -71,13 +71,14 @@ pub(crate) struct Identity {
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
-    lock: RefCell<File>,
+    lock: Mutex<File>,
     /// The identity's file, as it was written last.
-    identity_file: Cell<Option<FileKey>>,
+    identity_file: Mutex<Option<FileKey>>,
 }
 
 const LOCK_FILE: &str = "sidle.lock";
 const IDENTITY_FILE: &str = "node.json";
+const LAST_MAP_FILE: &str = "last-map.json";
 const METADATA_FILE: &str = "coordinator.redb";
 
 impl DataDir {
@@ -89,8 +90,8 @@ impl DataDir {
         match lock.try_lock() {
             Ok(()) => Ok(DataDir {
                 path: path.to_owned(),
-                lock: RefCell::new(lock),
-                identity_file: Cell::new(None),
+                lock: Mutex::new(lock),
+                identity_file: Mutex::new(None),
             }),
             Err(TryLockError::WouldBlock) => Err(DataDirError::InUse(path.to_owned())),
             Err(TryLockError::Error(error)) => Err(refused(&lock_path)(error)),
@@ -100,6 +101,11 @@ impl DataDir {
     /// Where the coordinator keeps the cluster's metadata, on the node that runs it.
     pub(crate) fn metadata_path(&self) -> PathBuf {
         self.path.join(METADATA_FILE)
+    }
+
+    /// Where the node keeps the last tablet map that it used.
+    pub(crate) fn last_map_path(&self) -> PathBuf {
+        self.path.join(LAST_MAP_FILE)
     }
 
     /// Loads the node's identity, or draws one, and counts this start. The new count is on disk when this returns,
@@ -122,27 +128,43 @@ impl DataDir {
 
     /// Replaces the identity on disk, whole or not at all.
     pub(crate) fn save(&self, identity: &Identity) -> Result<(), DataDirError> {
-        let path = self.path.join(IDENTITY_FILE);
-        let fresh = path.with_extension("json.new");
         let text = serde_json::to_vec_pretty(identity).expect("an identity is plain data");
-        let write = || -> io::Result<()> {
+        let key = self.replace(&self.path.join(IDENTITY_FILE), &text)?;
+        *locked(&self.identity_file) = Some(key);
+        Ok(())
+    }
+
+    /// The identity's file, as it was written last.
+    fn known_file(&self) -> Option<FileKey> {
+        *locked(&self.identity_file)
+    }
+
+    /// Replaces a file of the directory, whole or not at all: it is written aside, synced and renamed.
+    pub(crate) fn replace(&self, path: &Path, text: &[u8]) -> Result<FileKey, DataDirError> {
+        let fresh = path.with_extension("json.new");
+        let write = || -> io::Result<FileKey> {
             let mut file = File::create(&fresh)?;
-            file.write_all(&text)?;
+            file.write_all(text)?;
             file.sync_all()?;
             let key = FileKey::of(&file.metadata()?);
-            fs::rename(&fresh, &path)?;
-            self.identity_file.set(Some(key));
-            File::open(&self.path)?.sync_all()
+            fs::rename(&fresh, path)?;
+            File::open(&self.path)?.sync_all()?;
+            Ok(key)
         };
-        write().map_err(refused(&path))
+        write().map_err(refused(path))
     }
 }
 
 impl Drop for DataDir {
     /// Closing the file would not do: a process that this one is just starting still has it, until it runs its program.
     fn drop(&mut self) {
-        let _ = self.lock.borrow().unlock();
+        let _ = locked(&self.lock).unlock();
     }
+}
+
+/// What a lock guards; a panic elsewhere leaves it whole.
+fn locked<T>(guarded: &Mutex<T>) -> MutexGuard<'_, T> {
+    guarded.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn refused(path: &Path) -> impl FnOnce(io::Error) -> DataDirError {
@@ -192,7 +214,7 @@ mod tests {
     fn the_lock_ends_with_the_value_whoever_else_has_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let dir = DataDir::open(folder.path()).unwrap();
-        let _as_a_child_has_it = dir.lock.borrow().try_clone().unwrap();
+        let _as_a_child_has_it = locked(&dir.lock).try_clone().unwrap();
         drop(dir);
         DataDir::open(folder.path()).unwrap();
     }

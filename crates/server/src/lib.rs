@@ -13,6 +13,7 @@ mod cpus;
 mod data_dir;
 mod descriptors;
 mod join;
+mod last_map;
 mod limits;
 mod listener;
 mod mover;

@@ -11,6 +11,7 @@ use crate::control::{ControlSetup, ControlThread};
 use crate::cpus::{self, CpusError};
 use crate::data_dir::{DataDir, DataDirError, Identity, random_bytes, random_node_id};
 use crate::descriptors::{Plan, TooFewDescriptors};
+use crate::last_map::LastMap;
 use crate::limits::ClientLimits;
 use crate::listener::{BUS_PORT, CLIENT_PORT, ListenError};
 use crate::mover::{MoverLink, MoverSetup};
@@ -87,8 +88,9 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         cpus::run_on(list)?;
     }
     let descriptors = Plan::make(config.worker_count(), config.node.movers, config.limits.max_clients)?;
-    let data_dir = DataDir::open(&config.data_dir())?;
+    let data_dir = Arc::new(DataDir::open(&config.data_dir())?);
     let identity = data_dir.begin_life()?;
+    let last_map = LastMap::load(&data_dir, &identity);
     if data_dir.metadata_path().exists() && !config.node.join.is_empty() {
         return Err(StartError::CoordinatorJoins(config.data_dir().display().to_string()));
     }
@@ -106,6 +108,9 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     parts.shared.config.set_servable_clients(descriptors.servable_clients);
     let clients = descriptors.clients(config.limits.max_clients);
     parts.shared.config.apply(vec![("maxclients", clients.to_string())]);
+    if let Some(last) = &last_map {
+        show_last_map(&parts, &info, last);
+    }
     log_facts(config, &identity, &info, &parts);
 
     let (calls, call_queue) = mpsc::unbounded_channel();
@@ -121,6 +126,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         info,
         identity,
         data_dir,
+        last_coordinator: last_map.and_then(|last| last.coordinator),
         join: config.node.join.clone(),
         password: config.security.password.clone(),
         parts: parts.clone(),
@@ -277,6 +283,16 @@ fn node_parts(
     process::refresh(&shared.gauges);
     let published = Published::new(workers as u16, Arc::new(RangeTable::before_joining(info.clone())));
     Ok(NodeParts { store, shared: Arc::new(shared), published: Arc::new(published) })
+}
+
+/// Until the node has joined again it shows the others by the map of its earlier life, and serves nothing. To
+/// be called before there are workers.
+fn show_last_map(parts: &NodeParts, info: &NodeInfo, last: &LastMap) {
+    tracing::info!(
+        "until it has joined again, this node shows tablet map {} of its earlier life",
+        last.map.epoch().0
+    );
+    let _no_worker_yet = parts.published.publish(Arc::new(RangeTable::remembered(info.clone(), &last.map)));
 }
 
 /// The settings under the names that CONFIG GET knows.

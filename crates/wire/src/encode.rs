@@ -3,13 +3,13 @@
 use crate::Message;
 use crate::layout::{
     ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ChangedRangeLayout, HelloLayout, PingLayout,
-    PriorityPullLayout, PriorityPullReplyLayout, PullLayout, PullReplyLayout, RefuseLayout, SampPullLayout,
-    ScopeLayout,
+    PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout, PullLayout, PullReplyLayout, RefuseLayout,
+    SampPullLayout, ScopeLayout,
 };
 use crate::limits::{CHANGED_RANGES_MAX, PRIORITY_PULL_KEYS_MAX, REFUSAL_TEXT_BYTES_MAX};
 use crate::{
-    AbsentKeys, Activate, ChangedPull, FrameStart, Hello, Keys, Kind, Positions, PriorityPull, Pull, Refusal,
-    RefusalCode, SampPull, Scope, WireError, begin_frame, end_frame,
+    AbsentKeys, Activate, ChangedPull, FrameStart, Hello, Keys, Kind, Positions, PriorityPull, Probe,
+    ProbeReply, Pull, Refusal, RefusalCode, SampPull, Scope, WireError, begin_frame, end_frame,
 };
 use sidle_types::{Position, PositionRange};
 use zerocopy::{Immutable, IntoBytes};
@@ -39,8 +39,11 @@ impl Hello {
 impl Activate {
     /// Appends the message as a frame.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let fixed =
-            ActivateLayout { scope: self.scope.into(), highest_version: self.highest_version.0.into() };
+        let fixed = ActivateLayout {
+            scope: self.scope.into(),
+            highest_version: self.highest_version.0.into(),
+            records: self.records.into(),
+        };
         write_fixed(out, Kind::Activate, &fixed);
     }
 }
@@ -88,10 +91,34 @@ impl SampPull<'_> {
     /// Appends a sampled pull of `positions` (at most
     /// [`SAMP_PULL_POSITIONS_MAX`](crate::limits::SAMP_PULL_POSITIONS_MAX)) as a frame.
     pub fn write(scope: Scope, sequence: u64, positions: &[Position], out: &mut Vec<u8>) {
-        let start = begin_frame(out, Kind::SampPull);
-        out.extend_from_slice(SampPullLayout { scope: scope.into(), sequence: sequence.into() }.as_bytes());
-        Positions::write(positions, out);
-        end_frame(out, start).expect("a bounded number of positions is far below the limit");
+        write_positions(Kind::SampPull, scope, sequence, positions, out);
+    }
+}
+
+impl Probe<'_> {
+    /// Appends a probe of `positions` (at most
+    /// [`SAMP_PULL_POSITIONS_MAX`](crate::limits::SAMP_PULL_POSITIONS_MAX)) as a frame.
+    pub fn write(scope: Scope, sequence: u64, positions: &[Position], out: &mut Vec<u8>) {
+        write_positions(Kind::Probe, scope, sequence, positions, out);
+    }
+}
+
+fn write_positions(kind: Kind, scope: Scope, sequence: u64, positions: &[Position], out: &mut Vec<u8>) {
+    let start = begin_frame(out, kind);
+    out.extend_from_slice(SampPullLayout { scope: scope.into(), sequence: sequence.into() }.as_bytes());
+    Positions::write(positions, out);
+    end_frame(out, start).expect("a bounded number of positions is far below the limit");
+}
+
+impl ProbeReply {
+    /// Appends the message as a frame.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let fixed = ProbeReplyLayout {
+            scope: self.scope.into(),
+            sequence: self.sequence.into(),
+            found: self.found.into(),
+        };
+        write_fixed(out, Kind::ProbeReply, &fixed);
     }
 }
 

@@ -6,7 +6,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The version of the frame format and of all bodies.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// How long a header is.
 pub const HEADER_BYTES: usize = size_of::<Header>();
@@ -48,11 +48,13 @@ pub enum Kind {
     Pong = 14,
     ChangedPull = 15,
     ChangedPullReply = 16,
+    Probe = 17,
+    ProbeReply = 18,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 16] = [
+    pub const ALL: [Kind; 18] = [
         Kind::Hello,
         Kind::HelloAck,
         Kind::Refuse,
@@ -69,6 +71,8 @@ impl Kind {
         Kind::Pong,
         Kind::ChangedPull,
         Kind::ChangedPullReply,
+        Kind::Probe,
+        Kind::ProbeReply,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {
@@ -94,6 +98,8 @@ impl Kind {
             Kind::Pong => "Pong",
             Kind::ChangedPull => "ChangedPull",
             Kind::ChangedPullReply => "ChangedPullReply",
+            Kind::Probe => "Probe",
+            Kind::ProbeReply => "ProbeReply",
         }
     }
 

@@ -15,7 +15,7 @@ pub const REQUEST_BODY_BYTES_MAX: usize = 16 << 20;
 /// How many keys one priority pull may ask for (Rocksteady, 2.4: "at most 16 records").
 pub const PRIORITY_PULL_KEYS_MAX: usize = 16;
 
-/// How many positions one sampled pull may ask for.
+/// How many positions one sampled pull, or one probe, may ask for.
 pub const SAMP_PULL_POSITIONS_MAX: usize = 1024;
 
 /// How many ranges one reply to a pull of changes may name.

@@ -7,13 +7,14 @@ use sidle_types::{Position, PositionRange};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The positions of a sampled pull.
+/// The positions of a sampled pull, or of a probe.
 #[derive(Clone, Copy, Debug)]
 pub struct Positions<'b>(&'b [U64]);
 
 impl<'b> Positions<'b> {
-    pub(crate) fn parse(bytes: &'b [u8]) -> Result<Positions<'b>, WireError> {
-        let malformed = |reason| WireError::Malformed { kind: "SampPull", reason };
+    /// `kind`: the message's name.
+    pub(crate) fn parse(kind: &'static str, bytes: &'b [u8]) -> Result<Positions<'b>, WireError> {
+        let malformed = |reason| WireError::Malformed { kind, reason };
         let list = <[U64]>::ref_from_bytes(bytes).map_err(|_| malformed("a position is cut short"))?;
         if list.len() > SAMP_PULL_POSITIONS_MAX {
             return Err(malformed("too many positions"));

@@ -2,7 +2,8 @@
 
 use crate::layout::{
     ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, HelloLayout, PingLayout, PriorityPullLayout,
-    PriorityPullReplyLayout, PullLayout, PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
+    PriorityPullReplyLayout, ProbeReplyLayout, PullLayout, PullReplyLayout, RefuseLayout, SampPullLayout,
+    ScopeLayout,
 };
 use crate::limits::REFUSAL_TEXT_BYTES_MAX;
 use crate::{AbsentKeys, ChangedRanges, Frame, Keys, Kind, Positions, WireError};
@@ -96,6 +97,8 @@ pub struct Activate {
     pub scope: Scope,
     /// The highest version in the range, so that versions only grow.
     pub highest_version: Version,
+    /// How many records the range holds at the source, so that the target counts what has not arrived.
+    pub records: u64,
 }
 
 /// Target to source: send the records of a partition from a position on.
@@ -209,6 +212,29 @@ pub struct ChangedPullReply<'b> {
     pub batch: &'b [u8],
 }
 
+/// Target to source: at how many of these positions is there a record? The target has written there without
+/// looking.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe<'b> {
+    /// The migration.
+    pub scope: Scope,
+    /// Counts probes.
+    pub sequence: u64,
+    /// The positions.
+    pub positions: Positions<'b>,
+}
+
+/// The answer to a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeReply {
+    /// The migration.
+    pub scope: Scope,
+    /// The probe's sequence number.
+    pub sequence: u64,
+    /// At so many of its positions there is a record.
+    pub found: u64,
+}
+
 /// What a frame says.
 #[derive(Clone, Copy, Debug)]
 pub enum Message<'b> {
@@ -238,6 +264,10 @@ pub enum Message<'b> {
     ChangedPull(ChangedPull),
     /// See [`ChangedPullReply`].
     ChangedPullReply(ChangedPullReply<'b>),
+    /// See [`Probe`].
+    Probe(Probe<'b>),
+    /// See [`ProbeReply`].
+    ProbeReply(ProbeReply),
     /// A message of the cluster, in JSON; opaque here.
     Control(&'b [u8]),
     /// Is the peer there?
@@ -257,14 +287,15 @@ impl<'b> Message<'b> {
             Kind::Activate => {
                 let fixed = body.whole::<ActivateLayout>()?;
                 let highest_version = Version(fixed.highest_version.get());
-                Message::Activate(Activate { scope: fixed.scope.into(), highest_version })
+                let records = fixed.records.get();
+                Message::Activate(Activate { scope: fixed.scope.into(), highest_version, records })
             }
             Kind::Activated => Message::Activated(body.whole::<ScopeLayout>()?.into()),
             Kind::Pull => Message::Pull(body.pull()?),
             Kind::PullReply => Message::PullReply(body.pull_reply()?),
             Kind::SampPull => {
                 let (fixed, rest) = body.split::<SampPullLayout>()?;
-                let positions = Positions::parse(rest)?;
+                let positions = Positions::parse(frame.kind.name(), rest)?;
                 Message::SampPull(SampPull {
                     scope: fixed.scope.into(),
                     sequence: fixed.sequence.get(),
@@ -284,6 +315,20 @@ impl<'b> Message<'b> {
                 Message::ChangedPull(ChangedPull { scope, sequence, max_bytes: fixed.max_bytes.get() })
             }
             Kind::ChangedPullReply => Message::ChangedPullReply(body.changed_pull_reply()?),
+            Kind::Probe => {
+                let (fixed, rest) = body.split::<SampPullLayout>()?;
+                let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
+                Message::Probe(Probe {
+                    scope,
+                    sequence,
+                    positions: Positions::parse(frame.kind.name(), rest)?,
+                })
+            }
+            Kind::ProbeReply => {
+                let fixed = body.whole::<ProbeReplyLayout>()?;
+                let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
+                Message::ProbeReply(ProbeReply { scope, sequence, found: fixed.found.get() })
+            }
             Kind::Control => Message::Control(frame.body),
             Kind::Ping => Message::Ping(body.whole::<PingLayout>()?.nonce.get()),
             Kind::Pong => Message::Pong(body.whole::<PingLayout>()?.nonce.get()),
@@ -305,7 +350,9 @@ impl<'b> Message<'b> {
             | Message::PriorityPull(PriorityPull { scope, .. })
             | Message::PriorityPullReply(PriorityPullReply { scope, .. })
             | Message::ChangedPull(ChangedPull { scope, .. })
-            | Message::ChangedPullReply(ChangedPullReply { scope, .. }) => Some(scope),
+            | Message::ChangedPullReply(ChangedPullReply { scope, .. })
+            | Message::Probe(Probe { scope, .. })
+            | Message::ProbeReply(ProbeReply { scope, .. }) => Some(scope),
             Message::Control(_) | Message::Ping(_) | Message::Pong(_) => None,
         }
     }

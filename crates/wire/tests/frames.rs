@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
 use sidle_wire::{
     AbsentKeys, Activate, ChangedPull, Frame, FrameReader, HEADER_BYTES, Hello, Kind, Lane, Message,
-    PriorityPull, PriorityPullReplyStart, Pull, PullReplyStart, Refusal, RefusalCode, SampPull,
-    SampPullReplyStart, Scope, VERSION, WireError, begin_frame, end_frame, limits,
+    PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart, Refusal, RefusalCode,
+    SampPull, SampPullReplyStart, Scope, VERSION, WireError, begin_frame, end_frame, limits,
 };
 
 const SCOPE: Scope = Scope { migration: MigrationId(7), epoch: TabletEpoch(3) };
@@ -18,7 +18,7 @@ enum Owned {
     Hello([u8; 20], Lane),
     HelloAck,
     Refuse(RefusalCode, String),
-    Activate(u64),
+    Activate(u64, u64),
     Activated,
     Pull {
         partition: u8,
@@ -53,6 +53,8 @@ enum Owned {
         ranges: Vec<PositionRange>,
         batch: Vec<u8>,
     },
+    Probe(u64, Vec<u64>),
+    ProbeReply(u64, u64),
     Control(Vec<u8>),
     Ping(u64),
     Pong(u64),
@@ -66,7 +68,9 @@ impl Owned {
             }
             Owned::HelloAck => scope.write_hello_ack(out),
             Owned::Refuse(code, text) => Refusal::write(scope, *code, text, out),
-            Owned::Activate(version) => Activate { scope, highest_version: Version(*version) }.write(out),
+            Owned::Activate(version, records) => {
+                Activate { scope, highest_version: Version(*version), records: *records }.write(out);
+            }
             Owned::Activated => scope.write_activated(out),
             Owned::Pull { partition, sequence, range, max_bytes } => {
                 let (partition, sequence, range, max_bytes) = (*partition, *sequence, *range, *max_bytes);
@@ -105,6 +109,13 @@ impl Owned {
                 let pull = ChangedPull { scope, sequence: 1, max_bytes: 1 };
                 pull.write_reply(*round, *remaining, *is_frozen, ranges, batch, out).unwrap();
             }
+            Owned::Probe(sequence, positions) => {
+                let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
+                Probe::write(scope, *sequence, &positions, out);
+            }
+            Owned::ProbeReply(sequence, found) => {
+                ProbeReply { scope, sequence: *sequence, found: *found }.write(out);
+            }
             Owned::Control(json) => Message::write_control(json, out).unwrap(),
             Owned::Ping(nonce) => Message::write_ping(*nonce, out),
             Owned::Pong(nonce) => Message::write_pong(*nonce, out),
@@ -116,7 +127,7 @@ impl Owned {
             Message::Hello(hello) => Owned::Hello(*hello.node.as_bytes(), hello.lane),
             Message::HelloAck(_) => Owned::HelloAck,
             Message::Refuse(refusal) => Owned::Refuse(refusal.code, refusal.text.to_owned()),
-            Message::Activate(activate) => Owned::Activate(activate.highest_version.0),
+            Message::Activate(activate) => Owned::Activate(activate.highest_version.0, activate.records),
             Message::Activated(_) => Owned::Activated,
             Message::Pull(Pull { partition, sequence, range, max_bytes, .. }) => {
                 Owned::Pull { partition, sequence, range, max_bytes }
@@ -131,6 +142,10 @@ impl Owned {
             Message::SampPull(pull) => {
                 Owned::SampPull(pull.sequence, pull.positions.iter().map(|position| position.0).collect())
             }
+            Message::Probe(probe) => {
+                Owned::Probe(probe.sequence, probe.positions.iter().map(|position| position.0).collect())
+            }
+            Message::ProbeReply(reply) => Owned::ProbeReply(reply.sequence, reply.found),
             Message::SampPullReply(reply) => Owned::SampPullReply(reply.sequence, reply.batch.to_vec()),
             Message::PriorityPull(pull) => {
                 assert_eq!(pull.keys.len(), pull.keys.iter().count());
@@ -218,7 +233,7 @@ fn message() -> impl Strategy<Value = Owned> {
         (any::<[u8; 20]>(), lane()).prop_map(|(node, lane)| Owned::Hello(node, lane)),
         Just(Owned::HelloAck),
         (code(), "\\PC{0,40}").prop_map(|(code, text)| Owned::Refuse(code, text)),
-        any::<u64>().prop_map(Owned::Activate),
+        (any::<u64>(), any::<u64>()).prop_map(|(version, records)| Owned::Activate(version, records)),
         Just(Owned::Activated),
         (any::<u8>(), any::<u64>(), range(), any::<u32>()).prop_map(
             |(partition, sequence, range, max_bytes)| {
@@ -233,6 +248,8 @@ fn message() -> impl Strategy<Value = Owned> {
         (any::<u64>(), any::<u32>())
             .prop_map(|(sequence, max_bytes)| Owned::ChangedPull { sequence, max_bytes }),
         changed_reply(),
+        (any::<u64>(), prop::collection::vec(any::<u64>(), 0..=50)).prop_map(|(s, p)| Owned::Probe(s, p)),
+        (any::<u64>(), any::<u64>()).prop_map(|(sequence, found)| Owned::ProbeReply(sequence, found)),
         bytes(300).prop_map(Owned::Control),
         any::<u64>().prop_map(Owned::Ping),
         any::<u64>().prop_map(Owned::Pong),

@@ -20,6 +20,7 @@
 //! [`NodeAgent::poll_transmit`] until both are empty, then ask for the timeout anew. While there is no connection to the
 //! coordinator the driver drops what is to be sent, and says [`AgentInput::Connected`] once there is one.
 
+mod health;
 mod migrations;
 mod requests;
 
@@ -32,10 +33,11 @@ use crate::{
     ClusterId, CoordinatorSays, Heartbeat, HostPort, MigrationRecord, NodeInfo, NodeLoad, NodeSays,
     PrepareRefusal, Progress, PutBack, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
 };
+use health::KnownHealth;
 use migrations::{End, Held};
 use requests::OpenRequest;
-use sidle_types::{Fill, MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, PositionRange};
-use std::collections::{BTreeMap, VecDeque};
+use sidle_types::{Fill, MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// What happens to a node agent.
@@ -206,6 +208,12 @@ pub enum AgentEvent {
         /// Why.
         why: String,
     },
+    /// These members are suspected from now on, and no others: the coordinator has not heard of them for too
+    /// long, or this node not of the one that runs the coordinator.
+    Suspected {
+        /// All of them.
+        nodes: BTreeSet<NodeId>,
+    },
     /// Another process has joined with this node's identity, later: serve nothing any more and exit.
     Superseded,
     /// Answers a request.
@@ -232,6 +240,7 @@ pub struct NodeAgent {
     /// When the next join or heartbeat is due.
     next_beat: MonotonicUs,
     heard_at: Option<MonotonicUs>,
+    health: KnownHealth,
     held: BTreeMap<MigrationId, Held>,
     /// How hard each of those may press, as was heard last.
     policies: BTreeMap<MigrationId, MigrationPolicy>,
@@ -259,6 +268,7 @@ impl NodeAgent {
             trouble: None,
             next_beat: now,
             heard_at: None,
+            health: KnownHealth::new(now),
             held: BTreeMap::new(),
             policies: BTreeMap::new(),
             ends: BTreeMap::new(),
@@ -305,6 +315,7 @@ impl NodeAgent {
             self.report_imports(now);
         }
         self.repeat_requests(now);
+        self.notice_health(now);
     }
 
     /// The next message to the coordinator.
@@ -407,7 +418,9 @@ impl NodeAgent {
                 }
             }
             CoordinatorSays::Superseded => self.event(AgentEvent::Superseded),
-            CoordinatorSays::Heard { .. } => {}
+            CoordinatorSays::Heard { health, .. } => {
+                health.into_iter().for_each(|health| self.heard_health(health))
+            }
             CoordinatorSays::MapUpdate { map } => {
                 if self.joined {
                     self.adopt(now, map);
@@ -475,9 +488,9 @@ impl NodeAgent {
         if self.joined {
             self.next_beat = now.plus_us(HEARTBEAT_INTERVAL_US);
             let holds = self.held.keys().copied().take(MAX_HELD).collect();
-            let trouble = self.trouble.clone();
-            let heartbeat = Heartbeat { map_epoch: self.published, load: self.load, holds, trouble };
-            self.send(NodeSays::Heartbeat(heartbeat));
+            let (health, trouble) = (self.health.fingerprint(), self.trouble.clone());
+            let (map_epoch, load) = (self.published, self.load);
+            self.send(NodeSays::Heartbeat(Heartbeat { map_epoch, load, holds, trouble, health }));
         } else {
             self.next_beat = now.plus_us(JOIN_RETRY_US);
             let NodeInfo { client_addr, bus_addr, .. } = self.me.clone();

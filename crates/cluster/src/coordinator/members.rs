@@ -5,7 +5,7 @@ use super::{Coordinator, CoordinatorEvent};
 use crate::bounds::Bounded;
 use crate::timing::{RETRY_US, SUSPECTED_AFTER_US};
 use crate::{
-    CoordinatorSays, Heartbeat, Incarnation, MetaStore, Metadata, MigrationRecord, NodeInfo, NodeLoad,
+    CoordinatorSays, Health, Heartbeat, Incarnation, MetaStore, Metadata, MigrationRecord, NodeInfo, NodeLoad,
     NodeSays, NodeState, Reply, ToCoordinator,
 };
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId};
@@ -96,7 +96,14 @@ impl<M: MetaStore> Coordinator<M> {
                 self.send_over(node, migration);
             }
         }
-        self.send(node, CoordinatorSays::Heard { map_epoch: self.data.map.epoch() });
+        let health = Some(self.health()).filter(|health| health.fingerprint() != heartbeat.health);
+        self.send(node, CoordinatorSays::Heard { map_epoch: self.data.map.epoch(), health });
+    }
+
+    /// What the nodes are told of each other's health.
+    fn health(&self) -> Health {
+        let suspected = self.members.iter().filter(|(_, member)| member.suspected).map(|(&node, _)| node);
+        Health { coordinator: self.seat, suspected: suspected.collect() }
     }
 
     /// Tells a node how a migration ended; `None` stands for one that is no longer remembered.

@@ -61,8 +61,8 @@ use waits::Wait;
 pub struct Founding {
     /// The new cluster's name, drawn at random.
     pub cluster: ClusterId,
-    /// The node that the coordinator runs on: the first member, which owns every position. It joins like any
-    /// other.
+    /// The node whose process the coordinator runs in. Of a new cluster it is the first member, which owns
+    /// every position; it joins like any other.
     pub first: NodeInfo,
 }
 
@@ -151,6 +151,8 @@ pub enum CoordinatorEvent {
 pub struct Coordinator<M> {
     meta: M,
     bugs: PutBack,
+    /// The node whose process it runs in.
+    seat: NodeId,
     /// As last committed, except that numbers of migrations whose commit failed stay used.
     data: Metadata,
     read_protocol: ReadProtocol,
@@ -194,6 +196,7 @@ impl<M: MetaStore> Coordinator<M> {
         Ok(Coordinator {
             meta,
             bugs: PutBack::default(),
+            seat,
             data,
             read_protocol,
             seat,

@@ -4,6 +4,7 @@
 mod bounds;
 mod bugs;
 mod copies;
+mod health;
 mod hostile;
 mod members;
 mod migrations;

@@ -1,7 +1,9 @@
 //! Greeting, freeze and activation.
 //!
 //! M2, M3: `Activate` leaves only after the freeze barrier has passed, and says what must precede the target's first
-//! reply: the highest version in the range. It is repeated until the target confirms or pulls (M10).
+//! reply: the highest version in the range. (And how many records there are: the target counts them as its
+//! own from then on, and this node from the confirmation on no more.) It is repeated until the target
+//! confirms or pulls (M10).
 
 use super::SourceMachine;
 use crate::resend::Resend;
@@ -28,6 +30,7 @@ pub(super) struct Frozen {
     /// The publication whose barrier passed.
     pub(super) publication: u64,
     pub(super) highest_version: Version,
+    pub(super) records: u64,
 }
 
 impl Activation {
@@ -69,7 +72,8 @@ impl SourceMachine {
     pub(super) fn freeze(&mut self, store: &Store, passed: BarrierPassed) {
         assert!(matches!(self.activation, Activation::NotFrozen), "M2: a range is frozen once");
         let highest_version = store.highest_version(self.spec.range);
-        let frozen = Frozen { publication: passed.epoch(), highest_version };
+        let records = store.len_in(self.spec.range);
+        let frozen = Frozen { publication: passed.epoch(), highest_version, records };
         self.writer.freeze();
         if self.copies_ahead() {
             self.governor.hurry();
@@ -84,7 +88,8 @@ impl SourceMachine {
         }
         resend.sent(now);
         let frozen = *frozen;
-        Activate { scope: self.scope, highest_version: frozen.highest_version }.write(out);
+        let Frozen { highest_version, records, .. } = frozen;
+        Activate { scope: self.scope, highest_version, records }.write(out);
         if self.spec.tuning.bugs.activate_sent_once {
             self.activation = Activation::Confirmed { frozen };
         }
@@ -95,6 +100,7 @@ impl SourceMachine {
     pub(super) fn target_activated(&mut self) {
         if let Activation::Announcing { frozen, .. } = self.activation {
             self.activation = Activation::Confirmed { frozen };
+            self.writer.hand_over();
             self.events.push_back(SourceEvent::Activated);
         }
     }

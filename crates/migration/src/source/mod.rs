@@ -165,6 +165,7 @@ impl SourceMachine {
             Message::SampPull(pull) => self.take_samp_pull(now, lane, pull),
             Message::PriorityPull(pull) => self.take_priority_pull(now, lane, pull),
             Message::ChangedPull(pull) => self.take_changed_pull(lane, pull),
+            Message::Probe(probe) => self.take_probe(lane, probe),
             Message::Ping(nonce) => self.outbox.pong(lane, nonce),
             Message::Pong(_) | Message::Refuse(_) => {}
             Message::Hello(_) => unreachable!("taken above"),
@@ -174,6 +175,7 @@ impl SourceMachine {
             Message::SampPullReply(_) => self.breach(lane, Breach::WrongDirection("SampPullReply")),
             Message::PriorityPullReply(_) => self.breach(lane, Breach::WrongDirection("PriorityPullReply")),
             Message::ChangedPullReply(_) => self.breach(lane, Breach::WrongDirection("ChangedPullReply")),
+            Message::ProbeReply(_) => self.breach(lane, Breach::WrongDirection("ProbeReply")),
             Message::Control(_) => self.breach(lane, Breach::WrongDirection("Control")),
         }
     }
@@ -219,6 +221,7 @@ impl SourceMachine {
                 self.transmit_activate(now, out)
                     || self.answer_priority_pull(now, store, out)
                     || self.answer_samp_pull(now, store, out)
+                    || self.answer_probe(store, out)
             }
         }
     }

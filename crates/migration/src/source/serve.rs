@@ -1,17 +1,17 @@
 //! Answering pulls out of frozen data.
 //!
 //! Requests wait here until their lane takes an answer, and are packed straight into the lane's output. What waits is
-//! bounded: one pull for each partition, one sampled pull, and a few priority pulls.
+//! bounded: one pull for each partition, one sampled pull, one probe, and a few priority pulls.
 
 use super::SourceMachine;
 use super::answered::{Answered, Request};
 use crate::tuning::{PRIORITY_PULLS_QUEUED_MAX, PRIORITY_REPLY_BYTES, PULL_BYTES_MAX, SAMP_REPLY_BYTES};
 use crate::{Breach, ExportPhase};
 use sidle_store::Store;
-use sidle_types::{Fill, HashedKey, MonotonicUs, Position};
+use sidle_types::{Fill, HashedKey, MonotonicUs, Position, PositionRange};
 use sidle_wire::{
-    AbsentKeys, Lane, PriorityPull, PriorityPullReplyStart, Pull, PullReplyStart, RefusalCode, SampPull,
-    SampPullReplyStart, WireError,
+    AbsentKeys, Lane, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart,
+    RefusalCode, SampPull, SampPullReplyStart, WireError,
 };
 use std::collections::VecDeque;
 
@@ -34,6 +34,7 @@ pub(super) struct Requests {
     pulls: VecDeque<Pull>,
     samp_pull: Option<Positions>,
     priority_pulls: VecDeque<Keys>,
+    probe: Option<Positions>,
     answered: Answered,
     /// Pulls are not answered before this, to spare the workers.
     pub(super) paced_until: Option<MonotonicUs>,
@@ -63,6 +64,7 @@ impl Requests {
             Lane::Bulk => self.pulls.clear(),
             Lane::Priority => {
                 self.samp_pull = None;
+                self.probe = None;
                 self.priority_pulls.clear();
             }
         }
@@ -120,6 +122,17 @@ impl SourceMachine {
         if self.requests.samp_pull.as_ref().is_none_or(|waiting| waiting.sequence <= pull.sequence) {
             let positions = pull.positions.iter().collect();
             self.requests.samp_pull = Some(Positions { sequence: pull.sequence, positions });
+        }
+    }
+
+    pub(super) fn take_probe(&mut self, lane: Lane, probe: Probe<'_>) {
+        let range = self.spec.range;
+        let is_in_range = probe.positions.iter().all(|position| range.contains(position));
+        if self.accepts(lane, is_in_range)
+            && self.requests.probe.as_ref().is_none_or(|waiting| waiting.sequence <= probe.sequence)
+        {
+            let positions = probe.positions.iter().collect();
+            self.requests.probe = Some(Positions { sequence: probe.sequence, positions });
         }
     }
 
@@ -212,6 +225,15 @@ impl SourceMachine {
             }
             Err(error) => self.unsendable(Lane::Priority, self.spec.range.first(), error, out),
         }
+    }
+
+    pub(super) fn answer_probe(&mut self, store: &Store, out: &mut Vec<u8>) -> bool {
+        let Some(Positions { sequence, positions }) = self.requests.probe.take() else { return false };
+        self.assert_answerable();
+        let at = |position| PositionRange::new(position, position).expect("one position");
+        let found = positions.iter().filter(|&&position| store.len_in(at(position)) > 0).count() as u64;
+        ProbeReply { scope: self.scope, sequence, found }.write(out);
+        true
     }
 
     pub(super) fn answer_priority_pull(

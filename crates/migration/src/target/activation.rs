@@ -10,11 +10,12 @@ use sidle_store::Store;
 use sidle_types::Version;
 
 impl TargetMachine {
-    pub(super) fn activate(&mut self, store: &Store, highest_version: Version) {
+    pub(super) fn activate(&mut self, store: &Store, highest_version: Version, records: u64) {
         self.owes_activated = true;
         if self.writer.view().source_is_frozen() {
             return;
         }
+        self.writer.expect(records);
         store.raise_version_floor(self.spec.range, highest_version);
         match self.spec.protocol.serves {
             Serves::AtActivation => {

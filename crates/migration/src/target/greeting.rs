@@ -123,6 +123,7 @@ impl TargetMachine {
             }
             Lane::Priority => {
                 self.samples.reconnected();
+                self.probes.reconnected();
                 self.priority.reconnected();
             }
         }

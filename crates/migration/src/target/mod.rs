@@ -2,8 +2,7 @@
 //!
 //! Purpose: from activation on this node owns the range and serves it, while the machine brings in what the source
 //! still has. It is split by phase: greeting (connections), activation, pull (bulk), replay, samp_pull, priority_pull,
-//! changes (rounds of a copy made
-//! before the freeze), release (completion and sweep).
+//! probe (counting), changes (rounds of a copy made before the freeze), release (completion and sweep).
 //!
 //! Call order. After construction and after every call of [`TargetMachine::handle`]: take events until
 //! [`TargetMachine::poll_event`] has none, and for each lane whose output is short call
@@ -25,7 +24,9 @@
 mod activation;
 mod changes;
 mod greeting;
+mod position_queue;
 mod priority_pull;
+mod probe;
 mod pull;
 mod release;
 mod replay;
@@ -41,6 +42,7 @@ use crate::{
 use changes::Changes;
 use greeting::Greeting;
 use priority_pull::PriorityQueue;
+use probe::Probes;
 use pull::Pulls;
 use release::Sweep;
 use replay::Stall;
@@ -88,6 +90,7 @@ pub struct TargetMachine {
     /// Of a copy made before the freeze.
     changes: Option<Changes>,
     samples: Samples,
+    probes: Probes,
     priority: PriorityQueue,
     governor: Governor,
     stall: Option<Stall>,
@@ -117,6 +120,7 @@ impl TargetMachine {
                 Copies::BeforeFreeze(rounds) => Some(Changes::new(rounds)),
             },
             samples: Samples::new(spec.protocol.sampling),
+            probes: Probes::default(),
             priority: PriorityQueue::new(spec.protocol.priority),
             governor: spec.governor(now),
             stall: None,
@@ -159,7 +163,8 @@ impl TargetMachine {
 
     /// How full its queues are.
     pub fn queues(&self) -> impl Iterator<Item = Fill> {
-        let queues = self.samples.queues().into_iter().chain(self.priority.queues());
+        let queues = self.samples.queues().into_iter().chain(self.probes.queues());
+        let queues = queues.chain(self.priority.queues());
         queues.chain(self.outbox.queues())
     }
 
@@ -180,6 +185,7 @@ impl TargetMachine {
             TargetInput::Message(lane, message) => return self.message(now, store, lane, message),
             TargetInput::Timeout => self.timeout(now, store),
             TargetInput::SampledMiss(position) => self.samples.offer(position, self.writer.view()),
+            TargetInput::WrittenUnseen(position) => self.probes.offer(position, self.writer.view()),
             TargetInput::PriorityPull(key, waiter) => self.pull_at_once(store, key, waiter),
             TargetInput::Wanted(key) => self.pull_soon(store, key),
             TargetInput::Flush(waiter) => self.flush(waiter),
@@ -204,10 +210,13 @@ impl TargetMachine {
         match message {
             Message::HelloAck(_) => self.greeted(lane),
             Message::Refuse(refusal) => self.refused(now, lane, refusal),
-            Message::Activate(activate) => self.activate(store, activate.highest_version),
+            Message::Activate(activate) => {
+                self.activate(store, activate.highest_version, activate.records);
+            }
             Message::PullReply(reply) => return self.pulled(now, lane, &reply),
             Message::ChangedPullReply(reply) => self.changed(now, store, lane, &reply),
             Message::SampPullReply(reply) => self.samp_pulled(store, lane, &reply),
+            Message::ProbeReply(reply) => self.probed(lane, reply),
             Message::PriorityPullReply(reply) => self.priority_pulled(store, lane, &reply),
             Message::Ping(nonce) => self.outbox.pong(lane, nonce),
             Message::Pong(_) => {}
@@ -217,6 +226,7 @@ impl TargetMachine {
             Message::SampPull(_) => self.breach(lane, Breach::WrongDirection("SampPull")),
             Message::PriorityPull(_) => self.breach(lane, Breach::WrongDirection("PriorityPull")),
             Message::ChangedPull(_) => self.breach(lane, Breach::WrongDirection("ChangedPull")),
+            Message::Probe(_) => self.breach(lane, Breach::WrongDirection("Probe")),
             Message::Control(_) => self.breach(lane, Breach::WrongDirection("Control")),
         }
         None
@@ -269,6 +279,7 @@ impl TargetMachine {
             changes.timeout(now);
         }
         self.samples.timeout(now);
+        self.probes.timeout(now);
         self.priority.timeout(now);
         if let Some(stall) = &mut self.stall {
             stall.timeout(now);
@@ -293,6 +304,7 @@ impl TargetMachine {
                 self.transmit_activated(out)
                     || self.transmit_priority_pull(now, store, out)
                     || self.transmit_samp_pull(now, out)
+                    || self.transmit_probe(now, out)
             }
         }
     }
@@ -307,6 +319,7 @@ impl TargetMachine {
             self.pulls.deadline(),
             self.changes.as_ref().and_then(Changes::deadline),
             self.samples.deadline(),
+            self.probes.deadline(),
             self.priority.deadline(),
             stall,
             self.sweep.deadline(),

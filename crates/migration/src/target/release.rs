@@ -46,6 +46,7 @@ impl TargetMachine {
         self.pulls.stop();
         self.changes = None;
         self.samples.stop();
+        self.probes.stop();
         self.stall = None;
         self.wake_all_waiting();
         self.events.push_back(TargetEvent::Finished);

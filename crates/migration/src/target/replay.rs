@@ -59,7 +59,8 @@ impl TargetMachine {
         let stands_at = self.writer.view().progress().nth(partition).flatten();
         assert!(early || stands_at == Some(covers.first()), "M7: a batch replayed out of turn");
         match self.insert(store, &batch, covers, bytes) {
-            Ok(_) => {
+            Ok(replayed) => {
+                self.writer.passed(u64::from(replayed.inserted) + u64::from(replayed.present));
                 self.pulls.replayed(partition);
                 if !early {
                     self.writer.advance(partition, next);
@@ -92,6 +93,7 @@ impl TargetMachine {
         bytes: usize,
     ) -> Result<Replayed, ReplayError> {
         let replayed = self.put_in(store, batch, within)?;
+        self.writer.met(u64::from(replayed.inserted));
         self.counters.records_moved += u64::from(replayed.inserted);
         self.counters.records_present += u64::from(replayed.present);
         self.counters.bytes_moved += bytes as u64;

@@ -54,6 +54,7 @@
 //! | told to come again (missing) | `pulls::a_client_that_comes_again_finds_its_key` |
 //! | many wait for one key (serves) | `pulls::many_commands_that_wait_for_one_key_pull_it_once` |
 //! | one link of two is down (serves) | `faults::bulk_pulls_wake_commands_while_the_priority_lane_is_down` |
+//! | counted before it arrives (serves) | `counts::keys_count_once_whatever_is_lost` |
 //! | flushed while it is copied (copies) | `copies::flush_while_it_is_copied` |
 //! | no memory in a round (copies) | `copies::out_of_memory_in_a_round` |
 //! | no memory in the last round (copies) | `copies::out_of_memory_in_the_last_round` |
@@ -69,6 +70,7 @@ mod basics;
 mod bugs;
 mod checks;
 mod copies;
+mod counts;
 mod faults;
 mod model;
 mod net;

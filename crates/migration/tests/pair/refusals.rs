@@ -94,7 +94,7 @@ fn a_stale_activate_does_not_activate() {
         pair.prepare();
         pair.run_us(5_000);
         let mut out = Vec::new();
-        Activate { scope: stale(pair.spec.scope()), highest_version: Version(1) }.write(&mut out);
+        Activate { scope: stale(pair.spec.scope()), highest_version: Version(1), records: 1 }.write(&mut out);
         pair.arrive(Arrival::Frame(End::Target, Lane::Priority, out));
         assert!(!pair.import.as_ref().unwrap().source_is_frozen());
     });

@@ -81,13 +81,18 @@ impl Pair {
             return Outcome::Parked;
         }
         let key = HashedKey::new(op.key().expect("only a flush has none"));
-        if op.needs_old() && !self.is_settled(key) {
+        let is_settled = self.is_settled(key);
+        if op.needs_old() && !is_settled {
             let waiter = self.park(worker, op.clone(), Awaits::Wake);
             self.target_input(TargetInput::PriorityPull(key.bytes(), waiter));
             return Outcome::Parked;
         }
         let leave = if view.leaves_tombstones() { Leave::Tombstone } else { Leave::Nothing };
-        self.execute(End::Target, &op, leave)
+        let outcome = self.execute(End::Target, &op, leave);
+        if !is_settled && matches!(outcome, Outcome::Answered(_)) {
+            self.target_input(TargetInput::WrittenUnseen(key.position()));
+        }
+        outcome
     }
 
     /// Active expiry of one key, as a node does it: with a tombstone while importing, never while exporting.

@@ -5,12 +5,13 @@
 
 use super::reply_help;
 use crate::call::{Call, CommandResult, Flow};
+use crate::cluster_view::{ClusterView, SlotCounts};
 use crate::number::parse_i64;
 use crate::reply_error::ReplyError;
 use crate::spec::{CommandFlags, CommandSpec};
-use sidle_cluster::{NodeInfo, SlotRun, TabletMap};
+use sidle_cluster::{NodeInfo, SlotRun};
 use sidle_store::Store;
-use sidle_types::{NodeId, Position, SLOT_COUNT, Slot};
+use sidle_types::{NodeId, Position, PositionRange, SLOT_COUNT, Slot};
 use std::fmt::Write;
 
 const STALE: CommandFlags = CommandFlags::STALE;
@@ -187,39 +188,38 @@ fn readwrite(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
+fn view<'c>(call: &Call<'c>) -> ClusterView<'c> {
+    ClusterView::new(call.ranges, &call.shared.suspected)
+}
+
+/// The state is `fail` while some slot is served by nobody that is known to be up, as in a Redis Cluster that
+/// requires full coverage. That is for who watches: the other nodes go on serving all the same.
 fn info(call: &mut Call<'_>) -> CommandResult {
-    let map = call.ranges.map();
-    let is_ok = call.ranges.is_joined();
-    let mut owners: Vec<NodeId> = map.tablets().iter().map(|tablet| tablet.owner).collect();
-    owners.sort_unstable();
-    owners.dedup();
-    let slots = if is_ok { SLOT_COUNT } else { 0 };
+    let view = view(call);
+    let SlotCounts { assigned, not_served } = view.slot_counts();
+    let is_ok = assigned == u64::from(SLOT_COUNT) && not_served == 0;
     let text = format!(
-        "cluster_state:{}\r\ncluster_slots_assigned:{slots}\r\ncluster_slots_ok:{slots}\r\n\
-         cluster_slots_pfail:0\r\ncluster_slots_fail:0\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\n\
+        "cluster_state:{}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{}\r\n\
+         cluster_slots_pfail:{not_served}\r\ncluster_slots_fail:0\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\n\
          cluster_current_epoch:{}\r\ncluster_my_epoch:{}\r\ncluster_stats_messages_sent:0\r\n\
          cluster_stats_messages_received:0\r\ntotal_cluster_links_buffer_limit_exceeded:0\r\n",
         if is_ok { "ok" } else { "fail" },
-        map.nodes().len(),
-        owners.len(),
-        map.epoch().0,
-        config_epoch(map, call.ranges.node()),
+        assigned - not_served,
+        view.nodes().len(),
+        view.owners(),
+        view.epoch(),
+        view.config_epoch(call.ranges.node()),
     );
     call.reply.verbatim(*b"txt", text.as_bytes());
     Ok(Flow::Done)
 }
 
-/// Redis's configuration epoch, as near as it comes: the latest of the ownership epochs.
-fn config_epoch(map: &TabletMap, node: NodeId) -> u64 {
-    map.tablets().iter().filter(|tablet| tablet.owner == node).map(|tablet| tablet.epoch.0).max().unwrap_or(0)
-}
-
 fn nodes(call: &mut Call<'_>) -> CommandResult {
-    let map = call.ranges.map();
+    let view = view(call);
     let mut text = String::new();
-    for node in map.nodes() {
-        append_node(&mut text, map, node, call.ranges.node());
-        for run in map.slots_of(node.id) {
+    for node in view.nodes() {
+        append_node(&mut text, &view, node, call.ranges.node());
+        for run in view.slots_of(node.id) {
             let written = match run.first == run.last {
                 true => write!(text, " {}", run.first),
                 false => write!(text, " {}-{}", run.first, run.last),
@@ -233,10 +233,16 @@ fn nodes(call: &mut Call<'_>) -> CommandResult {
 }
 
 /// One line of CLUSTER NODES without the slots. There is no gossip, so there are no pings to tell of.
-fn append_node(text: &mut String, map: &TabletMap, node: &NodeInfo, this: NodeId) {
-    let flags = if node.id == this { "myself,master" } else { "master" };
-    let epoch = config_epoch(map, node.id);
-    write!(text, "{} {}@{} {flags} - 0 0 {epoch} connected", node.id, address(node), node.bus_addr.port())
+fn append_node(text: &mut String, view: &ClusterView<'_>, node: &NodeInfo, this: NodeId) {
+    let is_suspected = view.is_suspected(node.id);
+    let flags = match (node.id == this, is_suspected) {
+        (true, _) => "myself,master",
+        (false, true) => "master,fail?",
+        (false, false) => "master",
+    };
+    let link = if is_suspected { "disconnected" } else { "connected" };
+    let epoch = view.config_epoch(node.id);
+    write!(text, "{} {}@{} {flags} - 0 0 {epoch} {link}", node.id, address(node), node.bus_addr.port())
         .expect("writing to a string cannot fail");
 }
 
@@ -246,10 +252,10 @@ fn address(node: &NodeInfo) -> String {
 }
 
 fn slots(call: &mut Call<'_>) -> CommandResult {
+    let view = view(call);
     let map = call.ranges.map();
-    let runs = map.slot_runs();
-    call.reply.array(runs.len());
-    for SlotRun { first, last, owner } in runs {
+    call.reply.array(view.runs().len());
+    for &SlotRun { first, last, owner } in view.runs() {
         let node = map.node(owner).expect("every owner is a member");
         call.reply.array(3);
         call.reply.integer(i64::from(first.number()));
@@ -264,11 +270,11 @@ fn slots(call: &mut Call<'_>) -> CommandResult {
 }
 
 fn shards(call: &mut Call<'_>) -> CommandResult {
-    let map = call.ranges.map();
+    let view = view(call);
     let reply = &mut call.reply;
-    reply.array(map.nodes().len());
-    for node in map.nodes() {
-        let runs = map.slots_of(node.id);
+    reply.array(view.nodes().len());
+    for node in view.nodes() {
+        let runs = view.slots_of(node.id);
         reply.map(2);
         reply.bulk(b"slots");
         reply.array(runs.len() * 2);
@@ -293,7 +299,7 @@ fn shards(call: &mut Call<'_>) -> CommandResult {
         reply.bulk(b"replication-offset");
         reply.integer(0);
         reply.bulk(b"health");
-        reply.bulk(b"online");
+        reply.bulk(if view.is_suspected(node.id) { b"fail" } else { b"online" });
     }
     Ok(Flow::Done)
 }
@@ -315,6 +321,9 @@ fn slot_argument(argument: &[u8], error: &'static str) -> Result<Slot, ReplyErro
 
 fn count_keys_in_slot(call: &mut Call<'_>) -> CommandResult {
     let slot = slot_argument(call.args[2], "ERR Invalid slot")?;
+    if let Some(wait) = call.await_arrival(whole(slot))? {
+        return Ok(wait);
+    }
     let count = if is_all_owned(call, slot) {
         call.store.count_in_slot(slot)
     } else {
@@ -331,6 +340,9 @@ fn keys_in_slot(call: &mut Call<'_>) -> CommandResult {
     let slot = slot_argument(call.args[2], ERROR)?;
     let most = parse_i64(call.args[3]).ok_or(ReplyError::NotAnInteger)?;
     let most = usize::try_from(most).map_err(|_| ReplyError::text(ERROR))?;
+    if let Some(wait) = call.await_arrival(whole(slot))? {
+        return Ok(wait);
+    }
     let mut found = Vec::new();
     let mut keys = call.reply.aside(&mut found);
     let mut count = 0;
@@ -345,10 +357,12 @@ fn keys_in_slot(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
+fn whole(slot: Slot) -> PositionRange {
+    PositionRange::of_slots(slot, slot).expect("one slot")
+}
+
 fn is_all_owned(call: &Call<'_>, slot: Slot) -> bool {
-    call.ranges
-        .owned()
-        .any(|range| range.contains(Position::first_of(slot)) && range.contains(Position::last_of(slot)))
+    call.ranges.owned().any(|range| range.covers(whole(slot)))
 }
 
 /// Visits about `most` of the keys of a slot that this node owns, in the order of their positions.
@@ -379,9 +393,10 @@ fn replicas(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
+/// The coordinator alone reports failures.
 fn failure_reports(call: &mut Call<'_>) -> CommandResult {
-    known_node(call)?;
-    call.reply.integer(0);
+    let node = known_node(call)?;
+    call.reply.integer(i64::from(view(call).is_suspected(node)));
     Ok(Flow::Done)
 }
 

@@ -86,7 +86,11 @@ const MIGRATE: &[CommandSpec] = &[
 ];
 
 fn map(call: &mut Call<'_>) -> CommandResult {
-    call.reply.bulk(call.ranges.map_json().as_bytes());
+    let json = call
+        .ranges
+        .map_json()
+        .ok_or(ReplyError::text("CLUSTERDOWN The node has not joined its cluster yet"))?;
+    call.reply.bulk(json.as_bytes());
     Ok(Flow::Done)
 }
 

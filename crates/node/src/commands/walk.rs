@@ -4,15 +4,17 @@
 //! in the order of positions, so a cursor stays good whatever the index does meanwhile and at whichever node,
 //! and a key that exists all the time is returned at least once. A stretch is returned whole, also where it
 //! consists of several ranges. Where a range still arrives from another node, SCAN stops in front of what has
-//! not come yet and returns no keys until it has.
+//! not come yet. A call that stands there waits for it, and after a while returns no keys and the same cursor;
+//! so the walk goes on as fast as the range arrives. KEYS waits for everything, and so does RANDOMKEY where
+//! there is no key yet.
 
-use crate::call::{Call, CommandResult, Flow, ReplyError};
+use crate::call::{Awaited, Call, CommandResult, Flow, ReplyError};
 use crate::glob;
 use crate::number::parse_i64;
 use crate::range_table::Reach;
 use crate::spec::{CommandFlags, CommandSpec};
 use sidle_store::Record;
-use sidle_types::ScanCursor;
+use sidle_types::{MigrationId, Position, PositionRange, ScanCursor};
 
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::KEYSPACE);
 const ALL: &str = "O(N) where N is the number of keys";
@@ -36,6 +38,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 const DEFAULT_COUNT: usize = 10;
 /// How many records are looked at before memory may be given back again.
 const STEP_RECORDS: usize = 1024;
+/// How long one call of SCAN waits for keys to arrive: well below the time that clients wait for an answer.
+const SCAN_PATIENCE_US: u64 = 1_000_000;
 /// How often RANDOMKEY draws before it takes the first key there is.
 const DRAWS: u64 = 64;
 
@@ -82,11 +86,16 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
     {
         let range = match call.ranges.reach(from) {
             Reach::Here(range) => range,
-            Reach::NotYet(position) if call.bugs.scan_passes_what_has_not_arrived => {
+            Reach::NotYet(position, _) if call.bugs.scan_passes_what_has_not_arrived => {
                 next = call.ranges.entry_at(position).range.last().next();
                 continue;
             }
-            Reach::NotYet(position) => {
+            Reach::NotYet(position, migration) => {
+                // The same cursor again would have a client ask in a loop.
+                let is_stuck = ScanCursor::of(position) == ScanCursor(cursor) || looked_at == 0;
+                if is_stuck && !call.session.route.waited_out {
+                    return Ok(await_position(position, migration));
+                }
                 next = Some(position);
                 break;
             }
@@ -116,6 +125,12 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
+/// A walk that stands in front of what has not arrived has nothing to return yet.
+fn await_position(position: Position, migration: MigrationId) -> Flow {
+    let range = PositionRange::new(position, position).expect("one position");
+    Flow::Await(Awaited { migration, range, patience_us: SCAN_PATIENCE_US })
+}
+
 /// A cursor as C's `strtoul` reads it, since that is what Redis takes: a sign may stand in front, and nothing
 /// is 0.
 fn parse_cursor(text: &[u8]) -> Option<u64> {
@@ -135,6 +150,9 @@ fn parse_cursor(text: &[u8]) -> Option<u64> {
 }
 
 fn keys(call: &mut Call<'_>) -> CommandResult {
+    if let Some(wait) = call.await_arrival(PositionRange::ALL)? {
+        return Ok(wait);
+    }
     let pattern = Some(call.args[1]).filter(|pattern| *pattern != b"*");
     let mut found = Vec::new();
     let mut elements = call.reply.aside(&mut found);
@@ -157,7 +175,7 @@ fn randomkey(call: &mut Call<'_>) -> CommandResult {
         for draw in 0..DRAWS {
             let random = call.random.wrapping_add(draw.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             match guard.random_record(random) {
-                Some(record) if !record.is_expired(call.now) && call.ranges.is_owned(record.position()) => {
+                Some(record) if !record.is_expired(call.now) && call.ranges.is_served(record.position()) => {
                     call.reply.bulk(record.key());
                     return Ok(Flow::Done);
                 }
@@ -166,19 +184,24 @@ fn randomkey(call: &mut Call<'_>) -> CommandResult {
             }
         }
     }
+    // Before the walk: what arrives while it goes on may be missed.
+    let wait = call.await_arrival(PositionRange::ALL);
     let mut first: Option<Vec<u8>> = None;
     for_each_live(call, &mut |record| {
-        first = Some(record.key().to_vec());
-        false
+        first = Some(record.key()).filter(|_| call.ranges.is_served(record.position())).map(<[u8]>::to_vec);
+        first.is_none()
     });
     match first {
         Some(key) => call.reply.bulk(&key),
-        None => call.reply.null(),
+        None => match wait? {
+            Some(wait) => return Ok(wait),
+            None => call.reply.null(),
+        },
     }
     Ok(Flow::Done)
 }
 
-/// Gives every key of this node that has arrived and whose time is not over to `f`, until it returns false.
+/// Gives every key of this node whose time is not over to `f`, until it returns false.
 fn for_each_live(call: &Call<'_>, f: &mut dyn FnMut(Record<'_>) -> bool) {
     let mut go_on = true;
     for range in call.ranges.owned() {

@@ -46,6 +46,7 @@ impl NodeControl {
                     }
                 }
                 AgentEvent::DiscardRest { migration, why } => self.discard_rest(migration, why),
+                AgentEvent::Suspected { nodes } => self.parts.shared.suspected.replace(nodes),
                 AgentEvent::Superseded => {
                     self.serve_nothing();
                     self.event(ControlEvent::Superseded);
@@ -69,7 +70,7 @@ impl NodeControl {
     pub(super) fn load(&self) -> NodeLoad {
         let memory = self.parts.store.memory();
         NodeLoad {
-            keys: self.parts.store.len(),
+            keys: self.parts.published.table().key_count(&self.parts.store),
             memory_used_bytes: memory.log_live + memory.index,
             memory_limit_bytes: memory.limit,
         }

@@ -49,7 +49,7 @@ use sidle_cluster::{
     AgentInput, ClusterId, MigrationRecord, NodeAgent, NodeInfo, TabletMap, ToCoordinator, ToNode,
 };
 use sidle_migration::{ExportView, ImportView, Tuning};
-use sidle_types::{MigrationId, MonotonicUs, PositionRange};
+use sidle_types::{MigrationId, MonotonicUs, NodeId, PositionRange};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use table::Awaited;
@@ -168,6 +168,11 @@ impl NodeControl {
     pub fn put_back(&mut self, bugs: crate::Bugs, of_cluster: sidle_cluster::Bugs) {
         self.bugs = bugs.into();
         self.agent.put_back(of_cluster);
+    }
+
+    /// The node that ran the coordinator in an earlier life of this one.
+    pub fn remember_coordinator(&mut self, coordinator: NodeId) {
+        self.agent.remember_coordinator(coordinator);
     }
 
     /// Takes in what happened.

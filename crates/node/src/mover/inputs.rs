@@ -1,5 +1,6 @@
 //! What comes into a mover: commands, worker messages, frames, the passing of time.
 
+use super::arrivals::Arrival;
 use super::links::Side;
 use super::*;
 use crate::parking::Ticket;
@@ -74,6 +75,7 @@ impl Mover {
         let exports: Vec<MigrationId> =
             self.exports.iter().filter(|(_, m)| due(m.poll_timeout())).map(|(&id, _)| id).collect();
         exports.into_iter().for_each(|id| self.source(now, id, SourceInput::Timeout));
+        self.wake_arrivals(now);
         self.tell_progress(now);
     }
 
@@ -96,6 +98,15 @@ impl Mover {
                 self.target(now, migration, TargetInput::SampledMiss(position));
             }
             ToMover::Wanted { migration, key } => self.target(now, migration, TargetInput::Wanted(&key)),
+            ToMover::WrittenUnseen { migration, position } => {
+                self.target(now, migration, TargetInput::WrittenUnseen(position));
+            }
+            ToMover::Await { migration, range, patience_us, ticket } => {
+                let until = now.plus_us(patience_us);
+                if !self.arrivals.add(Arrival { migration, range, worker, ticket, until }) {
+                    self.wakes.tell(worker, ToWorker::WaitedOut(ticket));
+                }
+            }
             ToMover::Pull { migration, key, ticket } => {
                 if self.imports.contains_key(&migration) {
                     self.target(now, migration, TargetInput::PriorityPull(&key, waiter(ticket)));
@@ -182,6 +193,18 @@ impl Mover {
         if let Some(import) = self.imports.get_mut(&pending.migration) {
             import.machine.replay(now, &self.store, pending.replay);
             self.drain_target(now, pending.migration);
+            self.wake_arrivals(now);
+        }
+    }
+
+    /// Tells the commands whose positions have arrived, and those that have waited in vain.
+    fn wake_arrivals(&mut self, now: MonotonicUs) {
+        let imports = &self.imports;
+        let has_arrived = |migration, range| {
+            imports.get(&migration).is_some_and(|import: &Import| import.machine.view().has_all(range))
+        };
+        for (worker, message) in self.arrivals.take_over(now, has_arrived) {
+            self.wakes.tell(worker, message);
         }
     }
 

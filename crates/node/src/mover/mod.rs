@@ -15,11 +15,12 @@
 //! - V1: a migration belongs to the mover that [`MoverIndex::of`] names, for its whole life; so the commands, frames and
 //!   worker messages of one migration are never handled on two threads.
 //! - V2: a lane has at most one link; a link that was replaced or closed is never heard again (M10).
-//! - V3: every pull and flush that a worker sends is answered, by a wake, a refusal, or the new range table that ends
-//!   the migration.
+//! - V3: every pull, flush and wait for arrivals that a worker sends is answered, by a wake, a refusal, or
+//!   the new range table that ends the migration.
 //!
 //! Ownership: one thread for each mover.
 
+mod arrivals;
 mod flush;
 mod inputs;
 mod links;
@@ -30,6 +31,7 @@ pub use links::Link;
 
 use crate::queue::{MoverIndex, MoverPort, WorkerIndex};
 use crate::worker::NodeParts;
+use arrivals::Arrivals;
 use links::{LinkEnd, Links};
 use sidle_migration::{
     BarrierPassed, ExportWriter, ImportWriter, MigrationSpec, Replay, SourceMachine, TargetCounters,
@@ -176,6 +178,7 @@ pub struct Mover {
     links: Links,
     /// Greetings of targets that know of their migration before this node does: answered as soon as it does.
     early: BTreeMap<Link, Hello>,
+    arrivals: Arrivals,
     wakes: Wakes,
     events: VecDeque<MoverEvent>,
 }
@@ -193,6 +196,7 @@ impl Mover {
             exports: BTreeMap::new(),
             links: Links::default(),
             early: BTreeMap::new(),
+            arrivals: Arrivals::default(),
             wakes: Wakes::new(ports),
             events: VecDeque::new(),
         }
@@ -212,6 +216,7 @@ impl Mover {
             ("exports", self.exports.len()),
             ("links", self.links.len()),
             ("early greetings", self.early.len()),
+            ("commands that wait for arrivals", self.arrivals.len()),
             ("messages to workers", self.wakes.unsent()),
             ("workers to be woken", self.wakes.to_wake()),
             ("events not taken", self.events.len()),
@@ -224,7 +229,8 @@ impl Mover {
     /// How full the queues of its migrations are.
     pub fn queues(&self) -> impl Iterator<Item = Fill> {
         let imports = self.imports.values().flat_map(|import| import.machine.queues());
-        imports.chain(self.exports.values().flat_map(SourceMachine::queues))
+        let exports = self.exports.values().flat_map(SourceMachine::queues);
+        imports.chain(exports).chain([self.arrivals.queue()])
     }
 
     /// How many messages found a worker's queue full.

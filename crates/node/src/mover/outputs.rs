@@ -40,6 +40,7 @@ impl Mover {
         let blocked = self.wakes.is_blocked().then(|| now.plus_us(BLOCKED_RETRY_US));
         (self.imports.values().filter_map(|import| import.machine.poll_timeout()))
             .chain(self.exports.values().filter_map(SourceMachine::poll_timeout))
+            .chain(self.arrivals.deadline())
             .chain(blocked)
             .min()
     }
@@ -122,6 +123,7 @@ impl Mover {
     pub(super) fn forget_import(&mut self, id: MigrationId) {
         self.expected.remove(&id);
         self.imports.remove(&id);
+        self.arrivals.forget(id);
         for link in self.links.unbind_all(id, Side::Target) {
             self.close(link, "the migration is over");
         }

@@ -92,6 +92,8 @@ pub struct Network {
     pub hold_opening: bool,
     /// What the coordinator says of this kind to this node is lost on its way.
     pub lose: Option<(NodeId, IsKind)>,
+    /// What this node says to the coordinator is lost on its way.
+    pub mute: Option<NodeId>,
     /// What the coordinator says of this kind is kept as well, to come once more.
     pub keep: Option<IsKind>,
     kept: Vec<ToNode>,
@@ -195,8 +197,13 @@ impl Network {
     }
 
     fn is_lost(&self, delivery: &Delivery) -> bool {
-        let Delivery::ToNode(message) = delivery else { return false };
-        self.lose.is_some_and(|(node, is_kind)| message.to == node && is_kind(&message.body))
+        match delivery {
+            Delivery::ToNode(message) => {
+                self.lose.is_some_and(|(node, is_kind)| message.to == node && is_kind(&message.body))
+            }
+            Delivery::ToCoordinator(message) => self.mute == Some(message.from),
+            _ => false,
+        }
     }
 
     fn is_held(&self, delivery: &Delivery) -> bool {

@@ -107,22 +107,3 @@ fn scan_finds_everything_once_it_has_arrived() {
     assert_eq!(&at_source | &at_target, all);
     scene.finish(id);
 }
-
-#[test]
-fn dbsize_counts_what_is_owned() {
-    for_every_protocol(|mut scene| {
-        scene.fill(keys("key", 100));
-        let id = scene.start_and_hold("SLOTS 0-8191", 1);
-        let owned = |scene: &mut Scene, node: usize| match scene.ask(node, "DBSIZE") {
-            Value::Integer(count) => count,
-            other => panic!("{other:?}"),
-        };
-        let in_the_middle = owned(&mut scene, 0);
-        scene.finish(id);
-        let left = owned(&mut scene, 0);
-        assert!(0 < left && left < 100);
-        let still = if copies_ahead(&scene.protocol) { 100 } else { left };
-        assert_eq!(in_the_middle, still, "a frozen copy is not the source's any more");
-        assert_eq!(owned(&mut scene, 1), 100 - left);
-    });
-}

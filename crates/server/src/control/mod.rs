@@ -14,6 +14,7 @@ mod signals;
 use crate::clock::Clock;
 use crate::data_dir::{DataDir, Identity, Kept};
 use crate::join;
+use crate::last_map::{LastMap, MapKeeper};
 use crate::mover::{MoverInbox, MoverInput, MoverLink};
 use crate::process::Sampler;
 use crate::start::StartError;
@@ -26,7 +27,7 @@ use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlReply, ControlRequest, MoverIndex, MoverReport, NodeControl, NodeParts,
 };
-use sidle_types::MigrationId;
+use sidle_types::{MapEpoch, MigrationId, NodeId};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -65,7 +66,9 @@ pub(crate) struct ControlSetup {
     /// What is kept of it.
     pub(crate) identity: Identity,
     /// Where.
-    pub(crate) data_dir: DataDir,
+    pub(crate) data_dir: Arc<DataDir>,
+    /// The node that ran the coordinator in an earlier life of this one, as far as known.
+    pub(crate) last_coordinator: Option<NodeId>,
     /// The client address of a node of the cluster to join; empty: none.
     pub(crate) join: String,
     /// The cluster's password; empty: none.
@@ -99,6 +102,9 @@ pub(crate) struct ControlThread {
     coordinator_at: watch::Sender<String>,
     /// Where the coordinator may be found; kept with the identity, the best first.
     found_at: watch::Sender<Vec<String>>,
+    keeper: MapKeeper,
+    /// The map that the keeper was given last, and the coordinator's node.
+    kept: (MapEpoch, Option<NodeId>),
     replies: BTreeMap<u64, oneshot::Sender<ControlReply>>,
     last_tag: u64,
     sampler: Sampler,
@@ -123,7 +129,7 @@ impl ControlThread {
             true => Some(CoordinatorSeat::open(now, &setup.data_dir, &setup.info)?),
             false => None,
         };
-        let control = NodeControl::new(
+        let mut control = NodeControl::new(
             now,
             setup.info.clone(),
             setup.identity.cluster,
@@ -131,12 +137,17 @@ impl ControlThread {
             setup.movers.len() as u16,
             Tuning::default(),
         );
+        if let Some(coordinator) = setup.last_coordinator {
+            control.remember_coordinator(coordinator);
+        }
         Ok(ControlThread {
             control,
             seat,
             coordinator: None,
             coordinator_at: watch::Sender::new(String::new()),
             found_at: watch::Sender::new(setup.identity.found_at.clone()),
+            keeper: MapKeeper::start(Arc::clone(&setup.data_dir))?,
+            kept: (MapEpoch::default(), None),
             replies: BTreeMap::new(),
             last_tag: 0,
             sampler: Sampler::default(),
@@ -282,6 +293,7 @@ impl ControlThread {
         self.sampler.sample(self.setup.clock.mono(), &self.setup.parts.shared);
         self.setup.workers.iter().for_each(|worker| worker.tick());
         let now = self.setup.clock.mono();
+        self.remember_map();
         if let Some(seat) = &mut self.seat {
             seat.call_members(now);
         }
@@ -344,6 +356,7 @@ impl ControlThread {
             ControlEvent::NotifyWorkers => {
                 self.setup.workers.iter().for_each(|worker| worker.wake_for_table());
                 self.remember_nodes();
+                self.remember_map();
             }
             ControlEvent::Mover(mover, command) => self.tell_mover(mover, MoverInput::Command(command)),
             ControlEvent::Reply { tag, reply } => {
@@ -392,6 +405,19 @@ impl ControlThread {
             self.setup.identity.found_at.clone_from(&found_at);
             self.found_at.send_replace(found_at);
             self.save_identity();
+        }
+    }
+
+    /// Keeps the map for the node's next life.
+    fn remember_map(&mut self) {
+        let Some(map) = self.control.map() else { return };
+        let newest = (map.epoch(), self.control.agent().coordinator());
+        if newest == self.kept {
+            return;
+        }
+        if let Some(last) = LastMap::new(&self.setup.identity, newest.1, Arc::clone(map)) {
+            self.kept = newest;
+            self.keeper.keep(last);
         }
     }
 

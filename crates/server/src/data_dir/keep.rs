@@ -38,7 +38,7 @@ impl DataDir {
     pub(crate) fn keep(&self, identity: &Identity) -> Result<Kept, DataDirError> {
         let path = self.path.join(IDENTITY_FILE);
         match fs::metadata(&path) {
-            Ok(found) if self.identity_file.get() == Some(FileKey::of(&found)) => return Ok(Kept::InPlace),
+            Ok(found) if self.known_file() == Some(FileKey::of(&found)) => return Ok(Kept::InPlace),
             Ok(_) => {
                 let what =
                     "was replaced while the node runs, which will replace it again: stop the node first";
@@ -66,7 +66,7 @@ impl DataDir {
     /// was mounted.
     fn restore_folder(&self) -> Result<(), DataDirError> {
         let is_here = |folder: &Path| match fs::metadata(folder) {
-            Ok(found) if self.identity_file.get().is_none_or(|known| known.device == found.dev()) => Ok(true),
+            Ok(found) if self.known_file().is_none_or(|known| known.device == found.dev()) => Ok(true),
             Ok(_) => {
                 let what = "is on another file system now: is a volume not mounted?";
                 Err(DataDirError::Disturbed { path: folder.to_owned(), what })

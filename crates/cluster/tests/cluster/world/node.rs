@@ -6,7 +6,7 @@ use sidle_cluster::{
     AgentEvent, AgentInput, Bugs, ClusterId, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, PrepareRefusal,
     Progress, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
 };
-use sidle_types::{MapEpoch, MigrationId, MonotonicUs, Position, PositionRange};
+use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -73,6 +73,10 @@ pub(crate) struct SimNode {
     pub(crate) copy_steps: u64,
     /// What the node answers to preparations instead of making room.
     pub(crate) refuse: Option<PrepareRefusal>,
+    /// The members that the agent announced as suspected last.
+    pub(crate) suspected: BTreeSet<NodeId>,
+    /// How often it announced that.
+    pub(crate) announcements: u64,
     /// Values that were lost with a life of the node.
     pub(crate) lost: BTreeSet<(u64, u64)>,
 }
@@ -91,6 +95,8 @@ impl SimNode {
             stalled: false,
             copy_steps: 5,
             refuse: None,
+            suspected: BTreeSet::new(),
+            announcements: 0,
             lost: BTreeSet::new(),
         }
     }
@@ -101,6 +107,7 @@ impl SimNode {
         let mut agent = NodeAgent::new(now, self.info.clone(), self.cluster);
         agent.put_back(self.bugs);
         self.agent = Some(agent);
+        self.suspected.clear();
         self.input(now, AgentInput::Connected);
     }
 
@@ -324,6 +331,10 @@ impl SimNode {
     fn event(&mut self, now: MonotonicUs, event: AgentEvent, replies: &mut BTreeMap<u64, Reply>) {
         match event {
             AgentEvent::Joined { cluster } => self.cluster = Some(cluster),
+            AgentEvent::Suspected { nodes } => {
+                self.suspected = nodes;
+                self.announcements += 1;
+            }
             AgentEvent::JoinRefused { .. } | AgentEvent::Superseded | AgentEvent::Policy { .. } => {}
             AgentEvent::Survey { migration, range, partitions } => {
                 let survey = self.survey(range, partitions);

@@ -1,0 +1,61 @@
+//! Which members are suspected, as the coordinator tells every node.
+
+use crate::timing::MAX_NODES;
+use serde::{Deserialize, Serialize};
+use sidle_types::NodeId;
+
+/// What the coordinator knows of the members' health at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    /// The node whose process runs the coordinator: when the coordinator is silent, so is that node.
+    pub coordinator: NodeId,
+    /// The members that have been silent for too long, in order of their ids.
+    pub suspected: Vec<NodeId>,
+}
+
+impl Health {
+    /// A fingerprint of the content. A heartbeat names the one that its node knows, so that the list travels
+    /// only when it has changed. It depends on nothing else: a new coordinator need not know what an earlier
+    /// one told. Never 0, which stands for a node that knows nothing yet.
+    pub fn fingerprint(&self) -> u64 {
+        // FNV-1a.
+        const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+        const PRIME: u64 = 0x0100_0000_01b3;
+        let nodes = [&self.coordinator].into_iter().chain(&self.suspected);
+        let bytes = nodes.flat_map(|node| node.as_bytes());
+        bytes.fold(BASIS, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME)).max(1)
+    }
+
+    /// Whether it is of a size that a cluster can have.
+    pub fn is_bounded(&self) -> bool {
+        self.suspected.len() <= MAX_NODES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::node_id;
+
+    #[test]
+    fn fingerprint_tells_lists_apart() {
+        let health = |suspected: &[u8]| Health {
+            coordinator: node_id(1),
+            suspected: suspected.iter().map(|&number| node_id(number)).collect(),
+        };
+        let lists: [&[u8]; 4] = [&[], &[2], &[3], &[2, 3]];
+        let fingerprints = lists.map(|list| health(list).fingerprint());
+        for (index, fingerprint) in fingerprints.iter().enumerate() {
+            assert_ne!(*fingerprint, 0);
+            assert!(!fingerprints[..index].contains(fingerprint));
+        }
+        assert_ne!(Health { coordinator: node_id(2), ..health(&[]) }.fingerprint(), fingerprints[0]);
+    }
+
+    #[test]
+    fn a_list_longer_than_a_cluster_is_not_bounded() {
+        let health = |count| Health { coordinator: node_id(1), suspected: vec![node_id(2); count] };
+        assert!(health(MAX_NODES).is_bounded() && !health(MAX_NODES + 1).is_bounded());
+    }
+}

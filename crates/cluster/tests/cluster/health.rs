@@ -1,0 +1,89 @@
+//! Who is suspected is known to every node soon after the coordinator knows it, and no longer than that.
+
+use crate::world::{Links, World, node_id};
+use sidle_types::NodeId;
+use std::collections::BTreeSet;
+
+/// A silence that makes suspicious, then two heartbeats with their answers.
+const NOTICED_US: u64 = 2_000_000 + 2 * 250_000 + 50_000;
+
+fn suspected(world: &mut World, by: u8) -> BTreeSet<NodeId> {
+    world.node(by).suspected.clone()
+}
+
+fn set(numbers: &[u8]) -> BTreeSet<NodeId> {
+    numbers.iter().map(|&number| node_id(number)).collect()
+}
+
+#[test]
+fn a_dead_node_is_suspected_by_all_others_until_it_is_back() {
+    let mut world = World::new(1, 4);
+    world.kill_node(3);
+    world.run_for(1_500_000);
+    assert_eq!(suspected(&mut world, 1), set(&[]), "it may still be slow");
+    world.run_for(NOTICED_US - 1_500_000);
+    for by in [1, 2, 4] {
+        assert_eq!(suspected(&mut world, by), set(&[3]), "node {by}");
+    }
+    world.kill_node(4);
+    world.run_for(NOTICED_US);
+    assert_eq!(suspected(&mut world, 2), set(&[3, 4]));
+    world.start_node(3);
+    world.run_for(500_000);
+    for by in [1, 2, 3] {
+        assert_eq!(suspected(&mut world, by), set(&[4]), "node {by}");
+    }
+    world.start_node(4);
+    world.run_for(500_000);
+    for by in 1..=4 {
+        assert_eq!(suspected(&mut world, by), set(&[]), "node {by}");
+    }
+    assert_eq!(world.node(1).announcements, 4, "each change is announced once");
+}
+
+#[test]
+fn a_silent_coordinator_makes_its_node_suspected_by_those_who_do_not_hear_of_it() {
+    let mut world = World::new(2, 3);
+    world.kill_node(3);
+    world.run_for(NOTICED_US);
+    world.kill_coordinator();
+    world.run_for(NOTICED_US);
+    assert_eq!(suspected(&mut world, 2), set(&[1, 3]), "what was heard last of the others still holds");
+    assert_eq!(suspected(&mut world, 1), set(&[3]), "no node suspects itself");
+    world.start_coordinator();
+    world.run_for(NOTICED_US);
+    assert_eq!(suspected(&mut world, 2), set(&[3]));
+}
+
+#[test]
+fn a_node_that_is_cut_off_suspects_the_coordinator_alone() {
+    let mut world = World::new(3, 3);
+    world.node(2).cut_off = true;
+    world.run_for(NOTICED_US);
+    assert_eq!(suspected(&mut world, 2), set(&[1]));
+    assert_eq!(suspected(&mut world, 3), set(&[2]));
+    world.node(2).cut_off = false;
+    world.run_for(1_000_000);
+    assert_eq!((suspected(&mut world, 2), suspected(&mut world, 3)), (set(&[]), set(&[])));
+}
+
+#[test]
+fn lost_and_late_answers_leave_nobody_with_an_old_list() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 4);
+        world.links = Links { delay_us: (50, 100_000), ..Links::BAD };
+        for _ in 0..4 {
+            world.kill_node(3);
+            let pause = 2_000_000 + world.below(1_500_000);
+            world.run_for(pause);
+            world.start_node(3);
+            let pause = world.below(1_500_000);
+            world.run_for(pause);
+        }
+        world.links = Links::GOOD;
+        world.run_for(NOTICED_US);
+        for by in 1..=4 {
+            assert_eq!(suspected(&mut world, by), set(&[]), "seed {seed}, node {by}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Commands that wait until positions of an import have arrived: walks over keys.
+//!
+//! Each is told once, by a wake when the positions are here, or that it has waited in vain. An import that
+//! this mover does not have counts as one that has not come on: the range table that ends it wakes who waits.
+
+use crate::parking::Ticket;
+use crate::queue::{ToWorker, WorkerIndex};
+use sidle_types::{Fill, MigrationId, MonotonicUs, PositionRange};
+
+/// How many commands may wait; further ones are told at once that they wait in vain.
+const ARRIVALS_MAX: usize = 4096;
+
+/// A command that waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival {
+    pub(super) migration: MigrationId,
+    pub(super) range: PositionRange,
+    pub(super) worker: WorkerIndex,
+    pub(super) ticket: Ticket,
+    /// Until when.
+    pub(super) until: MonotonicUs,
+}
+
+/// The commands that wait at one mover.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals(Vec<Arrival>);
+
+impl Arrivals {
+    /// Adds a command; false when there is no room.
+    pub(super) fn add(&mut self, arrival: Arrival) -> bool {
+        let has_room = self.0.len() < ARRIVALS_MAX;
+        if has_room {
+            self.0.push(arrival);
+        }
+        has_room
+    }
+
+    /// Takes out those whose waiting is over, each with what it is told.
+    pub(super) fn take_over(
+        &mut self,
+        now: MonotonicUs,
+        has_arrived: impl Fn(MigrationId, PositionRange) -> bool,
+    ) -> Vec<(WorkerIndex, ToWorker)> {
+        let mut told = Vec::new();
+        self.0.retain(|&Arrival { migration, range, worker, ticket, until }| {
+            let message = if has_arrived(migration, range) {
+                ToWorker::Wake { migration, ticket }
+            } else if until <= now {
+                ToWorker::WaitedOut(ticket)
+            } else {
+                return true;
+            };
+            told.push((worker, message));
+            false
+        });
+        told
+    }
+
+    /// The import is over: the range table without it wakes who waits for it.
+    pub(super) fn forget(&mut self, migration: MigrationId) {
+        self.0.retain(|arrival| arrival.migration != migration);
+    }
+
+    /// When the first of them has waited in vain.
+    pub(super) fn deadline(&self) -> Option<MonotonicUs> {
+        self.0.iter().map(|arrival| arrival.until).min()
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// How full it is.
+    pub(super) fn queue(&self) -> Fill {
+        Fill::new("commands that wait for arrivals", self.0.len(), ARRIVALS_MAX)
+    }
+}

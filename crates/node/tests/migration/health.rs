@@ -1,0 +1,92 @@
+//! What a node shows of a cluster in which not every member is well, to clients of Redis Cluster.
+
+use crate::common::*;
+use sidle_node::testing::ClusterSetup;
+use sidle_resp::Value;
+
+fn three_nodes() -> Scene {
+    let mut scene = Scene::of(ClusterSetup { nodes: 3, ..ClusterSetup::default() });
+    let id = scene.start("SLOTS 0-99", 1);
+    scene.finish(id);
+    scene
+}
+
+fn text(scene: &mut Scene, node: usize, request: &str) -> String {
+    let Value::Bulk(text) = scene.ask(node, request) else { panic!("no text") };
+    String::from_utf8(text).expect("text")
+}
+
+fn field(info: &str, name: &str) -> String {
+    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("{name} is not in {info}")).to_owned()
+}
+
+/// Of each member as a node shows it: the flags without `myself`, the state of the link, and the health in
+/// SHARDS.
+fn members(scene: &mut Scene, node: usize) -> Vec<(String, String, String)> {
+    let nodes = text(scene, node, "CLUSTER NODES");
+    let Value::Array(shards) = scene.ask(node, "CLUSTER SHARDS") else { panic!("no array") };
+    let health = |shard: &Value| {
+        let text = format!("{shard:?}");
+        let words = [b"online".as_slice(), b"fail", b"loading"];
+        let bulk = |word: &&[u8]| text.contains(&format!("{:?}", Value::Bulk(word.to_vec())));
+        String::from_utf8(words.into_iter().find(bulk).expect("a health").to_vec()).expect("text")
+    };
+    let lines = nodes.lines().zip(&shards).map(|(line, shard)| {
+        let words: Vec<&str> = line.split(' ').collect();
+        (words[2].trim_start_matches("myself,").to_owned(), words[7].to_owned(), health(shard))
+    });
+    lines.collect()
+}
+
+fn up() -> (String, String, String) {
+    ("master".into(), "connected".into(), "online".into())
+}
+
+fn suspected() -> (String, String, String) {
+    ("master,fail?".into(), "disconnected".into(), "fail".into())
+}
+
+#[test]
+fn a_silent_node_is_shown_as_failing_by_all_others() {
+    let mut scene = three_nodes();
+    for node in 0..3 {
+        assert_eq!(members(&mut scene, node), [up(), up(), up()]);
+    }
+    scene.cluster.network.mute = Some(scene.cluster.nodes[1].info.id);
+    scene.cluster.run_for(2_600_000);
+    for node in [0, 2] {
+        assert_eq!(members(&mut scene, node), [up(), suspected(), up()], "as node {node} sees it");
+        let info = text(&mut scene, node, "CLUSTER INFO");
+        let fields = ["state", "slots_assigned", "slots_ok", "slots_pfail", "slots_fail", "size"];
+        let values = fields.map(|name| field(&info, &format!("cluster_{name}")));
+        assert_eq!(values, ["fail", "16384", "16284", "100", "0", "2"], "as node {node} sees it");
+    }
+    // Clients still find the slots' owner, and the others go on.
+    let Value::Array(slots) = scene.ask(2, "CLUSTER SLOTS") else { panic!("no array") };
+    assert_eq!(slots.len(), 2);
+    assert_eq!(scene.ask(0, "SET foo 1"), ok());
+    let id = scene.cluster.nodes[1].info.id;
+    assert_eq!(scene.ask(0, &format!("CLUSTER COUNT-FAILURE-REPORTS {id}")), int(1));
+
+    scene.cluster.network.mute = None;
+    scene.cluster.run_for(600_000);
+    for node in 0..3 {
+        assert_eq!(members(&mut scene, node), [up(), up(), up()]);
+        let info = text(&mut scene, node, "CLUSTER INFO");
+        assert_eq!(field(&info, "cluster_state"), "ok");
+        assert_eq!(field(&info, "cluster_slots_ok"), "16384");
+    }
+}
+
+#[test]
+fn who_does_not_hear_of_the_coordinator_shows_its_node_as_failing() {
+    let mut scene = three_nodes();
+    scene.cluster.network.lose = Some((scene.cluster.nodes[2].info.id, |_| true));
+    scene.cluster.run_for(2_600_000);
+    assert_eq!(members(&mut scene, 2), [suspected(), up(), up()]);
+    assert_eq!(members(&mut scene, 1), [up(), up(), up()]);
+    scene.cluster.network.lose = None;
+    scene.cluster.run_for(600_000);
+    assert_eq!(members(&mut scene, 2), [up(), up(), up()]);
+}

@@ -1,0 +1,192 @@
+//! The last tablet map that this node used, kept in the data directory for its next life.
+//!
+//! Purpose: a node that restarts while the coordinator is away knows who owns what, so that cluster clients
+//! that ask it find the nodes that are healthy. It shows the map, and serves nothing by it.
+//!
+//! The file is written aside, synced and renamed, on a thread of its own: the control thread has range tables
+//! to publish meanwhile. What cannot be read, or is not of this node, its cluster and an earlier life, is
+//! left alone with a warning.
+//!
+//! Ownership: the control thread reads it once at the start, the keeper's thread writes it.
+
+use crate::data_dir::{DataDir, Identity};
+use serde::{Deserialize, Serialize};
+use sidle_cluster::{ClusterId, TabletMap};
+use sidle_types::NodeId;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// The version of the file's format.
+const FORMAT: u32 = 1;
+
+/// What the file holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LastMap {
+    format: u32,
+    node: NodeId,
+    cluster: ClusterId,
+    /// The life of the node that used the map.
+    starts: u64,
+    /// The node whose process ran the coordinator, as far as known.
+    pub(crate) coordinator: Option<NodeId>,
+    pub(crate) map: Arc<TabletMap>,
+}
+
+impl LastMap {
+    /// The map that this life uses; `None` while the node belongs to no cluster.
+    pub(crate) fn new(
+        identity: &Identity,
+        coordinator: Option<NodeId>,
+        map: Arc<TabletMap>,
+    ) -> Option<LastMap> {
+        let cluster = identity.cluster?;
+        Some(LastMap {
+            format: FORMAT,
+            node: identity.node,
+            cluster,
+            starts: identity.starts,
+            coordinator,
+            map,
+        })
+    }
+
+    /// What an earlier life left, if it is of any use.
+    pub(crate) fn load(data_dir: &DataDir, identity: &Identity) -> Option<LastMap> {
+        let path = data_dir.last_map_path();
+        let read = match std::fs::read(&path) {
+            Ok(text) => serde_json::from_slice::<LastMap>(&text).map_err(|error| error.to_string()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => Err(error.to_string()),
+        };
+        match read.and_then(|last| last.check(identity).map(|()| last)) {
+            Ok(last) => Some(last),
+            Err(why) => {
+                tracing::warn!(
+                    "{} is ignored ({why}): until this node has joined, it knows no other node",
+                    path.display()
+                );
+                None
+            }
+        }
+    }
+
+    /// What is wrong with it, for a node with this identity.
+    fn check(&self, identity: &Identity) -> Result<(), String> {
+        let LastMap { format, node, cluster, starts, map, .. } = self;
+        let ensure = |holds: bool, what: String| if holds { Ok(()) } else { Err(what) };
+        ensure(*format == FORMAT, format!("its format is {format}, this version reads {FORMAT}"))?;
+        ensure(*node == identity.node, format!("it is of node {node}"))?;
+        ensure(Some(*cluster) == identity.cluster, format!("it is of cluster {cluster}"))?;
+        ensure(*starts < identity.starts, format!("it is of life {starts}, which has not been yet"))?;
+        ensure(map.node(*node).is_some(), "this node is no member by it".to_owned())
+    }
+}
+
+/// Writes the newest map that it is given.
+pub(crate) struct MapKeeper {
+    maps: Option<Sender<LastMap>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MapKeeper {
+    /// Starts the thread.
+    pub(crate) fn start(data_dir: Arc<DataDir>) -> io::Result<MapKeeper> {
+        let (maps, queue) = channel();
+        let thread = crate::thread::start("map-keeper".to_owned(), move || keep(&data_dir, &queue))?;
+        Ok(MapKeeper { maps: Some(maps), thread: Some(thread) })
+    }
+
+    /// Has a map written, unless a newer one comes before its turn.
+    pub(crate) fn keep(&self, map: LastMap) {
+        if let Some(maps) = &self.maps {
+            // The thread ends only with the keeper.
+            let _ = maps.send(map);
+        }
+    }
+}
+
+impl Drop for MapKeeper {
+    /// What was to be written is on disk when this returns.
+    fn drop(&mut self) {
+        self.maps = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic would have ended the process.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn keep(data_dir: &DataDir, queue: &Receiver<LastMap>) {
+    while let Ok(first) = queue.recv() {
+        let newest = queue.try_iter().last().unwrap_or(first);
+        let text = serde_json::to_vec(&newest).expect("a map has string keys and plain values only");
+        if let Err(error) = data_dir.replace(&data_dir.last_map_path(), &text) {
+            tracing::error!("{error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidle_cluster::{Incarnation, NodeInfo};
+
+    fn identity(node: u8, starts: u64) -> Identity {
+        Identity {
+            node: NodeId::from_bytes([node; 20]),
+            starts,
+            cluster: Some(ClusterId::from_bits(7)),
+            found_at: Vec::new(),
+        }
+    }
+
+    fn last(identity: &Identity) -> LastMap {
+        let info = NodeInfo {
+            id: identity.node,
+            incarnation: Incarnation(identity.starts),
+            client_addr: "127.0.0.1:1".parse().unwrap(),
+            bus_addr: "127.0.0.1:2".parse().unwrap(),
+        };
+        let map = Arc::new(TabletMap::founded_by(info));
+        LastMap::new(identity, Some(identity.node), map).unwrap()
+    }
+
+    #[test]
+    fn a_later_life_reads_what_an_earlier_one_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = Arc::new(DataDir::open(folder.path()).unwrap());
+        assert_eq!(LastMap::load(&dir, &identity(1, 2)), None, "there is none yet");
+        let kept = last(&identity(1, 1));
+        let keeper = MapKeeper::start(Arc::clone(&dir)).unwrap();
+        keeper.keep(last(&identity(3, 1)));
+        keeper.keep(kept.clone());
+        drop(keeper);
+        assert_eq!(LastMap::load(&dir, &identity(1, 2)), Some(kept));
+    }
+
+    #[test]
+    fn what_is_not_of_this_node_and_an_earlier_life_is_ignored() {
+        let good = last(&identity(1, 4));
+        assert_eq!(good.check(&identity(1, 5)), Ok(()));
+        assert!(good.check(&identity(1, 4)).is_err(), "of a life that is not over");
+        assert!(good.check(&identity(2, 5)).is_err(), "of another node");
+        assert!(good.check(&Identity { cluster: None, ..identity(1, 5) }).is_err(), "of another cluster");
+        assert!(LastMap { format: 2, ..good.clone() }.check(&identity(1, 5)).is_err());
+        let foreign = last(&identity(9, 4)).map;
+        assert!(LastMap { map: foreign, ..good }.check(&identity(1, 5)).is_err(), "no member");
+    }
+
+    #[test]
+    fn what_is_damaged_is_ignored() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(folder.path()).unwrap();
+        let whole = serde_json::to_vec(&last(&identity(1, 1))).unwrap();
+        for text in [&whole[..whole.len() / 2], b"", b"{}", b"\xff\x00"] {
+            std::fs::write(dir.last_map_path(), text).unwrap();
+            assert_eq!(LastMap::load(&dir, &identity(1, 2)), None);
+        }
+    }
+}
