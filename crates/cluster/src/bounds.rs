@@ -13,9 +13,9 @@ use crate::limits::{
     MAX_PROTOCOL_BYTES, MAX_REASON_BYTES, MAX_TABLETS, MAX_TEXT_BYTES, MAX_UNFINISHED,
 };
 use crate::{
-    ControlMessage, CoordinatorSays, Heartbeat, Incarnation, Metadata, MigrationCounters, MigrationRecord,
-    MigrationState, MigrationStatus, NodeInfo, NodeSays, NodeStatus, PrepareRefusal, Progress, Refusal,
-    Reply, Request, RequestKey, StatusReport, Survey, TabletMap, ToCoordinator, ToNode,
+    ControlMessage, CoordinatorSays, Health, Heartbeat, Incarnation, Metadata, MigrationCounters,
+    MigrationRecord, MigrationState, MigrationStatus, NodeInfo, NodeSays, NodeStatus, PrepareRefusal,
+    Progress, Refusal, Reply, Request, RequestKey, StatusReport, Survey, TabletMap, ToCoordinator, ToNode,
 };
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, TabletEpoch};
 
@@ -154,7 +154,9 @@ impl Bounded for ToNode {
                 text("why", why, MAX_TEXT_BYTES)
             }
             CoordinatorSays::JoinAgain | CoordinatorSays::Superseded => Ok(()),
-            CoordinatorSays::Heard { map_epoch } => map_epoch.check_bounds(),
+            CoordinatorSays::Heard { map_epoch, health } => {
+                map_epoch.check_bounds().and_then(|()| health.check_bounds())
+            }
             CoordinatorSays::Survey { migration, partitions, .. } => {
                 migration.check_bounds()?;
                 if *partitions == 0 {
@@ -216,6 +218,12 @@ impl Bounded for Heartbeat {
         }
         text("trouble", self.trouble.as_deref().unwrap_or_default(), MAX_REASON_BYTES)?;
         self.holds.iter().try_for_each(MigrationId::check_bounds)
+    }
+}
+
+impl Bounded for Health {
+    fn check_bounds(&self) -> Checked {
+        entries("suspected", &self.suspected, MAX_NODES)
     }
 }
 

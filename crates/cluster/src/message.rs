@@ -7,8 +7,8 @@
 use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_NODE_MESSAGE_BYTES};
 use crate::{
-    ClusterId, Health, HostPort, Incarnation, MigrationRecord, MigrationState, OutOfBounds, Refusal, StatusReport,
-    TabletMap,
+    ClusterId, Health, HostPort, Incarnation, MigrationRecord, MigrationState, OutOfBounds, Refusal,
+    StatusReport, TabletMap,
 };
 use serde::{Deserialize, Serialize};
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange};

@@ -88,11 +88,9 @@ impl DataDir {
         let lock_path = path.join(LOCK_FILE);
         let lock = File::create(&lock_path).map_err(refused(&lock_path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(DataDir {
-                path: path.to_owned(),
-                lock: Mutex::new(lock),
-                identity_file: Mutex::new(None),
-            }),
+            Ok(()) => {
+                Ok(DataDir { path: path.to_owned(), lock: Mutex::new(lock), identity_file: Mutex::new(None) })
+            }
             Err(TryLockError::WouldBlock) => Err(DataDirError::InUse(path.to_owned())),
             Err(TryLockError::Error(error)) => Err(refused(&lock_path)(error)),
         }

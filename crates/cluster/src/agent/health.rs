@@ -45,12 +45,10 @@ impl NodeAgent {
         self.health.coordinator = Some(coordinator);
     }
 
-    /// The coordinator said how the members are. A list that no cluster can have is not kept.
+    /// The coordinator reports how the members are.
     pub(super) fn heard_health(&mut self, health: Health) {
-        if health.is_bounded() {
-            self.health.coordinator = Some(health.coordinator);
-            self.health.heard = Some(health);
-        }
+        self.health.coordinator = Some(health.coordinator);
+        self.health.heard = Some(health);
     }
 
     /// Announces who is suspected, if that has changed. This node is not: it knows better.

@@ -31,6 +31,7 @@ bounded_lists! {
     nodes: MAX_NODES,
     owners: MAX_OWNERS_NAMED,
     partitions: MAX_PARTITIONS,
+    suspected: MAX_NODES,
     tablets: MAX_TABLETS,
     waiting: MAX_UNFINISHED,
 }

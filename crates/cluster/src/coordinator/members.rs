@@ -5,8 +5,8 @@ use super::{Coordinator, CoordinatorEvent};
 use crate::bounds::Bounded;
 use crate::timing::{RETRY_US, SUSPECTED_AFTER_US};
 use crate::{
-    CoordinatorSays, Health, Heartbeat, Incarnation, MetaStore, Metadata, MigrationRecord, NodeInfo, NodeLoad,
-    NodeSays, NodeState, Reply, ToCoordinator,
+    CoordinatorSays, Health, Heartbeat, Incarnation, MetaStore, Metadata, MigrationRecord, NodeInfo,
+    NodeLoad, NodeSays, NodeState, Reply, ToCoordinator,
 };
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId};
 use std::collections::BTreeMap;

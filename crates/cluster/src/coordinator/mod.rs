@@ -156,8 +156,6 @@ pub struct Coordinator<M> {
     /// As last committed, except that numbers of migrations whose commit failed stay used.
     data: Metadata,
     read_protocol: ReadProtocol,
-    /// The node that the coordinator runs on.
-    seat: NodeId,
     record: Record,
     opened_at: MonotonicUs,
     /// Nobody's silence counts before: the coordinator stood still itself, and could not hear.
@@ -199,7 +197,6 @@ impl<M: MetaStore> Coordinator<M> {
             seat,
             data,
             read_protocol,
-            seat,
             record: Record::new(now),
             opened_at: now,
             listens_from: now,

@@ -4,13 +4,14 @@
 
 use crate::world::{info, node_id, read_protocol};
 use sidle_cluster::limits::{
-    MAX_HELD, MAX_MESSAGE_BYTES, MAX_NUMBER, MAX_PARTITIONS, MAX_PATIENCE_US, MAX_REASON_BYTES,
+    MAX_HELD, MAX_MESSAGE_BYTES, MAX_NODES, MAX_NUMBER, MAX_PARTITIONS, MAX_PATIENCE_US, MAX_REASON_BYTES,
 };
 use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, ControlMessage, Coordinator, CoordinatorInput, CoordinatorSays,
-    Founding, Heartbeat, HostPort, Incarnation, MemoryMetaStore, MetaStore, Metadata, MigrationCounters,
-    MigrationRecord, MigrationState, NodeAgent, NodeInfo, NodeLoad, NodeName, NodeSays, PrepareRefusal,
-    Progress, Refusal, Reply, Request, RequestKey, Survey, Tablet, TabletMap, ToCoordinator, ToNode,
+    Founding, Health, Heartbeat, HostPort, Incarnation, MemoryMetaStore, MetaStore, Metadata,
+    MigrationCounters, MigrationRecord, MigrationState, NodeAgent, NodeInfo, NodeLoad, NodeName, NodeSays,
+    PrepareRefusal, Progress, Refusal, Reply, Request, RequestKey, Survey, Tablet, TabletMap, ToCoordinator,
+    ToNode,
 };
 use sidle_types::{
     MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, TabletEpoch,
@@ -196,7 +197,13 @@ impl Draw {
         let map_epoch = if self.one_in(4) { MapEpoch(self.number()) } else { data.map.epoch() };
         let holds = (0..self.length(MAX_HELD)).map(|at| MigrationId(at + self.below(2))).collect();
         let load = NodeLoad { keys: self.number(), ..NodeLoad::default() };
-        Heartbeat { map_epoch, load, holds, trouble: self.one_in(4).then(|| self.text()) }
+        let trouble = self.one_in(4).then(|| self.text());
+        Heartbeat { map_epoch, load, holds, trouble, health: self.number() }
+    }
+
+    fn health(&mut self) -> Option<Health> {
+        let suspected = (0..self.length(MAX_NODES)).map(|_| self.node()).collect();
+        self.one_in(2).then(|| Health { coordinator: self.node(), suspected })
     }
 
     fn prepare_refusal(&mut self) -> PrepareRefusal {
@@ -259,7 +266,7 @@ impl Draw {
             2 => CoordinatorSays::JoinLater { why: self.text() },
             3 => CoordinatorSays::JoinAgain,
             4 => CoordinatorSays::Superseded,
-            5 => CoordinatorSays::Heard { map_epoch },
+            5 => CoordinatorSays::Heard { map_epoch, health: self.health() },
             6 => CoordinatorSays::MapUpdate { map: self.map() },
             7 => {
                 CoordinatorSays::Survey { migration, range: self.range(), partitions: self.number() as usize }
@@ -280,7 +287,7 @@ impl Draw {
                 };
                 CoordinatorSays::Reply { number: self.number(), reply }
             }
-            _ => CoordinatorSays::Heard { map_epoch },
+            _ => CoordinatorSays::Heard { map_epoch, health: self.health() },
         };
         let to = if self.one_in(20) { self.node() } else { node_id(1) };
         ToNode { to, incarnation: Incarnation(if self.one_in(20) { self.number() } else { 1 }), body }

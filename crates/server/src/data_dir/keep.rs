@@ -3,7 +3,7 @@
 //! What is removed while it is open is gone at the next start, and nothing fails until then. So the node
 //! looks, writes its identity anew, and reports what it cannot mend.
 
-use super::{DataDir, DataDirError, IDENTITY_FILE, Identity, LOCK_FILE, refused};
+use super::{DataDir, DataDirError, IDENTITY_FILE, Identity, LOCK_FILE, locked, refused};
 use rustix::fs::{Access, access, statvfs};
 use std::fs::{self, DirBuilder, File, Metadata, TryLockError};
 use std::io;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// A file system's number and a file's number in it: what a file is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileKey {
+pub(crate) struct FileKey {
     device: u64,
     inode: u64,
 }
@@ -85,7 +85,7 @@ impl DataDir {
         }
         let lock = File::create(&lock_path).map_err(refused(&lock_path))?;
         match lock.try_lock() {
-            Ok(()) => self.lock.replace(lock),
+            Ok(()) => *locked(&self.lock) = lock,
             Err(TryLockError::WouldBlock) => return Err(DataDirError::InUse(self.path.clone())),
             Err(TryLockError::Error(error)) => return Err(refused(&lock_path)(error)),
         };

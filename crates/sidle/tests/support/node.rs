@@ -150,11 +150,6 @@ impl Node {
         self.bus_address.clone()
     }
 
-    /// Its data directory, unless the test has given it one.
-    pub fn folder(&self) -> std::path::PathBuf {
-        self.dir.as_ref().expect("the folder is its own").path().to_owned()
-    }
-
     /// The process's number.
     pub fn process_id(&self) -> u32 {
         self.child.id()
