@@ -155,7 +155,7 @@ impl Draw {
     }
 
     /// Something from a node. `data`: what is so, to hit it now and then.
-    fn from_node(&mut self, data: &Metadata) -> ToCoordinator {
+    fn node_says(&mut self, data: &Metadata) -> ToCoordinator {
         let unfinished: Vec<&MigrationRecord> = data.unfinished().collect();
         let hit = (!unfinished.is_empty() && self.one_in(2))
             .then(|| unfinished[self.below(unfinished.len() as u64) as usize]);
@@ -255,7 +255,7 @@ impl Draw {
     }
 
     /// Something from the coordinator to node 1.
-    fn to_node(&mut self) -> ToNode {
+    fn coordinator_says(&mut self) -> ToNode {
         let (migration, map_epoch) = (MigrationId(self.number()), MapEpoch(self.number()));
         let body = match self.below(14) {
             0 => CoordinatorSays::Welcome {
@@ -355,7 +355,7 @@ fn a_coordinator_that_is_sent_anything_serves_its_members() {
             if draw.one_in(50) {
                 coordinator.handle(now, CoordinatorInput::Disconnected { node: draw.node() });
             }
-            let message = draw.from_node(coordinator.data());
+            let message = draw.node_says(coordinator.data());
             let Some(ControlMessage::ToCoordinator(message)) = draw.arrived(message.into()) else { continue };
             taken += 1;
             coordinator.handle(now, CoordinatorInput::Message(message));
@@ -405,7 +405,7 @@ fn an_agent_that_is_sent_anything_keeps_its_bounds() {
         let mut events = 0;
         for step in 0..MESSAGES {
             now = now.plus_us(draw.below(30_000));
-            let message = draw.to_node();
+            let message = draw.coordinator_says();
             if let Some(ControlMessage::ToNode(message)) = draw.arrived(message.into()) {
                 agent.handle(now, AgentInput::Message(message));
             }
@@ -455,4 +455,41 @@ fn an_agent_that_is_sent_anything_keeps_its_bounds() {
         }
         assert!(events > MESSAGES / 50, "{events}");
     }
+}
+
+/// Of a true map every migration of a node's own was asked of it before; a false one could begin any number.
+#[test]
+fn maps_of_ever_new_migrations_do_not_fill_an_agent() {
+    let now = MonotonicUs(1_000_000);
+    let mut draw = Draw::new(7);
+    let mut agent = NodeAgent::new(now, info(1, 1), None);
+    let say = |agent: &mut NodeAgent, body| {
+        let message = ToNode { to: node_id(1), incarnation: Incarnation(1), body };
+        agent.handle(now, AgentInput::Message(message));
+        while agent.poll_event().is_some() {}
+    };
+    let cluster = ClusterId::from_bits(1);
+    say(&mut agent, CoordinatorSays::Welcome { cluster, map: Arc::new(TabletMap::founded_by(info(1, 1))) });
+    for number in 2..3 * MAX_HELD as u64 {
+        let record = MigrationRecord {
+            id: MigrationId(number),
+            policy: MigrationPolicy::Adaptive,
+            range: PositionRange::ALL,
+            partitions: vec![PositionRange::ALL],
+            source: node_id(1),
+            source_incarnation: Incarnation(1),
+            target: node_id(2),
+            epoch: TabletEpoch(2),
+            map_epoch: MapEpoch(number),
+            state: MigrationState::Running,
+            requested_by: RequestKey { node: node_id(1), incarnation: Incarnation(1), number },
+            ..draw.record()
+        };
+        let tablet = Tablet { range: PositionRange::ALL, owner: node_id(2), epoch: TabletEpoch(2) };
+        let nodes = vec![info(1, 1), info(2, 1)];
+        let map = TabletMap::new(MapEpoch(number), nodes, vec![tablet], vec![record]).unwrap();
+        say(&mut agent, CoordinatorSays::MapUpdate { map: Arc::new(map) });
+    }
+    let held = agent.queues().into_iter().find(|fill| fill.what == "migrations held at a node").unwrap();
+    assert_eq!((held.count, held.most), (MAX_HELD, MAX_HELD));
 }
