@@ -1,8 +1,6 @@
 //! The handshake between two machines, and everything that a stranger can do to it: cut, flip, reflect,
 //! replay, cross, relay, guess.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod support;
 
 use sidle_handshake::{

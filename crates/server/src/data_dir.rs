@@ -4,8 +4,9 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use sidle_cluster::ClusterId;
 use sidle_types::NodeId;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Why the data directory cannot be used.
@@ -63,15 +64,20 @@ pub(crate) struct DataDir {
 const LOCK_FILE: &str = "sidle.lock";
 const IDENTITY_FILE: &str = "node.json";
 const METADATA_FILE: &str = "coordinator.redb";
+/// The cluster's secret, on every node.
+pub(crate) const SECRET_FILE: &str = "cluster.secret";
+
+/// A data directory that is made is its owner's alone.
+const FOLDER_MODE: u32 = 0o700;
 
 impl DataDir {
     /// Creates the directory where it is missing, and locks it.
     pub(crate) fn open(path: &Path) -> Result<DataDir, DataDirError> {
-        fs::create_dir_all(path).map_err(refused(path))?;
+        create_folder(path).map_err(refused(path))?;
         let lock_path = path.join(LOCK_FILE);
         let lock = File::create(&lock_path).map_err(refused(&lock_path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(DataDir { path: path.to_owned(), lock }),
+            Ok(()) => Ok(DataDir { path: full_path(path), lock }),
             Err(TryLockError::WouldBlock) => Err(DataDirError::InUse(path.to_owned())),
             Err(TryLockError::Error(error)) => Err(refused(&lock_path)(error)),
         }
@@ -80,6 +86,11 @@ impl DataDir {
     /// Where the coordinator keeps the cluster's metadata, on the node that runs it.
     pub(crate) fn metadata_path(&self) -> PathBuf {
         self.path.join(METADATA_FILE)
+    }
+
+    /// Where the cluster's secret is kept.
+    pub(crate) fn secret_path(&self) -> PathBuf {
+        self.path.join(SECRET_FILE)
     }
 
     /// Loads the node's identity, or draws one, and counts this start. The new count is on disk when this returns,
@@ -121,6 +132,21 @@ impl Drop for DataDir {
     fn drop(&mut self) {
         let _ = self.lock.unlock();
     }
+}
+
+/// The path by which any process of this machine finds the directory: absolute, without links.
+pub(crate) fn full_path(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn create_folder(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    DirBuilder::new().mode(FOLDER_MODE).create(path)
 }
 
 fn refused(path: &Path) -> impl FnOnce(io::Error) -> DataDirError {

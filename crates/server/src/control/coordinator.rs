@@ -1,6 +1,6 @@
 //! The coordinator's seat on the node that founded the cluster.
 
-use super::links::Outbox;
+use super::outbox::Outbox;
 use crate::data_dir::{DataDir, Identity, random_bytes};
 use crate::start::StartError;
 use sidle_cluster::{
@@ -44,6 +44,10 @@ impl CoordinatorSeat {
     /// Takes in what a node said. `outbox`: where to answer it; `None` for this node itself.
     pub(super) fn handle(&mut self, now: MonotonicUs, message: ToCoordinator, outbox: Option<Outbox>) {
         if let Some(outbox) = outbox {
+            if !self.outboxes.contains_key(&message.from) {
+                // So that there are never more than conversations.
+                self.outboxes.retain(|_, outbox| !outbox.is_closed());
+            }
             self.outboxes.insert(message.from, outbox);
         }
         self.coordinator.handle(now, CoordinatorInput::Message(message));
@@ -101,6 +105,6 @@ fn log(event: &CoordinatorEvent) {
 }
 
 /// Whether the coordinator's seat is on this node: it founded the cluster, or is about to found one.
-pub(super) fn belongs_here(identity: &Identity, data_dir: &DataDir, join: &str) -> bool {
+pub(crate) fn belongs_here(identity: &Identity, data_dir: &DataDir, join: &str) -> bool {
     data_dir.metadata_path().exists() || (join.is_empty() && identity.found_at.is_empty())
 }
