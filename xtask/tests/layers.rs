@@ -8,7 +8,15 @@ use std::path::Path;
 /// The layers, lowest first. A crate may depend on crates of lower layers only.
 const LAYERS: [&[&str]; 9] = [
     &["sidle-types"],
-    &["sidle-store", "sidle-resp", "sidle-wire", "sidle-history", "sidle-workload", "sidle-pacing"],
+    &[
+        "sidle-store",
+        "sidle-resp",
+        "sidle-handshake",
+        "sidle-wire",
+        "sidle-history",
+        "sidle-workload",
+        "sidle-pacing",
+    ],
     &["sidle-migration", "sidle-cluster"],
     &["sidle-node", "sidle-client-core"],
     &["sidle-meta-redb"],
@@ -30,6 +38,7 @@ const PURE_DEPENDENCIES: &[&str] = &[
     "crossbeam-utils",
     "hashbrown",
     "hdrhistogram",
+    "hmac",
     "itoa",
     "loom",
     "memchr",
@@ -37,6 +46,7 @@ const PURE_DEPENDENCIES: &[&str] = &[
     "rustix",
     "serde",
     "serde_json",
+    "sha2",
     "shuttle",
     "smallvec",
     "thiserror",

@@ -170,6 +170,16 @@ fn cluster_commands_show_one_owner_of_everything() {
     assert!(matches!(refused, Value::Error(text) if text.contains("SIDLE.MIGRATE")));
 }
 
+/// What a node sends to the coordinator is short, whatever a client asks for.
+#[test]
+fn a_protocol_with_a_name_without_end_is_refused() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    let name = "x".repeat(1 << 20);
+    let refused = node.ask(&mut client, &format!("SIDLE.MIGRATE START SLOTS 0-5 TO h:1 PROTOCOL {name}"));
+    assert!(matches!(&refused, Value::Error(text) if text.contains("at most 1024 bytes")), "{refused:?}");
+}
+
 #[test]
 fn sidle_map_is_the_map_in_json() {
     let mut node = SoloNode::new();

@@ -1,23 +1,39 @@
-//! The bus: connections between nodes, carrying frames.
+//! The bus: connections between nodes, carrying frames once both ends have proven that they belong to the
+//! cluster ([`crate::door`]).
 //!
 //! Whoever connects speaks first, and the first frame says what the connection is for: `Hello` opens a lane
 //! of a migration, and the connection goes to a mover; a control message opens a conversation with the
 //! coordinator, and the connection stays with the control thread. A node without a coordinator answers with
 //! [`Detour`] and closes. A coordinator that has not heard of a member opens a connection with one.
+//!
+//! What members may make a node hold is bounded too. A frame that does not belong on its connection is
+//! refused by its header ([`FrameFilter`]); a buffer grows with what has arrived, not with what is announced;
+//! large frames of lanes take turns ([`LargeFrames`]); messages that wait for the control thread have a bound
+//! in bytes ([`EVENT_BYTES_MAX`](crate::control::links::EVENT_BYTES_MAX)), and so have those that wait to be
+//! sent ([`crate::control::outbox`]).
 
+use crate::door::Unproven;
 use serde::{Deserialize, Serialize};
-use sidle_cluster::ControlMessage;
-use sidle_wire::{FrameReader, Hello, Message, WireError};
+use sidle_cluster::{ControlMessage, HostPort};
+use sidle_wire::limits::{BODY_BYTES_MAX, RECEIVE_KEEP_BYTES};
+use sidle_wire::{FrameFilter, FrameReader, HEADER_BYTES, Hello, Message, WireError};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// How long a connection may take to say what it is for.
 pub(crate) const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long connecting to another node may take.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a large frame may take no byte further, while others may wait for its room.
+pub(crate) const LARGE_FRAME_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Room is given in units of so many bytes.
+pub(crate) const ROOM_UNIT_BYTES: usize = 1 << 10;
 
 /// Why a bus connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +44,9 @@ pub(crate) enum BusError {
     /// The network.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// The other end has not proven that it belongs to the cluster.
+    #[error(transparent)]
+    Unproven(#[from] Unproven),
     /// Something that is no frame, or of another version.
     #[error(transparent)]
     Wire(#[from] WireError),
@@ -43,8 +62,8 @@ pub(crate) enum BusError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Detour {
-    /// The coordinator's bus address, as far as the node knows.
-    pub(crate) coordinator_at: String,
+    /// The coordinator's bus address, as far as the node knows; `None`: it does not.
+    pub(crate) coordinator_at: Option<HostPort>,
 }
 
 /// What a control frame says.
@@ -67,14 +86,6 @@ pub(crate) enum Opening {
     Notice(Detour),
 }
 
-/// Connects to another node.
-pub(crate) async fn connect(address: &str) -> Result<TcpStream, BusError> {
-    let stream =
-        timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await.map_err(|_| BusError::TimedOut)??;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
 /// Reads some bytes into the reader; the end of the stream is an error.
 pub(crate) async fn receive(
     stream: &mut (impl AsyncRead + Unpin),
@@ -86,7 +97,8 @@ pub(crate) async fn receive(
     }
 }
 
-/// Waits for the first frame of a connection that another node opened.
+/// Waits for the first frame of a connection that a member opened. From then on the reader takes what belongs
+/// on such a connection.
 pub(crate) async fn opening(stream: &mut TcpStream, reader: &mut FrameReader) -> Result<Opening, BusError> {
     let first = async {
         loop {
@@ -103,7 +115,13 @@ pub(crate) async fn opening(stream: &mut TcpStream, reader: &mut FrameReader) ->
             receive(stream, reader).await?;
         }
     };
-    timeout(OPENING_TIMEOUT, first).await.map_err(|_| BusError::TimedOut)?
+    let opening = timeout(OPENING_TIMEOUT, first).await.map_err(|_| BusError::TimedOut)??;
+    reader.set_filter(match &opening {
+        Opening::Migration(_) => FrameFilter::FROM_TARGET,
+        Opening::Control(_) => FrameFilter::FROM_NODE,
+        Opening::Notice(_) => FrameFilter::OPENING,
+    });
+    Ok(opening)
 }
 
 /// Reads the body of a control frame.
@@ -115,21 +133,100 @@ pub(crate) fn understand(json: &[u8]) -> Result<Said, BusError> {
     message.map(Said::Control).map_err(|error| BusError::Unexpected(error.to_string()))
 }
 
-/// A control message as a frame.
-pub(crate) fn control_frame(message: &ControlMessage) -> Vec<u8> {
-    frame(&message.to_json())
-}
-
 /// Tells a connection where the coordinator is, and closes it.
-pub(crate) async fn send_away(mut stream: TcpStream, coordinator_at: String) -> io::Result<()> {
+pub(crate) async fn send_away(mut stream: TcpStream, coordinator_at: Option<HostPort>) -> io::Result<()> {
     let detour = serde_json::to_vec(&Detour { coordinator_at }).expect("a detour is plain data");
-    stream.write_all(&frame(&detour)).await?;
+    let frame = control_frame(&detour).map_err(io::Error::other)?;
+    stream.write_all(&frame).await?;
     stream.shutdown().await
 }
 
-fn frame(json: &[u8]) -> Vec<u8> {
+/// A control frame around `json`.
+pub(crate) fn control_frame(json: &[u8]) -> Result<Vec<u8>, WireError> {
     let mut out = Vec::new();
-    sidle_wire::Message::write_control(json, &mut out)
-        .expect("control messages are far below the limit of a frame");
-    out
+    Message::write_control(json, &mut out)?;
+    Ok(out)
+}
+
+/// How much room so many bytes take. Never none, and never more than there is at all.
+pub(crate) fn room_units(bytes: usize, of_bytes: usize) -> u32 {
+    let most = of_bytes / ROOM_UNIT_BYTES;
+    bytes.div_ceil(ROOM_UNIT_BYTES).clamp(1, most) as u32
+}
+
+/// The room for frames of lanes that are larger than what each lane may hold anyway: together they hold no
+/// more than the largest frame there is.
+#[derive(Clone, Debug)]
+pub(crate) struct LargeFrames(Arc<Semaphore>);
+
+impl LargeFrames {
+    const BYTES_MAX: usize = BODY_BYTES_MAX + ROOM_UNIT_BYTES;
+    /// What each lane may hold without asking.
+    const SMALL_BYTES: usize = RECEIVE_KEEP_BYTES;
+
+    /// All of the room is free.
+    pub(crate) fn new() -> LargeFrames {
+        LargeFrames(Arc::new(Semaphore::new(Self::BYTES_MAX / ROOM_UNIT_BYTES)))
+    }
+
+    /// Waits for room for the frame under way, if it needs any.
+    pub(crate) async fn room_for(&self, reader: &FrameReader) -> Option<OwnedSemaphorePermit> {
+        let bytes = reader.announced_bytes().filter(|&bytes| bytes > Self::SMALL_BYTES + HEADER_BYTES)?;
+        let units = room_units(bytes, Self::BYTES_MAX);
+        Some(Arc::clone(&self.0).acquire_many_owned(units).await.expect("the semaphore is never closed"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidle_wire::{Kind, begin_frame, end_frame};
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
+    fn under_way(body_bytes: usize) -> FrameReader {
+        let mut out = Vec::new();
+        let start = begin_frame(&mut out, Kind::PullReply);
+        end_frame(&mut out, start).unwrap();
+        out[..4].copy_from_slice(&(body_bytes as u32).to_le_bytes());
+        let mut reader = FrameReader::filtered(FrameFilter::FROM_SOURCE);
+        reader.push(&out);
+        reader
+    }
+
+    #[test]
+    fn large_frames_take_turns_and_small_ones_do_not_wait() {
+        let room = LargeFrames::new();
+        let largest = now(room.room_for(&under_way(BODY_BYTES_MAX)));
+        assert!(matches!(largest, Some(Some(_))));
+        assert!(matches!(now(room.room_for(&under_way(1 << 20))), Some(None)), "small: no room is needed");
+        assert!(matches!(now(room.room_for(&FrameReader::new())), Some(None)), "nothing is under way");
+        assert!(now(room.room_for(&under_way(64 << 20))).is_none(), "it has to wait");
+        drop(largest);
+        let several: Vec<_> = (0..16).map(|_| now(room.room_for(&under_way(64 << 20)))).collect();
+        assert!(several.iter().all(Option::is_some));
+        assert!(now(room.room_for(&under_way(64 << 20))).is_none());
+    }
+
+    #[test]
+    fn a_detour_names_an_address_or_none() {
+        let detour = |json: &str| match understand(json.as_bytes()) {
+            Ok(Said::Detour(detour)) => detour.coordinator_at.map(|address| address.to_string()),
+            other => panic!("{json}: {other:?}"),
+        };
+        assert_eq!(detour(r#"{"coordinator_at":"10.0.0.1:7"}"#).as_deref(), Some("10.0.0.1:7"));
+        assert_eq!(detour(r#"{"coordinator_at":null}"#), None);
+        let long = format!(r#"{{"coordinator_at":"{}:1"}}"#, "h".repeat(1 << 20));
+        for wrong in [r#"{"coordinator_at":"nowhere"}"#, r#"{"coordinator_at":7}"#, &long] {
+            assert!(understand(wrong.as_bytes()).is_err(), "{}", &wrong[..20]);
+        }
+    }
 }

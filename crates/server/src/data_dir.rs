@@ -4,8 +4,9 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use sidle_cluster::ClusterId;
 use sidle_types::NodeId;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 mod keep;
@@ -80,16 +81,22 @@ const LOCK_FILE: &str = "sidle.lock";
 const IDENTITY_FILE: &str = "node.json";
 const LAST_MAP_FILE: &str = "last-map.json";
 const METADATA_FILE: &str = "coordinator.redb";
+/// The cluster's secret, on every node.
+pub(crate) const SECRET_FILE: &str = "cluster.secret";
+
+/// A data directory that is made is its owner's alone.
+const FOLDER_MODE: u32 = 0o700;
 
 impl DataDir {
     /// Creates the directory where it is missing, and locks it.
     pub(crate) fn open(path: &Path) -> Result<DataDir, DataDirError> {
-        fs::create_dir_all(path).map_err(refused(path))?;
+        create_folder(path).map_err(refused(path))?;
         let lock_path = path.join(LOCK_FILE);
         let lock = File::create(&lock_path).map_err(refused(&lock_path))?;
         match lock.try_lock() {
             Ok(()) => {
-                Ok(DataDir { path: path.to_owned(), lock: Mutex::new(lock), identity_file: Mutex::new(None) })
+                let (lock, identity_file) = (Mutex::new(lock), Mutex::new(None));
+                Ok(DataDir { path: full_path(path), lock, identity_file })
             }
             Err(TryLockError::WouldBlock) => Err(DataDirError::InUse(path.to_owned())),
             Err(TryLockError::Error(error)) => Err(refused(&lock_path)(error)),
@@ -104,6 +111,11 @@ impl DataDir {
     /// Where the node keeps the last tablet map that it used.
     pub(crate) fn last_map_path(&self) -> PathBuf {
         self.path.join(LAST_MAP_FILE)
+    }
+
+    /// Where the cluster's secret is kept.
+    pub(crate) fn secret_path(&self) -> PathBuf {
+        self.path.join(SECRET_FILE)
     }
 
     /// Loads the node's identity, or draws one, and counts this start. The new count is on disk when this returns,
@@ -163,6 +175,21 @@ impl Drop for DataDir {
 /// What a lock guards; a panic elsewhere leaves it whole.
 fn locked<T>(guarded: &Mutex<T>) -> MutexGuard<'_, T> {
     guarded.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The path by which any process of this machine finds the directory: absolute, without links.
+pub(crate) fn full_path(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn create_folder(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    DirBuilder::new().mode(FOLDER_MODE).create(path)
 }
 
 fn refused(path: &Path) -> impl FnOnce(io::Error) -> DataDirError {

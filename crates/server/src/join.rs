@@ -1,11 +1,20 @@
 //! Finding a cluster from the address of one of its nodes.
 //!
-//! People name a node by the address that clients use. The node's tablet map, asked for over the client protocol,
-//! names everyone's bus address.
+//! People name a node by the address that clients use. The node's tablet map, asked for over the client
+//! protocol, names everyone's bus address. Nothing that is learnt here is believed: whoever answers at a bus
+//! address has to prove that he belongs to the cluster ([`crate::door`]).
+//!
+//! A node of this machine, asked over loopback, names its data directory as well (`CONFIG GET dir`), where
+//! the cluster's secret is. It is read only if this user alone can have put it there
+//! ([`cluster_secret::of_neighbour`]).
 
 use crate::address::split_host_port;
+use crate::cluster_secret::{self, SecretFileError, is_loopback};
+use crate::data_dir::SECRET_FILE;
+use crate::door::Door;
 use serde::Deserialize;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -14,6 +23,20 @@ use tokio::time::timeout;
 
 /// How long one node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// What a node may answer: its map, which is the longest, and settings. Who answers has proven nothing.
+const ANSWERS: ReplyLimits = ReplyLimits {
+    line_bytes: 4 << 10,
+    bulk_bytes: MAP_BYTES_MAX,
+    elements: 16,
+    depth: 1,
+    reply_bytes: MAP_BYTES_MAX + (4 << 10),
+};
+/// The largest map that is read, as between nodes.
+const MAP_BYTES_MAX: usize = sidle_wire::limits::REQUEST_BODY_BYTES_MAX;
+/// Every node of a cluster knows where its coordinator is: so many of them are asked at most.
+const ADDRESSES_MAX: usize = 64;
+/// So much of an error is shown.
+const SHOWN_CHARACTERS: usize = 200;
 
 /// Where to look for the coordinator.
 #[derive(Debug)]
@@ -26,6 +49,8 @@ pub(crate) struct Search {
     pub(crate) found_at: watch::Receiver<Vec<String>>,
     /// Whether this process has talked to the coordinator.
     pub(crate) found: bool,
+    /// Where a secret that is found is tried.
+    pub(crate) door: Door,
 }
 
 impl Search {
@@ -34,12 +59,19 @@ impl Search {
     /// asked when nothing else is known.
     pub(crate) async fn addresses(&mut self) -> Vec<String> {
         let found_at = self.found_at.borrow().clone();
-        let asks = !self.join.is_empty() && (!self.found || found_at.is_empty());
+        let lacks_secret = !self.door.is_certain();
+        let asks = !self.join.is_empty() && (!self.found || found_at.is_empty() || lacks_secret);
         if !asks {
             return found_at;
         }
-        let mut addresses = match bus_addresses(&self.join, &self.password).await {
-            Ok(addresses) => addresses,
+        let asked = timeout(PATIENCE, ask(&self.join, &self.password, lacks_secret)).await;
+        let mut addresses = match asked.unwrap_or(Err(JoinError::TimedOut)) {
+            Ok(answer) => {
+                if let Some(secret) = answer.secret {
+                    self.door.try_secret(secret);
+                }
+                answer.addresses
+            }
             Err(error) => {
                 self.complain(&error.to_string(), &found_at);
                 Vec::new()
@@ -87,6 +119,19 @@ enum JoinError {
     /// It does not speak as a node does.
     #[error("it is not a Sidle node: give the address that its clients use ({0})")]
     Foreign(String),
+    /// It is on another machine.
+    #[error(
+        "this node has no cluster secret, and only a node of the same machine, joined over loopback, can be \
+         asked for it: copy {SECRET_FILE} from the data directory of a node of the cluster into this node's, or \
+         give it with --cluster-secret-file"
+    )]
+    Distant,
+    /// Its secret cannot be read, or not be trusted.
+    #[error(
+        "{0}. A node finds the secret of a node that the same user runs on the same machine; else copy \
+         {SECRET_FILE} from that node's data directory into this node's, or give it with --cluster-secret-file"
+    )]
+    Secret(SecretFileError),
 }
 
 /// The part of the tablet map that is needed here.
@@ -101,47 +146,109 @@ struct MapNode {
     bus_addr: String,
 }
 
-/// Asks the node at a client address for the bus addresses of its cluster. `password`: the cluster's; empty: none.
-async fn bus_addresses(node: &str, password: &str) -> Result<Vec<String>, JoinError> {
-    timeout(PATIENCE, ask(node, password)).await.map_err(|_| JoinError::TimedOut)?
+/// What a node answers.
+struct Answer {
+    /// Bus addresses of its cluster.
+    addresses: Vec<String>,
+    /// What may be its cluster's secret, if that was asked for.
+    secret: Option<sidle_handshake::ClusterSecret>,
 }
 
-async fn ask(node: &str, password: &str) -> Result<Vec<String>, JoinError> {
+/// Asks the node at a client address for its cluster. `password`: the cluster's; empty: none.
+async fn ask(node: &str, password: &str, for_secret: bool) -> Result<Answer, JoinError> {
     let (host, port) = split_host_port(node).ok_or_else(|| JoinError::Foreign("HOST:PORT".to_owned()))?;
-    let mut stream = TcpStream::connect((host, port)).await?;
-    let mut requests = Vec::new();
-    let mut replies = 1;
+    let stream = TcpStream::connect((host, port)).await?;
+    let is_neighbour = is_loopback(stream.peer_addr()?.ip());
+    if for_secret && !is_neighbour {
+        return Err(JoinError::Distant);
+    }
+    let mut neighbour = Asked { stream, parser: ReplyParser::new(ANSWERS), input: Vec::new() };
     if !password.is_empty() {
-        RequestWriter::new(&mut requests).request(&[b"AUTH", password.as_bytes()]);
-        replies += 1;
+        neighbour.request(&[b"AUTH", password.as_bytes()]).await?;
     }
-    RequestWriter::new(&mut requests).request(&[b"SIDLE.MAP"]);
-    stream.write_all(&requests).await?;
-    let mut parser = ReplyParser::new(ReplyLimits::default());
-    let mut input = Vec::new();
-    let mut last = Value::Null;
-    for _ in 0..replies {
-        last = loop {
-            match parser.parse(&input).map_err(|error| JoinError::Foreign(error.to_string()))? {
-                ParsedReply::Complete { frame, consumed } => {
-                    let value = frame.reply.to_value();
-                    input.drain(..consumed);
-                    break value;
-                }
-                ParsedReply::Incomplete { .. } => {}
-            }
-            if stream.read_buf(&mut input).await? == 0 {
-                return Err(JoinError::Foreign("it closed the connection".to_owned()));
-            }
-        };
-        if let Value::Error(text) = last {
-            return Err(JoinError::Refused(text));
-        }
-    }
-    let json = last.as_bytes().ok_or_else(|| JoinError::Foreign("its map is no text".to_owned()))?;
+    let map = neighbour.request(&[b"SIDLE.MAP"]).await?;
+    let json = map.as_bytes().ok_or_else(|| JoinError::Foreign("its map is no text".to_owned()))?;
     let map: Map = serde_json::from_slice(json).map_err(|error| JoinError::Foreign(error.to_string()))?;
     // The one that was named is known to answer.
     let (named, others): (Vec<MapNode>, Vec<MapNode>) =
         map.nodes.into_iter().partition(|known| known.client_addr == node);
-    Ok(named.into_iter().chain(others).map(|node| node.bus_addr).collect())
+    let known = named.into_iter().chain(others).take(ADDRESSES_MAX);
+    let addresses = known.map(|node| node.bus_addr).collect();
+    let secret = match for_secret {
+        true => {
+            let setting = neighbour.request(&[b"CONFIG", b"GET", b"dir"]).await?;
+            let dir =
+                data_dir(&setting).ok_or_else(|| JoinError::Foreign("it names no folder".to_owned()))?;
+            Some(cluster_secret::of_neighbour(&dir).map_err(JoinError::Secret)?)
+        }
+        false => None,
+    };
+    Ok(Answer { addresses, secret })
+}
+
+/// The folder in the answer to `CONFIG GET dir`.
+fn data_dir(setting: &Value) -> Option<PathBuf> {
+    let Value::Array(pair) = setting else { return None };
+    let [_, dir] = pair.as_slice() else { return None };
+    let dir = PathBuf::from(std::str::from_utf8(dir.as_bytes()?).ok()?);
+    dir.is_absolute().then_some(dir)
+}
+
+/// A node that is being asked.
+struct Asked {
+    stream: TcpStream,
+    parser: ReplyParser,
+    input: Vec<u8>,
+}
+
+impl Asked {
+    async fn request(&mut self, words: &[&[u8]]) -> Result<Value, JoinError> {
+        let mut request = Vec::new();
+        RequestWriter::new(&mut request).request(words);
+        self.stream.write_all(&request).await?;
+        loop {
+            match self.parser.parse(&self.input).map_err(|error| JoinError::Foreign(error.to_string()))? {
+                ParsedReply::Complete { frame, consumed } => {
+                    let value = frame.reply.to_value();
+                    self.input.drain(..consumed);
+                    return match value {
+                        Value::Error(text) => Err(JoinError::Refused(shown(&text))),
+                        value => Ok(value),
+                    };
+                }
+                ParsedReply::Incomplete { .. } => {}
+            }
+            if self.stream.read_buf(&mut self.input).await? == 0 {
+                return Err(JoinError::Foreign("it closed the connection".to_owned()));
+            }
+        }
+    }
+}
+
+/// A stranger's text as the log may show it.
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN_CHARACTERS).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_full_path_names_a_data_directory() {
+        let text = |text: &str| Value::Bulk(text.as_bytes().to_vec());
+        let of = |dir: Value| data_dir(&Value::Array(vec![text("dir"), dir]));
+        assert_eq!(of(text("/data/a")), Some(PathBuf::from("/data/a")));
+        for wrong in [text("data"), text(""), text("../a"), Value::Null, Value::Integer(7)] {
+            assert_eq!(of(wrong.clone()), None, "{wrong:?}");
+        }
+        assert_eq!(data_dir(&Value::Array(vec![text("/data/a")])), None);
+        assert_eq!(data_dir(&text("/data/a")), None);
+    }
+
+    #[test]
+    fn a_strangers_text_is_cut_and_made_harmless() {
+        assert_eq!(shown("NOAUTH \x1b[2J\n"), "NOAUTH ?[2J?");
+        assert_eq!(shown(&"e".repeat(1 << 20)).len(), SHOWN_CHARACTERS);
+    }
 }

@@ -4,13 +4,17 @@
 //! otherwise); the cleaner gives the log's dead bytes back;
 //! the control thread, which is the one that called [`run`], does everything else.
 
+use crate::bus::LargeFrames;
 use crate::cleaner::CleanerThread;
 use crate::clock::Clock;
+use crate::cluster_secret::{self, SecretError};
 use crate::config::{Auto, Config, Size};
-use crate::control::{ControlSetup, ControlThread};
+use crate::control::{ControlSetup, ControlThread, coordinator};
 use crate::cpus::{self, CpusError};
-use crate::data_dir::{DataDir, DataDirError, Identity, random_bytes, random_node_id};
+use crate::data_dir::{self, DataDir, DataDirError, Identity, random_bytes, random_node_id};
 use crate::descriptors::{Plan, TooFewDescriptors};
+use crate::door::Door;
+use crate::exposure::{self, Exposed};
 use crate::last_map::LastMap;
 use crate::limits::ClientLimits;
 use crate::listener::{BUS_PORT, CLIENT_PORT, ListenError};
@@ -38,6 +42,12 @@ pub enum StartError {
     /// The data directory cannot be used.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
+    /// The cluster's secret is not known, or cannot be used.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// Other machines could reach a node that lets anyone in.
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
     /// A port cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -89,6 +99,8 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     }
     let descriptors = Plan::make(config.worker_count(), config.node.movers, config.limits.max_clients)?;
     let data_dir = Arc::new(DataDir::open(&config.data_dir())?);
+    let given_secret = cluster_secret::given(config)?;
+    exposure::check(config, given_secret.is_some() || cluster_secret::kept(&data_dir)?.is_some())?;
     let identity = data_dir.begin_life()?;
     let last_map = LastMap::load(&data_dir, &identity);
     if data_dir.metadata_path().exists() && !config.node.join.is_empty() {
@@ -101,9 +113,12 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     {
         return Err(StartError::RecordMissing(config.data_dir().display().to_string()));
     }
+    let founds = coordinator::belongs_here(&identity, &data_dir, &config.node.join);
+    let secret = cluster_secret::at_start(config, &data_dir, given_secret, founds)?;
     let sockets = Sockets::listen(config)?;
     let info = sockets.node_info(config, &identity)?;
     let store = Arc::new(Store::new(store_config(config))?);
+    let door = Door::new(&info.bus_addr, secret, data_dir.secret_path());
     let parts = node_parts(config, config_file, &info, &sockets, clock, store)?;
     parts.shared.config.set_servable_clients(descriptors.servable_clients);
     let clients = descriptors.clients(config.limits.max_clients);
@@ -127,10 +142,12 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         identity,
         data_dir,
         last_coordinator: last_map.and_then(|last| last.coordinator),
+        founds,
         join: config.node.join.clone(),
         password: config.security.password.clone(),
         parts: parts.clone(),
         bus: sockets.bus,
+        door: door.clone(),
         workers: workers.clone(),
         table_taken: Arc::clone(&table_taken),
         movers: movers.iter().cloned().zip(inboxes).collect(),
@@ -141,6 +158,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
 
     let mut threads = Threads { workers: workers.clone(), movers: movers.clone(), handles: Vec::new() };
     let cleaner = CleanerThread::start(Arc::clone(&parts.store))?;
+    let large_frames = LargeFrames::new();
     // For each worker the movers whose work it does beside its own.
     let mut beside_worker: Vec<Vec<MoverSetup>> = workers.iter().map(|_| Vec::new()).collect();
     for ((index, ports), inbox) in mover_ports.into_iter().enumerate().zip(inbox_queues) {
@@ -150,6 +168,8 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
             link: Arc::clone(&movers[index]),
             inbox,
             reports: reports.clone(),
+            door: door.clone(),
+            large_frames: large_frames.clone(),
             workers: workers.clone(),
             clock,
         };
@@ -297,10 +317,11 @@ fn show_last_map(parts: &NodeParts, info: &NodeInfo, last: &LastMap) {
 
 /// The settings under the names that CONFIG GET knows.
 fn redis_settings(config: &Config, sockets: &Sockets, memory_bytes: u64) -> Vec<(&'static str, String)> {
+    let dir = data_dir::full_path(&config.data_dir());
     vec![
         ("bind", config.network.bind.clone()),
         ("client-query-buffer-limit", config.limits.query_buffer.0.to_string()),
-        ("dir", config.data_dir().display().to_string()),
+        ("dir", dir.display().to_string()),
         ("io-threads", config.worker_count().to_string()),
         ("maxmemory", memory_bytes.to_string()),
         ("maxmemory-clients", config.client_memory_bytes(memory_bytes).to_string()),
@@ -326,12 +347,6 @@ fn log_facts(config: &Config, identity: &Identity, info: &NodeInfo, parts: &Node
     let movers = config.node.movers;
     let place = if config.node.movers_on_workers { " on the workers' threads" } else { "" };
     tracing::info!("nodes at {}, {movers} {}{place}", info.bus_addr, plural(movers, "mover"));
-    let reachable: IpAddr = config.network.bind.parse().expect("the settings were checked");
-    if !reachable.is_loopback() && config.security.password.is_empty() {
-        tracing::warn!(
-            "no password is set, and other machines can reach {reachable}: set one, or a firewall"
-        );
-    }
 }
 
 fn plural(count: usize, word: &str) -> String {

@@ -119,6 +119,13 @@ pub(crate) struct ServerArguments {
     /// Ask clients for this password (visible in the list of processes: better in the file)
     #[arg(long, visible_alias = "requirepass", value_name = "PASSWORD")]
     pub(crate) password: Option<String>,
+    /// Prove to other nodes with the secret in this file that the node belongs to the cluster [default: the
+    /// one that the data directory keeps]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cluster_secret_file: Option<PathBuf>,
+    /// Write a new cluster secret to this file, for all nodes of a cluster to be given, and leave
+    #[arg(long, value_name = "FILE")]
+    pub(crate) create_cluster_secret: Option<PathBuf>,
     /// How many clients may be connected at once
     #[arg(long, value_name = "NUMBER", value_parser = from_to::<usize>(0, u64::MAX))]
     pub(crate) max_clients: Option<usize>,

@@ -3,7 +3,7 @@
 use crate::cli::ServerArguments;
 use crate::exit::Failure;
 use rustix::process::{Signal, getpid, kill_process};
-use sidle_server::config::{Auto, Config, EXAMPLE};
+use sidle_server::config::{Auto, Config, EXAMPLE, SECRET_VARIABLE};
 use std::io;
 use tracing_subscriber::EnvFilter;
 
@@ -14,6 +14,11 @@ const LOG_VARIABLE: &str = "SIDLE_LOG";
 pub(crate) fn run(arguments: ServerArguments) -> Result<(), Failure> {
     if arguments.print_config {
         print!("{EXAMPLE}");
+        return Ok(());
+    }
+    if let Some(path) = &arguments.create_cluster_secret {
+        sidle_server::create_cluster_secret(path).map_err(Failure::refused)?;
+        println!("{} holds a new cluster secret: copy it to every node of the cluster", path.display());
         return Ok(());
     }
     if arguments.stop_with_stdin {
@@ -59,6 +64,10 @@ pub(crate) fn settings(arguments: ServerArguments) -> Result<Config, sidle_serve
     set(&mut config.memory.max_memory, arguments.max_memory);
     set(&mut config.memory.preallocate, arguments.preallocate.then_some(true));
     set(&mut config.security.password, arguments.password);
+    set(&mut config.security.cluster_secret_file, arguments.cluster_secret_file);
+    if let Some(text) = std::env::var_os(SECRET_VARIABLE) {
+        config.set_cluster_secret(&text.to_string_lossy())?;
+    }
     set(&mut config.limits.max_clients, arguments.max_clients);
     set(&mut config.limits.query_buffer, arguments.max_query_buffer);
     set(&mut config.limits.arguments, arguments.max_arguments);

@@ -29,6 +29,9 @@ pub enum WireError {
         /// The most that is allowed.
         limit: usize,
     },
+    /// Frames of this kind have no business on this connection.
+    #[error("a {0} frame does not belong on this connection")]
+    Unexpected(&'static str),
     /// The frame's kind is not one of this version's.
     #[error("frame kind {0} is unknown")]
     UnknownKind(u8),

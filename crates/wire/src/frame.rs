@@ -1,6 +1,6 @@
 //! One frame: header layout, checksum, and writing a frame around a body that is packed in place.
 
-use crate::limits::{BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
+use crate::limits::{BODY_BYTES_MAX, FROM_NODE_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
 use crate::{Message, WireError};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -116,6 +116,65 @@ impl Kind {
     }
 }
 
+/// Which frames belong on a connection, and how long their bodies may be, each within its kind's own limit.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameFilter {
+    kinds: &'static [Kind],
+    body_bytes_max: usize,
+}
+
+impl FrameFilter {
+    /// Every frame there is.
+    pub const ANY: FrameFilter = FrameFilter { kinds: &Kind::ALL, body_bytes_max: BODY_BYTES_MAX };
+    /// The first frame of a connection that another node opened.
+    pub const OPENING: FrameFilter =
+        FrameFilter { kinds: &[Kind::Hello, Kind::Control], body_bytes_max: FROM_NODE_BODY_BYTES_MAX };
+    /// What a node sends to the coordinator.
+    pub const FROM_NODE: FrameFilter =
+        FrameFilter { kinds: &[Kind::Control], body_bytes_max: FROM_NODE_BODY_BYTES_MAX };
+    /// What the coordinator sends to a node.
+    pub const FROM_COORDINATOR: FrameFilter =
+        FrameFilter { kinds: &[Kind::Control], body_bytes_max: REQUEST_BODY_BYTES_MAX };
+    /// What a migration's target sends to its source.
+    pub const FROM_TARGET: FrameFilter = FrameFilter {
+        kinds: &[
+            Kind::Hello,
+            Kind::Activated,
+            Kind::Pull,
+            Kind::SampPull,
+            Kind::PriorityPull,
+            Kind::ChangedPull,
+            Kind::Probe,
+            Kind::Refuse,
+            Kind::Ping,
+            Kind::Pong,
+        ],
+        body_bytes_max: BODY_BYTES_MAX,
+    };
+    /// What a migration's source sends to its target.
+    pub const FROM_SOURCE: FrameFilter = FrameFilter {
+        kinds: &[
+            Kind::HelloAck,
+            Kind::Refuse,
+            Kind::Activate,
+            Kind::PullReply,
+            Kind::SampPullReply,
+            Kind::PriorityPullReply,
+            Kind::ChangedPullReply,
+            Kind::ProbeReply,
+            Kind::Ping,
+            Kind::Pong,
+        ],
+        body_bytes_max: BODY_BYTES_MAX,
+    };
+}
+
+impl Default for FrameFilter {
+    fn default() -> FrameFilter {
+        FrameFilter::ANY
+    }
+}
+
 /// A frame whose header and checksum are right; its body is still to be parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'b> {
@@ -158,6 +217,17 @@ impl Announced {
             });
         }
         Ok(Some(Announced { header, kind, body_bytes }))
+    }
+
+    /// Refuses what does not belong on the connection, before any of the body is waited for.
+    pub(crate) fn checked_by(self, filter: &FrameFilter) -> Result<Announced, WireError> {
+        if !filter.kinds.contains(&self.kind) {
+            return Err(WireError::Unexpected(self.kind.name()));
+        }
+        if self.body_bytes > filter.body_bytes_max {
+            return Err(WireError::Oversized { bytes: self.body_bytes, limit: filter.body_bytes_max });
+        }
+        Ok(self)
     }
 
     /// Header and body together.

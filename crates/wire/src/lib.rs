@@ -22,7 +22,7 @@ mod reader;
 
 pub use encode::{PriorityPullReplyStart, PullReplyStart, SampPullReplyStart};
 pub use error::WireError;
-pub use frame::{Frame, FrameStart, HEADER_BYTES, Kind, VERSION, begin_frame, end_frame};
+pub use frame::{Frame, FrameFilter, FrameStart, HEADER_BYTES, Kind, VERSION, begin_frame, end_frame};
 pub use lists::{AbsentKeys, ChangedRanges, Keys, Positions};
 pub use message::{
     Activate, ChangedPull, ChangedPullReply, Hello, Lane, Message, PriorityPull, PriorityPullReply, Probe,

@@ -12,6 +12,10 @@ pub const BODY_BYTES_MAX: usize = (64 << 20) + KEY_BYTES_MAX + VALUE_BYTES_MAX;
 /// The largest body of a frame that carries no records.
 pub const REQUEST_BODY_BYTES_MAX: usize = 16 << 20;
 
+/// The largest control message from a node to the coordinator. A survey of all partitions takes a tenth of
+/// it.
+pub const FROM_NODE_BODY_BYTES_MAX: usize = 64 << 10;
+
 /// How many keys one priority pull may ask for (Rocksteady, 2.4: "at most 16 records").
 pub const PRIORITY_PULL_KEYS_MAX: usize = 16;
 
@@ -24,7 +28,8 @@ pub const CHANGED_RANGES_MAX: usize = 1024;
 /// The longest explanation in a refusal.
 pub const REFUSAL_TEXT_BYTES_MAX: usize = 1024;
 
-/// How much of a frame's body is reserved ahead of its arrival: a forged length alone must not cost memory.
+/// How much of a frame's body is reserved ahead of its arrival, or a quarter of what has arrived where that
+/// is more: a forged length alone must not cost memory.
 pub const RECEIVE_AHEAD_BYTES: usize = 1 << 20;
 
 /// A receive buffer larger than this is given back once it is empty.

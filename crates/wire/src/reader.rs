@@ -2,7 +2,7 @@
 
 use crate::frame::{Announced, HEADER_BYTES};
 use crate::limits::{RECEIVE_AHEAD_BYTES, RECEIVE_KEEP_BYTES};
-use crate::{Frame, WireError};
+use crate::{Frame, FrameFilter, WireError};
 
 /// Cuts a stream of received bytes into frames, without copying them.
 ///
@@ -11,6 +11,7 @@ use crate::{Frame, WireError};
 /// error every further call returns it again: frame boundaries are lost, and the connection must be closed.
 #[derive(Debug, Default)]
 pub struct FrameReader {
+    filter: FrameFilter,
     buffer: Vec<u8>,
     /// What lies before this has been returned.
     start: usize,
@@ -23,21 +24,46 @@ impl FrameReader {
         FrameReader::default()
     }
 
+    /// A reader at the start of a stream that carries only what `filter` lets through.
+    pub fn filtered(filter: FrameFilter) -> FrameReader {
+        FrameReader { filter, ..FrameReader::default() }
+    }
+
+    /// From the next frame on, only what `filter` lets through belongs on the connection.
+    pub fn set_filter(&mut self, filter: FrameFilter) {
+        self.filter = filter;
+    }
+
+    /// How long the frame under way is, header included, once that is announced.
+    pub fn announced_bytes(&self) -> Option<usize> {
+        self.announced(&self.buffer[self.start..]).ok().flatten().map(|announced| announced.frame_bytes())
+    }
+
+    /// How much memory the reader holds.
+    pub fn held_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// Appends received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.compact();
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The buffer to append received bytes to, with room for what the frame under way still lacks (up to
-    /// [`RECEIVE_AHEAD_BYTES`]). Only append to it.
+    /// The buffer to append received bytes to, with room for more of the frame under way: for what it still
+    /// lacks, up to [`RECEIVE_AHEAD_BYTES`] or a quarter of what has arrived. Only append to it.
     pub fn receive_buffer(&mut self) -> &mut Vec<u8> {
         self.compact();
-        let lacking = match Announced::read(&self.buffer) {
-            Ok(Some(announced)) => announced.frame_bytes().saturating_sub(self.buffer.len()),
+        let arrived = self.buffer.len();
+        let lacking = match self.announced(&self.buffer) {
+            Ok(Some(announced)) => announced.frame_bytes().saturating_sub(arrived),
             _ => HEADER_BYTES,
         };
-        self.buffer.reserve(lacking.clamp(RECEIVE_MIN_BYTES, RECEIVE_AHEAD_BYTES));
+        if self.buffer.capacity() - arrived < lacking.clamp(1, RECEIVE_MIN_BYTES) {
+            let ahead = RECEIVE_AHEAD_BYTES.max(arrived / 4);
+            // Not more than that: a vector that doubles would hold twice of what has arrived.
+            self.buffer.reserve_exact(lacking.clamp(RECEIVE_MIN_BYTES, ahead));
+        }
         &mut self.buffer
     }
 
@@ -47,7 +73,7 @@ impl FrameReader {
             return Err(error);
         }
         let received = &self.buffer[self.start..];
-        let read = Announced::read(received).and_then(|announced| match announced {
+        let read = self.announced(received).and_then(|announced| match announced {
             Some(announced) => {
                 Ok(announced.complete(received)?.map(|frame| (frame, announced.frame_bytes())))
             }
@@ -66,11 +92,16 @@ impl FrameReader {
         }
     }
 
+    fn announced(&self, bytes: &[u8]) -> Result<Option<Announced>, WireError> {
+        Announced::read(bytes)?.map(|announced| announced.checked_by(&self.filter)).transpose()
+    }
+
     /// Moves what is left to the front. What is left is less than one frame, and every byte of a frame is moved at
-    /// most once for each piece it arrives in that completes another.
+    /// most once for each piece it arrives in that completes another. What a large frame took is given back.
     fn compact(&mut self) {
-        if self.start == self.buffer.len() && self.buffer.capacity() > RECEIVE_KEEP_BYTES {
-            self.buffer = Vec::new();
+        let left = &self.buffer[self.start..];
+        if self.buffer.capacity() > RECEIVE_KEEP_BYTES && left.len() <= RECEIVE_AHEAD_BYTES {
+            self.buffer = left.to_vec();
         } else if self.start > 0 {
             self.buffer.drain(..self.start);
         }

@@ -15,6 +15,9 @@ use sidle_migration::{ExportPhase, PROTOCOLS};
 use sidle_store::Entry;
 use sidle_types::{HashedKey, MigrationId, MigrationPolicy, PositionRange, Slot};
 
+/// The longest name of a protocol with its options: far above what all options take.
+const PROTOCOL_BYTES_MAX: usize = 1 << 10;
+
 const ADMIN: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::STALE);
 const READS: CommandFlags = CommandFlags::READONLY.with(CommandFlags::FAST);
 
@@ -236,6 +239,9 @@ fn start(call: &mut Call<'_>) -> CommandResult {
         [word, _, ..] if word.eq_ignore_ascii_case(b"protocol") => (text(7)?, 8),
         _ => (PROTOCOLS[0].name, 6),
     };
+    if protocol.len() > PROTOCOL_BYTES_MAX {
+        return Err(ReplyError::text("ERR a migration protocol with its options has at most 1024 bytes"));
+    }
     let protocol = protocol.to_ascii_lowercase();
     let words: Vec<&str> = (rest..call.args.len()).map(text).collect::<Result<_, _>>()?;
     let policy = if words.is_empty() { MigrationPolicy::default() } else { policy(&words)? };

@@ -68,7 +68,7 @@ pub(super) const KNOWN: [Known; 6] = [
     Known { section: "node", keys: &["dir", "join", "cpu_list", "workers", "movers", "movers_on_workers"] },
     Known { section: "network", keys: &["bind", "port", "bus_port", "advertise", "backlog"] },
     Known { section: "memory", keys: &["max_memory", "preallocate"] },
-    Known { section: "security", keys: &["password"] },
+    Known { section: "security", keys: &["password", "cluster_secret_file"] },
     Known {
         section: "limits",
         keys: &[

@@ -12,6 +12,7 @@ pub use file::ConfigError;
 pub use size::{Auto, ParseSizeError, Size};
 
 use serde::Deserialize;
+use sidle_handshake::ClusterSecret;
 use sidle_node::MAX_MOVERS;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,9 @@ pub const BUS_PORT_OFFSET: u16 = 10_000;
 
 /// The largest value that a record can hold, as in Redis.
 pub const MAX_VALUE_BYTES: u64 = 512 << 20;
+
+/// The environment variable that may hold the cluster's secret.
+pub const SECRET_VARIABLE: &str = "SIDLE_CLUSTER_SECRET";
 
 /// The most threads that serve clients; far above any machine that one node makes sense on.
 pub const MAX_THREADS: usize = 512;
@@ -120,6 +124,11 @@ pub struct MemoryConfig {
 pub struct SecurityConfig {
     /// The clients' password; empty: none.
     pub password: String,
+    /// The file with the cluster's secret; empty: none.
+    pub cluster_secret_file: PathBuf,
+    /// The cluster's secret, from [`SECRET_VARIABLE`]; never in the file of settings.
+    #[serde(skip)]
+    pub cluster_secret: Option<ClusterSecret>,
 }
 
 /// `[limits]`
@@ -225,6 +234,18 @@ impl Config {
     /// Reads and checks settings from text; `origin` is what errors call it.
     pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
         file::parse(text, origin)
+    }
+
+    /// Takes the cluster's secret from the text of [`SECRET_VARIABLE`].
+    pub fn set_cluster_secret(&mut self, text: &str) -> Result<(), ConfigError> {
+        let secret = ClusterSecret::parse(text.as_bytes()).map_err(|error| ConfigError::Invalid {
+            setting: SECRET_VARIABLE,
+            why: format!(
+                "{error}. Give it the text of a file that `sidle server --create-cluster-secret FILE` makes"
+            ),
+        })?;
+        self.security.cluster_secret = Some(secret);
+        Ok(())
     }
 
     /// Checks what the types alone do not say. To be called once flags have been applied.
@@ -349,6 +370,21 @@ mod tests {
         assert!(refused(|c| c.network.port = 60_000).contains("bus_port"));
         assert!(refused(|c| c.limits.value = Size(1 << 40)).contains("value"));
         assert!(refused(|c| c.node.join = "host".into()).contains("HOST:PORT"));
+    }
+
+    #[test]
+    fn secret_of_the_environment_is_parsed_and_never_printed() {
+        let secret = ClusterSecret::from_random(std::array::from_fn(|index| index as u8)).to_text();
+        let mut config = Config::default();
+        config.set_cluster_secret(&secret).unwrap();
+        let digits = secret.trim_end().rsplit(' ').next().unwrap();
+        assert!(!format!("{config:?}").contains(&digits[..16]), "{config:?}");
+        let refused = config.set_cluster_secret(&secret[..70]).unwrap_err().to_string();
+        assert!(refused.contains("SIDLE_CLUSTER_SECRET") && refused.contains("too short"), "{refused}");
+        assert!(!refused.contains(&digits[..16]), "{refused}");
+        let in_file = format!("[security]\ncluster_secret = \"{}\"\n", secret.trim_end());
+        let refused = Config::parse(&in_file, "t").unwrap_err().to_string();
+        assert!(refused.contains("cluster_secret_file") && !refused.contains(digits), "{refused}");
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! conversation there as with any coordinator, and is told who it belongs to in that.
 
 use crate::bus;
+use crate::door::Door;
 use crate::thread::start_task;
-use sidle_cluster::NodeInfo;
+use sidle_cluster::{HostPort, NodeInfo};
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +21,9 @@ const UNDER_WAY_MAX: usize = 16;
 #[derive(Debug)]
 pub(super) struct Calls {
     /// Where this coordinator is.
-    from: String,
+    from: HostPort,
+    /// How members are connected to.
+    door: Door,
     /// When each silent member was called last.
     called_at: BTreeMap<NodeId, MonotonicUs>,
     /// Held by each call that is under way.
@@ -29,8 +32,8 @@ pub(super) struct Calls {
 
 impl Calls {
     /// No calls yet, of the coordinator at this bus address.
-    pub(super) fn from(address: String) -> Calls {
-        Calls { from: address, called_at: BTreeMap::new(), under_way: Arc::new(()) }
+    pub(super) fn from(address: HostPort, door: Door) -> Calls {
+        Calls { from: address, door, called_at: BTreeMap::new(), under_way: Arc::new(()) }
     }
 
     /// Calls those of these members whose turn it is.
@@ -50,10 +53,10 @@ impl Calls {
     }
 
     fn start(&self, address: String) {
-        let (from, under_way) = (self.from.clone(), Arc::clone(&self.under_way));
+        let (from, door, under_way) = (self.from.clone(), self.door.clone(), Arc::clone(&self.under_way));
         start_task("a call to a member", async move {
-            let called = match bus::connect(&address).await {
-                Ok(stream) => bus::send_away(stream, from).await.map_err(Into::into),
+            let called = match door.connect(&address).await {
+                Ok(stream) => bus::send_away(stream, Some(from)).await.map_err(Into::into),
                 Err(error) => Err(error),
             };
             if let Err(error) = called {

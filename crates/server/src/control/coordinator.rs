@@ -1,8 +1,9 @@
 //! The coordinator's seat on the node that founded the cluster.
 
 use super::calls::Calls;
-use super::links::Outbox;
+use super::outbox::Outbox;
 use crate::data_dir::{DataDir, Identity, random_bytes};
+use crate::door::Door;
 use crate::start::StartError;
 use sidle_cluster::{
     ClusterId, ControlMessage, Coordinator, CoordinatorEvent, CoordinatorInput, Founding, Incarnation,
@@ -33,6 +34,7 @@ impl CoordinatorSeat {
         now: MonotonicUs,
         data_dir: &DataDir,
         info: &NodeInfo,
+        door: Door,
     ) -> Result<CoordinatorSeat, StartError> {
         let path = data_dir.metadata_path();
         let resumes = path.exists();
@@ -46,7 +48,7 @@ impl CoordinatorSeat {
         } else {
             tracing::info!("coordinator of the new cluster {}", coordinator.cluster());
         }
-        let calls = Calls::from(info.bus_addr.to_string());
+        let calls = Calls::from(info.bus_addr.clone(), door);
         Ok(CoordinatorSeat { coordinator, own: info.id, outboxes: BTreeMap::new(), guest: None, calls })
     }
 
@@ -145,6 +147,6 @@ fn log(event: &CoordinatorEvent) {
 }
 
 /// Whether the coordinator's seat is on this node: it founded the cluster, or is about to found one.
-pub(super) fn belongs_here(identity: &Identity, data_dir: &DataDir, join: &str) -> bool {
+pub(crate) fn belongs_here(identity: &Identity, data_dir: &DataDir, join: &str) -> bool {
     data_dir.metadata_path().exists() || (join.is_empty() && identity.found_at.is_empty())
 }

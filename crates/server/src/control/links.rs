@@ -3,22 +3,26 @@
 //!
 //! Every message may be lost (M10), so a conversation that cannot take more simply loses some.
 
+use super::outbox::{Outbox, Outboxes, Queue};
 use super::search::{Ended, Heard};
-use crate::bus::{self, BusError, Said};
+use crate::bus::{self, BusError, ROOM_UNIT_BYTES, Said};
+use crate::door::{Door, Member, Place};
 use crate::thread::start_task;
-use sidle_cluster::{ControlMessage, ToCoordinator, ToNode};
-use sidle_wire::{FrameReader, Hello, Message};
+use sidle_cluster::{ControlMessage, HostPort, ToCoordinator, ToNode};
+use sidle_wire::limits::{FROM_NODE_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
+use sidle_wire::{FrameFilter, FrameReader, Hello, Message};
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
-/// How many messages may wait to be sent on one conversation.
-const OUTBOX_MESSAGES: usize = 256;
 /// How many events may wait for the control thread; conversations then stop reading.
-pub(crate) const EVENTS: usize = 1024;
+const EVENTS_MAX: usize = 64;
+/// How many bytes of messages may wait for the control thread; conversations then stop reading.
+pub(crate) const EVENT_BYTES_MAX: usize = 32 << 20;
 /// How long nobody is accepted after an error.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(2);
 
@@ -33,10 +37,48 @@ pub(crate) enum BusEvent {
     CoordinatorReached(Outbox),
     /// The conversation with the coordinator is over.
     CoordinatorLost,
-    /// A coordinator that has not heard of this node says that it is at this address.
-    CoordinatorCalls(String),
+    /// A coordinator that has not heard of this node says where it is.
+    CoordinatorCalls(HostPort),
     /// A target opens a lane of a migration that this node is the source of.
     Lane(Hello, Box<Lane>),
+}
+
+/// Where conversations put what they bring to the control thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Events {
+    sender: mpsc::Sender<(BusEvent, Room)>,
+    room: Arc<Semaphore>,
+}
+
+/// The room that an event takes until the control thread has dealt with it.
+#[derive(Debug)]
+pub(crate) struct Room {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Events {
+    /// The queue's two ends.
+    pub(crate) fn open() -> (Events, mpsc::Receiver<(BusEvent, Room)>) {
+        let (sender, receiver) = mpsc::channel(EVENTS_MAX);
+        (Events { sender, room: Arc::new(Semaphore::new(EVENT_BYTES_MAX / ROOM_UNIT_BYTES)) }, receiver)
+    }
+
+    /// Waits for room for a message of so many bytes. To be had before the message is parsed.
+    async fn room_for(&self, bytes: usize) -> Room {
+        let units = bus::room_units(bytes, EVENT_BYTES_MAX);
+        let permit = Arc::clone(&self.room).acquire_many_owned(units).await;
+        Room { _permit: permit.expect("the semaphore is never closed") }
+    }
+
+    async fn send(&self, event: BusEvent, room: Room) {
+        // Without a control thread the process is ending.
+        let _ = self.sender.send((event, room)).await;
+    }
+
+    async fn send_small(&self, event: BusEvent) {
+        let room = self.room_for(0).await;
+        self.send(event, room).await;
+    }
 }
 
 /// A connection that a mover takes over, with what was read of it already.
@@ -46,119 +88,120 @@ pub(crate) struct Lane {
     pub(crate) stream: std::net::TcpStream,
     /// Where frames are cut.
     pub(crate) reader: FrameReader,
+    /// Its place among the members' lanes.
+    pub(crate) place: Place,
 }
 
-/// The sending end of a conversation.
-#[derive(Clone, Debug)]
-pub(crate) struct Outbox(mpsc::Sender<Vec<u8>>);
-
-impl Outbox {
-    fn new() -> (Outbox, mpsc::Receiver<Vec<u8>>) {
-        let (sender, receiver) = mpsc::channel(OUTBOX_MESSAGES);
-        (Outbox(sender), receiver)
-    }
-
-    /// Sends a message, unless the conversation is over or cannot take it.
-    pub(crate) fn send(&self, message: &ControlMessage) {
-        // M10: whoever needs it says it again.
-        let _ = self.0.try_send(bus::control_frame(message));
-    }
-
-    /// Whether the conversation is over.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.0.is_closed()
-    }
+/// What takes in the connections of other nodes.
+pub(crate) struct Reception {
+    /// Where they prove themselves.
+    pub(crate) door: Door,
+    /// Where their messages go.
+    pub(crate) events: Events,
+    /// What waits to be sent to them.
+    pub(crate) outboxes: Outboxes,
+    /// Where the coordinator is, if it is not here.
+    pub(crate) detour: Option<watch::Receiver<Option<HostPort>>>,
 }
 
-/// Takes in connections of other nodes for as long as the control thread lives. `detour`: where the coordinator is,
-/// if it is not here.
-pub(crate) async fn accept(
-    listener: tokio::net::TcpListener,
-    events: mpsc::Sender<BusEvent>,
-    detour: Option<tokio::sync::watch::Receiver<String>>,
-) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, address)) => {
-                let (events, detour) = (events.clone(), detour.clone());
-                start_task("a node's connection", async move {
-                    if let Err(error) = welcome(stream, events, detour).await {
-                        tracing::debug!("bus connection from {address} ended: {error}");
-                    }
-                });
-            }
-            Err(error) => {
-                tracing::warn!("cannot accept nodes for now: {error}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-async fn welcome(
-    mut stream: TcpStream,
-    events: mpsc::Sender<BusEvent>,
-    detour: Option<tokio::sync::watch::Receiver<String>>,
-) -> Result<(), BusError> {
-    stream.set_nodelay(true)?;
-    let mut reader = FrameReader::new();
-    match bus::opening(&mut stream, &mut reader).await? {
-        bus::Opening::Migration(hello) => {
-            let lane = Lane { stream: stream.into_std()?, reader };
-            let _ = events.send(BusEvent::Lane(hello, Box::new(lane))).await;
-            Ok(())
-        }
-        bus::Opening::Notice(notice) => {
-            let _ = events.send(BusEvent::CoordinatorCalls(notice.coordinator_at)).await;
-            Ok(())
-        }
-        bus::Opening::Control(first) => match detour {
-            Some(detour) => Ok(bus::send_away(stream, detour.borrow().clone()).await?),
-            None => converse_with_node(stream, reader, *first, events).await,
-        },
-    }
-}
-
-async fn converse_with_node(
-    stream: TcpStream,
-    reader: FrameReader,
-    first: ControlMessage,
-    events: mpsc::Sender<BusEvent>,
-) -> Result<(), BusError> {
-    let (outbox, queue) = Outbox::new();
-    let deliver = |said: Said| {
-        let (events, outbox) = (events.clone(), outbox.clone());
-        async move {
-            match said {
-                Said::Control(ControlMessage::ToCoordinator(message)) => {
-                    let _ = events.send(BusEvent::FromNode(message, outbox)).await;
-                    Ok(())
+impl Reception {
+    /// Takes in connections for as long as the control thread lives.
+    pub(crate) async fn accept(self, listener: tokio::net::TcpListener) {
+        let reception = Arc::new(self);
+        loop {
+            match listener.accept().await {
+                Ok((stream, address)) => {
+                    let reception = Arc::clone(&reception);
+                    let applicant = reception.door.admit(address);
+                    start_task("a node's connection", async move {
+                        let Some(member) = reception.door.let_in(stream, applicant).await else { return };
+                        if let Err(error) = reception.welcome(member).await {
+                            tracing::debug!("bus connection from {address} ended: {error}");
+                        }
+                    });
                 }
-                other => Err(BusError::Unexpected(format!("{other:?}"))),
+                Err(error) => {
+                    tracing::warn!("cannot accept nodes for now: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
-    };
-    deliver(Said::Control(first)).await?;
-    converse(stream, reader, queue, deliver).await
+    }
+
+    async fn welcome(&self, mut member: Member) -> Result<(), BusError> {
+        let mut reader = FrameReader::filtered(FrameFilter::OPENING);
+        match bus::opening(&mut member.stream, &mut reader).await? {
+            bus::Opening::Migration(hello) => {
+                let Some((stream, place)) = self.door.as_lane(member) else { return Ok(()) };
+                let lane = Lane { stream: stream.into_std()?, reader, place };
+                self.events.send_small(BusEvent::Lane(hello, Box::new(lane))).await;
+                Ok(())
+            }
+            bus::Opening::Notice(notice) => {
+                if let Some(coordinator_at) = notice.coordinator_at {
+                    self.events.send_small(BusEvent::CoordinatorCalls(coordinator_at)).await;
+                }
+                Ok(())
+            }
+            bus::Opening::Control(first) => match &self.detour {
+                Some(detour) => {
+                    let coordinator_at = detour.borrow().clone();
+                    Ok(bus::send_away(member.stream, coordinator_at).await?)
+                }
+                None => self.converse_with_node(member, reader, *first).await,
+            },
+        }
+    }
+
+    /// One conversation is one node's: whoever speaks for another one in the middle of it is not believed.
+    async fn converse_with_node(
+        &self,
+        member: Member,
+        reader: FrameReader,
+        first: ControlMessage,
+    ) -> Result<(), BusError> {
+        let Member { stream, place: _place, .. } = member;
+        let (outbox, queue) = self.outboxes.open(REQUEST_BODY_BYTES_MAX);
+        let ControlMessage::ToCoordinator(first) = first else {
+            return Err(BusError::Unexpected(format!("{first:?}")));
+        };
+        let node = first.from;
+        let deliver = |said: Said, room: Room| {
+            let outbox = outbox.clone();
+            async move {
+                match said {
+                    Said::Control(ControlMessage::ToCoordinator(message)) if message.from == node => {
+                        self.events.send(BusEvent::FromNode(message, outbox), room).await;
+                        Ok(())
+                    }
+                    other => Err(BusError::Unexpected(format!("{other:?}"))),
+                }
+            }
+        };
+        let room = self.events.room_for(FROM_NODE_BODY_BYTES_MAX).await;
+        deliver(Said::Control(first.into()), room).await?;
+        converse(stream, reader, queue, &self.events, deliver).await
+    }
 }
 
 /// One conversation with whoever is at this address, to its end. An error when there was no connection.
 pub(super) async fn converse_with_coordinator(
     address: &str,
-    events: &mpsc::Sender<BusEvent>,
+    door: &Door,
+    events: &Events,
+    outboxes: &Outboxes,
 ) -> Result<Ended, BusError> {
-    let stream = bus::connect(address).await?;
-    let (outbox, queue) = Outbox::new();
-    let _ = events.send(BusEvent::CoordinatorReached(outbox)).await;
+    let stream = door.connect(address).await?;
+    let (outbox, queue) = outboxes.open(FROM_NODE_BODY_BYTES_MAX);
+    events.send_small(BusEvent::CoordinatorReached(outbox)).await;
     let (heard, detour) = (Heard::nothing(), std::cell::RefCell::new(None));
-    let deliver = |said: Said| {
+    let deliver = |said: Said, room: Room| {
         let (heard, detour) = (&heard, &detour);
-        let events = events.clone();
         async move {
             match said {
                 Said::Control(ControlMessage::ToNode(message)) => {
                     heard.word();
-                    let _ = events.send(BusEvent::FromCoordinator(address.to_owned(), message)).await;
+                    events.send(BusEvent::FromCoordinator(address.to_owned(), message), room).await;
                     Ok(())
                 }
                 Said::Detour(there) => {
@@ -169,15 +212,16 @@ pub(super) async fn converse_with_coordinator(
             }
         }
     };
+    let reader = FrameReader::filtered(FrameFilter::FROM_COORDINATOR);
     let ended = tokio::select! {
-        ended = converse(stream, FrameReader::new(), queue, deliver) => ended,
+        ended = converse(stream, reader, queue, events, deliver) => ended,
         () = heard.silence() => Err(BusError::TimedOut),
     };
-    let _ = events.send(BusEvent::CoordinatorLost).await;
+    events.send_small(BusEvent::CoordinatorLost).await;
     let why = ended.err().unwrap_or(BusError::Closed).to_string();
     Ok(match detour.take() {
-        Some(there) if there.is_empty() => Ended::Unanswered("it does not know where".to_owned()),
-        Some(there) => Ended::Elsewhere(there),
+        Some(None) => Ended::Unanswered("it does not know where".to_owned()),
+        Some(Some(there)) => Ended::Elsewhere(there.to_string()),
         None if heard.anything() => Ended::Lost(why),
         None => Ended::Unanswered(why),
     })
@@ -187,28 +231,27 @@ pub(super) async fn converse_with_coordinator(
 async fn converse<F: Future<Output = Result<(), BusError>>>(
     stream: TcpStream,
     mut reader: FrameReader,
-    mut queue: mpsc::Receiver<Vec<u8>>,
-    deliver: impl Fn(Said) -> F,
+    mut queue: Queue,
+    events: &Events,
+    deliver: impl Fn(Said, Room) -> F,
 ) -> Result<(), BusError> {
     let (mut incoming, mut outgoing) = stream.into_split();
     let read = pin!(async {
         loop {
-            let mut heard = Vec::new();
             while let Some(frame) = reader.next_frame()? {
-                match frame.message()? {
-                    Message::Control(json) => heard.push(bus::understand(json)?),
+                let room = events.room_for(frame.body.len()).await;
+                let said = match frame.message()? {
+                    Message::Control(json) => bus::understand(json)?,
                     other => return Err(BusError::Unexpected(format!("{other:?}"))),
-                }
-            }
-            for said in heard {
-                deliver(said).await?;
+                };
+                deliver(said, room).await?;
             }
             bus::receive(&mut incoming, &mut reader).await?;
         }
     });
     let write = pin!(async {
-        while let Some(frame) = queue.recv().await {
-            outgoing.write_all(&frame).await?;
+        while let Some(frame) = queue.next().await {
+            outgoing.write_all(frame.as_ref()).await?;
         }
         Err(BusError::Closed)
     });

@@ -6,13 +6,16 @@
 //! Ownership: the thread that called [`run`](crate::run).
 
 mod calls;
-mod coordinator;
+pub(crate) mod coordinator;
 pub(crate) mod links;
+pub(crate) mod outbox;
 mod search;
 mod signals;
 
 use crate::clock::Clock;
+use crate::cluster_secret;
 use crate::data_dir::{DataDir, Identity, Kept};
+use crate::door::Door;
 use crate::join;
 use crate::last_map::{LastMap, MapKeeper};
 use crate::mover::{MoverInbox, MoverInput, MoverLink};
@@ -21,8 +24,9 @@ use crate::start::StartError;
 use crate::thread::start_task;
 use crate::worker::WorkerLink;
 use coordinator::CoordinatorSeat;
-use links::{BusEvent, Lane, Outbox};
-use sidle_cluster::{ClusterId, ControlMessage, NodeInfo};
+use links::{BusEvent, Events, Lane, Reception, Room};
+use outbox::{Outbox, Outboxes};
+use sidle_cluster::{ClusterId, ControlMessage, HostPort, NodeInfo};
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlReply, ControlRequest, MoverIndex, MoverReport, NodeControl, NodeParts,
@@ -67,6 +71,8 @@ pub(crate) struct ControlSetup {
     pub(crate) identity: Identity,
     /// Where.
     pub(crate) data_dir: Arc<DataDir>,
+    /// Whether the coordinator is on this node.
+    pub(crate) founds: bool,
     /// The node that ran the coordinator in an earlier life of this one, as far as known.
     pub(crate) last_coordinator: Option<NodeId>,
     /// The client address of a node of the cluster to join; empty: none.
@@ -77,6 +83,8 @@ pub(crate) struct ControlSetup {
     pub(crate) parts: NodeParts,
     /// Where other nodes connect.
     pub(crate) bus: TcpListener,
+    /// Where they, and this one there, prove that they belong to the cluster.
+    pub(crate) door: Door,
     /// The workers.
     pub(crate) workers: Vec<Arc<WorkerLink>>,
     /// Notified by workers that have taken a new range table.
@@ -99,7 +107,7 @@ pub(crate) struct ControlThread {
     /// The conversation with the coordinator, where that is another node's.
     coordinator: Option<Outbox>,
     /// Where the coordinator was reached last; told to nodes that ask here.
-    coordinator_at: watch::Sender<String>,
+    coordinator_at: watch::Sender<Option<HostPort>>,
     /// Where the coordinator may be found; kept with the identity, the best first.
     found_at: watch::Sender<Vec<String>>,
     keeper: MapKeeper,
@@ -109,7 +117,7 @@ pub(crate) struct ControlThread {
     last_tag: u64,
     sampler: Sampler,
     /// Where a coordinator that had not heard of this node says that it is.
-    called_from: watch::Sender<Option<String>>,
+    called_from: watch::Sender<Option<HostPort>>,
     /// Whether this process has been a member.
     is_ready: bool,
     /// Why the cluster did not let this node in, as last logged.
@@ -117,6 +125,8 @@ pub(crate) struct ControlThread {
     ticks: u32,
     /// What is wrong with the data directory, as last logged.
     trouble: Option<String>,
+    /// Whether the cluster's secret is in the data directory.
+    is_secret_kept: bool,
     stop: Option<String>,
 }
 
@@ -124,9 +134,8 @@ impl ControlThread {
     /// Opens the coordinator where it belongs to this node, and makes everything ready to run.
     pub(crate) fn open(setup: ControlSetup) -> Result<ControlThread, StartError> {
         let now = setup.clock.mono();
-        let is_seat = coordinator::belongs_here(&setup.identity, &setup.data_dir, &setup.join);
-        let seat = match is_seat {
-            true => Some(CoordinatorSeat::open(now, &setup.data_dir, &setup.info)?),
+        let seat = match setup.founds {
+            true => Some(CoordinatorSeat::open(now, &setup.data_dir, &setup.info, setup.door.clone())?),
             false => None,
         };
         let mut control = NodeControl::new(
@@ -144,7 +153,7 @@ impl ControlThread {
             control,
             seat,
             coordinator: None,
-            coordinator_at: watch::Sender::new(String::new()),
+            coordinator_at: watch::Sender::new(None),
             found_at: watch::Sender::new(setup.identity.found_at.clone()),
             keeper: MapKeeper::start(Arc::clone(&setup.data_dir))?,
             kept: (MapEpoch::default(), None),
@@ -156,6 +165,7 @@ impl ControlThread {
             refused: None,
             ticks: 0,
             trouble: None,
+            is_secret_kept: matches!(cluster_secret::kept(&setup.data_dir), Ok(Some(_))),
             stop: None,
             setup,
         })
@@ -183,7 +193,7 @@ impl ControlThread {
             let due = self.timeout();
             tokio::select! {
                 signal = stop.requested() => self.stop = Some(signal.to_owned()),
-                Some(event) = bus.recv() => self.bus_event(event),
+                Some((event, _room)) = bus.recv() => self.bus_event(event),
                 call = self.setup.calls.recv() => match call {
                     Some(ControlCall::Request(request, answer)) => self.request(request, answer),
                     Some(ControlCall::Shutdown) | None => self.stop = Some("a client asked for it".to_owned()),
@@ -202,19 +212,27 @@ impl ControlThread {
     }
 
     /// Starts to listen for other nodes, and to look for the coordinator where that is another node's.
-    fn start_conversations(&mut self) -> Result<mpsc::Receiver<BusEvent>, StartError> {
-        let (events, queue) = mpsc::channel(links::EVENTS);
-        let detour = self.seat.is_none().then(|| self.coordinator_at.subscribe());
+    fn start_conversations(&mut self) -> Result<mpsc::Receiver<(BusEvent, Room)>, StartError> {
+        let (events, queue) = Events::open();
+        let outboxes = Outboxes::default();
+        let reception = Reception {
+            door: self.setup.door.clone(),
+            events: events.clone(),
+            outboxes: outboxes.clone(),
+            detour: self.seat.is_none().then(|| self.coordinator_at.subscribe()),
+        };
         let listener = tokio::net::TcpListener::from_std(self.setup.bus.try_clone()?)?;
-        start_task("the listener for nodes", links::accept(listener, events.clone(), detour));
+        start_task("the listener for nodes", reception.accept(listener));
         if self.seat.is_none() {
             let search = join::Search {
                 join: self.setup.join.clone(),
                 password: self.setup.password.clone(),
                 found_at: self.found_at.subscribe(),
                 found: false,
+                door: self.setup.door.clone(),
             };
-            let following = search::follow_coordinator(search, self.called_from.subscribe(), events);
+            let called = self.called_from.subscribe();
+            let following = search::follow_coordinator(search, called, events, outboxes);
             start_task("the search for the coordinator", following);
         }
         Ok(queue)
@@ -231,6 +249,7 @@ impl ControlThread {
             }
             BusEvent::FromCoordinator(address, message) => {
                 // Only now is it certain that the node there runs it.
+                let address = address.parse().ok();
                 self.coordinator_at.send_if_modified(|known| {
                     let is_news = *known != address;
                     *known = address;
@@ -380,6 +399,7 @@ impl ControlThread {
     }
 
     fn joined(&mut self, cluster: ClusterId) {
+        self.keep_secret();
         if self.setup.identity.cluster != Some(cluster) {
             tracing::info!("member of cluster {cluster}");
             self.setup.identity.cluster = Some(cluster);
@@ -394,11 +414,10 @@ impl ControlThread {
     /// Keeps where the cluster can be found again, on nodes that have to look for their coordinator.
     fn remember_nodes(&mut self) {
         let Some(map) = self.control.map().filter(|_| self.seat.is_none()) else { return };
-        let coordinator = self.coordinator_at.borrow().clone();
+        let coordinator = self.coordinator_at.borrow().as_ref().map(HostPort::to_string);
         let others = map.nodes().iter().filter(|node| node.id != self.setup.info.id);
-        let mut found_at = vec![coordinator];
+        let mut found_at = Vec::from_iter(coordinator);
         found_at.extend(others.map(|node| node.bus_addr.to_string()));
-        found_at.retain(|address| !address.is_empty());
         let mut seen = std::collections::BTreeSet::new();
         found_at.retain(|address| seen.insert(address.clone()));
         if found_at != self.setup.identity.found_at {
@@ -418,6 +437,21 @@ impl ControlThread {
         if let Some(last) = LastMap::new(&self.setup.identity, newest.1, Arc::clone(map)) {
             self.kept = newest;
             self.keeper.keep(last);
+        }
+    }
+
+    /// Keeps the secret that has turned out to be the cluster's, so that a restart needs no flag.
+    fn keep_secret(&mut self) {
+        if self.is_secret_kept {
+            return;
+        }
+        let Some(secret) = self.setup.door.secret() else { return };
+        match cluster_secret::keep(&self.setup.data_dir, &secret) {
+            Ok(()) => {
+                self.setup.door.accept_secret();
+                self.is_secret_kept = true;
+            }
+            Err(error) => tracing::error!("{error}"),
         }
     }
 

@@ -4,12 +4,14 @@
 //! idea. So each address gets a little time to answer, and then the next one is tried. What is waited for
 //! stands in the log.
 
-use super::links::{BusEvent, converse_with_coordinator};
+use super::links::{Events, converse_with_coordinator};
+use super::outbox::Outboxes;
 use crate::join::Search;
+use sidle_cluster::HostPort;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 /// The first pause before all addresses are tried again, and the longest.
@@ -98,14 +100,15 @@ impl Complaints {
 /// ever. `called`: where a coordinator says that it is.
 pub(super) async fn follow_coordinator(
     mut search: Search,
-    mut called: watch::Receiver<Option<String>>,
-    events: mpsc::Sender<BusEvent>,
+    mut called: watch::Receiver<Option<HostPort>>,
+    events: Events,
+    outboxes: Outboxes,
 ) {
     let mut pause = BACKOFF_FIRST;
     let mut complaints = Complaints::default();
     loop {
         let call = called.borrow_and_update().clone();
-        if one_round(&mut search, call, &mut called, &mut complaints, &events).await {
+        if one_round(&mut search, call, &mut called, &mut complaints, &events, &outboxes).await {
             pause = BACKOFF_FIRST;
             complaints = Complaints::default();
         }
@@ -120,12 +123,13 @@ pub(super) async fn follow_coordinator(
 /// Tries every address once, until the coordinator is found and lost again; whether it was.
 async fn one_round(
     search: &mut Search,
-    call: Option<String>,
-    called: &mut watch::Receiver<Option<String>>,
+    call: Option<HostPort>,
+    called: &mut watch::Receiver<Option<HostPort>>,
     complaints: &mut Complaints,
-    events: &mpsc::Sender<BusEvent>,
+    events: &Events,
+    outboxes: &Outboxes,
 ) -> bool {
-    let mut left: VecDeque<String> = call.into_iter().collect();
+    let mut left: VecDeque<String> = call.iter().map(HostPort::to_string).collect();
     left.extend(search.addresses().await);
     let mut tried = BTreeSet::new();
     let mut detours = 0;
@@ -133,7 +137,7 @@ async fn one_round(
         if !tried.insert(address.clone()) {
             continue;
         }
-        match converse_with_coordinator(&address, events).await {
+        match converse_with_coordinator(&address, &search.door, events, outboxes).await {
             Ok(Ended::Lost(why)) => {
                 search.is_found();
                 tracing::warn!("lost the coordinator at {address}: {why}; looking for it");
@@ -148,7 +152,7 @@ async fn one_round(
             Err(error) => complaints.log(address, error.to_string()),
         }
         if called.has_changed().unwrap_or(false) {
-            left.extend(called.borrow_and_update().clone());
+            left.extend(called.borrow_and_update().as_ref().map(HostPort::to_string));
         }
     }
     false

@@ -1,36 +1,51 @@
 //! The tasks of a mover's connections: one reads frames, one writes what the socket did not take at once.
 
 use super::driver::{Driver, Wanted};
-use crate::bus::{self, BusError};
+use crate::bus::{BusError, LARGE_FRAME_TIMEOUT, LargeFrames};
 use crate::control::links::Lane;
+use crate::door::{Door, Place};
 use crate::thread::start_task;
 use sidle_node::Link;
-use sidle_wire::{FrameReader, Hello, Message};
+use sidle_wire::{FrameFilter, FrameReader, Hello, Message};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// What its tasks are called.
 const NAME: &str = "a connection to another node";
 
+/// What its connections' tasks need.
+#[derive(Clone)]
+pub(super) struct Around {
+    /// The mover.
+    pub(super) driver: Rc<RefCell<Driver>>,
+    /// Where new connections prove themselves.
+    pub(super) door: Door,
+    /// What large frames may take.
+    pub(super) large_frames: LargeFrames,
+}
+
 /// Takes over a connection that another node opened, whose first frame was `hello`.
-pub(super) fn take_over(driver: &Rc<RefCell<Driver>>, hello: &Hello, lane: Lane) -> io::Result<()> {
+pub(super) fn take_over(around: &Around, hello: &Hello, lane: Lane) -> io::Result<()> {
     let stream = Rc::new(TcpStream::from_std(lane.stream)?);
-    let link = run(driver, Rc::clone(&stream), lane.reader);
-    driver.borrow_mut().message(link, Message::Hello(*hello));
+    let link = run(around, Rc::clone(&stream), lane.reader, Some(lane.place));
+    around.driver.borrow_mut().message(link, Message::Hello(*hello));
     Ok(())
 }
 
 /// Starts what the mover asked for and a task has to do.
-pub(super) fn follow_events(driver: &Rc<RefCell<Driver>>) {
-    let wanted = std::mem::take(&mut driver.borrow_mut().wanted);
+pub(super) fn follow_events(around: &Around) {
+    let wanted = std::mem::take(&mut around.driver.borrow_mut().wanted);
     for wanted in wanted {
-        let driver = Rc::clone(driver);
+        let around = around.clone();
         start_task("a new connection to another node", async move {
-            match open(&driver, &wanted).await {
+            let driver = &around.driver;
+            match open(&around, &wanted).await {
                 Ok(stream) => {
-                    let link = run(&driver, Rc::new(stream), FrameReader::new());
+                    let reader = FrameReader::filtered(FrameFilter::FROM_SOURCE);
+                    let link = run(&around, Rc::new(stream), reader, None);
                     driver.borrow_mut().connected(&wanted, link);
                 }
                 Err(error) => {
@@ -42,42 +57,54 @@ pub(super) fn follow_events(driver: &Rc<RefCell<Driver>>) {
     }
 }
 
-async fn open(driver: &Rc<RefCell<Driver>>, wanted: &Wanted) -> Result<TcpStream, BusError> {
-    let address = driver.borrow().bus_address(wanted.peer);
+async fn open(around: &Around, wanted: &Wanted) -> Result<TcpStream, BusError> {
+    let address = around.driver.borrow().bus_address(wanted.peer);
     let address = address.ok_or_else(|| BusError::Unexpected(format!("no node {} is known", wanted.peer)))?;
-    bus::connect(&address).await
+    around.door.connect(&address).await
 }
 
-/// Starts the tasks of a connection.
-fn run(driver: &Rc<RefCell<Driver>>, stream: Rc<TcpStream>, reader: FrameReader) -> Link {
-    let link = driver.borrow_mut().add(Rc::clone(&stream));
-    start_task(NAME, write(Rc::clone(driver), link));
-    let driver = Rc::clone(driver);
+/// Starts the tasks of a connection, which keeps its place for as long as it is read.
+fn run(around: &Around, stream: Rc<TcpStream>, reader: FrameReader, place: Option<Place>) -> Link {
+    let link = around.driver.borrow_mut().add(Rc::clone(&stream));
+    start_task(NAME, write(Rc::clone(&around.driver), link));
+    let around = around.clone();
     start_task(NAME, async move {
-        if let Err(error) = read(&driver, link, &stream, reader).await {
+        let _place = place;
+        if let Err(error) = read(&around, link, &stream, reader).await {
             tracing::debug!("a connection to another node ended: {error}");
         }
-        driver.borrow_mut().closed(link);
+        around.driver.borrow_mut().closed(link);
     });
     link
 }
 
 async fn read(
-    driver: &Rc<RefCell<Driver>>,
+    around: &Around,
     link: Link,
     stream: &TcpStream,
     mut reader: FrameReader,
 ) -> Result<(), BusError> {
+    let mut room = None;
     loop {
         while let Some(frame) = reader.next_frame()? {
-            driver.borrow_mut().message(link, frame.message()?);
+            around.driver.borrow_mut().message(link, frame.message()?);
+            room = None;
             // A frame of records takes a while: others have their turn between two.
             tokio::task::yield_now().await;
+        }
+        if room.is_none() {
+            room = around.large_frames.room_for(&reader).await;
         }
         match stream.try_read_buf(reader.receive_buffer()) {
             Ok(0) => return Err(BusError::Closed),
             Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.readable().await?,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => match room {
+                None => stream.readable().await?,
+                // Others may wait for its room.
+                Some(_) => timeout(LARGE_FRAME_TIMEOUT, stream.readable())
+                    .await
+                    .map_err(|_| BusError::TimedOut)??,
+            },
             Err(error) => return Err(error.into()),
         }
     }

@@ -12,10 +12,13 @@ mod connection;
 mod driver;
 mod spare_cores;
 
+use crate::bus::LargeFrames;
 use crate::clock::Clock;
 use crate::control::links::Lane;
+use crate::door::Door;
 use crate::thread;
 use crate::worker::WorkerLink;
+use connection::Around;
 use driver::Driver;
 use sidle_node::{Mover, MoverCommand, MoverReport, NodeParts};
 use sidle_pacing::OwnTime;
@@ -76,6 +79,10 @@ pub(crate) struct MoverSetup {
     pub(crate) inbox: mpsc::UnboundedReceiver<MoverInput>,
     /// What it tells the control thread.
     pub(crate) reports: MoverReports,
+    /// Where it proves to other nodes that it belongs to the cluster, and they to it.
+    pub(crate) door: Door,
+    /// What large frames may take of all movers together.
+    pub(crate) large_frames: LargeFrames,
     /// The workers that it may have to wake.
     pub(crate) workers: Vec<Arc<WorkerLink>>,
     /// The process's clock.
@@ -107,6 +114,7 @@ impl MoverSetup {
         let clock = self.clock;
         let is_shared = own_time.is_of_turns();
         let driver = Driver::new(self.mover, self.parts, self.workers, self.reports, own_time, clock);
+        let around = Around { driver: Rc::clone(&driver), door: self.door, large_frames: self.large_frames };
         let wanted_added = Rc::clone(&driver.borrow().wanted_added);
         while !self.link.stop.load(Ordering::Acquire) {
             let due = driver.borrow().due().map(|at| Instant::from_std(clock.instant(at)));
@@ -116,7 +124,7 @@ impl MoverSetup {
                 input = self.inbox.recv() => match input {
                     Some(MoverInput::Command(command)) => driver.borrow_mut().command(command),
                     Some(MoverInput::Lane(hello, lane)) => {
-                        if let Err(error) = connection::take_over(&driver, &hello, *lane) {
+                        if let Err(error) = connection::take_over(&around, &hello, *lane) {
                             tracing::debug!("lost a lane of migration {}: {error}", hello.scope.migration);
                         }
                     }
@@ -128,7 +136,7 @@ impl MoverSetup {
                 }
             }
             driver.borrow_mut().turn();
-            connection::follow_events(&Rc::clone(&driver));
+            connection::follow_events(&around);
             if is_shared {
                 tokio::task::yield_now().await;
             }

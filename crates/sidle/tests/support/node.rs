@@ -4,6 +4,7 @@ use super::{Client, PATIENCE, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -12,7 +13,10 @@ use tempfile::TempDir;
 /// The program, with its environment clean.
 pub fn sidle() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sidle"));
-    command.env_remove("SIDLE_LOG").env_remove("SIDLE_PASSWORD").stdin(Stdio::null());
+    for variable in ["SIDLE_LOG", "SIDLE_PASSWORD", "SIDLE_CLUSTER_SECRET"] {
+        command.env_remove(variable);
+    }
+    command.stdin(Stdio::null());
     command
 }
 
@@ -20,6 +24,7 @@ pub fn sidle() -> Command {
 #[derive(Clone, Debug, Default)]
 pub struct NodeOptions {
     flags: Vec<String>,
+    environment: Vec<(String, String)>,
 }
 
 impl NodeOptions {
@@ -33,8 +38,16 @@ impl NodeOptions {
         self
     }
 
-    fn is_set(&self, name: &str) -> bool {
-        self.flags.iter().any(|flag| flag == name)
+    /// Sets a variable of the environment.
+    pub fn environment(mut self, name: &str, value: &str) -> NodeOptions {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The value of a flag.
+    fn value(&self, name: &str) -> Option<&str> {
+        let at = self.flags.iter().position(|flag| flag == name)?;
+        self.flags.get(at + 1).map(String::as_str)
     }
 }
 
@@ -66,6 +79,7 @@ impl Node {
             .flag("--dir", &folder)
             .flag("--workers", "2")
             .flag("--max-memory", "256mb");
+        all.environment.clone_from(&options.environment);
         for pair in options.flags.chunks(2) {
             all = all.flag(&pair[0], &pair[1]);
         }
@@ -76,6 +90,7 @@ impl Node {
         let child = sidle()
             .arg("server")
             .args(&options.flags)
+            .envs(options.environment.iter().map(|(name, value)| (name, value)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -155,6 +170,12 @@ impl Node {
         self.child.id()
     }
 
+    /// A file in its data directory.
+    pub fn file(&self, name: &str) -> PathBuf {
+        let dir = self.options.value("--dir").expect("every node of a test is given one");
+        PathBuf::from(dir).join(name)
+    }
+
     /// What it has logged.
     pub fn log(&self) -> String {
         self.log.lock().expect("nobody panics with the log").clone()
@@ -217,6 +238,11 @@ impl Node {
         self.wait()
     }
 
+    /// Whether the process has not ended.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be asked").is_none()
+    }
+
     /// Waits until the process has ended.
     pub fn wait(&mut self) -> ExitStatus {
         eventually("the process ends", || self.child.try_wait().expect("a child can be asked"))
@@ -251,8 +277,12 @@ impl Node {
 
     /// Starts it again without `--join`: it has to find its cluster from its folder.
     pub fn restart_without_join(&mut self) {
-        if self.options.is_set("--join") {
-            let at = self.options.flags.iter().position(|flag| flag == "--join").expect("just found");
+        self.restart_without("--join");
+    }
+
+    /// Starts it again without a flag.
+    pub fn restart_without(&mut self, name: &str) {
+        if let Some(at) = self.options.flags.iter().position(|flag| flag == name) {
             self.options.flags.drain(at..at + 2);
         }
         self.restart();

@@ -1,0 +1,228 @@
+//! A million strangers from one seed: what they send is recorded, altered, cut, doubled, shuffled or drawn.
+//! None of them gets in, none is sent more than a nonce, and nothing grows with what they send; nor does it
+//! behind the handshake.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use sidle_handshake::{CHALLENGE_BYTES, ClusterSecret, Handshake, ListenerName, Nonce};
+use sidle_types::NodeId;
+use sidle_types::{MigrationId, Position, PositionRange, TabletEpoch};
+use sidle_wire::{
+    FrameFilter, FrameReader, HEADER_BYTES, Hello, Kind, Lane, Message, Pull, Scope, begin_frame, end_frame,
+    limits,
+};
+use support::{ADDRESS, Transcript, own_names, secret, transcript};
+
+const STRANGERS: usize = 1_000_000;
+const SEED: u64 = 0x5eed_0000_d00d;
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).take(count).collect()
+    }
+
+    fn nonce(&mut self) -> Nonce {
+        Nonce(self.bytes(32).try_into().unwrap())
+    }
+}
+
+/// What strangers have to work with: recorded handshakes, those of another secret, and frames of every kind.
+struct Loot {
+    recorded: Vec<Transcript>,
+    frames: Vec<Vec<u8>>,
+}
+
+impl Loot {
+    fn new(right: &ClusterSecret) -> Loot {
+        let of_right = (0..4).map(|seed| transcript(right, seed, seed + 100));
+        let recorded = of_right.chain([transcript(&secret(9), 1, 2)]).collect();
+        Loot { recorded, frames: frames() }
+    }
+
+    /// One thing that a stranger may send.
+    fn piece(&self, random: &mut Random) -> Vec<u8> {
+        let recorded = &self.recorded[random.below(self.recorded.len())];
+        match random.below(8) {
+            0 | 1 => recorded.opening.to_vec(),
+            2 => recorded.dialer_proof.to_vec(),
+            3 => recorded.listener_proof.to_vec(),
+            4 => recorded.challenge.to_vec(),
+            5 => self.frames[random.below(self.frames.len())].clone(),
+            6 => random_bytes(random, 160),
+            _ => Vec::new(),
+        }
+    }
+
+    /// All that one stranger sends.
+    fn stream(&self, random: &mut Random) -> Vec<u8> {
+        let mut stream = match random.below(4) {
+            // Most begin as a node does: the others do not come far.
+            0 => Vec::new(),
+            _ => self.recorded[random.below(self.recorded.len())].opening.to_vec(),
+        };
+        for _ in 0..random.below(4) {
+            stream.extend(self.piece(random));
+        }
+        for _ in 0..random.below(3) {
+            alter(&mut stream, random);
+        }
+        stream
+    }
+}
+
+fn random_bytes(random: &mut Random, most: usize) -> Vec<u8> {
+    let count = random.below(most);
+    random.bytes(count)
+}
+
+/// Flips, sets, cuts, doubles or takes out.
+fn alter(stream: &mut Vec<u8>, random: &mut Random) {
+    if stream.is_empty() {
+        return;
+    }
+    let at = random.below(stream.len());
+    match random.below(6) {
+        0 | 1 => stream[at] ^= 1 << random.below(8),
+        2 => stream[at] = random.next() as u8,
+        3 => stream.truncate(at),
+        4 => drop(stream.remove(at)),
+        _ => stream.extend_from_within(at..),
+    }
+}
+
+/// One frame of each kind, right but for what is in it.
+fn frames() -> Vec<Vec<u8>> {
+    let scope = Scope { migration: MigrationId(7), epoch: TabletEpoch(3) };
+    let mut frames: Vec<Vec<u8>> = Kind::ALL
+        .into_iter()
+        .map(|kind| {
+            let mut frame = Vec::new();
+            let start = begin_frame(&mut frame, kind);
+            frame.extend_from_slice(&[7; 64]);
+            end_frame(&mut frame, start).unwrap();
+            frame
+        })
+        .collect();
+    let mut frame = |write: &dyn Fn(&mut Vec<u8>)| {
+        let mut out = Vec::new();
+        write(&mut out);
+        frames.push(out);
+    };
+    frame(&|out| Hello { scope, node: NodeId::from_bytes([1; 20]), lane: Lane::Bulk }.write(out));
+    let range = PositionRange::new(Position(0), Position(u64::MAX)).unwrap();
+    frame(&|out| Pull { scope, partition: 0, sequence: 1, range, max_bytes: u32::MAX }.write(out));
+    frame(&|out| Message::write_control(br#"{"to_coordinator":{}}"#, out).unwrap());
+    frame(&|out| Message::write_ping(1, out));
+    frames
+}
+
+/// Drives a machine as the server does, in pieces; what it sent.
+fn drive(machine: &mut Handshake<'_>, mut stream: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut answers = support::sent(machine);
+    while !stream.is_empty() && machine.wanted() > 0 {
+        let length = machine.wanted().min(stream.len());
+        let length = if random.below(4) == 0 { 1 + random.below(length) } else { length };
+        match machine.handle(&stream[..length]) {
+            Ok(taken) => stream = &stream[taken..],
+            Err(_) => break,
+        }
+        answers.extend(support::sent(machine));
+    }
+    answers
+}
+
+#[test]
+fn no_stranger_gets_in() {
+    let (right, names) = (secret(1), own_names());
+    let loot = Loot::new(&right);
+    let mut random = Random(SEED);
+    let mut challenged = 0;
+    for stranger in 0..STRANGERS {
+        let stream = loot.stream(&mut random);
+        let own_nonce = random.nonce();
+        if random.below(4) > 0 {
+            let mut listener = Handshake::listen(&right, &names, own_nonce);
+            let answers = drive(&mut listener, &stream, &mut random);
+            assert!(!listener.is_proven(), "stranger {stranger}");
+            assert!(answers.is_empty() || answers == own_nonce.0, "stranger {stranger}: {answers:?}");
+            challenged += usize::from(answers.len() == CHALLENGE_BYTES);
+        } else {
+            // One who listens himself, at an address that a node connects to.
+            let mut dialer = Handshake::dial(&right, ListenerName::of(ADDRESS), own_nonce);
+            drive(&mut dialer, &stream, &mut random);
+            assert!(!dialer.is_proven(), "stranger {stranger}");
+        }
+    }
+    assert!(challenged > STRANGERS / 8, "only {challenged} came as far as the challenge");
+}
+
+/// Behind the handshake: whatever arrives, a reader holds what has arrived and a little more, and takes
+/// nothing that does not belong on its connection.
+#[test]
+fn no_frame_takes_more_than_it_brought() {
+    let frames = frames();
+    let filters = [
+        FrameFilter::OPENING,
+        FrameFilter::FROM_NODE,
+        FrameFilter::FROM_COORDINATOR,
+        FrameFilter::FROM_TARGET,
+        FrameFilter::FROM_SOURCE,
+    ];
+    let mut random = Random(SEED);
+    let mut taken = 0;
+    for round in 0..STRANGERS / 4 {
+        let mut stream = Vec::new();
+        for _ in 0..=random.below(3) {
+            stream.extend_from_slice(&frames[random.below(frames.len())]);
+        }
+        match random.below(4) {
+            // A length that nothing stands behind.
+            0 => stream[..4].copy_from_slice(&(random.next() as u32).to_le_bytes()),
+            1 => alter(&mut stream, &mut random),
+            _ => {}
+        }
+        let filter = filters[random.below(filters.len())];
+        let mut reader = FrameReader::filtered(filter);
+        let most = stream.len() + stream.len() / 4 + limits::RECEIVE_AHEAD_BYTES;
+        for piece in stream.chunks(1 + random.below(stream.len().max(1))) {
+            if random.below(64) == 0 {
+                reader.receive_buffer();
+            }
+            reader.push(piece);
+            while let Ok(Some(frame)) = reader.next_frame() {
+                taken += 1;
+                // Parsed or refused, never more.
+                let _ = frame.message();
+            }
+            assert!(
+                reader.held_bytes() <= most,
+                "round {round}: {} of {}",
+                reader.held_bytes(),
+                stream.len()
+            );
+        }
+    }
+    assert!(taken > 1_000, "only {taken} frames were taken");
+    let mut reader = FrameReader::filtered(FrameFilter::FROM_NODE);
+    let mut long = Vec::new();
+    Message::write_control(&vec![b' '; limits::FROM_NODE_BODY_BYTES_MAX + 1], &mut long).unwrap();
+    reader.push(&long[..HEADER_BYTES]);
+    assert!(reader.next_frame().is_err(), "by the header alone");
+}

@@ -1,0 +1,320 @@
+//! The door of the port between nodes: who has not proven that he belongs to the cluster gets no further.
+//!
+//! Every connection between nodes comes through here, whichever end opened it: [`Door::connect`] and
+//! [`Door::let_in`] return a stream only after the handshake ([`sidle_handshake`]) has ended well. What may
+//! be held for whom:
+//!
+//! | connections | in total | from one source |
+//! |---|---|---|
+//! | that have not proven themselves | [`HANDSHAKES_MAX`] | [`HANDSHAKES_PER_SOURCE_MAX`] |
+//! | of members, for control messages | [`CONVERSATIONS_MAX`] | [`CONVERSATIONS_PER_SOURCE_MAX`] |
+//! | of members, for migrations | [`LANES_MAX`] | [`LANES_PER_SOURCE_MAX`] |
+//!
+//! A handshake holds a buffer of fixed length, for [`HANDSHAKE_TIMEOUT`] at most; what members' connections hold is
+//! bounded by [`crate::bus`].
+//!
+//! While all places for handshakes are taken, the oldest handshake of the source with the most makes way: a
+//! stranger who holds connections open shuts nobody out. Members beyond their bound are refused.
+//!
+//! Ownership: shared by the control thread, which accepts, and the movers, which connect.
+
+mod complaints;
+mod places;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use crate::bus::{BusError, CONNECT_TIMEOUT};
+use crate::data_dir::random_bytes;
+use complaints::{Complaint, Complaints};
+pub(crate) use places::Place;
+use places::Places;
+use sidle_cluster::HostPort;
+use sidle_handshake::{ClusterSecret, Handshake, HandshakeError, ListenerName, MESSAGE_BYTES_MAX, Nonce};
+use socket2::{SockRef, TcpKeepalive};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use waiting::{Source, Waiting};
+
+/// How long a handshake may take that somebody else began.
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long one may take that this node began: the other node's control thread may wait for its disk.
+pub(crate) const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many handshakes may be under way that others began.
+pub(crate) const HANDSHAKES_MAX: usize = 128;
+/// As many of them may be one source's.
+pub(crate) const HANDSHAKES_PER_SOURCE_MAX: usize = 32;
+/// How many connections members may have here to speak to the coordinator: one each, and some that end.
+pub(crate) const CONVERSATIONS_MAX: usize = 1_024;
+/// As many of them may be one source's: nodes that share a machine.
+pub(crate) const CONVERSATIONS_PER_SOURCE_MAX: usize = 256;
+/// How many connections of migrations members may have here. A node takes part in one migration at a time,
+/// with two.
+pub(crate) const LANES_MAX: usize = 64;
+/// As many of them may be one source's.
+pub(crate) const LANES_PER_SOURCE_MAX: usize = 32;
+
+/// A connection that carries nothing is probed after this time, so that a peer that is gone gives its place
+/// back.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// Why the other end of a connection that this node opened was not believed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unproven {
+    /// It closed the connection before it had sent anything.
+    #[error(
+        "it closed the connection without a word: it is no node of this release, goes by another address, or \
+         has no cluster secret yet"
+    )]
+    NoHandshake,
+    /// It did not take this node's proof, or has none of its own.
+    #[error(
+        "it has another cluster secret than this node: copy the file {file} from the data directory of a node \
+         of the cluster into this node's, or give it with --cluster-secret-file",
+        file = crate::data_dir::SECRET_FILE
+    )]
+    OtherSecret,
+    /// There is nothing to prove with.
+    #[error("this node has no cluster secret yet")]
+    NoSecret,
+}
+
+/// The secret, as far as it is known.
+#[derive(Debug, Default)]
+struct Known {
+    secret: Option<Arc<ClusterSecret>>,
+    /// Whether it was given, or is in the data directory: one that was found elsewhere may turn out to be
+    /// wrong.
+    is_certain: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    known: Mutex<Known>,
+    /// Where this node keeps its secret, for messages.
+    secret_path: PathBuf,
+    /// The name of the address that the cluster is told.
+    own_name: ListenerName,
+    waiting: Mutex<Waiting<oneshot::Sender<()>>>,
+    conversations: Arc<Places>,
+    lanes: Arc<Places>,
+    complaints: Mutex<Complaints>,
+}
+
+/// The door.
+#[derive(Clone, Debug)]
+pub(crate) struct Door(Arc<Shared>);
+
+/// A connection to a node that has proven that it belongs to the cluster.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// The connection, at its first byte behind the handshake.
+    pub(crate) stream: TcpStream,
+    /// Its place among the members' conversations.
+    pub(crate) place: Place,
+    from: SocketAddr,
+}
+
+/// A connection that has not proven itself yet, in its place among the handshakes.
+#[derive(Debug)]
+pub(crate) struct Applicant {
+    door: Door,
+    from: SocketAddr,
+    ticket: u64,
+    sent_away: oneshot::Receiver<()>,
+}
+
+impl Drop for Applicant {
+    fn drop(&mut self) {
+        lock(&self.door.0.waiting).leave(self.ticket);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Door {
+    /// The door of a node that others are told to reach at `bus_address`. `secret`: where it is known from
+    /// the start. `secret_path`: where the node keeps it.
+    pub(crate) fn new(bus_address: &HostPort, secret: Option<ClusterSecret>, secret_path: PathBuf) -> Door {
+        let is_certain = secret.is_some();
+        Door(Arc::new(Shared {
+            known: Mutex::new(Known { secret: secret.map(Arc::new), is_certain }),
+            secret_path,
+            own_name: ListenerName::of(&bus_address.to_string()),
+            waiting: Mutex::new(Waiting::new(HANDSHAKES_MAX, HANDSHAKES_PER_SOURCE_MAX)),
+            conversations: Places::new(CONVERSATIONS_MAX, CONVERSATIONS_PER_SOURCE_MAX),
+            lanes: Places::new(LANES_MAX, LANES_PER_SOURCE_MAX),
+            complaints: Mutex::default(),
+        }))
+    }
+
+    /// The secret, once it is known.
+    pub(crate) fn secret(&self) -> Option<Arc<ClusterSecret>> {
+        lock(&self.0.known).secret.clone()
+    }
+
+    /// Whether the secret was given or is in the data directory, so that none has to be looked for.
+    pub(crate) fn is_certain(&self) -> bool {
+        lock(&self.0.known).is_certain
+    }
+
+    /// A secret was found that may be the cluster's. One that is certain stays.
+    pub(crate) fn try_secret(&self, secret: ClusterSecret) {
+        let mut known = lock(&self.0.known);
+        if !known.is_certain {
+            known.secret = Some(Arc::new(secret));
+        }
+    }
+
+    /// The cluster has taken this node in by the present secret.
+    pub(crate) fn accept_secret(&self) {
+        lock(&self.0.known).is_certain = true;
+    }
+
+    /// Connects to the node that is reached at `address`, and returns the connection once both ends have
+    /// proven themselves.
+    pub(crate) async fn connect(&self, address: &str) -> Result<TcpStream, BusError> {
+        let secret = self.secret().ok_or(Unproven::NoSecret)?;
+        let connecting = timeout(CONNECT_TIMEOUT, TcpStream::connect(address));
+        let mut stream = connecting.await.map_err(|_| BusError::TimedOut)??;
+        prepare(&stream)?;
+        let spelled = address.parse().map_or_else(|_| address.to_owned(), |host: HostPort| host.to_string());
+        let nonce = Nonce(random_bytes()?);
+        let mut handshake = Handshake::dial(&secret, ListenerName::of(&spelled), nonce);
+        match timeout(DIAL_TIMEOUT, shake(&mut stream, &mut handshake)).await {
+            Err(_) => Err(BusError::TimedOut),
+            Ok(Ok(())) => Ok(stream),
+            Ok(Err(Broken::Refused(_) | Broken::Closed)) if handshake.has_begun() => {
+                Err(Unproven::OtherSecret.into())
+            }
+            Ok(Err(Broken::Refused(_) | Broken::Closed)) => Err(Unproven::NoHandshake.into()),
+            Ok(Err(Broken::Io(error))) => Err(error.into()),
+        }
+    }
+
+    /// Takes a place for a connection that another node, or a stranger, has just opened.
+    pub(crate) fn admit(&self, from: SocketAddr) -> Applicant {
+        let (sender, sent_away) = oneshot::channel();
+        let (ticket, evicted) = lock(&self.0.waiting).admit(Source::of(from.ip()), sender);
+        if let Some(evicted) = evicted {
+            self.complain(Complaint::Crowded, from);
+            // It may have ended by itself meanwhile.
+            let _ = evicted.send(());
+        }
+        Applicant { door: self.clone(), from, ticket, sent_away }
+    }
+
+    /// Lets a connection in once both ends have proven themselves; `None` when that did not come to be.
+    pub(crate) async fn let_in(&self, mut stream: TcpStream, mut applicant: Applicant) -> Option<Member> {
+        let from = applicant.from;
+        let Some(secret) = self.secret() else {
+            self.complain(Complaint::NoSecretYet, from);
+            return None;
+        };
+        let ended = {
+            let shaking = timeout(HANDSHAKE_TIMEOUT, self.answer(&mut stream, &secret));
+            tokio::select! {
+                ended = shaking => ended,
+                _ = &mut applicant.sent_away => return None,
+            }
+        };
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(Broken::Refused(error))) => {
+                self.complain(error.into(), from);
+                return None;
+            }
+            // Whoever only looks whether the port is open is no news.
+            Ok(Err(Broken::Closed | Broken::Io(_))) | Err(_) => return None,
+        }
+        let Some(place) = self.0.conversations.take(Source::of(from.ip())) else {
+            self.complain(Complaint::TooManyOfMember, from);
+            return None;
+        };
+        Some(Member { stream, place, from })
+    }
+
+    async fn answer(&self, stream: &mut TcpStream, secret: &ClusterSecret) -> Result<(), Broken> {
+        prepare(stream)?;
+        let local = stream.local_addr()?;
+        let local = SocketAddr::new(local.ip().to_canonical(), local.port());
+        // Whoever dialed the very address that the connection came in at has dialed this node, whatever the
+        // cluster calls it.
+        let names = [self.0.own_name, ListenerName::of(&local.to_string())];
+        let mut handshake = Handshake::listen(secret, &names, Nonce(random_bytes()?));
+        shake(stream, &mut handshake).await
+    }
+
+    /// Moves a member's connection from the conversations to the migrations' connections; `None` when there
+    /// are too many.
+    pub(crate) fn as_lane(&self, member: Member) -> Option<(TcpStream, Place)> {
+        let place = self.0.lanes.take(Source::of(member.from.ip()));
+        if place.is_none() {
+            self.complain(Complaint::TooManyOfMember, member.from);
+        }
+        place.map(|place| (member.stream, place))
+    }
+
+    fn complain(&self, complaint: Complaint, from: SocketAddr) {
+        let since_last = lock(&self.0.complaints).count(complaint, Instant::now());
+        if let Some(count) = since_last {
+            let text = complaint.text(from, &self.0.secret_path);
+            tracing::warn!("{text} ({count} such connections since this was last reported)");
+        }
+    }
+}
+
+/// Why a handshake did not come to its end.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error("the other end closed the connection")]
+    Closed,
+    #[error(transparent)]
+    Refused(#[from] HandshakeError),
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+impl From<io::Error> for Broken {
+    /// A connection that is reset was closed with something unread.
+    fn from(error: io::Error) -> Broken {
+        match error.kind() {
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Broken::Closed,
+            _ => Broken::Io(error),
+        }
+    }
+}
+
+/// Drives one end of a handshake to its end. Reads not a byte beyond it.
+async fn shake(stream: &mut TcpStream, handshake: &mut Handshake<'_>) -> Result<(), Broken> {
+    let mut input = [0; MESSAGE_BYTES_MAX];
+    loop {
+        while let Some(message) = handshake.poll_transmit() {
+            stream.write_all(message.as_ref()).await?;
+        }
+        if handshake.is_proven() {
+            return Ok(());
+        }
+        match stream.read(&mut input[..handshake.wanted()]).await? {
+            0 => return Err(Broken::Closed),
+            length => handshake.handle(&input[..length])?,
+        };
+    }
+}
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_INTERVAL);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive.with_retries(KEEPALIVE_PROBES))
+}

@@ -1,0 +1,78 @@
+//! What a node must have before other machines may reach it: a password for clients, a secret for nodes.
+//!
+//! Both ports listen at one address, and so one rule holds for both. A secret that is in the data directory
+//! at the start counts as given, however it came there: it has been there for the operator to copy.
+
+use crate::cluster_secret::is_loopback;
+use crate::config::Config;
+use std::net::IpAddr;
+
+/// A node that would take orders from anyone on the network.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "other machines can reach this node at {bind}, and it has {}.{}{} Or let it listen on this machine only: \
+     --bind 127.0.0.1",
+    lacking(*lacks_password, *lacks_secret),
+    if *lacks_password { PASSWORD_ADVICE } else { "" },
+    if *lacks_secret { SECRET_ADVICE } else { "" }
+)]
+pub struct Exposed {
+    bind: IpAddr,
+    lacks_password: bool,
+    lacks_secret: bool,
+}
+
+const PASSWORD_ADVICE: &str = " Set a password in the file of settings (`[security] password`).";
+const SECRET_ADVICE: &str = " Create a cluster secret with `sidle server --create-cluster-secret FILE`, copy the \
+                             file to every node's machine, and give it to each with --cluster-secret-file FILE.";
+
+const fn lacking(password: bool, secret: bool) -> &'static str {
+    match (password, secret) {
+        (true, true) => "neither a password for clients nor a cluster secret for nodes",
+        (true, false) => "no password for clients",
+        _ => "no cluster secret for nodes",
+    }
+}
+
+/// Refuses to be reachable for other machines without password and secret. `has_secret`: whether one is given
+/// or in the data directory.
+pub(crate) fn check(config: &Config, has_secret: bool) -> Result<(), Exposed> {
+    let bind: IpAddr = config.network.bind.parse().expect("the settings were checked");
+    let lacks_password = config.security.password.is_empty();
+    match is_loopback(bind) || (has_secret && !lacks_password) {
+        true => Ok(()),
+        false => Err(Exposed { bind, lacks_password, lacks_secret: !has_secret }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(bind: &str, password: &str, has_secret: bool) -> Result<(), String> {
+        let mut config = Config::default();
+        config.network.bind = bind.to_owned();
+        config.security.password = password.to_owned();
+        check(&config, has_secret).map_err(|refused| refused.to_string())
+    }
+
+    #[test]
+    fn on_this_machine_only_nothing_is_asked_for() {
+        for bind in ["127.0.0.1", "127.0.0.2", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(checked(bind, "", false), Ok(()), "{bind}");
+        }
+    }
+
+    #[test]
+    fn where_others_reach_it_both_are() {
+        for bind in ["0.0.0.0", "::", "10.0.0.1", "2001:db8::1"] {
+            assert_eq!(checked(bind, "password", true), Ok(()));
+            for (password, has_secret) in [("", false), ("", true), ("password", false)] {
+                let refused = checked(bind, password, has_secret).unwrap_err();
+                assert_eq!(refused.contains("[security] password"), password.is_empty(), "{refused}");
+                assert_eq!(refused.contains("--cluster-secret-file"), !has_secret, "{refused}");
+                assert!(refused.contains(bind) && refused.contains("--bind 127.0.0.1"), "{refused}");
+            }
+        }
+    }
+}
