@@ -300,7 +300,7 @@ impl Worker {
                 let event = event_of(found.spec.flags.contains(CommandFlags::FAST));
                 self.shared.spikes.enter(event, (now.wall.0 / 1000, ns / 1_000_000));
             }
-            if thresholds.is_slow(ns) {
+            if thresholds.is_slow(ns) && !found.spec.flags.contains(CommandFlags::SKIP_SLOWLOG) {
                 let entry = SlowEntry {
                     id: 0,
                     at_seconds: now.wall.0 / 1000,

@@ -47,7 +47,10 @@ impl CommandFlags {
     /// Belongs to transactions: the ACL category `@transaction`.
     pub const TRANSACTION: CommandFlags = CommandFlags(1 << 17);
 
-    const NAMES: [(CommandFlags, &'static str); 12] = [
+    /// Kept out of SLOWLOG: what it runs stands there instead.
+    pub const SKIP_SLOWLOG: CommandFlags = CommandFlags(1 << 18);
+
+    const NAMES: [(CommandFlags, &'static str); 13] = [
         (CommandFlags::WRITE, "write"),
         (CommandFlags::READONLY, "readonly"),
         (CommandFlags::DENYOOM, "denyoom"),
@@ -55,6 +58,7 @@ impl CommandFlags {
         (CommandFlags::NOSCRIPT, "noscript"),
         (CommandFlags::LOADING, "loading"),
         (CommandFlags::STALE, "stale"),
+        (CommandFlags::SKIP_SLOWLOG, "skip_slowlog"),
         (CommandFlags::FAST, "fast"),
         (CommandFlags::NO_AUTH, "no_auth"),
         (CommandFlags::NO_ASYNC_LOADING, "no_async_loading"),

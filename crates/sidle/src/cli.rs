@@ -146,10 +146,10 @@ pub(crate) struct ServerArguments {
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_client_memory: Option<Auto<Size>>,
     /// Close clients after so many seconds of silence; 0: never
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = from_to::<u32>(0, SECONDS_MAX))]
     pub(crate) idle_timeout: Option<u32>,
     /// Close clients that have not given the password after so many seconds; 0: never
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = from_to::<u32>(0, SECONDS_MAX))]
     pub(crate) password_timeout: Option<u32>,
     /// error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL")]
@@ -158,6 +158,9 @@ pub(crate) struct ServerArguments {
     #[arg(long)]
     pub(crate) stop_with_stdin: bool,
 }
+
+/// The longest silence that can be asked for, as in Redis.
+const SECONDS_MAX: u64 = i32::MAX as u64;
 
 /// How to reach the cluster.
 #[derive(Debug, Args)]

@@ -47,8 +47,9 @@ impl NodeConnection {
         let mut node = NodeConnection { address, timeout: patience, stream, parser, input: Vec::new() };
         match &via.password {
             Some(password) => drop(node.request(&["AUTH", password]).await?),
-            // Whatever it answers: what is asked next has the better words where this is refused.
-            None => drop(timeout(patience, node.exchange(&["PING"])).await.map_err(|_| unreachable(&late))??),
+            // Whatever it answers: what is asked next has the better words where this is refused. It is one
+            // of the commands that the places for operators are for.
+            None => drop(timeout(patience, node.exchange(&["HELLO"])).await.map_err(|_| unreachable(&late))??),
         }
         Ok(node)
     }

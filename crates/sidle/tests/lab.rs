@@ -109,7 +109,7 @@ fn a_policy_is_measured_beside_the_default_and_drawn() {
     assert_eq!(report["policy"], "rate=1");
     // 5,000 records of 158 bytes at a megabyte a second; a share of that is in hand from the start.
     assert!(report["seconds"].as_f64().unwrap() > 0.4, "{}", report["seconds"]);
-    assert!(std::fs::read_to_string(out.join("report.html")).unwrap().contains("<h2>Policies"));
+    assert!(std::fs::read_to_string(out.join("report.html")).unwrap().contains("\"Policies"));
     let refused = sidle(folder.path(), &["lab", "run", "--out", "out", "--policies", "rate=fast"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("give megabytes a second"), "{}", text(&refused.stderr));

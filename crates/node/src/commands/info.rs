@@ -163,7 +163,6 @@ fn memory(call: &Call<'_>, lines: &mut Lines) {
     lines.add_bytes("total_system_memory", Gauges::read(&gauges.system_memory_bytes));
     lines.add_bytes("maxmemory", memory.limit);
     lines.add("mem_clients_normal", call.shared.clients.memory_bytes());
-    lines.add("mem_clients_slaves", 0);
     lines.add("maxmemory_clients", call.shared.config.client_bytes().unwrap_or(0));
     lines.add("maxmemory_policy", call.shared.config.value("maxmemory-policy"));
     if used > 0 {

@@ -14,6 +14,7 @@ const FLAGS: CommandFlags = CommandFlags::NOSCRIPT
     .with(CommandFlags::ALLOW_BUSY)
     .with(CommandFlags::TRANSACTION);
 const EXEC: CommandFlags = CommandFlags::NOSCRIPT
+    .with(CommandFlags::SKIP_SLOWLOG)
     .with(CommandFlags::LOADING)
     .with(CommandFlags::STALE)
     .with(CommandFlags::TRANSACTION);
