@@ -49,7 +49,9 @@ impl NodeConnection {
             Some(password) => drop(node.request(&["AUTH", password]).await?),
             // Whatever it answers: what is asked next has the better words where this is refused. It is one
             // of the commands that the places for operators are for.
-            None => drop(timeout(patience, node.exchange(&["HELLO"])).await.map_err(|_| unreachable(&late))??),
+            None => {
+                drop(timeout(patience, node.exchange(&["HELLO"])).await.map_err(|_| unreachable(&late))??)
+            }
         }
         Ok(node)
     }
