@@ -152,7 +152,7 @@ fn a_node_with_another_secret_stays_outside_and_both_ends_say_what_to_do() {
     let joiner = NodeOptions::default()
         .flag("--join", &founder.address())
         .flag("--cluster-secret-file", other.to_str().unwrap());
-    let mut joiner = Node::start(&joiner);
+    let mut joiner = Node::start_unready(&joiner);
     let told = |node: &Node| {
         let log = node.log();
         let line = log.lines().find(|line| line.contains("has another cluster secret"))?;
@@ -229,7 +229,7 @@ fn files_that_cannot_be_trusted_are_refused() {
 fn a_neighbours_secret_that_others_could_read_is_not_taken() {
     let founder = Node::start(&NodeOptions::default());
     chmod(&founder.file(SECRET), 0o644);
-    let joiner = Node::start(&NodeOptions::default().flag("--join", &founder.address()));
+    let joiner = Node::start_unready(&NodeOptions::default().flag("--join", &founder.address()));
     eventually("the joiner says what to do", || {
         let log = joiner.log();
         (log.contains("chmod 600") && log.contains("--cluster-secret-file")).then_some(())

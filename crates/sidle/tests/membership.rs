@@ -127,11 +127,12 @@ fn commands_give_a_stopped_server_up() {
 fn the_clusters_record_survives_the_removal_of_its_folder() {
     let mut cluster = TestCluster::start(2);
     std::fs::remove_dir_all(cluster.nodes[0].folder()).unwrap();
-    eventually("both are written anew", || {
+    eventually("all of it is written anew", || {
         let log = cluster.nodes[0].log();
         let record =
             log.contains("the cluster's record had gone from the data directory, and was written anew");
-        (record && log.contains("the node's identity had gone")).then_some(())
+        let secret = log.contains("the cluster's secret had gone from the data directory");
+        (record && secret && log.contains("the node's identity had gone")).then_some(())
     });
     let id = cluster.start_migration("0-99", 1);
     assert_eq!(cluster.wait_for_migration(id)["state"], "done");

@@ -332,6 +332,11 @@ impl ControlThread {
             }
             Err(error) => Some(error.to_string()),
         };
+        if trouble.is_none() && self.is_secret_kept && !self.setup.data_dir.secret_path().exists() {
+            tracing::warn!("the cluster's secret had gone from the data directory, and is written anew");
+            self.is_secret_kept = false;
+            self.keep_secret();
+        }
         if trouble == self.trouble {
             return;
         }

@@ -3,11 +3,11 @@
 //! What is removed while it is open is gone at the next start, and nothing fails until then. So the node
 //! looks, writes its identity anew, and reports what it cannot mend.
 
-use super::{DataDir, DataDirError, IDENTITY_FILE, Identity, LOCK_FILE, locked, refused};
+use super::{DataDir, DataDirError, FOLDER_MODE, IDENTITY_FILE, Identity, LOCK_FILE, locked, refused};
 use rustix::fs::{Access, access, statvfs};
 use std::fs::{self, DirBuilder, File, Metadata, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
 /// A file system's number and a file's number in it: what a file is, whatever it is called.
@@ -77,7 +77,7 @@ impl DataDir {
         if !is_here(&self.path)? {
             let above = self.path.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new("."));
             is_here(above)?;
-            DirBuilder::new().create(&self.path).map_err(refused(&self.path))?;
+            DirBuilder::new().mode(FOLDER_MODE).create(&self.path).map_err(refused(&self.path))?;
         }
         let lock_path = self.path.join(LOCK_FILE);
         if fs::exists(&lock_path).unwrap_or(false) {
