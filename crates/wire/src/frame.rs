@@ -48,11 +48,12 @@ pub enum Kind {
     Pong = 14,
     ChangedPull = 15,
     ChangedPullReply = 16,
+    Forward = 17,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 16] = [
+    pub const ALL: [Kind; 17] = [
         Kind::Hello,
         Kind::HelloAck,
         Kind::Refuse,
@@ -69,6 +70,7 @@ impl Kind {
         Kind::Pong,
         Kind::ChangedPull,
         Kind::ChangedPullReply,
+        Kind::Forward,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {
@@ -94,6 +96,7 @@ impl Kind {
             Kind::Pong => "Pong",
             Kind::ChangedPull => "ChangedPull",
             Kind::ChangedPullReply => "ChangedPullReply",
+            Kind::Forward => "Forward",
         }
     }
 

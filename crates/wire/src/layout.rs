@@ -37,4 +37,5 @@ layouts! {
     }
     ChangedRangeLayout { first: U64, last: U64 }
     PingLayout { nonce: U64 }
+    ForwardLayout { node: [u8; 20], version: u8, zero: [u8; 3] }
 }

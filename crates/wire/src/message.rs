@@ -1,8 +1,9 @@
 //! Messages: what a checked frame says.
 
 use crate::layout::{
-    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, HelloLayout, PingLayout, PriorityPullLayout,
-    PriorityPullReplyLayout, PullLayout, PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
+    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ForwardLayout, HelloLayout, PingLayout,
+    PriorityPullLayout, PriorityPullReplyLayout, PullLayout, PullReplyLayout, RefuseLayout, SampPullLayout,
+    ScopeLayout,
 };
 use crate::limits::REFUSAL_TEXT_BYTES_MAX;
 use crate::{AbsentKeys, ChangedRanges, Frame, Keys, Kind, Positions, WireError};
@@ -76,6 +77,16 @@ pub struct Hello {
     pub node: NodeId,
     /// What the connection is for.
     pub lane: Lane,
+}
+
+/// First and only frame of a connection over which a node forwards what its clients asked it. Behind it come
+/// requests as clients write them, and the other way replies, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forward {
+    /// Who forwards.
+    pub node: NodeId,
+    /// Whether the replies are to be in RESP3; else they are in RESP2.
+    pub is_resp3: bool,
 }
 
 /// A message was refused; nothing was applied.
@@ -238,6 +249,8 @@ pub enum Message<'b> {
     ChangedPull(ChangedPull),
     /// See [`ChangedPullReply`].
     ChangedPullReply(ChangedPullReply<'b>),
+    /// See [`Forward`].
+    Forward(Forward),
     /// A message of the cluster, in JSON; opaque here.
     Control(&'b [u8]),
     /// Is the peer there?
@@ -284,6 +297,7 @@ impl<'b> Message<'b> {
                 Message::ChangedPull(ChangedPull { scope, sequence, max_bytes: fixed.max_bytes.get() })
             }
             Kind::ChangedPullReply => Message::ChangedPullReply(body.changed_pull_reply()?),
+            Kind::Forward => Message::Forward(body.forward()?),
             Kind::Control => Message::Control(frame.body),
             Kind::Ping => Message::Ping(body.whole::<PingLayout>()?.nonce.get()),
             Kind::Pong => Message::Pong(body.whole::<PingLayout>()?.nonce.get()),
@@ -306,7 +320,7 @@ impl<'b> Message<'b> {
             | Message::PriorityPullReply(PriorityPullReply { scope, .. })
             | Message::ChangedPull(ChangedPull { scope, .. })
             | Message::ChangedPullReply(ChangedPullReply { scope, .. }) => Some(scope),
-            Message::Control(_) | Message::Ping(_) | Message::Pong(_) => None,
+            Message::Forward(_) | Message::Control(_) | Message::Ping(_) | Message::Pong(_) => None,
         }
     }
 }
@@ -341,6 +355,16 @@ impl<'b> Body<'b> {
         let lane = Lane::ALL.into_iter().find(|&lane| lane as u8 == fixed.lane);
         let lane = lane.ok_or_else(|| self.malformed("unknown lane"))?;
         Ok(Hello { scope: fixed.scope.into(), node: NodeId::from_bytes(fixed.node), lane })
+    }
+
+    fn forward(&self) -> Result<Forward, WireError> {
+        let fixed = self.whole::<ForwardLayout>()?;
+        let is_resp3 = match fixed.version {
+            2 => false,
+            3 => true,
+            _ => return Err(self.malformed("unknown version of the clients' protocol")),
+        };
+        Ok(Forward { node: NodeId::from_bytes(fixed.node), is_resp3 })
     }
 
     fn refusal(&self) -> Result<Refusal<'b>, WireError> {

@@ -66,6 +66,12 @@ impl FrameReader {
         }
     }
 
+    /// What was received behind the last frame, for a connection that carries something else from there on.
+    pub fn into_rest(mut self) -> Vec<u8> {
+        self.compact();
+        self.buffer
+    }
+
     /// Moves what is left to the front. What is left is less than one frame, and every byte of a frame is moved at
     /// most once for each piece it arrives in that completes another.
     fn compact(&mut self) {

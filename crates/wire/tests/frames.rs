@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
 use sidle_wire::{
-    AbsentKeys, Activate, ChangedPull, Frame, FrameReader, HEADER_BYTES, Hello, Kind, Lane, Message,
+    AbsentKeys, Activate, ChangedPull, Forward, Frame, FrameReader, HEADER_BYTES, Hello, Kind, Lane, Message,
     PriorityPull, PriorityPullReplyStart, Pull, PullReplyStart, Refusal, RefusalCode, SampPull,
     SampPullReplyStart, Scope, VERSION, WireError, begin_frame, end_frame, limits,
 };
@@ -53,6 +53,7 @@ enum Owned {
         ranges: Vec<PositionRange>,
         batch: Vec<u8>,
     },
+    Forward([u8; 20], bool),
     Control(Vec<u8>),
     Ping(u64),
     Pong(u64),
@@ -105,6 +106,9 @@ impl Owned {
                 let pull = ChangedPull { scope, sequence: 1, max_bytes: 1 };
                 pull.write_reply(*round, *remaining, *is_frozen, ranges, batch, out).unwrap();
             }
+            Owned::Forward(node, is_resp3) => {
+                Forward { node: NodeId::from_bytes(*node), is_resp3: *is_resp3 }.write(out);
+            }
             Owned::Control(json) => Message::write_control(json, out).unwrap(),
             Owned::Ping(nonce) => Message::write_ping(*nonce, out),
             Owned::Pong(nonce) => Message::write_pong(*nonce, out),
@@ -115,6 +119,7 @@ impl Owned {
         match *message {
             Message::Hello(hello) => Owned::Hello(*hello.node.as_bytes(), hello.lane),
             Message::HelloAck(_) => Owned::HelloAck,
+            Message::Forward(forward) => Owned::Forward(*forward.node.as_bytes(), forward.is_resp3),
             Message::Refuse(refusal) => Owned::Refuse(refusal.code, refusal.text.to_owned()),
             Message::Activate(activate) => Owned::Activate(activate.highest_version.0),
             Message::Activated(_) => Owned::Activated,
@@ -233,6 +238,7 @@ fn message() -> impl Strategy<Value = Owned> {
         (any::<u64>(), any::<u32>())
             .prop_map(|(sequence, max_bytes)| Owned::ChangedPull { sequence, max_bytes }),
         changed_reply(),
+        (any::<[u8; 20]>(), any::<bool>()).prop_map(|(node, is_resp3)| Owned::Forward(node, is_resp3)),
         bytes(300).prop_map(Owned::Control),
         any::<u64>().prop_map(Owned::Ping),
         any::<u64>().prop_map(Owned::Pong),
@@ -386,6 +392,17 @@ fn changed_ranges_are_in_order_and_apart() {
     assert!(!parsed(&[range(2, 9), range(9, 10)]));
     assert!(!parsed(&[range(3, 3), range(3, 3)]));
     assert!(!parsed(&[range(5, 5), range(1, 1)]));
+}
+
+/// What follows a frame of another kind of conversation is handed over as it came.
+#[test]
+fn the_rest_is_what_follows_the_last_frame() {
+    let forward = Owned::Forward([3; 20], true);
+    let mut reader = FrameReader::new();
+    reader.push(&written(&forward));
+    reader.push(b"PING\r\n");
+    assert_eq!(Owned::of(&reader.next_frame().unwrap().unwrap().message().unwrap()), forward);
+    assert_eq!(reader.into_rest(), b"PING\r\n");
 }
 
 #[test]

@@ -174,6 +174,7 @@ impl SourceMachine {
             Message::SampPullReply(_) => self.breach(lane, Breach::WrongDirection("SampPullReply")),
             Message::PriorityPullReply(_) => self.breach(lane, Breach::WrongDirection("PriorityPullReply")),
             Message::ChangedPullReply(_) => self.breach(lane, Breach::WrongDirection("ChangedPullReply")),
+            Message::Forward(_) => self.breach(lane, Breach::WrongDirection("Forward")),
             Message::Control(_) => self.breach(lane, Breach::WrongDirection("Control")),
         }
     }

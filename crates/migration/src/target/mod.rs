@@ -217,6 +217,7 @@ impl TargetMachine {
             Message::SampPull(_) => self.breach(lane, Breach::WrongDirection("SampPull")),
             Message::PriorityPull(_) => self.breach(lane, Breach::WrongDirection("PriorityPull")),
             Message::ChangedPull(_) => self.breach(lane, Breach::WrongDirection("ChangedPull")),
+            Message::Forward(_) => self.breach(lane, Breach::WrongDirection("Forward")),
             Message::Control(_) => self.breach(lane, Breach::WrongDirection("Control")),
         }
         None
