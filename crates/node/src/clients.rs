@@ -45,6 +45,18 @@ pub struct ClientDetails {
 }
 
 impl ClientRecord {
+    fn new(id: u64, address: String, local_address: String, now: WallMs) -> ClientRecord {
+        ClientRecord {
+            id,
+            address,
+            local_address,
+            connected_at: now,
+            last_active_ms: AtomicU64::new(now.0),
+            last_command: AtomicU16::new(u16::MAX),
+            details: Mutex::default(),
+        }
+    }
+
     /// Notes that the client sent a command.
     #[inline]
     pub fn touch(&self, now: WallMs, command: CommandId) {
@@ -82,16 +94,15 @@ pub struct Clients {
 impl Clients {
     /// Enters a connection, until the registration is dropped.
     pub fn register(self: &Arc<Self>, address: String, local_address: String, now: WallMs) -> Registration {
-        let record = Arc::new(ClientRecord {
-            id: self.next_id.fetch_add(1, Relaxed) + 1,
-            address,
-            local_address,
-            connected_at: now,
-            last_active_ms: AtomicU64::new(now.0),
-            last_command: AtomicU16::new(u16::MAX),
-            details: Mutex::default(),
-        });
+        let id = self.next_id.fetch_add(1, Relaxed) + 1;
+        let record = Arc::new(ClientRecord::new(id, address, local_address, now));
         self.connected().insert(record.id, Arc::clone(&record));
+        Registration { record, clients: Arc::clone(self) }
+    }
+
+    /// A connection of another node of the cluster, which is no client: in no list, and not counted.
+    pub fn unlisted(self: &Arc<Self>, address: String, now: WallMs) -> Registration {
+        let record = Arc::new(ClientRecord::new(0, address, String::new(), now));
         Registration { record, clients: Arc::clone(self) }
     }
 
@@ -156,5 +167,13 @@ mod tests {
         assert_eq!(clients.total(), 2);
         drop(second);
         assert!(clients.is_empty());
+        let third = clients.register("a:4".into(), "b:2".into(), WallMs(7));
+        drop(clients.unlisted("node:1".into(), WallMs(8)));
+        assert_eq!(
+            (clients.len(), clients.total()),
+            (1, 3),
+            "nodes are no clients, and take none out of the list"
+        );
+        drop(third);
     }
 }

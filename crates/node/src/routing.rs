@@ -67,12 +67,14 @@ pub(crate) struct Judgement<'t> {
     pub(crate) is_tracked: bool,
 }
 
-/// Decides what is to be done with a command that has these keys. `needs_old`: it has to know their values. `settled`: keys
-/// that their import has answered for (D5).
-pub(crate) fn judge<'t>(
+/// Decides what is to be done with a command that has these keys, each with its number among all of the
+/// command's. `needs_old`: it has to know their values. `settled`: keys that their import has answered for
+/// (D5).
+#[inline]
+pub(crate) fn judge<'t, 'k>(
     ranges: &'t RangeTable,
     store: &Store,
-    keys: &[HashedKey<'_>],
+    keys: impl Iterator<Item = (usize, HashedKey<'k>)>,
     needs_old: bool,
     settled: &Asked,
     bugs: PutBack,
@@ -83,7 +85,7 @@ pub(crate) fn judge<'t>(
     let mut inactive = None;
     let mut elsewhere: Option<(NodeId, Redirect<'t>)> = None;
     let mut missing = SmallVec::new();
-    for (index, key) in keys.iter().enumerate() {
+    for (index, key) in keys {
         let entry = ranges.entry_at(key.position());
         match &entry.role {
             Role::Owned => {
@@ -98,7 +100,7 @@ pub(crate) fn judge<'t>(
                     inactive = Some(view.id());
                 } else if needs_old
                     && !settled.contains(&(view.id(), index as u32))
-                    && !is_settled(view, store, *key)
+                    && !is_settled(view, store, key)
                 {
                     missing.push(Missing { migration: view.id(), key: index });
                 }

@@ -60,6 +60,8 @@ pub struct WorkerStats {
     pub bytes_in: Counter,
     /// Bytes sent to clients.
     pub bytes_out: Counter,
+    /// Requests that were sent on to the nodes that own their keys.
+    pub forwarded: Counter,
     /// Error replies.
     pub errors: Counter,
     errors_by_code: Mutex<BTreeMap<String, u64>>,
@@ -74,6 +76,7 @@ impl Default for WorkerStats {
             expired: Counter::default(),
             bytes_in: Counter::default(),
             bytes_out: Counter::default(),
+            forwarded: Counter::default(),
             errors: Counter::default(),
             errors_by_code: Mutex::default(),
         }
@@ -114,9 +117,15 @@ impl WorkerStats {
             command.rejected.reset();
             command.failed.reset();
         }
-        for counter in
-            [&self.hits, &self.misses, &self.expired, &self.bytes_in, &self.bytes_out, &self.errors]
-        {
+        for counter in [
+            &self.hits,
+            &self.misses,
+            &self.expired,
+            &self.bytes_in,
+            &self.bytes_out,
+            &self.forwarded,
+            &self.errors,
+        ] {
             counter.reset();
         }
         self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner).clear();

@@ -3,11 +3,14 @@
 //! Purpose: binds a snapshot of the range table, an append head, the queues to the movers and the parked commands to
 //! the thread that uses them.
 //!
-//! Call order, for whoever drives it: [`turn`](Worker::turn) whenever the thread was notified and at least every few
-//! milliseconds; then [`poll_woken`](Worker::poll_woken) until `None`, each ticket's connection being served again;
-//! [`serve`](Worker::serve) for every connection with input, which may be [foreseen](Worker::foresee) before;
-//! [`poll_notify`](Worker::poll_notify) until `None` before the thread sleeps. A control reply goes through [`answer`](Worker::answer); a connection that closes while it is
-//! parked is reported with [`forget`](Worker::forget).
+//! Call order, for whoever drives it: [`turn`](Worker::turn) whenever the thread was notified and at least
+//! every few milliseconds; then [`poll_woken`](Worker::poll_woken) until `None`, each ticket's connection
+//! being served again; [`serve`](Worker::serve) for every connection with input, which may be
+//! [foreseen](Worker::foresee) before; [`poll_notify`](Worker::poll_notify) until `None` before the thread
+//! sleeps. A control reply goes through [`answer`](Worker::answer); a connection that closes while it is
+//! parked is reported with [`forget`](Worker::forget). After all of these comes
+//! [`poll_forward`](Worker::poll_forward) until `None`; what becomes of connections to other nodes, and what
+//! they bring, is reported as it happens.
 //!
 //! Invariants:
 //! - W1 (D4, M2): the snapshot changes only in `turn` and at the start of `serve` and `execute`, never inside a command.
@@ -16,6 +19,7 @@
 //! Ownership: one thread for each worker.
 
 use crate::bugs::PutBack;
+use crate::forward::Lines;
 use crate::parking::{ParkingLot, Ticket};
 use crate::published::Published;
 use crate::queue::{MoverIndex, ToMover, WorkerIndex, WorkerPort};
@@ -58,6 +62,8 @@ pub struct Worker {
     ports: Vec<WorkerPort>,
     notify: u64,
     pub(crate) parking: ParkingLot,
+    /// Requests to other nodes.
+    pub(crate) lines: Lines,
     /// The requests that `serve` has read ahead; kept for their memory.
     pub(crate) read_ahead: Vec<Args>,
     /// Keys of requests that were foreseen and whose slots are on their way.
@@ -88,6 +94,7 @@ impl Worker {
             ports,
             notify: 0,
             parking: ParkingLot::default(),
+            lines: Lines::default(),
             read_ahead: Vec::new(),
             foreseen: Vec::new(),
             #[cfg(any(test, feature = "testing"))]
@@ -138,6 +145,7 @@ impl Worker {
     /// Forgets a parked command: its connection is gone.
     pub fn forget(&mut self, ticket: Ticket) {
         self.parking.forget(ticket);
+        self.lines.forget(ticket);
     }
 
     /// How many commands are parked here.
@@ -147,7 +155,7 @@ impl Worker {
 
     /// How full its queues are. `connections`: how many it has.
     pub fn queues(&self, connections: usize) -> impl Iterator<Item = Fill> {
-        self.parking.queues(connections).into_iter()
+        self.parking.queues(connections).into_iter().chain(self.lines.queues(connections))
     }
 
     /// Puts known faults back.
@@ -158,7 +166,16 @@ impl Worker {
 
     /// What is in hand, in words, each with how many of it there are: nothing when no command waits.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
-        self.parking.in_hand()
+        let mut in_hand = self.parking.in_hand();
+        if self.lines.len() > 0 {
+            in_hand.push(("commands that wait for other nodes", self.lines.len()));
+        }
+        in_hand
+    }
+
+    /// Tells one range table from another.
+    pub(crate) fn table_seen(&self) -> u64 {
+        self.seen
     }
 
     /// The range table in use.
@@ -186,6 +203,7 @@ impl Worker {
         // P3: whatever was waited for may have changed hands.
         if !self.bugs.new_table_wakes_nobody {
             self.parking.wake_everything();
+            self.lines.table_changed(&self.ranges, &mut self.parking);
         }
     }
 

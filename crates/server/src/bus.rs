@@ -1,12 +1,14 @@
 //! The bus: connections between nodes, carrying frames.
 //!
-//! Whoever connects speaks first, and the first frame says what the connection is for: `Hello` opens a lane of a
-//! migration, and the connection goes to a mover; a control message opens a conversation with the coordinator, and
-//! the connection stays with the control thread. A node without a coordinator answers with [`Detour`] and closes.
+//! Whoever connects speaks first, and the first frame says what the connection is for: `Hello` opens a lane
+//! of a migration, and the connection goes to a mover; `Forward` opens a connection over which a node
+//! forwards what its clients ask, and the connection goes to a worker and carries requests and replies from
+//! there on; a control message opens a conversation with the coordinator, and the connection stays with the
+//! control thread. A node without a coordinator answers with [`Detour`] and closes.
 
 use serde::{Deserialize, Serialize};
 use sidle_cluster::ControlMessage;
-use sidle_wire::{FrameReader, Hello, Message, WireError};
+use sidle_wire::{Forward, FrameReader, Hello, Message, WireError};
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -60,6 +62,8 @@ pub(crate) enum Said {
 pub(crate) enum Opening {
     /// A lane of a migration that this node is the source of.
     Migration(Hello),
+    /// A node forwards what its clients ask.
+    Forward(Forward),
     /// A node that wants to talk to the coordinator; its first message.
     Control(Box<ControlMessage>),
 }
@@ -90,6 +94,7 @@ pub(crate) async fn opening(stream: &mut TcpStream, reader: &mut FrameReader) ->
             if let Some(frame) = reader.next_frame()? {
                 return match frame.message()? {
                     Message::Hello(hello) => Ok(Opening::Migration(hello)),
+                    Message::Forward(forward) => Ok(Opening::Forward(forward)),
                     Message::Control(json) => match understand(json)? {
                         Said::Control(message) => Ok(Opening::Control(Box::new(message))),
                         Said::Detour(_) => {

@@ -157,6 +157,7 @@ fn stats(call: &Call<'_>, lines: &mut Lines) {
     lines.add("instantaneous_output_kbps", kilobytes(&gauges.output_bytes_per_second));
     lines.add("rejected_connections", 0);
     lines.add("expired_keys", shared.sum(|worker| worker.expired.read()));
+    lines.add("forwarded_requests", shared.sum(|worker| worker.forwarded.read()));
     lines.add("evicted_keys", 0);
     lines.add("keyspace_hits", shared.sum(|worker| worker.hits.read()));
     lines.add("keyspace_misses", shared.sum(|worker| worker.misses.read()));

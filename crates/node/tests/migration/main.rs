@@ -8,6 +8,7 @@ mod copies;
 mod deadlines;
 mod faults;
 mod flush;
+mod forward;
 mod freeze;
 mod histories;
 mod late;

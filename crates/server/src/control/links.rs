@@ -7,7 +7,7 @@ use crate::bus::{self, BusError, Said};
 use crate::join::Search;
 use crate::thread::start_task;
 use sidle_cluster::{ControlMessage, ToCoordinator, ToNode};
-use sidle_wire::{FrameReader, Hello, Message};
+use sidle_wire::{Forward, FrameReader, Hello, Message};
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
@@ -36,9 +36,11 @@ pub(crate) enum BusEvent {
     CoordinatorLost,
     /// A target opens a lane of a migration that this node is the source of.
     Lane(Hello, Box<Lane>),
+    /// A node opens a connection over which it forwards what its clients ask.
+    Forward(Forward, Box<Lane>),
 }
 
-/// A connection that a mover takes over, with what was read of it already.
+/// A connection that a mover or a worker takes over, with what was read of it already.
 #[derive(Debug)]
 pub(crate) struct Lane {
     /// The connection.
@@ -100,6 +102,11 @@ async fn welcome(
         bus::Opening::Migration(hello) => {
             let lane = Lane { stream: stream.into_std()?, reader };
             let _ = events.send(BusEvent::Lane(hello, Box::new(lane))).await;
+            Ok(())
+        }
+        bus::Opening::Forward(forward) => {
+            let lane = Lane { stream: stream.into_std()?, reader };
+            let _ = events.send(BusEvent::Forward(forward, Box::new(lane))).await;
             Ok(())
         }
         bus::Opening::Control(first) => match detour {

@@ -6,6 +6,7 @@
 //! Ownership: the thread that called [`run`](crate::run).
 
 mod coordinator;
+pub(crate) mod forwarding;
 pub(crate) mod links;
 mod signals;
 
@@ -16,8 +17,9 @@ use crate::mover::{MoverInbox, MoverInput, MoverLink};
 use crate::process::Sampler;
 use crate::start::StartError;
 use crate::thread::start_task;
-use crate::worker::WorkerLink;
+use crate::worker::{WorkerInput, WorkerLink};
 use coordinator::CoordinatorSeat;
+use forwarding::WantedLink;
 use links::{BusEvent, Lane, Outbox};
 use sidle_cluster::{ClusterId, ControlMessage, NodeInfo};
 use sidle_migration::Tuning;
@@ -41,6 +43,8 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) enum ControlCall {
     /// A client's request, to be answered.
     Request(ControlRequest, oneshot::Sender<ControlReply>),
+    /// A connection to another node, to forward requests over.
+    Link(WantedLink),
     /// SHUTDOWN.
     Shutdown,
 }
@@ -96,6 +100,8 @@ pub(crate) struct ControlThread {
     found_at: watch::Sender<Vec<String>>,
     replies: BTreeMap<u64, oneshot::Sender<ControlReply>>,
     last_tag: u64,
+    /// The worker that was given the last connection over which another node forwards.
+    last_forwarded_to: usize,
     sampler: Sampler,
     stop: Option<String>,
 }
@@ -125,6 +131,7 @@ impl ControlThread {
             found_at: watch::Sender::new(setup.identity.found_at.clone()),
             replies: BTreeMap::new(),
             last_tag: 0,
+            last_forwarded_to: 0,
             sampler: Sampler::default(),
             stop: None,
             setup,
@@ -154,6 +161,7 @@ impl ControlThread {
                 Some(event) = bus.recv() => self.bus_event(event),
                 call = self.setup.calls.recv() => match call {
                     Some(ControlCall::Request(request, answer)) => self.request(request, answer),
+                    Some(ControlCall::Link(wanted)) => self.open_link(wanted),
                     Some(ControlCall::Shutdown) | None => self.stop = Some("a client asked for it".to_owned()),
                 },
                 Some((migration, report)) = self.setup.reports.recv() => {
@@ -210,6 +218,13 @@ impl ControlThread {
             }
             BusEvent::CoordinatorLost => self.coordinator = None,
             BusEvent::Lane(hello, lane) => self.hand_over(hello, lane),
+            BusEvent::Forward(forward, lane) => {
+                tracing::debug!("node {} forwards requests to this one", forward.node);
+                // Each worker gets as many.
+                self.last_forwarded_to = (self.last_forwarded_to + 1) % self.setup.workers.len();
+                let worker = &self.setup.workers[self.last_forwarded_to];
+                worker.hand(WorkerInput::Forwarded(forward, lane));
+            }
         }
     }
 
@@ -217,6 +232,11 @@ impl ControlThread {
     fn hand_over(&self, hello: sidle_wire::Hello, lane: Box<Lane>) {
         let mover = MoverIndex::of(hello.scope.migration, self.setup.movers.len());
         self.tell_mover(mover, MoverInput::Lane(hello, lane));
+    }
+
+    fn open_link(&self, wanted: WantedLink) {
+        let worker = Arc::clone(&self.setup.workers[usize::from(wanted.worker.0)]);
+        forwarding::open(self.setup.info.id, wanted, worker);
     }
 
     fn tell_mover(&self, mover: MoverIndex, input: MoverInput) {

@@ -13,9 +13,11 @@
 use super::engine::{Engine, JOIN_BYTES, READ_BYTES, ROUND_BYTES, SharedEngine};
 use super::waits::ConnectionId;
 use crate::control::ControlCall;
+use crate::control::links::Lane;
 use crate::limits::Place;
 use sidle_node::{ControlReply, Session, Then, Ticket};
-use sidle_resp::RequestParser;
+use sidle_resp::{RequestParser, RespVersion};
+use sidle_wire::Forward;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -76,7 +78,8 @@ pub(super) struct Connection {
     written: usize,
     state: State,
     is_aware: bool,
-    _place: Place,
+    /// Among the clients; a node that forwards takes no client's.
+    _place: Option<Place>,
 }
 
 impl Connection {
@@ -86,11 +89,31 @@ impl Connection {
         place: Place,
         engine: SharedEngine,
     ) -> Connection {
-        let mut borrowed = engine.borrow_mut();
+        let borrowed = engine.borrow();
         let local = stream.local_addr().map_or_else(|_| "?:0".to_owned(), |local| local.to_string());
         let now = borrowed.now();
         let registration = borrowed.shared.clients.register(address.to_string(), local, now.wall);
         let owes_password = borrowed.shared.config.password().is_some();
+        drop(borrowed);
+        Connection::of(stream, Session::new(registration, !owes_password), Some(place), engine)
+    }
+
+    /// A connection over which another node forwards what its clients ask, and what was read of it already.
+    pub(super) fn forwarded(forward: &Forward, lane: Lane, engine: SharedEngine) -> io::Result<Connection> {
+        let stream = TcpStream::from_std(lane.stream)?;
+        let address = stream.peer_addr()?.to_string();
+        let borrowed = engine.borrow();
+        let registration = borrowed.shared.clients.unlisted(address, borrowed.now().wall);
+        drop(borrowed);
+        let version = if forward.is_resp3 { RespVersion::Resp3 } else { RespVersion::Resp2 };
+        let mut connection = Connection::of(stream, Session::forwarded(registration, version), None, engine);
+        connection.input = lane.reader.into_rest();
+        connection.state = State::Running;
+        Ok(connection)
+    }
+
+    fn of(stream: TcpStream, session: Session, place: Option<Place>, engine: SharedEngine) -> Connection {
+        let mut borrowed = engine.borrow_mut();
         let id = borrowed.next_connection();
         let parser = RequestParser::new(borrowed.limits.requests);
         drop(borrowed);
@@ -98,7 +121,7 @@ impl Connection {
             stream,
             engine,
             id,
-            session: Session::new(registration, !owes_password),
+            session,
             parser,
             input: Vec::new(),
             need: 0,

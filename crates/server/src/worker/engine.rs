@@ -3,14 +3,18 @@
 //! Requests are read into one buffer and answered into another, both of the worker, so that an idle connection holds
 //! no buffer at all and a busy one finds them in the cache.
 
+use super::forward::LinkHandle;
 use super::waits::{ConnectionId, Waits};
 use crate::clock::Clock;
 use crate::control::ControlCall;
+use crate::control::forwarding::WantedLink;
 use crate::limits::ClientLimits;
 use crate::mover::MoverLink;
-use sidle_node::{NodeShared, Now, Worker, WorkerStats};
+use sidle_node::{ForwardEvent, ForwardLink, NodeShared, Now, Worker, WorkerStats};
+use sidle_resp::RespVersion;
 use sidle_types::MapEpoch;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -54,6 +58,8 @@ pub(super) struct Engine {
     /// Buffers for what waits until its round has been read.
     round_buffers: Vec<Vec<u8>>,
     pub(super) waits: Waits,
+    /// Connections to other nodes over which the worker forwards.
+    links: BTreeMap<ForwardLink, Rc<LinkHandle>>,
     /// The tablet map that opted-in clients have been woken for.
     told_map: MapEpoch,
     last_connection: ConnectionId,
@@ -80,6 +86,7 @@ impl Engine {
             output: Vec::with_capacity(READ_BYTES),
             round_buffers: Vec::new(),
             waits: Waits::default(),
+            links: BTreeMap::new(),
             told_map: MapEpoch::default(),
             last_connection: 0,
         }))
@@ -110,6 +117,8 @@ impl Engine {
     pub(super) fn tick(&mut self) {
         self.clock.follow_wall_clock();
         let started = self.clock.mono();
+        self.worker.forward_time(started);
+        self.after_serving();
         loop {
             let now = self.now();
             let sample = self.worker.expire(now, EXPIRE_SAMPLE);
@@ -126,9 +135,64 @@ impl Engine {
         while let Some(mover) = self.worker.poll_notify() {
             self.movers[usize::from(mover.0)].wake();
         }
+        while let Some(event) = self.worker.poll_forward() {
+            self.follow_forwarding(event);
+        }
         while let Some(ticket) = self.worker.poll_woken() {
             self.waits.wake(ticket);
         }
+    }
+
+    #[cold]
+    fn follow_forwarding(&mut self, event: ForwardEvent) {
+        match event {
+            ForwardEvent::Connect { link, node, address, version } => {
+                let (worker, is_resp3) = (self.worker.index(), version == RespVersion::Resp3);
+                let wanted = WantedLink { worker, link, to: node, address, is_resp3 };
+                // Without a control thread the process is ending.
+                let _ = self.control.send(ControlCall::Link(wanted));
+            }
+            ForwardEvent::Send(link) => {
+                if let Some(handle) = self.links.get(&link) {
+                    handle.send();
+                }
+            }
+            ForwardEvent::Close(link) => {
+                if let Some(handle) = self.links.remove(&link) {
+                    handle.close();
+                }
+            }
+        }
+    }
+
+    /// A connection to another node stands. Returns whether it is still wanted.
+    pub(super) fn link_opened(&mut self, link: ForwardLink, handle: Rc<LinkHandle>) -> bool {
+        self.links.insert(link, handle);
+        let is_wanted = self.worker.forward_connected(self.clock.mono(), link);
+        if !is_wanted {
+            self.links.remove(&link);
+        }
+        self.after_serving();
+        is_wanted
+    }
+
+    /// A connection to another node is over, or could not be made.
+    pub(super) fn link_lost(&mut self, link: ForwardLink) {
+        self.links.remove(&link);
+        self.worker.forward_lost(self.clock.mono(), link);
+        self.after_serving();
+    }
+
+    /// Bytes came from another node.
+    pub(super) fn link_received(&mut self, link: ForwardLink, bytes: &[u8]) {
+        self.worker.forward_received(self.clock.mono(), link, bytes);
+        self.after_serving();
+    }
+
+    /// What is to be sent to another node next.
+    pub(super) fn link_output(&mut self, link: ForwardLink, out: &mut Vec<u8>) {
+        self.worker.forward_output(link, out);
+        self.after_serving();
     }
 
     /// A copy of what was read, for a connection that waits until others have read.
