@@ -47,8 +47,12 @@ impl NodeConnection {
         let mut node = NodeConnection { address, timeout: patience, stream, parser, input: Vec::new() };
         match &via.password {
             Some(password) => drop(node.request(&["AUTH", password]).await?),
-            // Whatever it answers: what is asked next has the better words where this is refused.
-            None => drop(timeout(patience, node.exchange(&["PING"])).await.map_err(|_| unreachable(&late))??),
+            // Whatever it answers: what is asked next has the better words where this is refused. No PING: on a
+            // place that is kept for operators that is a client's work, and ends the connection.
+            None => {
+                let asked = timeout(patience, node.exchange(&["CLIENT", "ID"])).await;
+                drop(asked.map_err(|_| unreachable(&late))??);
+            }
         }
         Ok(node)
     }

@@ -490,6 +490,11 @@ fn a_filter_refuses_by_the_header_what_does_not_belong_on_a_connection() {
     assert_eq!(first(Filter::FROM_COORDINATOR, &control), Ok(Some(Kind::Control)));
     assert_eq!(first(Filter::OPENING, &hello), Ok(Some(Kind::Hello)));
     assert_eq!(first(Filter::FROM_NODE, &hello), Err(WireError::Unexpected("Hello")));
+    let forward = written(&Owned::Forward([1; 20], true));
+    assert_eq!(first(Filter::OPENING, &forward), Ok(Some(Kind::Forward)));
+    for filter in [Filter::NONE, Filter::FROM_NODE, Filter::FROM_TARGET, Filter::FROM_SOURCE] {
+        assert_eq!(first(filter, &header_of(&forward)), Err(WireError::Unexpected("Forward")));
+    }
     let mut reader = FrameReader::filtered(Filter::OPENING);
     reader.push(&[hello, ping].concat());
     assert_eq!(reader.next_frame().unwrap().unwrap().kind, Kind::Hello);

@@ -80,6 +80,9 @@ impl Worker {
             }
         }
         match progress.settle(ended, spec.split, spec.access.is_write()) {
+            Settled::Reply(reply) if reply.len() > self.reply_bytes && session.sends_reply() => {
+                Attempt::ReplyTooLong
+            }
             Settled::Reply(reply) => {
                 out.extend_from_slice(&reply);
                 Attempt::Ran(Ok(Flow::Done))

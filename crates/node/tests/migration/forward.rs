@@ -95,6 +95,40 @@ fn commands_over_keys_of_both_halves_are_split_and_merged_in_order() {
     assert_eq!(split.ask(0, "EXISTS $a $b $x $y"), int(0));
 }
 
+fn is_too_long(reply: &Value) -> bool {
+    matches!(reply, Value::Error(text) if text.starts_with("ERR the reply has more than"))
+}
+
+#[test]
+fn a_reply_that_is_too_long_ends_no_other_clients_request() {
+    let mut split = Split::new();
+    let limit = |split: &Split, node: usize, bytes: u64| {
+        split.scene.cluster.nodes[node].parts.shared.config.set_own_output_bytes(bytes);
+    };
+    let value = "v".repeat(4_000);
+    assert_eq!(split.ask(0, &format!("SET $x {value}")), ok());
+    limit(&split, 1, 1_000);
+    let other = split.scene.cluster.connect(0, 0);
+    let request = split.words("GET $y");
+    split.send("GET $x");
+    split.scene.cluster.send(other, &request);
+    let reply = split.reply();
+    assert!(is_too_long(&reply), "{reply:?}");
+    assert_eq!(split.scene.cluster.reply(other), split.old("$y"), "over the same connection");
+    let reply = split.ask(0, "MGET $a $x");
+    assert!(is_too_long(&reply), "{reply:?}");
+    limit(&split, 1, 0);
+    assert_eq!(split.ask(0, "GET $x"), bulk(&value));
+    limit(&split, 0, 1_000);
+    for request in ["GET $x", "MGET $a $x"] {
+        let client = split.scene.cluster.connect(0, 0);
+        let request = split.words(request);
+        split.scene.cluster.send(client, &request);
+        let reply = split.scene.cluster.reply(client);
+        assert!(is_too_long(&reply), "{reply:?}");
+    }
+}
+
 #[test]
 fn a_reply_is_in_the_clients_version_of_the_protocol() {
     let mut split = Split::new();
