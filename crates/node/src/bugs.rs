@@ -32,4 +32,8 @@ sidle_types::bugs! {
     tracking_without_barrier: "tracking-without-barrier",
     /// FLUSHALL does not mark what it clears (breaks M11).
     flush_marks_nothing: "flush-marks-nothing",
+    /// A forwarded request runs where it arrives, whoever owns its keys by then (breaks F1).
+    forwarded_without_ownership_check: "forwarded-without-ownership-check",
+    /// A write whose answer was lost with the connection is sent once more (breaks F2).
+    lost_write_is_forwarded_again: "lost-write-is-forwarded-again",
 }

@@ -20,10 +20,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const BARE_BYTES: u64 =
     (size_of::<Session>() + size_of::<ClientRecord>() + size_of::<RequestParser>()) as u64;
 
+/// In place of the id of a connection that is no client's.
+const UNLISTED: u64 = 0;
+
 /// What others may learn of a connection.
 #[derive(Debug)]
 pub struct ClientRecord {
-    /// Never given twice by a node.
+    /// Never given twice by a node; 0 for what is no client.
     pub id: u64,
     /// The client's address.
     pub address: String,
@@ -100,6 +103,21 @@ pub struct ClientDetails {
 }
 
 impl ClientRecord {
+    fn new(id: u64, address: String, local_address: String, now: WallMs) -> ClientRecord {
+        ClientRecord {
+            id,
+            address,
+            local_address,
+            connected_at: now,
+            last_active_ms: AtomicU64::new(now.0),
+            last_command: AtomicU16::new(u16::MAX),
+            buffers: Default::default(),
+            ending: AtomicU8::new(0),
+            is_guest: AtomicBool::new(false),
+            details: Mutex::default(),
+        }
+    }
+
     /// Notes that the client sent a command, or what is none.
     #[inline]
     pub fn touch(&self, now: WallMs, command: Option<CommandId>) {
@@ -153,6 +171,11 @@ impl ClientRecord {
         let idle = Ending::Idle as u8;
         // Another reason stays.
         let _ = self.ending.compare_exchange(idle, 0, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Whether it is a client's.
+    fn is_listed(&self) -> bool {
+        self.id != UNLISTED
     }
 
     /// Says that it has one of the places that are kept for operators.
@@ -219,20 +242,17 @@ const GUEST_SILENCE_MS: u64 = 1_000;
 impl Clients {
     /// Enters a connection, until the registration is dropped.
     pub fn register(self: &Arc<Self>, address: String, local_address: String, now: WallMs) -> Registration {
-        let record = Arc::new(ClientRecord {
-            id: self.next_id.fetch_add(1, Relaxed) + 1,
-            address,
-            local_address,
-            connected_at: now,
-            last_active_ms: AtomicU64::new(now.0),
-            last_command: AtomicU16::new(u16::MAX),
-            buffers: Default::default(),
-            ending: AtomicU8::new(0),
-            is_guest: AtomicBool::new(false),
-            details: Mutex::default(),
-        });
+        let id = self.next_id.fetch_add(1, Relaxed) + 1;
+        let record = Arc::new(ClientRecord::new(id, address, local_address, now));
         self.memory_bytes.fetch_add(record.memory_bytes(), Relaxed);
         self.connected().insert(record.id, Arc::clone(&record));
+        Registration { record, clients: Arc::clone(self) }
+    }
+
+    /// A connection of another node of the cluster, which is no client: in no list, and not counted. What it
+    /// holds is no part of what clients hold, so that no client is closed for it.
+    pub fn unlisted(self: &Arc<Self>, address: String, now: WallMs) -> Registration {
+        let record = Arc::new(ClientRecord::new(UNLISTED, address, String::new(), now));
         Registration { record, clients: Arc::clone(self) }
     }
 
@@ -340,15 +360,19 @@ impl Registration {
         let before = self.record.buffers().total();
         let parts = [now.input, now.input_free, now.arguments, now.output];
         self.record.buffers.iter().zip(parts).for_each(|(buffer, bytes)| buffer.store(bytes, Relaxed));
-        // Wraps where it shrinks; the sum does not.
-        self.clients.memory_bytes.fetch_add(now.total().wrapping_sub(before), Relaxed);
+        if self.is_listed() {
+            // Wraps where it shrinks; the sum does not.
+            self.clients.memory_bytes.fetch_add(now.total().wrapping_sub(before), Relaxed);
+        }
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.clients.memory_bytes.fetch_sub(self.record.memory_bytes(), Relaxed);
-        self.clients.connected().remove(&self.record.id);
+        if self.is_listed() {
+            self.clients.memory_bytes.fetch_sub(self.record.memory_bytes(), Relaxed);
+            self.clients.connected().remove(&self.record.id);
+        }
     }
 }
 
@@ -367,6 +391,19 @@ mod tests {
         assert_eq!(clients.total(), 2);
         drop(second);
         assert!(clients.is_empty());
+        let third = clients.register("a:4".into(), "b:2".into(), WallMs(7));
+        let before = clients.memory_bytes();
+        let node = clients.unlisted("node:1".into(), WallMs(8));
+        node.hold(Buffers { input: 7, ..Buffers::default() });
+        assert_eq!(clients.memory_bytes(), before, "what a node holds is no client's");
+        drop(node);
+        assert_eq!(clients.memory_bytes(), before);
+        assert_eq!(
+            (clients.len(), clients.total()),
+            (1, 3),
+            "nodes are no clients, and take none out of the list"
+        );
+        drop(third);
         assert_eq!(clients.memory_bytes(), 0);
     }
 

@@ -8,6 +8,7 @@
 
 use crate::call::{Awaited, Call, CommandResult, Flow};
 use crate::commands::NOT_EXECUTED;
+use crate::forward::{self, NOT_HERE_ERROR};
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
 use crate::parking::Ticket;
@@ -29,8 +30,17 @@ use std::fmt::Write;
 /// The keys of one command.
 pub(crate) type Keys<'k> = SmallVec<[HashedKey<'k>; INLINE_KEYS]>;
 
+/// A request whose command is known, name first.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'r> {
+    pub(crate) found: Found,
+    /// The keys among `args`.
+    pub(crate) keys: &'r [HashedKey<'r>],
+    pub(crate) args: &'r [&'r [u8]],
+}
+
 /// How far an attempt to run a command came.
-enum Attempt {
+pub(crate) enum Attempt {
     /// It ran.
     Ran(CommandResult),
     /// It ran, and its reply passed the limit while it was written.
@@ -45,6 +55,10 @@ enum Attempt {
     NotHereYet { migration: MigrationId, position: Position, sample_one_in: Option<u32> },
     /// The client is to come again after so many microseconds; meanwhile these keys are pulled.
     Retry(u32, SmallVec<[Missing; INLINE_KEYS]>),
+    /// Some of its keys lie elsewhere, and the client is none that is redirected to them.
+    Elsewhere,
+    /// It waits for other nodes.
+    Parked(Ticket),
 }
 
 /// A write with more in it than this has room made for it first: it may take more memory at once than the cleaner keeps
@@ -119,25 +133,36 @@ impl Worker {
         // ASKING is for one command only. Whoever owns a position serves it to anyone, so nothing else depends on it.
         let asking = std::mem::take(&mut session.asking);
         session.client.touch(now.wall, Some(found.id));
+        let request = Request { found, keys, args };
         let woken = session.route.ticket.take();
         if let Some(ticket) = woken
             && self.parking.take_refusal(ticket)
         {
             self.stats.command(found.id).failed.add(1);
-            self.write_error(session, ReplyError::OutOfMemory, out);
+            let error = out_of_memory(session, request);
+            self.write_error(session, error, out);
             return self.finish(session, start, out);
         }
+        let mut resumed = None;
         if let Some(ticket) = woken {
             let asked = std::mem::take(&mut session.route.asked);
             session.route.waited_out = self.parking.take_waited_out(ticket);
             if self.parking.take_answered(ticket) {
                 session.route.settled.extend(asked);
             }
+            resumed = session.route.forward.take().map(|progress| (progress, ticket));
         }
-        if self.bugs.parked_command_runs_twice && woken.is_some() {
-            self.attempt(now, session, found, keys, args, &mut Vec::new());
+        if self.bugs.parked_command_runs_twice && woken.is_some() && resumed.is_none() {
+            self.attempt(now, session, request, &mut Vec::new());
         }
-        let parked = match self.attempt(now, session, found, keys, args, out) {
+        let mut attempt = match resumed {
+            None => self.attempt(now, session, request, out),
+            Some((progress, ticket)) => self.resume_forwarding(now, session, request, progress, ticket, out),
+        };
+        if let Attempt::Elsewhere = attempt {
+            attempt = self.forward(now, session, request, out);
+        }
+        let parked = match attempt {
             Attempt::Ran(Ok(Flow::Done)) => return self.finish(session, start, out),
             Attempt::Ran(Ok(flow)) => match self.follow(session, flow, out) {
                 Ok(outcome @ (Outcome::Done | Outcome::Close(_))) => {
@@ -176,6 +201,8 @@ impl Worker {
                 self.write_error(session, ReplyError::owned(text), out);
                 return self.finish(session, start, out);
             }
+            Attempt::Elsewhere => unreachable!("it has been forwarded"),
+            Attempt::Parked(ticket) => ticket,
             Attempt::AwaitActivation(migration) => self.parking.park_for_activation(migration),
             Attempt::Pull(missing) => {
                 let asked = missing.iter().map(|missing| (missing.migration, missing.key as u32));
@@ -192,25 +219,29 @@ impl Worker {
 
     /// Decides, and runs the command if it may run.
     #[inline]
-    fn attempt(
+    pub(crate) fn attempt(
         &mut self,
         now: Now,
         session: &mut Session,
-        found: Found,
-        keys: &[HashedKey<'_>],
-        args: &[&[u8]],
+        request: Request<'_>,
         out: &mut Vec<u8>,
     ) -> Attempt {
+        let Request { found, keys, .. } = request;
         let mut leaves = Leaves::new();
         let mut marks = false;
         let mut unseen = SmallVec::new();
         if self.ranges.owns_everything() || keys.is_empty() {
             leaves.resize(keys.len(), sidle_store::Leave::Nothing);
         } else {
-            let needs_old = self.needs_old_values(found, args);
+            let needs_old = self.needs_old_values(request);
             let settled = &session.route.settled;
-            let judgement =
-                judge(&self.ranges, &self.store, keys, needs_old, settled, self.bugs, &mut leaves);
+            let all = keys.iter().copied().enumerate();
+            let mut judgement =
+                judge(&self.ranges, &self.store, all, needs_old, settled, self.bugs, &mut leaves);
+            if self.bugs.forwarded_without_ownership_check && session.is_forwarded {
+                judgement.verdict = Verdict::Run;
+                leaves.resize(keys.len(), sidle_store::Leave::Nothing);
+            }
             marks = judgement.is_tracked && found.spec.access.is_write();
             unseen = judgement.unseen;
             let is_aware = session.is_aware();
@@ -221,8 +252,9 @@ impl Worker {
             };
             match judgement.verdict {
                 Verdict::Run => tell(),
-                Verdict::Redirect(redirect) => return Attempt::Refused(redirect_error(redirect)),
-                Verdict::CrossSlot => return Attempt::Refused(CROSSSLOT),
+                Verdict::Redirect(_) | Verdict::CrossSlot => {
+                    return not_here(session, judgement.verdict);
+                }
                 Verdict::AwaitActivation(migration) => return Attempt::AwaitActivation(migration),
                 Verdict::NotHereYet(missing) => {
                     let choice = judgement.import.map_or(OnMissing::Waits, |view| view.missing());
@@ -250,19 +282,39 @@ impl Worker {
             #[cfg(any(test, feature = "testing"))]
             self.hooks.judged(&self.store);
         }
+        let (result, is_cut) = self.call(now, session, request, &leaves, marks, out);
+        if !unseen.is_empty() && result.is_ok() {
+            self.tell_unseen(&unseen, keys);
+        }
+        if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
+    }
+
+    /// Runs a command that may run here; its result, and whether its reply was cut for being too long.
+    /// `marks`: what it changes is copied at present.
+    #[inline]
+    pub(crate) fn call(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        leaves: &Leaves,
+        marks: bool,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
+        let Request { found, keys, args } = request;
         if found.spec.flags.contains(CommandFlags::DENYOOM) {
             let bytes: usize = args.iter().map(|arg| arg.len()).sum();
             if bytes >= LARGE_REQUEST_BYTES {
                 self.store.make_room(bytes);
             }
         }
-        let (mut result, mut is_cut) = self.call(now, session, found, keys, args, &leaves, out);
+        let (mut result, mut is_cut) = self.call_once(now, session, request, leaves, out);
         for helps in [|worker: &mut Worker, _, bytes| worker.store.has_room(bytes), Worker::expire_for] {
             // It had no effect, and wrote nothing.
             if matches!(result, Err(ReplyError::OutOfMemory))
                 && helps(self, now.wall, args.iter().map(|arg| arg.len()).sum())
             {
-                (result, is_cut) = self.call(now, session, found, keys, args, &leaves, out);
+                (result, is_cut) = self.call_once(now, session, request, leaves, out);
             }
         }
         self.has_run = true;
@@ -273,25 +325,19 @@ impl Worker {
         if marks {
             self.mark(keys);
         }
-        if !unseen.is_empty() && result.is_ok() {
-            self.tell_unseen(&unseen, keys);
-        }
-        if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
+        (result, is_cut)
     }
 
-    /// Runs a command that may run; its result, and whether its reply was cut for being too long.
     #[inline]
-    #[expect(clippy::too_many_arguments, reason = "what a call is made of")]
-    fn call(
+    fn call_once(
         &mut self,
         now: Now,
         session: &mut Session,
-        found: Found,
-        keys: &[HashedKey<'_>],
-        args: &[&[u8]],
+        request: Request<'_>,
         leaves: &Leaves,
         out: &mut Vec<u8>,
     ) -> (CommandResult, bool) {
+        let Request { found, keys, args } = request;
         let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
         let mut call = Call {
             args,
@@ -325,17 +371,17 @@ impl Worker {
     /// Keys were written that have not arrived and were not looked at: the mover finds out whether the source
     /// has them, so that they are counted once.
     #[cold]
-    fn tell_unseen(&mut self, unseen: &[Missing], keys: &[HashedKey<'_>]) {
+    pub(crate) fn tell_unseen(&mut self, unseen: &[Missing], keys: &[HashedKey<'_>]) {
         for &Missing { migration, key } in unseen {
             self.offer(migration, ToMover::WrittenUnseen { migration, position: keys[key].position() });
         }
     }
 
-    fn needs_old_values(&self, found: Found, args: &[&[u8]]) -> bool {
-        match found.spec.access {
+    pub(crate) fn needs_old_values(&self, request: Request<'_>) -> bool {
+        match request.found.spec.access {
             Access::NoKeys => false,
             Access::Read => true,
-            Access::BlindWrite(is_blind) => !is_blind(args),
+            Access::BlindWrite(is_blind) => !is_blind(request.args),
             Access::ReadWrite if self.bugs.increments_start_at_zero => false,
             Access::ReadWrite => true,
         }
@@ -388,8 +434,11 @@ impl Worker {
             self.reply_bytes
         );
         self.write_error(session, ReplyError::owned(text), out);
-        self.finish(session, start, out);
-        Outcome::Close(Closing::ReplyTooLong)
+        match self.finish(session, start, out) {
+            // The connection carries other clients' requests too.
+            outcome if session.is_forwarded => outcome,
+            _ => Outcome::Close(Closing::ReplyTooLong),
+        }
     }
 
     /// Ends a request that was answered.
@@ -408,6 +457,30 @@ impl Worker {
     pub(crate) fn write_error(&mut self, session: &Session, error: ReplyError, out: &mut Vec<u8>) {
         self.stats.count_error(error.code());
         ReplyWriter::new(out, session.version).error_bytes(&error.line());
+    }
+}
+
+/// What becomes of a command some of whose keys lie elsewhere.
+#[cold]
+fn not_here(session: &Session, verdict: Verdict<'_>) -> Attempt {
+    match verdict {
+        // Of what nobody serves another node knows no more.
+        Verdict::Redirect(Redirect::NotServed) => Attempt::Refused(NOT_SERVED),
+        _ if session.is_forwarded => Attempt::Refused(NOT_HERE_ERROR),
+        Verdict::Redirect(Redirect::Ask(..)) | Verdict::CrossSlot if !session.capa_sidle => {
+            Attempt::Elsewhere
+        }
+        Verdict::Redirect(redirect) => Attempt::Refused(redirect_error(redirect)),
+        _ => Attempt::Refused(CROSSSLOT),
+    }
+}
+
+/// The error of a command for whose keys there is no memory, even if others of them were done elsewhere.
+#[cold]
+fn out_of_memory(session: &mut Session, request: Request<'_>) -> ReplyError {
+    match session.route.forward.take() {
+        Some(progress) => forward::refused(&progress, request, ReplyError::OutOfMemory),
+        None => ReplyError::OutOfMemory,
     }
 }
 
@@ -437,10 +510,11 @@ fn restriction(session: &Session, found: Found) -> Option<(ReplyError, Option<Cl
 }
 
 pub(crate) const NOT_SERVED: ReplyError = ReplyError::text("CLUSTERDOWN Hash slot not served");
-const CROSSSLOT: ReplyError = ReplyError::text("CROSSSLOT Keys in request don't hash to the same slot");
+pub(crate) const CROSSSLOT: ReplyError =
+    ReplyError::text("CROSSSLOT Keys in request don't hash to the same slot");
 
 #[cold]
-fn redirect_error(redirect: Redirect<'_>) -> ReplyError {
+pub(crate) fn redirect_error(redirect: Redirect<'_>) -> ReplyError {
     let mut text = String::with_capacity(48);
     let written = match redirect {
         Redirect::NotServed => return NOT_SERVED,

@@ -17,6 +17,7 @@ mod dispatch;
 mod expire;
 mod extended;
 mod flush;
+mod forward;
 mod glob;
 mod mover;
 mod now;
@@ -48,6 +49,7 @@ pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registra
 pub use config::{Config, ConfigError};
 pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl, read_protocol};
 pub use expire::{EXPIRY_SLICE_US, ExpiryEffort};
+pub use forward::{ForwardEvent, ForwardLink, PATIENCE_US, REACH_US, UNKNOWN};
 pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, PendingReplay};
 pub use now::Now;
 pub use outcome::{Closing, ControlReply, ControlRequest, Outcome};

@@ -7,9 +7,10 @@
 //! Invariants:
 //! - P1: a ticket is woken at most once, and never after it was forgotten.
 //! - P2: the lot holds at most one entry a connection, so the number of connections bounds it.
-//! - P3: whatever a ticket waits for wakes it: the arrival of all its keys, the end of its migration, or a new range
-//!   table (after which a command may run, redirect or wait anew); a flush, the answers of all its movers;
-//!   positions that are to arrive, their arrival or the end of the patience given.
+//! - P3: whatever a ticket waits for wakes it: the arrival of all its keys, the end of its migration, or a
+//!   new range table (after which a command may run, redirect or wait anew); a flush, the answers of all its
+//!   movers; positions that are to arrive, their arrival or the end of the patience given; a command that
+//!   other nodes run, the end of all that they were sent (F4).
 //!
 //! Ownership: one lot for each worker, touched by that worker's thread only.
 
@@ -65,6 +66,16 @@ impl ParkingLot {
         let ticket = self.park(Vec::new(), false);
         self.wake(ticket);
         ticket
+    }
+
+    /// Parks a command until there is a new range table, or somebody wakes it.
+    pub(crate) fn park_for_a_new_table(&mut self) -> Ticket {
+        self.park(Vec::new(), true)
+    }
+
+    /// Parks a command that waits for other nodes, until all that it sent them has ended.
+    pub(crate) fn park_for_another_node(&mut self) -> Ticket {
+        self.park(Vec::new(), false)
     }
 
     /// Parks a command until so many answers have come from each of these imports.
@@ -144,7 +155,8 @@ impl ParkingLot {
         self.drop_what_nobody_waits_for();
     }
 
-    fn wake(&mut self, ticket: Ticket) {
+    /// Wakes a command, if it has not been woken or forgotten.
+    pub(crate) fn wake(&mut self, ticket: Ticket) {
         if self.waiting.remove(&ticket).is_some() {
             self.woken.push_back(ticket);
             self.drop_what_nobody_waits_for();

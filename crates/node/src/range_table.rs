@@ -306,9 +306,9 @@ impl RangeTable {
 
     /// Where a request for a position that this node does not serve has to go.
     ///
-    /// A whole slot elsewhere is answered with MOVED. A split slot is shown to clients as its first position's owner's;
-    /// that owner answers ASK for the other parts, so that clients leave their slot maps alone, and every other node
-    /// sends clients to it.
+    /// A whole slot elsewhere is answered with MOVED. A split slot is shown to clients as its first
+    /// position's owner's; that owner forwards what belongs to the other parts, or answers ASK to clients
+    /// that opted in, so that they leave their maps alone; every other node sends clients to it.
     pub fn redirect(&self, position: Position) -> Redirect<'_> {
         let entry = self.entry_at(position);
         if entry.owner == self.node {

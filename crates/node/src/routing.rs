@@ -71,12 +71,14 @@ pub(crate) struct Judgement<'t> {
     pub(crate) is_tracked: bool,
 }
 
-/// Decides what is to be done with a command that has these keys. `needs_old`: it has to know their values. `settled`: keys
-/// that their import has answered for (D5).
-pub(crate) fn judge<'t>(
+/// Decides what is to be done with a command that has these keys, each with its number among all of the
+/// command's. `needs_old`: it has to know their values. `settled`: keys that their import has answered for
+/// (D5).
+#[inline]
+pub(crate) fn judge<'t, 'k>(
     ranges: &'t RangeTable,
     store: &Store,
-    keys: &[HashedKey<'_>],
+    keys: impl Iterator<Item = (usize, HashedKey<'k>)>,
     needs_old: bool,
     settled: &Asked,
     bugs: PutBack,
@@ -87,7 +89,7 @@ pub(crate) fn judge<'t>(
     let mut inactive = None;
     let mut elsewhere: Option<(NodeId, Redirect<'t>)> = None;
     let (mut missing, mut unseen) = (SmallVec::new(), SmallVec::new());
-    for (index, key) in keys.iter().enumerate() {
+    for (index, key) in keys {
         let entry = ranges.entry_at(key.position());
         match &entry.role {
             Role::Owned => {
@@ -100,7 +102,7 @@ pub(crate) fn judge<'t>(
                 import = Some(view);
                 if !view.activated() && !bugs.target_serves_before_activate {
                     inactive = Some(view.id());
-                } else if !settled.contains(&(view.id(), index as u32)) && !is_settled(view, store, *key) {
+                } else if !settled.contains(&(view.id(), index as u32)) && !is_settled(view, store, key) {
                     let lacking = if needs_old { &mut missing } else { &mut unseen };
                     lacking.push(Missing { migration: view.id(), key: index });
                 }

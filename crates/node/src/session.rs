@@ -2,6 +2,7 @@
 
 use crate::clients::Registration;
 use crate::flush::Flush;
+use crate::forward::Progress;
 use crate::parking::Ticket;
 use crate::routing::INLINE_KEYS;
 use crate::told::Told;
@@ -28,6 +29,9 @@ pub struct Session {
     pub readonly: bool,
     /// The client understands Sidle's own replies (CLIENT CAPA sidle).
     pub capa_sidle: bool,
+    /// Another node sends on what its own clients asked it (F1): what does not belong here is neither
+    /// redirected nor sent on.
+    pub is_forwarded: bool,
     /// Which replies are sent (CLIENT REPLY).
     pub replies: Replies,
     /// The dispatcher's own memory of the connection.
@@ -38,7 +42,7 @@ pub struct Session {
 pub(crate) type Asked = SmallVec<[(MigrationId, u32); INLINE_KEYS]>;
 
 /// What the dispatcher remembers of a connection.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct RouteState {
     /// The newest map that an opted-in client was told of.
     pub(crate) map_told: MapEpoch,
@@ -57,6 +61,8 @@ pub(crate) struct RouteState {
     pub(crate) flush: Option<Flush>,
     /// What its steps have taken so far.
     pub(crate) spent_ns: u64,
+    /// How far a command has come that other nodes run, or run parts of.
+    pub(crate) forward: Option<Box<Progress>>,
 }
 
 /// What becomes of replies (CLIENT REPLY).
@@ -91,9 +97,16 @@ impl Session {
             asking: false,
             readonly: false,
             capa_sidle: false,
+            is_forwarded: false,
             replies: Replies::On,
             route: RouteState::default(),
         }
+    }
+
+    /// A connection of another node, which sends on what its clients asked it and speaks their version of the
+    /// protocol.
+    pub fn forwarded(client: Registration, version: RespVersion) -> Session {
+        Session { version, is_forwarded: true, ..Session::new(client, true) }
     }
 
     /// Whether some commands may not run on it at present.

@@ -176,6 +176,20 @@ impl Access {
     }
 }
 
+/// What a command over several keys comes to where its keys lie on several nodes: each owner runs the command
+/// over its own keys, and the replies make one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// It runs where all of its keys are, or not at all.
+    Never,
+    /// The reply has one element for each key, in their order: a string or null.
+    Each,
+    /// The reply is the sum of what the owners count.
+    Sum,
+    /// The reply is `OK` once every owner says so.
+    AllOk,
+}
+
 /// What `COMMAND DOCS` tells.
 #[derive(Clone, Copy, Debug)]
 pub struct Docs {
@@ -206,6 +220,8 @@ pub struct CommandSpec {
     pub keys: KeySpec,
     /// What it needs to know of old values.
     pub access: Access,
+    /// Whether it may be split between the owners of its keys.
+    pub split: Split,
     /// Runs it.
     pub run: fn(&mut Call<'_>) -> CommandResult,
     /// For a container such as CONFIG: its subcommands.
@@ -228,6 +244,7 @@ impl CommandSpec {
             flags,
             keys: KeySpec::NONE,
             access: Access::NoKeys,
+            split: Split::Never,
             run,
             subcommands: &[],
             docs: Docs {
@@ -261,6 +278,12 @@ impl CommandSpec {
     pub const fn keys(mut self, keys: KeySpec, access: Access) -> CommandSpec {
         self.keys = keys;
         self.access = access;
+        self
+    }
+
+    /// Lets the command be split between the owners of its keys.
+    pub const fn split(mut self, split: Split) -> CommandSpec {
+        self.split = split;
         self
     }
 

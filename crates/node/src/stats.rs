@@ -81,6 +81,8 @@ pub struct WorkerStats {
     pub bytes_out: Counter,
     /// Commands that wait for what a migration or the mover has to bring; it goes up and down.
     pub parked: Counter,
+    /// Requests that were sent on to the nodes that own their keys.
+    pub forwarded: Counter,
     /// Error replies.
     pub errors: Counter,
     errors_by_code: Mutex<BTreeMap<String, u64>>,
@@ -96,6 +98,7 @@ impl Default for WorkerStats {
             bytes_in: Counter::default(),
             bytes_out: Counter::default(),
             parked: Counter::default(),
+            forwarded: Counter::default(),
             errors: Counter::default(),
             errors_by_code: Mutex::default(),
         }
@@ -137,9 +140,15 @@ impl WorkerStats {
             command.rejected.reset();
             command.failed.reset();
         }
-        for counter in
-            [&self.hits, &self.misses, &self.expired, &self.bytes_in, &self.bytes_out, &self.errors]
-        {
+        for counter in [
+            &self.hits,
+            &self.misses,
+            &self.expired,
+            &self.bytes_in,
+            &self.bytes_out,
+            &self.forwarded,
+            &self.errors,
+        ] {
             counter.reset();
         }
         self.errors_by_code.lock().unwrap_or_else(PoisonError::into_inner).clear();

@@ -3,11 +3,14 @@
 //! Purpose: binds a snapshot of the range table, an append head, the queues to the movers and the parked commands to
 //! the thread that uses them.
 //!
-//! Call order, for whoever drives it: [`turn`](Worker::turn) whenever the thread was notified and at least every few
-//! milliseconds; then [`poll_woken`](Worker::poll_woken) until `None`, each ticket's connection being served again;
-//! [`serve`](Worker::serve) for every connection with input, which may be [foreseen](Worker::foresee) before;
-//! [`poll_notify`](Worker::poll_notify) until `None` before the thread sleeps. A control reply goes through [`answer`](Worker::answer); a connection that closes while it is
-//! parked is reported with [`forget`](Worker::forget).
+//! Call order, for whoever drives it: [`turn`](Worker::turn) whenever the thread was notified and at least
+//! every few milliseconds; then [`poll_woken`](Worker::poll_woken) until `None`, each ticket's connection
+//! being served again; [`serve`](Worker::serve) for every connection with input, which may be
+//! [foreseen](Worker::foresee) before; [`poll_notify`](Worker::poll_notify) until `None` before the thread
+//! sleeps. A control reply goes through [`answer`](Worker::answer); a connection that closes while it is
+//! parked is reported with [`forget`](Worker::forget). After all of these comes
+//! [`poll_forward`](Worker::poll_forward) until `None`; what becomes of connections to other nodes, and what
+//! they bring, is reported as it happens.
 //!
 //! Invariants:
 //! - W1 (D4, M2): the snapshot changes only in `turn` and at the start of `serve` and `execute`, never inside a command.
@@ -16,6 +19,7 @@
 //! Ownership: one thread for each worker.
 
 use crate::bugs::PutBack;
+use crate::forward::Lines;
 use crate::observe::Lap;
 use crate::parking::{ParkingLot, Ticket};
 use crate::published::Published;
@@ -67,6 +71,8 @@ pub struct Worker {
     ports: Vec<WorkerPort>,
     notify: u64,
     pub(crate) parking: ParkingLot,
+    /// Requests to other nodes.
+    pub(crate) lines: Lines,
     /// The requests that `serve` has read ahead; kept for their memory.
     pub(crate) read_ahead: Vec<Args>,
     /// Tells the time, in nanoseconds from any beginning on.
@@ -107,6 +113,7 @@ impl Worker {
             ports,
             notify: 0,
             parking: ParkingLot::default(),
+            lines: Lines::default(),
             read_ahead: Vec::new(),
             stopwatch: Box::new(|| 0),
             lap: Lap::default(),
@@ -176,6 +183,7 @@ impl Worker {
     /// Forgets a parked command: its connection is gone.
     pub fn forget(&mut self, ticket: Ticket) {
         self.parking.forget(ticket);
+        self.lines.forget(ticket);
         self.stats.parked.set(self.parking.len() as u64);
     }
 
@@ -186,7 +194,7 @@ impl Worker {
 
     /// How full its queues are. `connections`: how many it has.
     pub fn queues(&self, connections: usize) -> impl Iterator<Item = Fill> {
-        self.parking.queues(connections).into_iter()
+        self.parking.queues(connections).into_iter().chain(self.lines.queues(connections))
     }
 
     /// Puts known faults back.
@@ -197,7 +205,16 @@ impl Worker {
 
     /// What is in hand, in words, each with how many of it there are: nothing when no command waits.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
-        self.parking.in_hand()
+        let mut in_hand = self.parking.in_hand();
+        if self.lines.len() > 0 {
+            in_hand.push(("commands that wait for other nodes", self.lines.len()));
+        }
+        in_hand
+    }
+
+    /// Tells one range table from another.
+    pub(crate) fn table_seen(&self) -> u64 {
+        self.seen
     }
 
     /// The range table in use.
@@ -226,6 +243,7 @@ impl Worker {
         // P3: whatever was waited for may have changed hands.
         if !self.bugs.new_table_wakes_nobody {
             self.parking.wake_everything();
+            self.lines.table_changed(&self.ranges, &mut self.parking);
         }
     }
 

@@ -2,9 +2,11 @@
 //! cluster ([`crate::door`]).
 //!
 //! Whoever connects speaks first, and the first frame says what the connection is for: `Hello` opens a lane
-//! of a migration, and the connection goes to a mover; a control message opens a conversation with the
-//! coordinator, and the connection stays with the control thread. A node without a coordinator answers with
-//! [`Detour`] and closes. A coordinator that has not heard of a member opens a connection with one.
+//! of a migration, and the connection goes to a mover; `Forward` opens a connection over which a node
+//! forwards what its clients ask, and the connection goes to a worker and carries requests and replies from
+//! there on; a control message opens a conversation with the coordinator, and the connection stays with the
+//! control thread. A node without a coordinator answers with [`Detour`] and closes. A coordinator that has
+//! not heard of a member opens a connection with one.
 //!
 //! What members may make a node hold is bounded too. A frame that does not belong on its connection is
 //! refused by its header ([`FrameFilter`]); a buffer grows with what has arrived, not with what is announced;
@@ -16,7 +18,7 @@ use crate::door::Unproven;
 use serde::{Deserialize, Serialize};
 use sidle_cluster::{ControlMessage, HostPort};
 use sidle_wire::limits::{BODY_BYTES_MAX, RECEIVE_KEEP_BYTES};
-use sidle_wire::{FrameFilter, FrameReader, HEADER_BYTES, Hello, Message, WireError};
+use sidle_wire::{Forward, FrameFilter, FrameReader, HEADER_BYTES, Hello, Message, WireError};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +82,8 @@ pub(crate) enum Said {
 pub(crate) enum Opening {
     /// A lane of a migration that this node is the source of.
     Migration(Hello),
+    /// A node forwards what its clients ask.
+    Forward(Forward),
     /// A node that wants to talk to the coordinator; its first message.
     Control(Box<ControlMessage>),
     /// The coordinator's node, which has not heard of this one, tells where it is.
@@ -105,6 +109,7 @@ pub(crate) async fn opening(stream: &mut TcpStream, reader: &mut FrameReader) ->
             if let Some(frame) = reader.next_frame()? {
                 return match frame.message()? {
                     Message::Hello(hello) => Ok(Opening::Migration(hello)),
+                    Message::Forward(forward) => Ok(Opening::Forward(forward)),
                     Message::Control(json) => match understand(json)? {
                         Said::Control(message) => Ok(Opening::Control(Box::new(message))),
                         Said::Detour(notice) => Ok(Opening::Notice(notice)),
@@ -118,6 +123,7 @@ pub(crate) async fn opening(stream: &mut TcpStream, reader: &mut FrameReader) ->
     let opening = timeout(OPENING_TIMEOUT, first).await.map_err(|_| BusError::TimedOut)??;
     reader.set_filter(match &opening {
         Opening::Migration(_) => FrameFilter::FROM_TARGET,
+        Opening::Forward(_) => FrameFilter::NONE,
         Opening::Control(_) => FrameFilter::FROM_NODE,
         Opening::Notice(_) => FrameFilter::OPENING,
     });

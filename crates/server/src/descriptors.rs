@@ -11,6 +11,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const FILES: u64 = 24;
 /// Other nodes' connections: control, and the lanes of migrations.
 const BUS: u64 = 32;
+/// For each worker: what it forwards over to one other node, for each version of the protocol, and as much
+/// that another node's worker forwards over to it.
+const FORWARDING: u64 = 4;
 /// For each thread: its poll, what wakes it, its listener, the spare one to refuse clients with.
 const A_THREAD: u64 = 4;
 /// The threads that are neither workers nor movers: control and cleaner.
@@ -40,7 +43,7 @@ impl Plan {
     /// The plan for so many threads under a limit.
     fn new(workers: usize, movers: usize, limit: u64) -> Result<Plan, TooFewDescriptors> {
         let threads = (workers + movers) as u64 + OTHER_THREADS;
-        let own = FILES + BUS + A_THREAD * threads + RESERVED_PLACES as u64;
+        let own = FILES + BUS + A_THREAD * threads + FORWARDING * workers as u64 + RESERVED_PLACES as u64;
         if limit <= own {
             return Err(TooFewDescriptors { limit, needed: own + 1 });
         }

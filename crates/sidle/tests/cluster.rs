@@ -67,6 +67,52 @@ fn joined_nodes_redirect_to_the_owner() {
     }
 }
 
+/// Two keys of slot 12182, one in each half, and the upper half, which is moved to the second node.
+fn split_slot(cluster: &TestCluster) -> (String, String) {
+    const SLOT: u64 = 12182;
+    let middle = (SLOT << 50) + (1 << 49);
+    let upper = format!("{middle}-{}", ((SLOT + 1) << 50) - 1);
+    let position = |key: &String| sidle_types::Position::of_key(key.as_bytes()).0;
+    let (below, above): (Vec<String>, Vec<String>) =
+        (0..20).map(|n| format!("{{foo}}{n}")).partition(|key| position(key) < middle);
+    let id = cluster.start_migration_of("--positions", &upper, 1);
+    assert_eq!(cluster.wait_for_migration(id)["state"], "done");
+    (below[0].clone(), above[0].clone())
+}
+
+#[test]
+fn a_slot_that_is_split_is_served_by_the_owner_that_is_shown() {
+    let mut cluster = TestCluster::start(2);
+    let (a, x) = split_slot(&cluster);
+    let mut client = cluster.client(0);
+    for version in ["2", "3"] {
+        assert!(!matches!(client.request(&["HELLO", version]), Value::Error(_)));
+        assert_eq!(client.request(&["MSET", &a, "1", &x, "2"]), ok());
+        assert_eq!(client.request(&["MGET", &x, &a]), Value::Array(vec![bulk("2"), bulk("1")]));
+        assert_eq!(client.request(&["EXISTS", &x, &a]), Value::Integer(2));
+        assert_eq!(client.request(&["DEL", &x, &a]), Value::Integer(2));
+        assert_eq!(client.request(&["GET", &x]), Value::Null);
+    }
+    // More than any buffer on the way holds at once.
+    let large = "v".repeat(3 << 20);
+    assert_eq!(client.request(&["SET", &x, &large]), ok());
+    let requests: Vec<Vec<String>> = (0..4).map(|_| vec!["GET".into(), x.clone()]).collect();
+    assert!(client.pipeline(&requests).iter().all(|reply| *reply == bulk(&large)));
+    cluster.nodes[1].kill();
+    let started = std::time::Instant::now();
+    match client.request(&["SET", &x, "3"]) {
+        Value::Error(text) => {
+            assert!(text.starts_with("CLUSTERDOWN ") || text.starts_with("SIDLEUNKNOWN "), "{text}")
+        }
+        other => panic!("a node that is dead answered {other:?}"),
+    }
+    assert!(started.elapsed() < std::time::Duration::from_secs(20));
+    assert_eq!(client.request(&["SET", &a, "3"]), ok(), "what is here is served");
+    cluster.nodes[1].restart();
+    eventually("the node is back, empty", || (client.request(&["GET", &x]) == Value::Null).then_some(()));
+    assert_eq!(client.request(&["MGET", &a, &x]), Value::Array(vec![bulk("3"), Value::Null]));
+}
+
 #[test]
 fn migration_moves_half_of_the_keys_and_every_key_is_found() {
     let cluster = TestCluster::start(2);

@@ -62,6 +62,8 @@ const SCRIPTED: &[&str] = &[
     "new-table-wakes-nobody",
     "prepares-over-leavings",
     "source-value-of-other-migration",
+    // A connection between two nodes that breaks while a write of a split slot is answered.
+    "lost-write-is-forwarded-again",
     // Of copies made before the freeze.
     "round-forgets-unacknowledged",
     "mark-before-write",

@@ -37,6 +37,7 @@ const MET: &[(&str, u64)] = &[
     ("redirects", 45),
     ("moved", 25),
     ("asked", 6),
+    ("forwarded", 10),
     ("empty", 4),
     ("timeouts", 25),
     ("out of memory", 2),

@@ -2,14 +2,14 @@
 
 use crate::Message;
 use crate::layout::{
-    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ChangedRangeLayout, HelloLayout, PingLayout,
-    PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout, PullLayout, PullReplyLayout, RefuseLayout,
-    SampPullLayout, ScopeLayout,
+    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ChangedRangeLayout, ForwardLayout,
+    HelloLayout, PingLayout, PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout, PullLayout,
+    PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
 };
 use crate::limits::{CHANGED_RANGES_MAX, PRIORITY_PULL_KEYS_MAX, REFUSAL_TEXT_BYTES_MAX};
 use crate::{
-    AbsentKeys, Activate, ChangedPull, FrameStart, Hello, Keys, Kind, Positions, PriorityPull, Probe,
-    ProbeReply, Pull, Refusal, RefusalCode, SampPull, Scope, WireError, begin_frame, end_frame,
+    AbsentKeys, Activate, ChangedPull, Forward, FrameStart, Hello, Keys, Kind, Positions, PriorityPull,
+    Probe, ProbeReply, Pull, Refusal, RefusalCode, SampPull, Scope, WireError, begin_frame, end_frame,
 };
 use sidle_types::{Position, PositionRange};
 use zerocopy::{Immutable, IntoBytes};
@@ -33,6 +33,14 @@ impl Hello {
         let node = *self.node.as_bytes();
         let fixed = HelloLayout { scope: self.scope.into(), node, lane: self.lane as u8, zero: [0; 3] };
         write_fixed(out, Kind::Hello, &fixed);
+    }
+}
+
+impl Forward {
+    /// Appends the message as a frame.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let (node, version) = (*self.node.as_bytes(), if self.is_resp3 { 3 } else { 2 });
+        write_fixed(out, Kind::Forward, &ForwardLayout { node, version, zero: [0; 3] });
     }
 }
 

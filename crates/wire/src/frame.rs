@@ -50,11 +50,12 @@ pub enum Kind {
     ChangedPullReply = 16,
     Probe = 17,
     ProbeReply = 18,
+    Forward = 19,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 18] = [
+    pub const ALL: [Kind; 19] = [
         Kind::Hello,
         Kind::HelloAck,
         Kind::Refuse,
@@ -73,6 +74,7 @@ impl Kind {
         Kind::ChangedPullReply,
         Kind::Probe,
         Kind::ProbeReply,
+        Kind::Forward,
     ];
 
     fn from_byte(byte: u8) -> Option<Kind> {
@@ -100,6 +102,7 @@ impl Kind {
             Kind::ChangedPullReply => "ChangedPullReply",
             Kind::Probe => "Probe",
             Kind::ProbeReply => "ProbeReply",
+            Kind::Forward => "Forward",
         }
     }
 
@@ -126,9 +129,13 @@ pub struct FrameFilter {
 impl FrameFilter {
     /// Every frame there is.
     pub const ANY: FrameFilter = FrameFilter { kinds: &Kind::ALL, body_bytes_max: BODY_BYTES_MAX };
-    /// The first frame of a connection that another node opened.
-    pub const OPENING: FrameFilter =
-        FrameFilter { kinds: &[Kind::Hello, Kind::Control], body_bytes_max: FROM_NODE_BODY_BYTES_MAX };
+    /// The first frame of a connection that another node opened. Behind `Forward` there are no frames.
+    pub const OPENING: FrameFilter = FrameFilter {
+        kinds: &[Kind::Hello, Kind::Control, Kind::Forward],
+        body_bytes_max: FROM_NODE_BODY_BYTES_MAX,
+    };
+    /// No frame: what comes is none.
+    pub const NONE: FrameFilter = FrameFilter { kinds: &[], body_bytes_max: 0 };
     /// What a node sends to the coordinator.
     pub const FROM_NODE: FrameFilter =
         FrameFilter { kinds: &[Kind::Control], body_bytes_max: FROM_NODE_BODY_BYTES_MAX };

@@ -39,4 +39,5 @@ layouts! {
     ChangedRangeLayout { first: U64, last: U64 }
     ProbeReplyLayout { scope: ScopeLayout, sequence: U64, found: U64 }
     PingLayout { nonce: U64 }
+    ForwardLayout { node: [u8; 20], version: u8, zero: [u8; 3] }
 }

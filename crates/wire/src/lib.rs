@@ -25,7 +25,7 @@ pub use error::WireError;
 pub use frame::{Frame, FrameFilter, FrameStart, HEADER_BYTES, Kind, VERSION, begin_frame, end_frame};
 pub use lists::{AbsentKeys, ChangedRanges, Keys, Positions};
 pub use message::{
-    Activate, ChangedPull, ChangedPullReply, Hello, Lane, Message, PriorityPull, PriorityPullReply, Probe,
-    ProbeReply, Pull, PullReply, Refusal, RefusalCode, SampPull, SampPullReply, Scope,
+    Activate, ChangedPull, ChangedPullReply, Forward, Hello, Lane, Message, PriorityPull, PriorityPullReply,
+    Probe, ProbeReply, Pull, PullReply, Refusal, RefusalCode, SampPull, SampPullReply, Scope,
 };
 pub use reader::FrameReader;

@@ -1,9 +1,9 @@
 //! Messages: what a checked frame says.
 
 use crate::layout::{
-    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, HelloLayout, PingLayout, PriorityPullLayout,
-    PriorityPullReplyLayout, ProbeReplyLayout, PullLayout, PullReplyLayout, RefuseLayout, SampPullLayout,
-    ScopeLayout,
+    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ForwardLayout, HelloLayout, PingLayout,
+    PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout, PullLayout, PullReplyLayout, RefuseLayout,
+    SampPullLayout, ScopeLayout,
 };
 use crate::limits::REFUSAL_TEXT_BYTES_MAX;
 use crate::{AbsentKeys, ChangedRanges, Frame, Keys, Kind, Positions, WireError};
@@ -77,6 +77,16 @@ pub struct Hello {
     pub node: NodeId,
     /// What the connection is for.
     pub lane: Lane,
+}
+
+/// First and only frame of a connection over which a node forwards what its clients asked it. Behind it come
+/// requests as clients write them, and the other way replies, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forward {
+    /// Who forwards.
+    pub node: NodeId,
+    /// Whether the replies are to be in RESP3; else they are in RESP2.
+    pub is_resp3: bool,
 }
 
 /// A message was refused; nothing was applied.
@@ -268,6 +278,8 @@ pub enum Message<'b> {
     Probe(Probe<'b>),
     /// See [`ProbeReply`].
     ProbeReply(ProbeReply),
+    /// See [`Forward`].
+    Forward(Forward),
     /// A message of the cluster, in JSON; opaque here.
     Control(&'b [u8]),
     /// Is the peer there?
@@ -329,6 +341,7 @@ impl<'b> Message<'b> {
                 let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
                 Message::ProbeReply(ProbeReply { scope, sequence, found: fixed.found.get() })
             }
+            Kind::Forward => Message::Forward(body.forward()?),
             Kind::Control => Message::Control(frame.body),
             Kind::Ping => Message::Ping(body.whole::<PingLayout>()?.nonce.get()),
             Kind::Pong => Message::Pong(body.whole::<PingLayout>()?.nonce.get()),
@@ -353,7 +366,7 @@ impl<'b> Message<'b> {
             | Message::ChangedPullReply(ChangedPullReply { scope, .. })
             | Message::Probe(Probe { scope, .. })
             | Message::ProbeReply(ProbeReply { scope, .. }) => Some(scope),
-            Message::Control(_) | Message::Ping(_) | Message::Pong(_) => None,
+            Message::Forward(_) | Message::Control(_) | Message::Ping(_) | Message::Pong(_) => None,
         }
     }
 }
@@ -388,6 +401,16 @@ impl<'b> Body<'b> {
         let lane = Lane::ALL.into_iter().find(|&lane| lane as u8 == fixed.lane);
         let lane = lane.ok_or_else(|| self.malformed("unknown lane"))?;
         Ok(Hello { scope: fixed.scope.into(), node: NodeId::from_bytes(fixed.node), lane })
+    }
+
+    fn forward(&self) -> Result<Forward, WireError> {
+        let fixed = self.whole::<ForwardLayout>()?;
+        let is_resp3 = match fixed.version {
+            2 => false,
+            3 => true,
+            _ => return Err(self.malformed("unknown version of the clients' protocol")),
+        };
+        Ok(Forward { node: NodeId::from_bytes(fixed.node), is_resp3 })
     }
 
     fn refusal(&self) -> Result<Refusal<'b>, WireError> {

@@ -96,6 +96,12 @@ impl FrameReader {
         Announced::read(bytes)?.map(|announced| announced.checked_by(&self.filter)).transpose()
     }
 
+    /// What was received behind the last frame, for a connection that carries something else from there on.
+    pub fn into_rest(mut self) -> Vec<u8> {
+        self.compact();
+        self.buffer
+    }
+
     /// Moves what is left to the front. What is left is less than one frame, and every byte of a frame is moved at
     /// most once for each piece it arrives in that completes another. What a large frame took is given back.
     fn compact(&mut self) {

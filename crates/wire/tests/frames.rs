@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
 use sidle_wire::{
-    AbsentKeys, Activate, ChangedPull, Frame, FrameFilter, FrameReader, HEADER_BYTES, Hello, Kind, Lane,
-    Message, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart, Refusal,
+    AbsentKeys, Activate, ChangedPull, Forward, Frame, FrameFilter, FrameReader, HEADER_BYTES, Hello, Kind,
+    Lane, Message, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart, Refusal,
     RefusalCode, SampPull, SampPullReplyStart, Scope, VERSION, WireError, begin_frame, end_frame, limits,
 };
 
@@ -55,6 +55,7 @@ enum Owned {
     },
     Probe(u64, Vec<u64>),
     ProbeReply(u64, u64),
+    Forward([u8; 20], bool),
     Control(Vec<u8>),
     Ping(u64),
     Pong(u64),
@@ -116,6 +117,9 @@ impl Owned {
             Owned::ProbeReply(sequence, found) => {
                 ProbeReply { scope, sequence: *sequence, found: *found }.write(out);
             }
+            Owned::Forward(node, is_resp3) => {
+                Forward { node: NodeId::from_bytes(*node), is_resp3: *is_resp3 }.write(out);
+            }
             Owned::Control(json) => Message::write_control(json, out).unwrap(),
             Owned::Ping(nonce) => Message::write_ping(*nonce, out),
             Owned::Pong(nonce) => Message::write_pong(*nonce, out),
@@ -126,6 +130,7 @@ impl Owned {
         match *message {
             Message::Hello(hello) => Owned::Hello(*hello.node.as_bytes(), hello.lane),
             Message::HelloAck(_) => Owned::HelloAck,
+            Message::Forward(forward) => Owned::Forward(*forward.node.as_bytes(), forward.is_resp3),
             Message::Refuse(refusal) => Owned::Refuse(refusal.code, refusal.text.to_owned()),
             Message::Activate(activate) => Owned::Activate(activate.highest_version.0, activate.records),
             Message::Activated(_) => Owned::Activated,
@@ -250,6 +255,7 @@ fn message() -> impl Strategy<Value = Owned> {
         changed_reply(),
         (any::<u64>(), prop::collection::vec(any::<u64>(), 0..=50)).prop_map(|(s, p)| Owned::Probe(s, p)),
         (any::<u64>(), any::<u64>()).prop_map(|(sequence, found)| Owned::ProbeReply(sequence, found)),
+        (any::<[u8; 20]>(), any::<bool>()).prop_map(|(node, is_resp3)| Owned::Forward(node, is_resp3)),
         bytes(300).prop_map(Owned::Control),
         any::<u64>().prop_map(Owned::Ping),
         any::<u64>().prop_map(Owned::Pong),
@@ -405,6 +411,17 @@ fn changed_ranges_are_in_order_and_apart() {
     assert!(!parsed(&[range(5, 5), range(1, 1)]));
 }
 
+/// What follows a frame of another kind of conversation is handed over as it came.
+#[test]
+fn the_rest_is_what_follows_the_last_frame() {
+    let forward = Owned::Forward([3; 20], true);
+    let mut reader = FrameReader::new();
+    reader.push(&written(&forward));
+    reader.push(b"PING\r\n");
+    assert_eq!(Owned::of(&reader.next_frame().unwrap().unwrap().message().unwrap()), forward);
+    assert_eq!(reader.into_rest(), b"PING\r\n");
+}
+
 #[test]
 fn next_frame_repeats_its_error() {
     let mut reader = FrameReader::new();
@@ -473,6 +490,11 @@ fn a_filter_refuses_by_the_header_what_does_not_belong_on_a_connection() {
     assert_eq!(first(Filter::FROM_COORDINATOR, &control), Ok(Some(Kind::Control)));
     assert_eq!(first(Filter::OPENING, &hello), Ok(Some(Kind::Hello)));
     assert_eq!(first(Filter::FROM_NODE, &hello), Err(WireError::Unexpected("Hello")));
+    let forward = written(&Owned::Forward([1; 20], true));
+    assert_eq!(first(Filter::OPENING, &forward), Ok(Some(Kind::Forward)));
+    for filter in [Filter::NONE, Filter::FROM_NODE, Filter::FROM_TARGET, Filter::FROM_SOURCE] {
+        assert_eq!(first(filter, &header_of(&forward)), Err(WireError::Unexpected("Forward")));
+    }
     let mut reader = FrameReader::filtered(Filter::OPENING);
     reader.push(&[hello, ping].concat());
     assert_eq!(reader.next_frame().unwrap().unwrap().kind, Kind::Hello);

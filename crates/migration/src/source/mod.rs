@@ -176,6 +176,7 @@ impl SourceMachine {
             Message::PriorityPullReply(_) => self.breach(lane, Breach::WrongDirection("PriorityPullReply")),
             Message::ChangedPullReply(_) => self.breach(lane, Breach::WrongDirection("ChangedPullReply")),
             Message::ProbeReply(_) => self.breach(lane, Breach::WrongDirection("ProbeReply")),
+            Message::Forward(_) => self.breach(lane, Breach::WrongDirection("Forward")),
             Message::Control(_) => self.breach(lane, Breach::WrongDirection("Control")),
         }
     }

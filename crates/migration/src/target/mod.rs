@@ -227,6 +227,7 @@ impl TargetMachine {
             Message::PriorityPull(_) => self.breach(lane, Breach::WrongDirection("PriorityPull")),
             Message::ChangedPull(_) => self.breach(lane, Breach::WrongDirection("ChangedPull")),
             Message::Probe(_) => self.breach(lane, Breach::WrongDirection("Probe")),
+            Message::Forward(_) => self.breach(lane, Breach::WrongDirection("Forward")),
             Message::Control(_) => self.breach(lane, Breach::WrongDirection("Control")),
         }
         None

@@ -2,7 +2,7 @@
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::number::parse_i64;
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec, Split};
 
 const SLOW: CommandFlags = CommandFlags::READONLY.with(CommandFlags::STRING);
 const FAST: CommandFlags = SLOW.with(CommandFlags::FAST);
@@ -16,6 +16,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     ),
     CommandSpec::new("mget", -2, FAST, mget)
         .keys(KeySpec::all(&["RO", "access"]), Access::Read)
+        .split(Split::Each)
         .docs("string", "1.0.0", "O(N) where N is the number of keys", "Returns the values of several keys.")
         .tips(&["request_policy:multi_shard"]),
     CommandSpec::new("strlen", 2, FAST, strlen).keys(KeySpec::one(&["RO"]), Access::Read).docs(

@@ -2,7 +2,7 @@
 
 use super::entry::{live, remove, remove_if_expired, slots_of};
 use crate::call::{Call, CommandResult, Flow, ReplyError};
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec, Split};
 use sidle_store::{Guard, SlotGuard};
 
 const WRITE: CommandFlags = CommandFlags::WRITE.with(CommandFlags::KEYSPACE);
@@ -13,10 +13,12 @@ const EACH: &str = "O(N) where N is the number of keys";
 pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("del", -2, WRITE, del)
         .keys(KeySpec::all(&["RM", "delete"]), Access::ReadWrite)
+        .split(Split::Sum)
         .docs("generic", "1.0.0", EACH, "Removes keys and returns how many there were.")
         .tips(SUM),
     CommandSpec::new("unlink", -2, WRITE.with(CommandFlags::FAST), del)
         .keys(KeySpec::all(&["RM", "delete"]), Access::ReadWrite)
+        .split(Split::Sum)
         .docs(
             "generic",
             "4.0.0",
@@ -34,10 +36,12 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     .docs("string", "6.2.0", "O(1)", "Returns the value of a key and removes the key."),
     CommandSpec::new("exists", -2, READ, count_present)
         .keys(KeySpec::all(&["RO"]), Access::Read)
+        .split(Split::Sum)
         .docs("generic", "1.0.0", EACH, "Returns how many of the keys exist.")
         .tips(SUM),
     CommandSpec::new("touch", -2, READ, count_present)
         .keys(KeySpec::all(&["RO"]), Access::Read)
+        .split(Split::Sum)
         .docs("generic", "3.2.1", EACH, "Returns how many of the keys exist, as EXISTS does.")
         .tips(SUM),
     CommandSpec::new("type", 2, READ, type_of).keys(KeySpec::one(&["RO"]), Access::Read).docs(

@@ -3,7 +3,7 @@
 use super::entry::{SlotList, live, remove, remove_if_expired, slots_of};
 use super::expire_option::{Unit, deadline};
 use crate::call::{Call, CommandResult, Flow, ReplyError};
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec, Split};
 use sidle_store::{SlotGuard, SlotGuards};
 use sidle_types::WallMs;
 
@@ -42,6 +42,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         .deprecated("6.2.0", "`SET` with the `!GET` argument"),
     CommandSpec::new("mset", -3, SLOW, mset)
         .keys(KeySpec::pairs(&["OW", "update"]), ALWAYS)
+        .split(Split::AllOk)
         .docs(
             "string",
             "1.0.1",

@@ -7,7 +7,9 @@ use crate::serve::Then;
 use crate::session::Session;
 use crate::shared::NodeShared;
 use crate::worker::Worker;
-use sidle_resp::{Limits, ParsedReply, ReplyLimits, ReplyParser, RequestParser, RequestWriter, Value};
+use sidle_resp::{
+    Limits, ParsedReply, ReplyLimits, ReplyParser, RequestParser, RequestWriter, RespVersion, Value,
+};
 use std::collections::VecDeque;
 
 /// What a connection waits for.
@@ -57,6 +59,13 @@ impl TestClient {
             attributes: Vec::new(),
             is_raw: false,
         }
+    }
+
+    /// A new connection over which another node forwards.
+    pub(super) fn forwarded(shared: &NodeShared, version: RespVersion, now: Now) -> TestClient {
+        let registration = shared.clients.unlisted("127.0.0.1:3".into(), now.wall);
+        let session = Session::forwarded(registration, version);
+        TestClient { session, is_raw: true, ..TestClient::connect(shared, now) }
     }
 
     /// From now on what comes back is not read here: see [`take_output`](Self::take_output).

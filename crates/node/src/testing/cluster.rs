@@ -4,7 +4,7 @@
 //! decides what is held back, cut, or not given a turn.
 
 use super::TestClient;
-use super::network::{Delivery, LATENCY_US, Network, Side};
+use super::network::{Delivery, LATENCY_US, Network, Purpose, Side};
 use super::node::TestNode;
 use super::solo::node_info;
 use crate::mover::Link;
@@ -172,34 +172,75 @@ impl TestCluster {
                 let node = &mut self.nodes[index.expect("the coordinator knows members only")];
                 node.control.handle(now.mono, crate::control::ControlInput::Message(message));
             }
-            Delivery::Opened { connection } => {
-                let Some(known) = self.network.connections.get_mut(&connection) else { return };
-                known.is_open = true;
-                let (opener, migration, lane) = (known.opener, known.migration, known.lane);
-                let mover = self.mover(opener, migration);
-                mover.connected(now.mono, migration, lane, Link(connection));
-            }
+            Delivery::Opened { connection } => self.opened(now, connection),
             Delivery::OpenFailed { connection } => {
                 let Some(known) = self.network.connections.remove(&connection) else { return };
-                self.mover(known.opener, known.migration).connect_failed(
-                    now.mono,
-                    known.migration,
-                    known.lane,
-                );
+                let node = known.opener;
+                match known.purpose {
+                    Purpose::Lane(migration, lane) => {
+                        self.mover(node, migration).connect_failed(now.mono, migration, lane);
+                    }
+                    Purpose::Forward { worker, link, .. } => {
+                        self.nodes[node].workers[worker].forward_lost(now.mono, link);
+                    }
+                }
             }
             Delivery::Closed { connection, to } => {
                 let Some(known) = self.network.connections.get(&connection) else { return };
-                let (node, migration) = (known.node(to), known.migration);
-                self.mover(node, migration).closed(now.mono, Link(connection));
+                let node = known.node(to);
+                match known.purpose {
+                    Purpose::Lane(migration, _) => {
+                        self.mover(node, migration).closed(now.mono, Link(connection));
+                    }
+                    Purpose::Forward { worker, link, .. } if to == Side::Opener => {
+                        self.nodes[node].workers[worker].forward_lost(now.mono, link);
+                    }
+                    Purpose::Forward { .. } => {
+                        if let Some((worker, client)) = self.nodes[node].forwarded.remove(&connection) {
+                            self.nodes[node].drop_client(worker, client);
+                        }
+                    }
+                }
             }
             Delivery::Bytes { connection, to, bytes } => self.deliver_bytes(now, connection, to, &bytes),
+        }
+    }
+
+    fn opened(&mut self, now: Now, connection: u64) {
+        let Some(known) = self.network.connections.get_mut(&connection) else { return };
+        known.is_open = true;
+        let (opener, acceptor, purpose) = (known.opener, known.acceptor, known.purpose);
+        match purpose {
+            Purpose::Lane(migration, lane) => {
+                self.mover(opener, migration).connected(now.mono, migration, lane, Link(connection));
+            }
+            Purpose::Forward { worker, link, version } => {
+                let node = &mut self.nodes[acceptor];
+                let client = TestClient::forwarded(&node.parts.shared, version, now);
+                let on = connection as usize % node.workers.len();
+                node.forwarded.insert(connection, (on, client));
+                self.nodes[opener].workers[worker].forward_connected(now.mono, link);
+            }
         }
     }
 
     fn deliver_bytes(&mut self, now: Now, connection: u64, to: Side, bytes: &[u8]) {
         let Network { connections, .. } = &mut self.network;
         let Some(known) = connections.get_mut(&connection).filter(|known| known.is_open) else { return };
-        let (node, migration) = (known.node(to), known.migration);
+        let node = known.node(to);
+        let migration = match known.purpose {
+            Purpose::Lane(migration, _) => migration,
+            Purpose::Forward { worker, link, .. } if to == Side::Opener => {
+                self.nodes[node].workers[worker].forward_received(now.mono, link, bytes);
+                return;
+            }
+            Purpose::Forward { .. } => {
+                if let Some((_, client)) = self.nodes[node].forwarded.get_mut(&connection) {
+                    client.send_raw(bytes);
+                }
+                return;
+            }
+        };
         let mut reader = std::mem::take(known.reader(to));
         reader.push(bytes);
         while let Some(frame) = reader.next_frame().expect("nodes send whole, sound frames") {
@@ -227,6 +268,7 @@ impl TestCluster {
         for connection in self.network.connections_of(node) {
             self.network.break_off(connection);
         }
+        self.network.forget_openings(node);
         let mut info = self.nodes[node].info.clone();
         let at = self.now().mono;
         self.coordinator.handle(at, CoordinatorInput::Disconnected { node: info.id });
@@ -263,10 +305,8 @@ impl TestCluster {
     /// The client closes a connection, whatever it waits for.
     pub fn disconnect(&mut self, key: ClientKey) {
         for node in &mut self.nodes {
-            if let Some((worker, mut client)) = node.clients.remove(&key.0)
-                && let Some(ticket) = client.session().ticket()
-            {
-                node.workers[worker].forget(ticket);
+            if let Some((worker, client)) = node.clients.remove(&key.0) {
+                node.drop_client(worker, client);
             }
         }
     }

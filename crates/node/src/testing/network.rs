@@ -1,6 +1,8 @@
 //! Links between test nodes: ordered, with latency, to be held, cut and restored.
 
+use crate::forward::ForwardLink;
 use sidle_cluster::{CoordinatorSays, ToCoordinator, ToNode};
+use sidle_resp::RespVersion;
 use sidle_types::{MigrationId, NodeId};
 use sidle_wire::{FrameReader, Lane};
 use std::collections::BTreeMap;
@@ -37,9 +39,9 @@ pub(super) enum Delivery {
 /// Which end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// The target of the migration.
+    /// The target of the migration, or who forwards.
     Opener,
-    /// The source.
+    /// The source, or who runs what is forwarded.
     Acceptor,
 }
 
@@ -52,10 +54,18 @@ impl Side {
     }
 }
 
-/// A connection between two movers.
+/// What a connection between two nodes is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A lane of a migration, between two movers.
+    Lane(MigrationId, Lane),
+    /// What a worker of the opener forwards: what it calls the connection, and the version of the protocol.
+    Forward { worker: usize, link: ForwardLink, version: RespVersion },
+}
+
+/// A connection between two nodes.
 pub(super) struct Connection {
-    pub(super) migration: MigrationId,
-    pub(super) lane: Lane,
+    pub(super) purpose: Purpose,
     pub(super) opener: usize,
     pub(super) acceptor: usize,
     pub(super) is_open: bool,
@@ -88,6 +98,8 @@ pub struct Network {
     pub hold_bulk: bool,
     /// Priority frames stay on their way while this is set: pulls out of turn, and activation.
     pub hold_priority: bool,
+    /// Forwarded requests and their replies stay on their way while this is set.
+    pub hold_forwarded: bool,
     /// Connections stay half open while this is set.
     pub hold_opening: bool,
     /// What the coordinator says of this kind to this node is lost on its way.
@@ -130,13 +142,12 @@ impl Network {
         self.queue.insert((self.now_us + us, self.sequence), delivery);
     }
 
-    pub(super) fn open(&mut self, migration: MigrationId, lane: Lane, opener: usize, acceptor: usize) {
+    pub(super) fn open(&mut self, purpose: Purpose, opener: usize, acceptor: usize) {
         self.next_connection += 1;
         let connection = self.next_connection;
         let readers = Default::default();
         let is_open = false;
-        self.connections
-            .insert(connection, Connection { migration, lane, opener, acceptor, is_open, readers });
+        self.connections.insert(connection, Connection { purpose, opener, acceptor, is_open, readers });
         self.send(match self.is_cut {
             true => Delivery::OpenFailed { connection },
             false => Delivery::Opened { connection },
@@ -164,6 +175,36 @@ impl Network {
         let open: Vec<u64> =
             self.connections.iter().filter(|(_, c)| c.is_open).map(|(&connection, _)| connection).collect();
         open.into_iter().for_each(|connection| self.break_off(connection));
+    }
+
+    /// How many connections there are over which requests are forwarded.
+    pub fn forwarding_connections(&self) -> usize {
+        let is_forward = |known: &&Connection| matches!(known.purpose, Purpose::Forward { .. });
+        self.connections.values().filter(|known| known.is_open).filter(is_forward).count()
+    }
+
+    /// Breaks every connection over which requests are forwarded; what is on its way over them is lost.
+    pub fn cut_forwarding(&mut self) {
+        let is_forward = |known: &Connection| matches!(known.purpose, Purpose::Forward { .. });
+        let open = self.connections.iter().filter(|(_, known)| known.is_open && is_forward(known));
+        let open: Vec<u64> = open.map(|(&id, _)| id).collect();
+        self.held
+            .retain(|held| !matches!(held, Delivery::Bytes { connection, .. } if open.contains(connection)));
+        open.into_iter().for_each(|connection| self.break_off(connection));
+    }
+
+    /// Gives up every connection that a node waits for.
+    pub(super) fn forget_openings(&mut self, node: usize) {
+        self.connections.retain(|_, known| known.is_open || known.opener != node);
+    }
+
+    /// The open connection that a worker of a node calls so.
+    pub(super) fn forwarding(&self, node: usize, worker: usize, link: ForwardLink) -> Option<u64> {
+        let is_it = |known: &Connection| {
+            let Purpose::Forward { worker: of, link: called, .. } = known.purpose else { return false };
+            known.is_open && (known.opener, of, called) == (node, worker, link)
+        };
+        self.connections.iter().find(|(_, known)| is_it(known)).map(|(&id, _)| id)
     }
 
     /// The open connections of a node.
@@ -210,9 +251,10 @@ impl Network {
         let Delivery::Bytes { connection, .. } = delivery else {
             return self.hold_opening && matches!(delivery, Delivery::Opened { .. });
         };
-        match self.connections.get(connection).map(|connection| connection.lane) {
-            Some(Lane::Bulk) => self.hold_bulk,
-            Some(Lane::Priority) => self.hold_priority,
+        match self.connections.get(connection).map(|connection| connection.purpose) {
+            Some(Purpose::Lane(_, Lane::Bulk)) => self.hold_bulk,
+            Some(Purpose::Lane(_, Lane::Priority)) => self.hold_priority,
+            Some(Purpose::Forward { .. }) => self.hold_forwarded,
             None => false,
         }
     }
@@ -220,6 +262,7 @@ impl Network {
     /// Lets everything through again that was held.
     pub fn release(&mut self) {
         (self.hold_bulk, self.hold_priority, self.hold_opening) = (false, false, false);
+        self.hold_forwarded = false;
         for delivery in std::mem::take(&mut self.held) {
             self.send_in(0, delivery);
         }

@@ -1,9 +1,10 @@
 //! One whole node without threads: workers, movers, control, connections.
 
-use super::network::{Delivery, Network, Side};
+use super::network::{Delivery, Network, Purpose, Side};
 use super::solo::parts;
 use super::{TestClient, Waits};
 use crate::control::{ControlEvent, ControlInput, NodeControl};
+use crate::forward::ForwardEvent;
 use crate::mover::{Link, Mover, MoverEvent};
 use crate::now::Now;
 use crate::queue::{MoverIndex, WorkerIndex, connect};
@@ -31,6 +32,9 @@ pub struct TestNode {
     pub control: NodeControl,
     /// Its connections, by the cluster's number for them, with the worker that each lives on.
     pub(super) clients: BTreeMap<usize, (usize, TestClient)>,
+    /// Connections over which other nodes forward, by the network's number, with the worker that each lives
+    /// on.
+    pub(super) forwarded: BTreeMap<u64, (usize, TestClient)>,
     /// Workers that get no turn: their boundary is not passed, their connections are not served.
     pub held_workers: Vec<usize>,
     /// What the control noted.
@@ -64,6 +68,7 @@ impl TestNode {
             parts,
             info,
             clients: BTreeMap::new(),
+            forwarded: BTreeMap::new(),
             held_workers: Vec::new(),
             notes: Vec::new(),
         }
@@ -72,6 +77,7 @@ impl TestNode {
     /// Does everything that there is to do now; returns whether there was anything.
     pub(super) fn step(&mut self, me: usize, now: Now, ids: &[NodeId], network: &mut Network) -> bool {
         let mut progress = self.step_workers(now);
+        progress |= self.step_forwarding(me, now, ids, network);
         progress |= self.step_movers(me, now, ids, network);
         progress |= self.step_control(now, network);
         progress
@@ -85,8 +91,9 @@ impl TestNode {
             }
             let changed = worker.turn();
             progress |= changed;
+            let all = self.clients.values_mut().chain(self.forwarded.values_mut());
             let mut mine: Vec<&mut TestClient> =
-                self.clients.values_mut().filter(|(on, _)| *on == index).map(|(_, client)| client).collect();
+                all.filter(|(on, _)| *on == index).map(|(_, client)| client).collect();
             if changed {
                 mine.iter_mut().for_each(|client| client.push(worker));
             }
@@ -105,14 +112,57 @@ impl TestNode {
         progress
     }
 
+    /// Carries what workers forward, and what they answer to other nodes.
+    fn step_forwarding(&mut self, me: usize, now: Now, ids: &[NodeId], network: &mut Network) -> bool {
+        let mut progress = false;
+        for (index, worker) in self.workers.iter_mut().enumerate() {
+            if self.held_workers.contains(&index) {
+                continue;
+            }
+            if worker.forward_timeout().is_some_and(|due| due <= now.mono) {
+                worker.forward_time(now.mono);
+                progress = true;
+            }
+            while let Some(event) = worker.poll_forward() {
+                progress = true;
+                match event {
+                    ForwardEvent::Connect { link, node, version, .. } => {
+                        let peer = ids.iter().position(|&id| id == node).expect("the owner is a member");
+                        network.open(Purpose::Forward { worker: index, link, version }, me, peer);
+                    }
+                    ForwardEvent::Send(link) => {
+                        let mut out = Vec::new();
+                        while worker.forward_output(link, &mut out) {}
+                        if let Some(connection) = network.forwarding(me, index, link)
+                            && !out.is_empty()
+                        {
+                            network.send_bytes(connection, Side::Acceptor, out);
+                        }
+                    }
+                    ForwardEvent::Close(link) => {
+                        if let Some(connection) = network.forwarding(me, index, link) {
+                            network.close(connection, Side::Opener);
+                        }
+                    }
+                }
+            }
+        }
+        for (&connection, (_, client)) in &mut self.forwarded {
+            let out = client.take_output();
+            if !out.is_empty() {
+                network.send_bytes(connection, Side::Opener, out);
+                progress = true;
+            }
+        }
+        progress
+    }
+
     fn step_movers(&mut self, me: usize, now: Now, ids: &[NodeId], network: &mut Network) -> bool {
         let mut progress = false;
         for mover in &mut self.movers {
             mover.turn(now.mono);
             let mine: Vec<(u64, Side)> = (network.connections.iter())
-                .filter(|(_, c)| {
-                    c.is_open && MoverIndex::of(c.migration, usize::from(MOVERS)) == mover.index()
-                })
+                .filter(|(_, c)| c.is_open && is_lane_of(c.purpose, mover.index()))
                 .flat_map(|(&id, c)| {
                     let sides = [(id, Side::Opener), (id, Side::Acceptor)];
                     sides.map(|(id, side)| (c.node(side) == me).then_some((id, side)))
@@ -134,7 +184,7 @@ impl TestNode {
                 match event {
                     MoverEvent::Connect { migration, lane, peer } => {
                         let peer = ids.iter().position(|&id| id == peer).expect("the source is a member");
-                        network.open(migration, lane, me, peer);
+                        network.open(Purpose::Lane(migration, lane), me, peer);
                     }
                     MoverEvent::Close(link, _) => {
                         let side = match network.connections.get(&link.0) {
@@ -190,9 +240,21 @@ impl TestNode {
         progress
     }
 
+    /// A connection is gone, whatever it waits for.
+    pub(super) fn drop_client(&mut self, worker: usize, mut client: TestClient) {
+        if let Some(ticket) = client.session().ticket() {
+            self.workers[worker].forget(ticket);
+        }
+    }
+
     /// When this node wants its next turn.
     pub(super) fn next_timeout_us(&self, now: Now) -> Option<u64> {
         let movers = self.movers.iter().filter_map(|mover| mover.poll_timeout(now.mono));
-        movers.chain(self.control.poll_timeout(now.mono)).map(|at| at.0).min()
+        let workers = self.workers.iter().filter_map(Worker::forward_timeout);
+        movers.chain(workers).chain(self.control.poll_timeout(now.mono)).map(|at| at.0).min()
     }
+}
+
+fn is_lane_of(purpose: Purpose, mover: MoverIndex) -> bool {
+    matches!(purpose, Purpose::Lane(migration, _) if MoverIndex::of(migration, usize::from(MOVERS)) == mover)
 }

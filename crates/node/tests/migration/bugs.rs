@@ -3,7 +3,7 @@
 use crate::common::*;
 use sidle_migration::{SOURCE_DRIVEN, Tuning};
 use sidle_node::Bugs;
-use sidle_node::testing::ClusterSetup;
+use sidle_node::testing::{ClusterSetup, LATENCY_US};
 use sidle_resp::Value;
 
 const EVERYTHING: &str = "SLOTS 0-16383";
@@ -27,6 +27,8 @@ const STORIES: &[Story] = &[
     ("mark-before-write", write_behind_its_mark),
     ("tracking-without-barrier", write_before_tracking),
     ("flush-marks-nothing", flush_while_it_is_copied),
+    ("forwarded-without-ownership-check", write_that_is_late_for_its_owner),
+    ("lost-write-is-forwarded-again", increment_whose_answer_is_lost),
 ];
 
 fn with(bugs: Bugs) -> Scene {
@@ -202,6 +204,47 @@ fn flush_while_it_is_copied(bugs: Bugs) {
     scene.finish(id);
     assert_eq!(scene.ask(1, "GET key1"), Value::Null, "M11: a flushed key came back");
     assert_eq!(scene.ask(1, "DBSIZE"), int(0));
+}
+
+/// A write is forwarded, and what it is for moves back while it is on its way.
+fn write_that_is_late_for_its_owner(bugs: Bugs) {
+    let mut scene = with(bugs);
+    let (_, above, upper) = pair_in_one_slot();
+    let id = scene.start(&upper, 1);
+    scene.finish(id);
+    let client = scene.to[0];
+    assert_eq!(scene.cluster.ask(client, &format!("SET {above} first")), ok());
+    scene.cluster.network.hold_forwarded = true;
+    scene.cluster.send(client, &format!("SET {above} second"));
+    scene.cluster.run_for(1_000);
+    let operator = scene.cluster.connect(1, 1);
+    let back = format!("SIDLE.MIGRATE START {upper} TO 127.0.0.1:7001 PROTOCOL fulva");
+    assert!(matches!(scene.cluster.ask(operator, &back), Value::Integer(_)));
+    scene.cluster.run_until("it is back", |cluster| {
+        cluster.nodes.iter().all(|node| {
+            let map = node.workers[0].ranges().map();
+            map.migrations().is_empty() && map.tablets().len() == 1
+        })
+    });
+    scene.cluster.network.release();
+    assert_eq!(scene.cluster.reply(client), ok());
+    assert_eq!(scene.ask(0, &format!("GET {above}")), bulk("second"), "F1: it was written nowhere");
+}
+
+/// An increment is forwarded and carried out, and the connection breaks before its answer is here.
+fn increment_whose_answer_is_lost(bugs: Bugs) {
+    let mut scene = with(bugs);
+    let (_, above, upper) = pair_in_one_slot();
+    let id = scene.start(&upper, 1);
+    scene.finish(id);
+    let client = scene.to[0];
+    assert_eq!(scene.cluster.ask(client, &format!("SET {above} 10")), ok());
+    scene.cluster.send(client, &format!("INCR {above}"));
+    scene.cluster.run_for(LATENCY_US + LATENCY_US / 2);
+    scene.cluster.network.cut_forwarding();
+    let reply = scene.cluster.reply(client);
+    assert!(matches!(&reply, Value::Error(text) if text.starts_with(sidle_node::UNKNOWN)), "F2: {reply:?}");
+    assert_eq!(scene.ask(1, &format!("GET {above}")), bulk("11"));
 }
 
 sidle_types::story_tests!(Bugs, STORIES);

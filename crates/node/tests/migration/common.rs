@@ -219,3 +219,28 @@ pub(crate) fn keys(prefix: &str, count: usize) -> Vec<String> {
 pub(crate) fn position(key: &str) -> Position {
     Position::of_key(key.as_bytes())
 }
+
+/// The lower and the upper half of the slot of `{tag}`, as a migration is asked for them.
+pub(crate) fn halves_of_the_slot() -> (String, String) {
+    let slot = Slot::of_key(b"{tag}");
+    let (first, last) = (Position::first_of(slot), Position::last_of(slot));
+    let middle = middle_of_the_slot();
+    (format!("POSITIONS {first}-{}", Position(middle.0 - 1)), format!("POSITIONS {middle}-{last}"))
+}
+
+fn middle_of_the_slot() -> Position {
+    Position(Position::first_of(Slot::of_key(b"{tag}")).0 + (1 << (Position::HASH_BITS - 1)))
+}
+
+/// So many keys of the slot of `{tag}` in its lower half, and as many in its upper half.
+pub(crate) fn keys_of_both_halves(count: usize) -> (Vec<String>, Vec<String>) {
+    let (below, above): (Vec<String>, Vec<String>) =
+        keys("{tag}", 100).into_iter().partition(|key| position(key) < middle_of_the_slot());
+    (below[..count].to_vec(), above[..count].to_vec())
+}
+
+/// A key of each half, and the upper half.
+pub(crate) fn pair_in_one_slot() -> (String, String, String) {
+    let (below, above) = keys_of_both_halves(1);
+    (below[0].clone(), above[0].clone(), halves_of_the_slot().1)
+}

@@ -9,6 +9,7 @@ mod counts;
 mod deadlines;
 mod faults;
 mod flush;
+mod forward;
 mod freeze;
 mod health;
 mod histories;

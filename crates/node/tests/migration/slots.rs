@@ -2,17 +2,7 @@
 
 use crate::common::*;
 use sidle_resp::Value;
-use sidle_types::{Position, Slot};
-
-/// Two keys of one slot, on either side of the middle of their positions.
-fn pair_in_one_slot() -> (String, String, Position) {
-    let slot = Slot::of_key(b"{tag}");
-    let middle = Position(Position::first_of(slot).0 + (1 << 49));
-    let all = keys("{tag}", 100);
-    let below = all.iter().find(|key| position(key) < middle).expect("half of them");
-    let above = all.iter().find(|key| position(key) >= middle).expect("half of them");
-    (below.clone(), above.clone(), middle)
-}
+use sidle_types::Slot;
 
 #[test]
 fn a_slot_full_of_one_hash_tag_moves() {
@@ -39,20 +29,21 @@ fn a_slot_full_of_one_hash_tag_moves() {
 }
 
 #[test]
-fn the_upper_part_of_a_slot_moves_and_is_asked_for() {
+fn opted_in_clients_are_asked_to_go_to_the_upper_part_of_a_slot() {
     let mut scene = Scene::new();
-    let (below, above, middle) = pair_in_one_slot();
+    let (below, above, upper) = pair_in_one_slot();
     scene.fill([below.clone(), above.clone()]);
-    let last = Position::last_of(middle.slot());
-    let id = scene.start_and_hold(&format!("POSITIONS {middle}-{last}"), 1);
+    let (here, there) = (scene.cluster.connect_aware(0, 0), scene.cluster.connect_aware(1, 0));
+    let id = scene.start_and_hold(&upper, 1);
     for _ in 0..2 {
-        assert_eq!(scene.ask(0, &format!("GET {below}")), bulk(&format!("old-{below}")));
-        assert_eq!(scene.ask(0, &format!("GET {above}")), ask("{tag}", 1), "clients keep their slot maps");
-        assert_eq!(scene.ask(1, "ASKING"), ok());
-        assert_eq!(scene.ask(1, &format!("GET {above}")), bulk(&format!("old-{above}")));
-        assert_eq!(scene.ask(1, &format!("GET {below}")), moved("{tag}", 0));
-        let both = format!("MGET {below} {above}");
-        assert_eq!(scene.ask(0, &both), error("CROSSSLOT Keys in request don't hash to the same slot"));
+        let mut ask_at = |client, request: String| scene.cluster.ask(client, &request);
+        assert_eq!(ask_at(here, format!("GET {below}")), bulk(&format!("old-{below}")));
+        assert_eq!(ask_at(here, format!("SET {above} old-{above}")), ask("{tag}", 1), "they keep their maps");
+        assert_eq!(ask_at(there, "ASKING".to_owned()), ok());
+        assert_eq!(ask_at(there, format!("SET {above} old-{above}")), ok());
+        assert_eq!(ask_at(there, format!("SET {below} old-{below}")), moved("{tag}", 0));
+        let both = error("CROSSSLOT Keys in request don't hash to the same slot");
+        assert_eq!(ask_at(here, format!("MSET {below} 1 {above} 2")), both);
         scene.finish(id);
     }
 }
@@ -60,15 +51,16 @@ fn the_upper_part_of_a_slot_moves_and_is_asked_for() {
 #[test]
 fn the_lower_part_of_a_slot_takes_the_slot_along() {
     for_every_protocol(|mut scene| {
-        let (below, above, middle) = pair_in_one_slot();
+        let (below, above, _) = pair_in_one_slot();
         scene.fill([below.clone(), above.clone()]);
-        let first = Position::first_of(middle.slot());
-        let until = Position(middle.0 - 1);
-        let id = scene.start_and_hold(&format!("POSITIONS {first}-{until}"), 1);
+        let (lower, _) = halves_of_the_slot();
+        let id = scene.start_and_hold(&lower, 1);
         scene.finish(id);
         assert_eq!(scene.ask(0, &format!("GET {below}")), moved("{tag}", 1));
         assert_eq!(scene.ask(0, &format!("GET {above}")), bulk(&format!("old-{above}")));
-        assert_eq!(scene.ask(1, &format!("GET {above}")), ask("{tag}", 0));
+        assert_eq!(scene.ask(1, &format!("GET {above}")), bulk(&format!("old-{above}")));
+        let aware = scene.cluster.connect_aware(1, 0);
+        assert_eq!(scene.cluster.ask(aware, &format!("GET {above}")), ask("{tag}", 0));
     });
 }
 
@@ -80,9 +72,11 @@ fn a_single_hot_key_moves() {
         let id = scene.start_and_hold(&format!("POSITIONS {hot}-{hot}"), 1);
         assert_eq!(scene.client("GET hot"), bulk("old-hot"));
         scene.finish(id);
-        assert_eq!(scene.ask(0, "GET hot"), ask("hot", 1));
+        assert_eq!(scene.ask(0, "GET hot"), bulk("old-hot"));
         assert_eq!(scene.ask(0, "GET {hot}2"), bulk("old-{hot}2"));
         assert_eq!(scene.cluster.nodes[0].parts.store.len(), 1);
+        let aware = scene.cluster.connect_aware(0, 0);
+        assert_eq!(scene.cluster.ask(aware, "GET hot"), ask("hot", 1));
     });
 }
 

@@ -10,7 +10,7 @@ use crate::door::{Door, Member, Place};
 use crate::thread::start_task;
 use sidle_cluster::{ControlMessage, HostPort, ToCoordinator, ToNode};
 use sidle_wire::limits::{FROM_NODE_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
-use sidle_wire::{FrameFilter, FrameReader, Hello, Message};
+use sidle_wire::{Forward, FrameFilter, FrameReader, Hello, Message};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -41,6 +41,8 @@ pub(crate) enum BusEvent {
     CoordinatorCalls(HostPort),
     /// A target opens a lane of a migration that this node is the source of.
     Lane(Hello, Box<Lane>),
+    /// A node opens a connection over which it forwards what its clients ask.
+    Forward(Forward, Box<Lane>),
 }
 
 /// Where conversations put what they bring to the control thread.
@@ -81,14 +83,14 @@ impl Events {
     }
 }
 
-/// A connection that a mover takes over, with what was read of it already.
+/// A connection that a mover or a worker takes over, with what was read of it already.
 #[derive(Debug)]
 pub(crate) struct Lane {
     /// The connection.
     pub(crate) stream: std::net::TcpStream,
     /// Where frames are cut.
     pub(crate) reader: FrameReader,
-    /// Its place among the members' lanes.
+    /// Its place among the members' lanes, or among those that forward.
     pub(crate) place: Place,
 }
 
@@ -135,6 +137,12 @@ impl Reception {
                 let Some((stream, place)) = self.door.as_lane(member) else { return Ok(()) };
                 let lane = Lane { stream: stream.into_std()?, reader, place };
                 self.events.send_small(BusEvent::Lane(hello, Box::new(lane))).await;
+                Ok(())
+            }
+            bus::Opening::Forward(forward) => {
+                let Some((stream, place)) = self.door.as_forward(member) else { return Ok(()) };
+                let lane = Lane { stream: stream.into_std()?, reader, place };
+                self.events.send_small(BusEvent::Forward(forward, Box::new(lane))).await;
                 Ok(())
             }
             bus::Opening::Notice(notice) => {

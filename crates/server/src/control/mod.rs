@@ -7,6 +7,7 @@
 
 mod calls;
 pub(crate) mod coordinator;
+pub(crate) mod forwarding;
 pub(crate) mod links;
 pub(crate) mod outbox;
 mod search;
@@ -22,8 +23,9 @@ use crate::mover::{MoverInbox, MoverInput, MoverLink};
 use crate::process::Sampler;
 use crate::start::StartError;
 use crate::thread::start_task;
-use crate::worker::WorkerLink;
+use crate::worker::{WorkerInput, WorkerLink};
 use coordinator::CoordinatorSeat;
+use forwarding::WantedLink;
 use links::{BusEvent, Events, Lane, Reception, Room};
 use outbox::{Outbox, Outboxes};
 use sidle_cluster::{ClusterId, ControlMessage, HostPort, NodeInfo};
@@ -51,6 +53,8 @@ const TICKS_PER_LOOK: u32 = 30;
 pub(crate) enum ControlCall {
     /// A client's request, to be answered.
     Request(ControlRequest, oneshot::Sender<ControlReply>),
+    /// A connection to another node, to forward requests over.
+    Link(WantedLink),
     /// SHUTDOWN.
     Shutdown,
 }
@@ -115,6 +119,8 @@ pub(crate) struct ControlThread {
     kept: (MapEpoch, Option<NodeId>),
     replies: BTreeMap<u64, oneshot::Sender<ControlReply>>,
     last_tag: u64,
+    /// The worker that was given the last connection over which another node forwards.
+    last_forwarded_to: usize,
     sampler: Sampler,
     /// Where a coordinator that had not heard of this node says that it is.
     called_from: watch::Sender<Option<HostPort>>,
@@ -159,6 +165,7 @@ impl ControlThread {
             kept: (MapEpoch::default(), None),
             replies: BTreeMap::new(),
             last_tag: 0,
+            last_forwarded_to: 0,
             sampler: Sampler::default(),
             called_from: watch::Sender::new(None),
             is_ready: false,
@@ -196,6 +203,7 @@ impl ControlThread {
                 Some((event, _room)) = bus.recv() => self.bus_event(event),
                 call = self.setup.calls.recv() => match call {
                     Some(ControlCall::Request(request, answer)) => self.request(request, answer),
+                    Some(ControlCall::Link(wanted)) => self.open_link(wanted),
                     Some(ControlCall::Shutdown) | None => self.stop = Some("a client asked for it".to_owned()),
                 },
                 Some((migration, report)) = self.setup.reports.recv() => {
@@ -267,6 +275,13 @@ impl ControlThread {
                 self.called_from.send_replace(Some(address));
             }
             BusEvent::Lane(hello, lane) => self.hand_over(hello, lane),
+            BusEvent::Forward(forward, lane) => {
+                tracing::debug!("node {} forwards requests to this one", forward.node);
+                // Each worker gets as many.
+                self.last_forwarded_to = (self.last_forwarded_to + 1) % self.setup.workers.len();
+                let worker = &self.setup.workers[self.last_forwarded_to];
+                worker.hand(WorkerInput::Forwarded(forward, lane));
+            }
         }
     }
 
@@ -274,6 +289,11 @@ impl ControlThread {
     fn hand_over(&self, hello: sidle_wire::Hello, lane: Box<Lane>) {
         let mover = MoverIndex::of(hello.scope.migration, self.setup.movers.len());
         self.tell_mover(mover, MoverInput::Lane(hello, lane));
+    }
+
+    fn open_link(&self, wanted: WantedLink) {
+        let worker = Arc::clone(&self.setup.workers[usize::from(wanted.worker.0)]);
+        forwarding::open(self.setup.info.id, self.setup.door.clone(), wanted, worker);
     }
 
     fn tell_mover(&self, mover: MoverIndex, input: MoverInput) {

@@ -9,6 +9,7 @@
 //! | that have not proven themselves | [`HANDSHAKES_MAX`] | [`HANDSHAKES_PER_SOURCE_MAX`] |
 //! | of members, for control messages | [`CONVERSATIONS_MAX`] | [`CONVERSATIONS_PER_SOURCE_MAX`] |
 //! | of members, for migrations | [`LANES_MAX`] | [`LANES_PER_SOURCE_MAX`] |
+//! | of members, for their clients' requests | [`FORWARDS_MAX`] | [`FORWARDS_PER_SOURCE_MAX`] |
 //!
 //! A handshake holds a buffer of fixed length, for [`HANDSHAKE_TIMEOUT`] at most; what members' connections hold is
 //! bounded by [`crate::bus`].
@@ -61,6 +62,12 @@ pub(crate) const LANES_MAX: usize = 64;
 /// As many of them may be one source's.
 pub(crate) const LANES_PER_SOURCE_MAX: usize = 32;
 
+/// How many connections members may have here over which they forward their clients' requests: of each node
+/// that is shown a slot of which this one owns a part, one for each worker and version of the protocol.
+pub(crate) const FORWARDS_MAX: usize = 1_024;
+/// As many of them may be one source's.
+pub(crate) const FORWARDS_PER_SOURCE_MAX: usize = 256;
+
 /// A connection that carries nothing is probed after this time, so that a peer that is gone gives its place
 /// back.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
@@ -107,6 +114,7 @@ struct Shared {
     waiting: Mutex<Waiting<oneshot::Sender<()>>>,
     conversations: Arc<Places>,
     lanes: Arc<Places>,
+    forwards: Arc<Places>,
     complaints: Mutex<Complaints>,
 }
 
@@ -155,6 +163,7 @@ impl Door {
             waiting: Mutex::new(Waiting::new(HANDSHAKES_MAX, HANDSHAKES_PER_SOURCE_MAX)),
             conversations: Places::new(CONVERSATIONS_MAX, CONVERSATIONS_PER_SOURCE_MAX),
             lanes: Places::new(LANES_MAX, LANES_PER_SOURCE_MAX),
+            forwards: Places::new(FORWARDS_MAX, FORWARDS_PER_SOURCE_MAX),
             complaints: Mutex::default(),
         }))
     }
@@ -259,7 +268,17 @@ impl Door {
     /// Moves a member's connection from the conversations to the migrations' connections; `None` when there
     /// are too many.
     pub(crate) fn as_lane(&self, member: Member) -> Option<(TcpStream, Place)> {
-        let place = self.0.lanes.take(Source::of(member.from.ip()));
+        self.moved(member, &self.0.lanes)
+    }
+
+    /// Moves a member's connection from the conversations to those that carry clients' requests; `None` when
+    /// there are too many.
+    pub(crate) fn as_forward(&self, member: Member) -> Option<(TcpStream, Place)> {
+        self.moved(member, &self.0.forwards)
+    }
+
+    fn moved(&self, member: Member, to: &Arc<Places>) -> Option<(TcpStream, Place)> {
+        let place = to.take(Source::of(member.from.ip()));
         if place.is_none() {
             self.complain(Complaint::TooManyOfMember, member.from);
         }

@@ -15,10 +15,13 @@ mod lifetime;
 use super::engine::{Engine, JOIN_BYTES, READ_BYTES, ROUND_BYTES, SharedEngine};
 use super::waits::ConnectionId;
 use crate::control::ControlCall;
+use crate::control::links::Lane;
+use crate::door;
 use crate::limits::Place;
 use lifetime::Owes;
 use sidle_node::{ClientTotals, Closing, ControlReply, Session, Then, Ticket};
-use sidle_resp::RequestParser;
+use sidle_resp::{RequestParser, RespVersion};
+use sidle_wire::Forward;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -63,6 +66,14 @@ enum Step {
     Over,
 }
 
+/// The place that a connection has for as long as it lives.
+enum Seat {
+    /// Among the clients.
+    Client { _place: Place },
+    /// Among the nodes that forward what their clients ask.
+    Node { _place: door::Place },
+}
+
 /// A client's connection.
 pub(super) struct Connection {
     stream: TcpStream,
@@ -86,7 +97,8 @@ pub(super) struct Connection {
     held_bytes: usize,
     /// Whether it was polled.
     has_begun: bool,
-    _place: Place,
+    /// Among the clients, or among the nodes that forward.
+    _seat: Seat,
 }
 
 impl Connection {
@@ -101,12 +113,35 @@ impl Connection {
         let now = borrowed.now();
         let registration = borrowed.shared.clients.register(address.to_string(), local, now.wall);
         let owes_password = borrowed.shared.config.password().is_some();
-        let parser = RequestParser::new(borrowed.limits.requests(&borrowed.shared.config));
+        drop(borrowed);
         let mut session = Session::new(registration, !owes_password);
         session.is_guest = place.is_reserved();
         if session.is_guest {
             session.client.make_guest();
         }
+        Connection::of(stream, session, Seat::Client { _place: place }, engine)
+    }
+
+    /// A connection over which another node forwards what its clients ask, and what was read of it already.
+    pub(super) fn forwarded(forward: &Forward, lane: Lane, engine: SharedEngine) -> io::Result<Connection> {
+        let stream = TcpStream::from_std(lane.stream)?;
+        let address = stream.peer_addr()?.to_string();
+        let borrowed = engine.borrow();
+        let registration = borrowed.shared.clients.unlisted(address, borrowed.now().wall);
+        drop(borrowed);
+        let version = if forward.is_resp3 { RespVersion::Resp3 } else { RespVersion::Resp2 };
+        let session = Session::forwarded(registration, version);
+        let mut connection = Connection::of(stream, session, Seat::Node { _place: lane.place }, engine);
+        connection.input = lane.reader.into_rest();
+        connection.state = State::Running;
+        // No client: nothing is watched for, since it owes nothing and nobody may end it.
+        connection.has_begun = true;
+        Ok(connection)
+    }
+
+    fn of(stream: TcpStream, session: Session, seat: Seat, engine: SharedEngine) -> Connection {
+        let borrowed = engine.borrow();
+        let parser = RequestParser::new(borrowed.limits.requests(&borrowed.shared.config));
         drop(borrowed);
         Connection {
             stream,
@@ -123,7 +158,7 @@ impl Connection {
             owes: Owes::Nothing,
             held_bytes: 0,
             has_begun: false,
-            _place: place,
+            _seat: seat,
         }
     }
 
@@ -364,6 +399,8 @@ impl Connection {
                 Poll::Ready(Ok(reply)) => self.answer(reply).into(),
                 Poll::Ready(Err(_)) => Poll::Ready(Ok(Step::Over)),
             },
+            // Its node has said what it had to.
+            State::Closing if self.session.is_forwarded => Poll::Ready(Ok(Step::Over)),
             State::Closing => {
                 self.input = Vec::new();
                 ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;

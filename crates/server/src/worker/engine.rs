@@ -4,15 +4,21 @@
 //! no buffer at all and a busy one finds them in the cache.
 
 use super::WorkerLink;
+use super::forward::LinkHandle;
 use super::waits::Waits;
 use super::watch::Watch;
 use crate::clock::Clock;
 use crate::control::ControlCall;
+use crate::control::forwarding::WantedLink;
 use crate::limits::ClientLimits;
 use crate::mover::MoverLink;
-use sidle_node::{EXPIRY_SLICE_US, ExpiryEffort, NodeShared, Now, Worker, WorkerStats};
+use sidle_node::{
+    EXPIRY_SLICE_US, ExpiryEffort, ForwardEvent, ForwardLink, NodeShared, Now, Worker, WorkerStats,
+};
+use sidle_resp::RespVersion;
 use sidle_types::{MapEpoch, MonotonicUs};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -59,6 +65,8 @@ pub(super) struct Engine {
     /// How many endings this worker has followed, and how many it has announced to all.
     endings_followed: u64,
     endings_announced: u64,
+    /// Connections to other nodes over which the worker forwards.
+    links: BTreeMap<ForwardLink, Rc<LinkHandle>>,
     /// The tablet map that opted-in clients have been woken for.
     told_map: MapEpoch,
 }
@@ -91,6 +99,7 @@ impl Engine {
             workers,
             endings_followed: 0,
             endings_announced: 0,
+            links: BTreeMap::new(),
             told_map: MapEpoch::default(),
         }))
     }
@@ -122,7 +131,7 @@ impl Engine {
     }
 
     /// What is done a few times a second: the wall clock is followed, connections whose time is over are
-    /// ended, and expired keys are looked for that nobody asks for.
+    /// ended, what waits for other nodes is looked at, and expired keys are looked for that nobody asks for.
     pub(super) fn tick(&mut self) {
         self.clock.follow_wall_clock();
         let now = self.clock.mono();
@@ -130,6 +139,8 @@ impl Engine {
         self.watch.tick(&self.shared.clients, now, self.clock.wall(now), idle_seconds);
         self.keep_clients_small();
         self.announce_endings();
+        self.worker.forward_time(now);
+        self.after_serving();
         self.expiry.tick();
     }
 
@@ -155,6 +166,9 @@ impl Engine {
     pub(super) fn after_serving(&mut self) {
         while let Some(mover) = self.worker.poll_notify() {
             self.movers[usize::from(mover.0)].wake();
+        }
+        while let Some(event) = self.worker.poll_forward() {
+            self.follow_forwarding(event);
         }
         while let Some(ticket) = self.worker.poll_woken() {
             self.waits.wake(ticket);
@@ -189,6 +203,58 @@ impl Engine {
             );
         }
         self.announce_endings();
+    }
+
+    #[cold]
+    fn follow_forwarding(&mut self, event: ForwardEvent) {
+        match event {
+            ForwardEvent::Connect { link, node, address, version } => {
+                let (worker, is_resp3) = (self.worker.index(), version == RespVersion::Resp3);
+                let wanted = WantedLink { worker, link, to: node, address, is_resp3 };
+                // Without a control thread the process is ending.
+                let _ = self.control.send(ControlCall::Link(wanted));
+            }
+            ForwardEvent::Send(link) => {
+                if let Some(handle) = self.links.get(&link) {
+                    handle.send();
+                }
+            }
+            ForwardEvent::Close(link) => {
+                if let Some(handle) = self.links.remove(&link) {
+                    handle.close();
+                }
+            }
+        }
+    }
+
+    /// A connection to another node stands. Returns whether it is still wanted.
+    pub(super) fn link_opened(&mut self, link: ForwardLink, handle: Rc<LinkHandle>) -> bool {
+        self.links.insert(link, handle);
+        let is_wanted = self.worker.forward_connected(self.clock.mono(), link);
+        if !is_wanted {
+            self.links.remove(&link);
+        }
+        self.after_serving();
+        is_wanted
+    }
+
+    /// A connection to another node is over, or could not be made.
+    pub(super) fn link_lost(&mut self, link: ForwardLink) {
+        self.links.remove(&link);
+        self.worker.forward_lost(self.clock.mono(), link);
+        self.after_serving();
+    }
+
+    /// Bytes came from another node.
+    pub(super) fn link_received(&mut self, link: ForwardLink, bytes: &[u8]) {
+        self.worker.forward_received(self.clock.mono(), link, bytes);
+        self.after_serving();
+    }
+
+    /// What is to be sent to another node next.
+    pub(super) fn link_output(&mut self, link: ForwardLink, out: &mut Vec<u8>) {
+        self.worker.forward_output(link, out);
+        self.after_serving();
     }
 
     /// A copy of what was read, for a connection that waits until others have read.

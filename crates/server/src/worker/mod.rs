@@ -9,6 +9,7 @@
 mod accept;
 mod connection;
 mod engine;
+mod forward;
 mod waits;
 mod watch;
 
@@ -16,22 +17,38 @@ pub(crate) use accept::KEEPALIVE;
 
 use crate::clock::Clock;
 use crate::control::ControlCall;
+use crate::control::links::Lane;
 use crate::limits::ClientLimits;
 use crate::mover::{MoverLink, MoverSetup};
 use crate::thread;
-use sidle_node::{NodeShared, Worker};
+use sidle_node::{ForwardLink, NodeShared, Worker};
+use sidle_wire::Forward;
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, mpsc};
+
+/// What the control thread hands to a worker.
+#[derive(Debug)]
+pub(crate) enum WorkerInput {
+    /// A connection that it wanted, to forward requests over.
+    LinkOpened(ForwardLink, std::net::TcpStream),
+    /// Such a connection could not be made.
+    LinkFailed(ForwardLink),
+    /// A connection over which another node forwards.
+    Forwarded(Forward, Box<Lane>),
+}
 
 /// What other threads hold of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerLink {
     notify: Notify,
+    /// What was handed over and not taken.
+    inbox: Mutex<Vec<WorkerInput>>,
+    has_input: AtomicBool,
     stop: AtomicBool,
     /// The next turn also does what is done now and then.
     ticked: AtomicBool,
@@ -47,6 +64,20 @@ impl WorkerLink {
     /// Makes the worker take its turn: it looks for a new range table and hears what the movers said.
     pub(crate) fn wake(&self) {
         self.notify.notify_one();
+    }
+
+    /// Hands something over.
+    pub(crate) fn hand(&self, input: WorkerInput) {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).push(input);
+        self.has_input.store(true, Ordering::Release);
+        self.notify.notify_one();
+    }
+
+    fn take_inputs(&self) -> Vec<WorkerInput> {
+        match self.has_input.swap(false, Ordering::AcqRel) {
+            true => std::mem::take(&mut *self.inbox.lock().unwrap_or_else(PoisonError::into_inner)),
+            false => Vec::new(),
+        }
     }
 
     /// Makes the worker take its turn and do what is done now and then.
@@ -166,6 +197,9 @@ impl WorkerSetup {
                 link.give_sign_of_life(now.mono.0);
                 if is_awaited {
                     self.table_taken.notify_one();
+                }
+                for input in link.take_inputs() {
+                    forward::take_over(&engine, input);
                 }
                 if link.ticked.swap(false, Ordering::AcqRel) {
                     engine.borrow_mut().tick();

@@ -198,6 +198,29 @@ class PlainWork(Work):
         self.check(self.client.mget(keys) == [None] * len(keys), "MGET of what is gone")
 
 
+class TagWork(Work):
+    """A cluster client may name several keys of one hash tag in one command."""
+
+    def round(self):
+        super().round()
+        keys = [self.name("many", number) for number in range(KEYS_OF_A_KIND)]
+        values = {key: f"{key} {self.turn}" for key in keys}
+        self.check(self.client.mset(values), "MSET")
+        self.check(self.client.mget(keys) == list(values.values()), "MGET")
+        self.check(self.client.exists(*keys) == len(keys), "EXISTS")
+        self.check(self.client.touch(*keys) == len(keys), "TOUCH")
+        pipe = self.client.pipeline()
+        for key in keys:
+            pipe.append(key, "!")
+        pipe.get(keys[0])
+        pipe.exists(*keys)
+        lengths = [len(value) + 1 for value in values.values()]
+        self.check(pipe.execute() == [*lengths, values[keys[0]] + "!", len(keys)], "a pipeline")
+        self.check(self.client.unlink(*keys[:5]) == 5, "UNLINK")
+        self.check(self.client.delete(*keys) == len(keys) - 5, "DEL")
+        self.check(self.client.mget(keys) == [None] * len(keys), "MGET of what is gone")
+
+
 def main():
     kind, host, port, protocol = sys.argv[1:]
 
@@ -205,12 +228,10 @@ def main():
     if kind == "plain":
         works = [PlainWork(client, lambda kind, number: f"py:{kind}:{number}")]
     else:
-        # One client for both: redis-py follows an ASK only to a node that its map has, and a map that is used for one
-        # slot alone hardly ever changes.
         works = [
             Work(client, lambda kind, number: f"py:{kind}:{number}"),
             # All keys in the slot of "foo", 12182, which is split in the end.
-            Work(client, lambda kind, number: f"{{foo}}:{kind}:{number}"),
+            TagWork(client, lambda kind, number: f"{{foo}}:{kind}:{number}"),
         ]
     stop = threading.Event()
     failures = []

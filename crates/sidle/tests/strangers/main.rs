@@ -348,8 +348,8 @@ fn a_member_is_held_to_its_kind_of_connection() {
     let (victim, stranger) = (cluster.victim(), "cd".repeat(20));
     // First frames that open nothing, and such as are too long for what they open.
     for frame in frames() {
-        let is_hello = frame[5] == sidle_wire::Kind::Hello as u8;
-        if !is_hello {
+        let opens = [sidle_wire::Kind::Hello as u8, sidle_wire::Kind::Forward as u8].contains(&frame[5]);
+        if !opens {
             let mut peer = Peer::member(&address, &secret);
             peer.send(&frame);
             peer.finish();

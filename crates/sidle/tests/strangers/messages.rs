@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
 use sidle_wire::{
-    Activate, ChangedPull, Hello, Kind, Lane, Message, Pull, Refusal, RefusalCode, SampPull, Scope,
+    Activate, ChangedPull, Forward, Hello, Kind, Lane, Message, Pull, Refusal, RefusalCode, SampPull, Scope,
     begin_frame, end_frame,
 };
 
@@ -94,6 +94,13 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
     };
     for lane in Lane::ALL {
         add(&|out| Hello { scope, node: NodeId::from_bytes([1; 20]), lane }.write(out));
+    }
+    for is_resp3 in [false, true] {
+        add(&|out| {
+            Forward { node: NodeId::from_bytes([1; 20]), is_resp3 }.write(out);
+            // What would run if the frame were believed.
+            out.extend_from_slice(b"*1\r\n$8\r\nFLUSHALL\r\n");
+        });
     }
     add(&|out| scope.write_hello_ack(out));
     add(&|out| scope.write_activated(out));

@@ -64,10 +64,13 @@ fn left_in_store(store: &Store, owned: &[PositionRange]) -> Option<String> {
     (foreign > 0).then(|| format!("{foreign} values of other nodes' ranges are left"))
 }
 
-/// Between nodes there are the conversations with the coordinator, and nothing else.
+/// Between nodes there are the conversations with the coordinator, connections over which workers forward or
+/// did not long ago, and nothing else.
 fn left_in_network(hosts: &[Host], network: &Network) -> Result<(), Violation> {
     let processes = || hosts.iter().filter_map(|host| host.process.as_ref());
-    let known: Vec<_> = processes().filter_map(|process| process.control.conversation()).collect();
+    let conversations = processes().filter_map(|process| process.control.conversation());
+    let links = processes().flat_map(|process| process.workers.iter().flat_map(|worker| worker.links()));
+    let known: Vec<_> = conversations.chain(links).collect();
     let is_left = |id: &crate::network::StreamId| network.port(*id) == Some(Port::Bus) && !known.contains(id);
     match network.streams().into_iter().find(is_left) {
         Some(id) => {

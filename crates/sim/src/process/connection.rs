@@ -1,7 +1,7 @@
 //! A client's connection as the node has it, without a socket.
 
 use sidle_node::{ControlReply, ControlRequest, NodeShared, Now, Session, Then, Ticket, Worker};
-use sidle_resp::{Args, Limits, Parsed, RequestParser};
+use sidle_resp::{Args, Limits, Parsed, RequestParser, RespVersion};
 use sidle_types::MonotonicUs;
 
 /// What a connection waits for.
@@ -41,8 +41,19 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(shared: &NodeShared, now: Now) -> Connection {
         let registration = shared.clients.register("simulated".into(), "simulated".into(), now.wall);
+        Connection::of(Session::new(registration, true))
+    }
+
+    /// A connection over which another node forwards.
+    pub(super) fn forwarded(shared: &NodeShared, is_resp3: bool, now: Now) -> Connection {
+        let registration = shared.clients.unlisted("simulated".into(), now.wall);
+        let version = if is_resp3 { RespVersion::Resp3 } else { RespVersion::Resp2 };
+        Connection::of(Session::forwarded(registration, version))
+    }
+
+    fn of(session: Session) -> Connection {
         Connection {
-            session: Session::new(registration, true),
+            session,
             parser: RequestParser::new(Limits::default()),
             cutter: RequestParser::new(Limits::default()),
             input: Vec::new(),

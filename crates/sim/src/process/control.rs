@@ -219,10 +219,15 @@ impl Process {
         reader.push(bytes);
         let mut said = Vec::new();
         let mut hello = None;
+        let mut forward = None;
         while let Some(frame) = reader.next_frame().expect("nodes send whole, sound frames") {
             match frame.message().expect("a sound frame") {
                 Message::Hello(greeting) => {
                     hello = Some(greeting);
+                    break;
+                }
+                Message::Forward(opening) => {
+                    forward = Some(opening);
                     break;
                 }
                 Message::Control(json) => {
@@ -230,6 +235,10 @@ impl Process {
                 }
                 other => panic!("a node opens a connection with {other:?}"),
             }
+        }
+        if let Some(forward) = forward {
+            let reader = self.control.guests.remove(&id).expect("it was just read");
+            return self.take_forwarded(id, forward, &reader.into_rest(), now, world);
         }
         if let Some(hello) = hello {
             let reader = self.control.guests.remove(&id).expect("it was just read");

@@ -3,6 +3,7 @@
 mod cleaner;
 mod connection;
 mod control;
+mod forward;
 mod mover;
 mod pressure;
 mod seat;

@@ -1,6 +1,7 @@
 //! A serving thread: one command of one connection at a turn.
 
 use super::connection::{Came, Connection, Waits};
+use super::forward::ForwardLinks;
 use super::{Process, control::Call};
 use crate::network::{Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
@@ -15,7 +16,9 @@ const EXPIRE_SAMPLE: usize = 64;
 pub struct WorkerThread {
     /// The real worker.
     pub worker: Worker,
-    connections: BTreeMap<StreamId, Connection>,
+    pub(super) connections: BTreeMap<StreamId, Connection>,
+    /// Connections over which it forwards.
+    pub(super) links: ForwardLinks,
     /// Answers of the control thread.
     pub(super) answers: VecDeque<(StreamId, ControlReply)>,
     next_tick_us: u64,
@@ -32,12 +35,17 @@ impl WorkerThread {
         let mut worker = Worker::new(parts, index, ports, seed);
         worker.put_back(bugs);
         let (connections, answers) = (BTreeMap::new(), VecDeque::new());
-        WorkerThread { worker, connections, answers, next_tick_us: 0 }
+        WorkerThread { worker, connections, links: ForwardLinks::default(), answers, next_tick_us: 0 }
     }
 
-    /// How many clients are connected to it.
+    /// How many clients, and nodes that forward, are connected to it.
     pub fn connections(&self) -> usize {
         self.connections.len()
+    }
+
+    /// The connections over which it forwards.
+    pub fn links(&self) -> impl Iterator<Item = StreamId> + '_ {
+        self.links.streams()
     }
 
     /// Turns the worker's loop once; returns whether its range table changed. `for_turns_at`: when commands last had to wait
@@ -125,6 +133,9 @@ impl Process {
         let thread = Thread::Worker(index);
         while let Some((id, _, signal)) = self.mailbox(thread).pop_front() {
             let worker = &mut self.workers[index];
+            if worker.links.hear(id, &signal, now, &mut worker.worker, world) {
+                continue;
+            }
             match signal {
                 Signal::Opened | Signal::Refused => {}
                 Signal::Bytes(bytes) => {
@@ -151,6 +162,7 @@ impl Process {
             worker.worker.expire(now, EXPIRE_SAMPLE);
             world.meet("ticks", 1);
         }
+        worker.worker.forward_time(now.mono);
         world.turn_at(Actor::Thread(self.host, thread), worker.next_tick_us);
         if self.step_worker(index, now, world) {
             world.wake(self.host, thread);
@@ -172,6 +184,8 @@ impl Process {
             self.control.calls.push_back(call);
             world.wake(host, Thread::Control);
         }
+        let worker = &mut self.workers[index];
+        worker.links.follow(Actor::Thread(host, Thread::Worker(index)), host, &mut worker.worker, world);
         // Running a command may have taken a new table, too.
         if self.workers[index].look_around(host, now, self.waited_for_turns_at, world) {
             world.wake(host, Thread::Control);

@@ -103,7 +103,9 @@ impl Asked {
                 history.registers.extend(answered(records, shape, now_us, reply, &self.words)?);
             }
             (Purpose::Timed(mut record), ended) => {
+                let is_lost = matches!(&ended, Ended::Reply(reply) if is_unknown(reply) || is_down(reply));
                 record.outcome = match ended {
+                    Ended::Reply(ref reply) if is_unknown(reply) => Outcome::Unknown,
                     Ended::Failed(Effect::None) | Ended::Reply(Value::Error(_)) => Outcome::None,
                     Ended::Failed(_) => Outcome::Unknown,
                     Ended::Reply(_) => Outcome::Ok,
@@ -112,7 +114,7 @@ impl Asked {
                     history.out_of_memory += u64::from(is_out_of_memory(&reply));
                     if !matches!(reply, Value::Error(_)) {
                         (record.result, record.return_us) = (datum(reply)?, Some(now_us));
-                    } else if !is_out_of_memory(&reply) {
+                    } else if !is_out_of_memory(&reply) && !is_lost {
                         return Err(format!("{:?} was answered {reply:?}", self.words));
                     }
                 }
@@ -129,6 +131,16 @@ impl Asked {
     }
 }
 
+/// A write that another node may have carried out, in whole or in part.
+fn is_unknown(reply: &Value) -> bool {
+    matches!(reply, Value::Error(text) if text.starts_with(sidle_node::UNKNOWN))
+}
+
+/// Another node could not be reached.
+fn is_down(reply: &Value) -> bool {
+    matches!(reply, Value::Error(text) if text.starts_with("CLUSTERDOWN "))
+}
+
 fn is_out_of_memory(reply: &Value) -> bool {
     matches!(reply, Value::Error(text) if text.starts_with("OOM"))
 }
@@ -141,6 +153,9 @@ fn answered(
     reply: Value,
     words: &[String],
 ) -> Result<Vec<Operation>, String> {
+    if is_unknown(&reply) {
+        return Ok(records);
+    }
     if let Value::Error(_) = &reply {
         // What is refused had no effect.
         records.iter_mut().for_each(|record| record.outcome = Outcome::None);

@@ -40,7 +40,10 @@ impl Kind {
                 true
             }
             (Kind::Number, Value::Error(text)) if text.starts_with("ERR value is not ") => true,
-            (_, Value::Error(text)) => text.starts_with("OOM ") || text.starts_with("CROSSSLOT "),
+            (_, Value::Error(text)) => {
+                let code = text.split(' ').next().unwrap_or_default();
+                ["OOM", "CROSSSLOT", "CLUSTERDOWN", "SIDLESPLIT", sidle_node::UNKNOWN].contains(&code)
+            }
             (Kind::Status | Kind::StatusOrNull, Value::Simple(_)) => true,
             (Kind::Integer | Kind::IntegerOrNull | Kind::Number, Value::Integer(_)) => true,
             (

@@ -102,10 +102,23 @@ impl Asked {
         Operation { result, return_ns, outcome: Outcome::Ok, ..self.operation.clone() }
     }
 
+    /// The record of the operation that ended in this error, of which [`is_failure`] is true.
+    pub(super) fn failed(&self, text: &str) -> Operation {
+        match text.starts_with(sidle_node::UNKNOWN) {
+            true => self.operation.clone(),
+            false => self.refused(),
+        }
+    }
+
     /// The record of the operation, refused: it had no effect.
     pub(super) fn refused(&self) -> Operation {
         Operation { outcome: Outcome::None, ..self.operation.clone() }
     }
+}
+
+/// Whether an error says that another node could not be asked, or did not answer.
+pub(super) fn is_failure(text: &str) -> bool {
+    text.starts_with(sidle_node::UNKNOWN) || text.starts_with("CLUSTERDOWN ")
 }
 
 /// A reply as a record has it.

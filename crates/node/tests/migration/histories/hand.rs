@@ -1,7 +1,7 @@
 //! Sessions driven by hand, one request at a time, without a map. They ask the source of a double read long after the target,
 //! which a client library does not, and so reach orders of events of their own.
 
-use super::draw::{Asked, Draw, datum};
+use super::draw::{Asked, Draw, datum, is_failure};
 use sidle_history::{Datum, Operation};
 use sidle_node::testing::{ClientKey, TestCluster};
 use sidle_resp::Value;
@@ -21,6 +21,8 @@ enum Stage {
     WaitingForFrozen { node: usize },
     /// The answer is on its way back.
     Answered { result: Datum },
+    /// The answer on its way back says what may have become of it.
+    Failed { record: Box<Operation> },
 }
 
 pub(super) struct HandSession {
@@ -124,7 +126,14 @@ impl HandSession {
                 self.wake_us = now_us + draw.span_us(100);
                 return ended;
             }
-            Stage::Idle | Stage::Sent { .. } | Stage::Answered { .. } => {}
+            Stage::Failed { record } if self.wake_us <= now_us => {
+                let record = *record.clone();
+                self.asked = None;
+                self.stage = Stage::Idle;
+                self.wake_us = now_us + draw.span_us(100);
+                return Some(record);
+            }
+            Stage::Idle | Stage::Sent { .. } | Stage::Answered { .. } | Stage::Failed { .. } => {}
         }
         None
     }
@@ -140,6 +149,12 @@ impl HandSession {
                 let there = usize::from(text.ends_with(":7002"));
                 let requests = vec!["ASKING".to_owned(), self.request()];
                 self.send(there, requests, now_us, draw);
+            }
+            Value::Error(text) if is_failure(&text) => {
+                assert!(!self.is_aware, "nobody asks other nodes for aware clients");
+                let asked = self.asked.as_ref().expect("an operation is under way");
+                self.stage = Stage::Failed { record: Box::new(asked.failed(&text)) };
+                self.wake_us = now_us + draw.travel_us();
             }
             Value::Error(text) if text.starts_with("SIDLERETRY ") => {
                 assert!(self.is_aware, "only aware clients are told to come again");
@@ -173,7 +188,9 @@ impl HandSession {
     pub(super) fn wake_us(&self) -> Option<u64> {
         match self.stage {
             Stage::Idle if self.left == 0 => None,
-            Stage::Idle | Stage::Sent { .. } | Stage::Answered { .. } => Some(self.wake_us),
+            Stage::Idle | Stage::Sent { .. } | Stage::Answered { .. } | Stage::Failed { .. } => {
+                Some(self.wake_us)
+            }
             Stage::WaitingToAsk { .. } | Stage::Waiting { .. } | Stage::WaitingForFrozen { .. } => None,
         }
     }

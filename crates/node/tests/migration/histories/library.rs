@@ -1,6 +1,6 @@
 //! Sessions of the client library: its core, with one or several connections to each node that are slow and break.
 
-use super::draw::{Asked, Draw, datum};
+use super::draw::{Asked, Draw, datum, is_failure};
 use sidle_client_core::{
     Awareness, Bugs, Class, Config, ConnectionId, Core, Counters, Destination, Effect, Event, Input, Outcome,
 };
@@ -273,6 +273,8 @@ enum Ended {
 fn owned(outcome: Outcome<'_>) -> Ended {
     match outcome {
         Outcome::Reply(reply) => match reply.to_value() {
+            Value::Error(text) if text.starts_with(sidle_node::UNKNOWN) => Ended::Without(Effect::Unknown),
+            Value::Error(text) if is_failure(&text) => Ended::Without(Effect::None),
             Value::Error(text) => panic!("the node answered {text}"),
             value => Ended::Answer(datum(value)),
         },

@@ -7,6 +7,7 @@
 mod draw;
 mod hand;
 mod library;
+mod split;
 mod weather;
 
 use crate::common::{Scene, keys};

@@ -11,12 +11,19 @@ use sidle_types::{NodeId, Position, PositionRange, Slot};
 pub(super) struct Weather {
     operator: ClientKey,
     protocol: &'static str,
+    /// Whether nothing moves but parts of the slot of [`TAG`].
+    is_of_the_slot: bool,
     pub(super) next_us: u64,
 }
 
 impl Weather {
     pub(super) fn new(cluster: &mut TestCluster, protocol: &'static str) -> Weather {
-        Weather { operator: cluster.connect(0, 0), protocol, next_us: 0 }
+        Weather { operator: cluster.connect(0, 0), protocol, is_of_the_slot: false, next_us: 0 }
+    }
+
+    /// Moves nothing but the slot's upper and lower part.
+    pub(super) fn of_the_slot(cluster: &mut TestCluster, protocol: &'static str) -> Weather {
+        Weather { is_of_the_slot: true, ..Weather::new(cluster, protocol) }
     }
 
     pub(super) fn step(&mut self, cluster: &mut TestCluster, draw: &mut Draw) {
@@ -41,7 +48,7 @@ impl Weather {
         if !map.migrations().is_empty() {
             return;
         }
-        let range = drawn_range(draw);
+        let range = drawn_range(draw, self.is_of_the_slot);
         let Some(owner) = only_owner(map, range) else { return };
         let to = if cluster.nodes[0].info.id == owner { 1 } else { 0 };
         let request = format!(
@@ -55,10 +62,11 @@ impl Weather {
     }
 }
 
-fn drawn_range(draw: &mut Draw) -> PositionRange {
+fn drawn_range(draw: &mut Draw, is_of_the_slot: bool) -> PositionRange {
     let tagged = Slot::of_key(TAG.as_bytes());
     let middle = Position(Position::first_of(tagged).0 + (1 << (Position::HASH_BITS - 1)));
-    let (first, last) = match draw.below(6) {
+    let kind = if is_of_the_slot { 4 + draw.below(2) } else { draw.below(6) };
+    let (first, last) = match kind {
         0 | 1 => (Position::FIRST, Position::LAST),
         2 => (Position::FIRST, middle.previous().expect("it is not the first")),
         3 => (middle, Position::LAST),

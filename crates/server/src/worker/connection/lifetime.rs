@@ -49,7 +49,7 @@ impl Connection {
             (_, false) => Owes::Password,
             (_, true) => Owes::Nothing,
         };
-        if owes != self.owes {
+        if owes != self.owes && !self.session.is_forwarded {
             self.owe(engine, owes);
         }
     }

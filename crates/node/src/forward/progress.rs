@@ -1,0 +1,257 @@
+//! How far a command has come that other nodes run, or run parts of (F3).
+
+use super::{Ending, NOT_HERE};
+use crate::reply_error::ReplyError;
+use crate::spec::Split;
+use sidle_resp::{ParsedReply, Reply, ReplyLimits, ReplyParser, ReplyWriter};
+use sidle_types::MonotonicUs;
+
+/// Where one of a command's keys stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyState {
+    /// Nothing has been done.
+    Todo,
+    /// A request with it is under way: the command's part with this number.
+    Out(u32),
+    /// It is done, and what came of it is kept.
+    Done,
+}
+
+/// Why a command comes to nothing, or to no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// A part was not sent in time.
+    Unreachable,
+    /// The connection ended while a part that writes was under way.
+    Broken,
+    /// An owner refused its part, in these words.
+    Refused(Vec<u8>),
+}
+
+/// What follows from what came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// Another node ran the whole command, and this is its reply.
+    Reply(Vec<u8>),
+    /// Some keys are still to be done, or only the reply is to be written.
+    GoOn {
+        /// A node did not own what it was sent.
+        was_elsewhere: bool,
+    },
+    /// Nothing more is done.
+    Failed(Failure),
+}
+
+/// How far a command has come.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// When it was forwarded first.
+    pub(super) since: MonotonicUs,
+    /// The range table by which it was sent last.
+    pub(super) sent_under: u64,
+    /// Part 0 is the command as the client sent it.
+    pub(super) is_whole: bool,
+    keys: Vec<KeyState>,
+    /// What came of each key, if the reply has an element for each.
+    values: Vec<Option<Vec<u8>>>,
+    sum: i64,
+}
+
+impl Progress {
+    /// Of a command with so many keys, of which nothing has been done.
+    pub(super) fn new(now: MonotonicUs, keys: usize) -> Progress {
+        Progress {
+            since: now,
+            sent_under: 0,
+            is_whole: false,
+            keys: vec![KeyState::Todo; keys],
+            values: Vec::new(),
+            sum: 0,
+        }
+    }
+
+    /// The numbers of the keys that are still to be done.
+    pub(super) fn todo(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.keys.len()).filter(|&key| self.keys[key] == KeyState::Todo)
+    }
+
+    /// Whether any key is done.
+    pub(super) fn has_done(&self) -> bool {
+        self.keys.contains(&KeyState::Done)
+    }
+
+    /// A part with these keys is on its way.
+    pub(super) fn send(&mut self, part: usize, keys: &[usize]) {
+        keys.iter().for_each(|&key| self.keys[key] = KeyState::Out(part as u32));
+    }
+
+    /// Takes in how the parts ended that were under way.
+    pub(super) fn settle(&mut self, ended: Vec<(u32, Ending)>, split: Split, is_write: bool) -> Settled {
+        let mut was_elsewhere = false;
+        let mut failure = None;
+        for (part, ending) in ended {
+            let keys: Vec<usize> =
+                (0..self.keys.len()).filter(|&key| self.keys[key] == KeyState::Out(part)).collect();
+            keys.iter().for_each(|&key| self.keys[key] = KeyState::Todo);
+            match ending {
+                Ending::Answer(reply) if is_not_here(&reply) => was_elsewhere = true,
+                Ending::Answer(reply) if self.is_whole => return Settled::Reply(reply),
+                Ending::Answer(reply) => failure = self.take_in(&keys, &reply, split).err().or(failure),
+                Ending::MapChanged => {}
+                Ending::Unreachable => failure = failure.or(Some(Failure::Unreachable)),
+                // F2: what only reads is read again.
+                Ending::Broken if !is_write => {}
+                Ending::Broken => failure = Some(Failure::Broken),
+            }
+        }
+        match failure {
+            Some(failure) => Settled::Failed(failure),
+            None => Settled::GoOn { was_elsewhere },
+        }
+    }
+
+    /// Takes in an owner's reply to the command over these keys of it.
+    pub(super) fn take_in(&mut self, keys: &[usize], reply: &[u8], split: Split) -> Result<(), Failure> {
+        let mut parser = ReplyParser::new(ReplyLimits::default());
+        let Ok(ParsedReply::Complete { frame, .. }) = parser.parse(reply) else {
+            return Err(Failure::Refused(b"ERR the other node's reply makes no sense".to_vec()));
+        };
+        match (split, frame.reply) {
+            (_, Reply::Error(text)) => return Err(Failure::Refused(text.to_vec())),
+            (Split::Each, Reply::Array(items)) if items.len() == keys.len() => {
+                self.values.resize(self.keys.len(), None);
+                for (&key, item) in keys.iter().zip(items) {
+                    self.values[key] = item.as_bytes().map(<[u8]>::to_vec);
+                }
+            }
+            (Split::Sum, Reply::Integer(count)) => self.sum += count,
+            (Split::AllOk, Reply::Simple(b"OK")) => {}
+            _ => return Err(Failure::Refused(b"ERR the other node answered something else".to_vec())),
+        }
+        keys.iter().for_each(|&key| self.keys[key] = KeyState::Done);
+        Ok(())
+    }
+
+    /// Writes the reply to the command, all of whose keys are done.
+    pub(super) fn write(&self, split: Split, reply: &mut ReplyWriter<'_>) {
+        match split {
+            Split::Each => {
+                reply.array(self.values.len());
+                for value in &self.values {
+                    match value {
+                        Some(value) => reply.bulk(value),
+                        None => reply.null(),
+                    }
+                }
+            }
+            Split::Sum => reply.integer(self.sum),
+            Split::AllOk => reply.ok(),
+            Split::Never => unreachable!("a command that is never split has no parts"),
+        }
+    }
+}
+
+fn is_not_here(reply: &[u8]) -> bool {
+    reply.strip_prefix(b"-").is_some_and(|text| text.starts_with(NOT_HERE.as_bytes()))
+}
+
+/// What a node answers to a forwarded request for what it does not own.
+pub(crate) const NOT_HERE_ERROR: ReplyError =
+    ReplyError::text("SIDLENOTHERE this node does not own all of the keys: look again who does");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: MonotonicUs = MonotonicUs(5);
+
+    fn answer(bytes: &[u8]) -> Ending {
+        Ending::Answer(bytes.to_vec())
+    }
+
+    fn written(progress: &Progress, split: Split) -> String {
+        let mut out = Vec::new();
+        progress.write(split, &mut ReplyWriter::new(&mut out, sidle_resp::RespVersion::Resp2));
+        String::from_utf8(out).expect("text")
+    }
+
+    /// Keys 0 and 2 of three are part 0, key 1 is part 1.
+    fn two_parts() -> Progress {
+        let mut progress = Progress::new(AT, 3);
+        progress.send(0, &[0, 2]);
+        progress.send(1, &[1]);
+        progress
+    }
+
+    #[test]
+    fn values_are_merged_in_the_order_of_the_keys() {
+        let mut progress = two_parts();
+        let ended = vec![(1, answer(b"*1\r\n$1\r\nb\r\n")), (0, answer(b"*2\r\n$1\r\na\r\n$-1\r\n"))];
+        assert_eq!(progress.settle(ended, Split::Each, false), Settled::GoOn { was_elsewhere: false });
+        assert_eq!(progress.todo().count(), 0);
+        assert_eq!(written(&progress, Split::Each), "*3\r\n$1\r\na\r\n$1\r\nb\r\n$-1\r\n");
+    }
+
+    #[test]
+    fn counts_are_added() {
+        let mut progress = two_parts();
+        progress.settle(vec![(0, answer(b":2\r\n")), (1, answer(b":1\r\n"))], Split::Sum, true);
+        assert_eq!(written(&progress, Split::Sum), ":3\r\n");
+    }
+
+    #[test]
+    fn what_was_not_done_is_to_be_done_again_and_only_that() {
+        let mut progress = two_parts();
+        let ended = vec![(0, answer(b"-SIDLENOTHERE look\r\n")), (1, answer(b"+OK\r\n"))];
+        assert_eq!(progress.settle(ended, Split::AllOk, true), Settled::GoOn { was_elsewhere: true });
+        assert_eq!(progress.todo().collect::<Vec<_>>(), [0, 2]);
+        assert!(progress.has_done());
+    }
+
+    #[test]
+    fn what_was_lost_is_read_again_but_never_written_again() {
+        for is_write in [false, true] {
+            let mut progress = two_parts();
+            let ended = vec![(0, Ending::Broken), (1, Ending::MapChanged)];
+            let settled = progress.settle(ended, Split::Sum, is_write);
+            let expected = match is_write {
+                true => Settled::Failed(Failure::Broken),
+                false => Settled::GoOn { was_elsewhere: false },
+            };
+            assert_eq!(settled, expected);
+        }
+    }
+
+    #[test]
+    fn an_owners_error_fails_the_command_after_the_other_parts_were_noted() {
+        let mut progress = two_parts();
+        let ended = vec![(0, answer(b"-OOM no\r\n")), (1, answer(b"+OK\r\n"))];
+        let refused = Failure::Refused(b"OOM no".to_vec());
+        assert_eq!(progress.settle(ended, Split::AllOk, true), Settled::Failed(refused));
+        assert!(progress.has_done());
+    }
+
+    #[test]
+    fn replies_of_another_kind_are_refused() {
+        for (split, reply) in [
+            (Split::Each, &b"*1\r\n$1\r\na\r\n"[..]),
+            (Split::Each, b":1\r\n"),
+            (Split::Sum, b"+OK\r\n"),
+            (Split::AllOk, b"+QUEUED\r\n"),
+            (Split::AllOk, b"+O"),
+        ] {
+            let mut progress = two_parts();
+            assert!(progress.take_in(&[0, 2], reply, split).is_err(), "{split:?}");
+            assert!(!progress.has_done());
+        }
+    }
+
+    #[test]
+    fn a_whole_command_is_answered_in_the_owners_words() {
+        let mut progress = Progress::new(AT, 1);
+        progress.is_whole = true;
+        progress.send(0, &[0]);
+        let settled = progress.settle(vec![(0, answer(b"-WRONGTYPE x\r\n"))], Split::Never, true);
+        assert_eq!(settled, Settled::Reply(b"-WRONGTYPE x\r\n".to_vec()));
+    }
+}

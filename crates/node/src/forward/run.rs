@@ -1,0 +1,321 @@
+//! What the dispatcher does with a command whose keys lie elsewhere, all or some of them.
+
+use super::progress::{Failure, Progress, Settled};
+use super::{Ending, ForwardEvent, ForwardLink, PATIENCE_US, UNKNOWN};
+use crate::call::Flow;
+use crate::dispatch::{Attempt, CROSSSLOT, Keys, NOT_SERVED, Request, redirect_error};
+use crate::now::Now;
+use crate::parking::Ticket;
+use crate::range_table::Redirect;
+use crate::reply_error::ReplyError;
+use crate::routing::{Leaves, Verdict, judge};
+use crate::session::Session;
+use crate::spec::Split;
+use crate::worker::Worker;
+use sidle_cluster::NodeInfo;
+use sidle_resp::{ReplyWriter, RequestWriter};
+use sidle_types::MonotonicUs;
+use smallvec::SmallVec;
+
+/// Who is to do the keys that are still to be done, by number.
+struct Places {
+    here: Vec<usize>,
+    elsewhere: Vec<(NodeInfo, Vec<usize>)>,
+}
+
+impl Worker {
+    /// The next thing that the driver is to do for requests to other nodes.
+    #[inline]
+    pub fn poll_forward(&mut self) -> Option<ForwardEvent> {
+        self.lines.poll_event()
+    }
+
+    /// A connection that was asked for stands; everything that was to be said first has been said. Returns
+    /// whether it is still wanted.
+    pub fn forward_connected(&mut self, now: MonotonicUs, link: ForwardLink) -> bool {
+        self.lines.connected(now, link)
+    }
+
+    /// A connection could not be made, or is over.
+    pub fn forward_lost(&mut self, now: MonotonicUs, link: ForwardLink) {
+        self.lines.lost(now, link, &mut self.parking);
+    }
+
+    /// Bytes came over a connection: other nodes' replies.
+    pub fn forward_received(&mut self, now: MonotonicUs, link: ForwardLink, bytes: &[u8]) {
+        self.lines.received(now, link, bytes, &mut self.parking);
+    }
+
+    /// Moves some of what is to be sent over a connection to `out`; returns whether there was any.
+    pub fn forward_output(&mut self, link: ForwardLink, out: &mut Vec<u8>) -> bool {
+        self.lines.take_output(link, out, &mut self.parking)
+    }
+
+    /// Time has passed: ends what waits for too long.
+    pub fn forward_time(&mut self, now: MonotonicUs) {
+        self.lines.pass_time(now, &mut self.parking);
+    }
+
+    /// When [`forward_time`](Self::forward_time) is to be called though nothing happens.
+    pub fn forward_timeout(&self) -> Option<MonotonicUs> {
+        self.lines.poll_timeout()
+    }
+
+    /// Goes on with a command that has waited for other nodes, or for keys that its own part needs.
+    #[cold]
+    pub(crate) fn resume_forwarding(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        mut progress: Box<Progress>,
+        ticket: Ticket,
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        let spec = request.found.spec;
+        let mut ended = self.lines.take_endings(ticket);
+        if self.bugs.lost_write_is_forwarded_again {
+            for (_, ending) in ended.iter_mut().filter(|(_, ending)| *ending == Ending::Broken) {
+                *ending = Ending::MapChanged;
+            }
+        }
+        match progress.settle(ended, spec.split, spec.access.is_write()) {
+            Settled::Reply(reply) if reply.len() > self.reply_bytes && session.sends_reply() => {
+                Attempt::ReplyTooLong
+            }
+            Settled::Reply(reply) => {
+                out.extend_from_slice(&reply);
+                Attempt::Ran(Ok(Flow::Done))
+            }
+            Settled::Failed(failure) => Attempt::Ran(Err(failed(&progress, request, failure))),
+            Settled::GoOn { .. } if now.mono.since(progress.since) >= PATIENCE_US => {
+                Attempt::Ran(Err(failed(&progress, request, Failure::Unreachable)))
+            }
+            // Who has no newer map than the one that it was sent by would be told the same again.
+            Settled::GoOn { was_elsewhere: true } if progress.sent_under == self.table_seen() => {
+                session.route.forward = Some(progress);
+                Attempt::Parked(self.lines.park_to_look_again(now.mono, &mut self.parking))
+            }
+            Settled::GoOn { .. } => self.go_on(now, session, request, progress, out),
+        }
+    }
+
+    /// Forwards a command, or what of it lies elsewhere.
+    #[cold]
+    pub(crate) fn forward(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        let progress = Box::new(Progress::new(now.mono, request.keys.len()));
+        self.go_on(now, session, request, progress, out)
+    }
+
+    fn go_on(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        progress: Box<Progress>,
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        match self.places(request, &progress) {
+            Err(error) if progress.has_done() => Attempt::Ran(Err(refused(&progress, request, error))),
+            Err(error) => Attempt::Refused(error),
+            // It has all come here meanwhile.
+            Ok(Places { elsewhere, .. }) if elsewhere.is_empty() && !progress.has_done() => {
+                self.attempt(now, session, request, out)
+            }
+            Ok(Places { here, elsewhere }) if elsewhere.is_empty() => {
+                self.run_rest(now, session, request, progress, &here, out)
+            }
+            Ok(places) => {
+                let ticket = self.send_parts(now.mono, session, request, progress, places);
+                Attempt::Parked(ticket)
+            }
+        }
+    }
+
+    /// Who owns the keys that are still to be done; an error when that is nobody whom this node may ask.
+    fn places(&self, request: Request<'_>, progress: &Progress) -> Result<Places, ReplyError> {
+        let keys = request.keys;
+        let mut places = Places { here: Vec::new(), elsewhere: Vec::new() };
+        for index in progress.todo() {
+            let position = keys[index].position();
+            let entry = self.ranges.entry_at(position);
+            if entry.role.is_served() {
+                places.here.push(index);
+                continue;
+            }
+            match self.ranges.redirect(position) {
+                Redirect::NotServed => return Err(NOT_SERVED),
+                // F3: who begins anew at another node would do again what is done.
+                Redirect::Moved(slot, _) if !progress.has_done() => {
+                    let is_one_slot = keys.iter().all(|key| key.slot() == slot);
+                    let error = || redirect_error(self.ranges.redirect(position));
+                    return Err(if is_one_slot { error() } else { CROSSSLOT });
+                }
+                Redirect::Moved(..) | Redirect::Ask(..) => {}
+            }
+            match places.elsewhere.iter_mut().find(|(node, _)| node.id == entry.owner) {
+                Some((_, of_node)) => of_node.push(index),
+                None => {
+                    let node = self.ranges.map().node(entry.owner).expect("every owner is a member");
+                    places.elsewhere.push((node.clone(), vec![index]));
+                }
+            }
+        }
+        let nodes = usize::from(!places.here.is_empty()) + places.elsewhere.len();
+        match nodes > 1 && request.found.spec.split == Split::Never {
+            true => Err(self.cannot_be_split(request)),
+            false => Ok(places),
+        }
+    }
+
+    /// Sends each part to its owner; the part of this node comes last, when the others are done.
+    fn send_parts(
+        &mut self,
+        now: MonotonicUs,
+        session: &mut Session,
+        request: Request<'_>,
+        mut progress: Box<Progress>,
+        places: Places,
+    ) -> Ticket {
+        let Places { here, elsewhere } = places;
+        let version = session.version;
+        if !elsewhere.iter().all(|(node, _)| self.lines.has_room(node.id, version)) {
+            session.route.forward = Some(progress);
+            return self.lines.park_for_room(now, &mut self.parking);
+        }
+        progress.sent_under = self.table_seen();
+        progress.is_whole = here.is_empty() && elsewhere.len() == 1 && !progress.has_done();
+        let mut requests = Vec::new();
+        for (part, (node, keys)) in elsewhere.into_iter().enumerate() {
+            progress.send(part, &keys);
+            let mut bytes = Vec::new();
+            match progress.is_whole {
+                true => RequestWriter::new(&mut bytes).request(request.args),
+                false => RequestWriter::new(&mut bytes).request(&request.part(&keys)),
+            }
+            requests.push((node, bytes));
+        }
+        self.stats.forwarded.add(requests.len() as u64);
+        let since = progress.since;
+        session.route.forward = Some(progress);
+        self.lines.send(now, since, requests, version, &mut self.parking)
+    }
+
+    /// Runs what is left of a command over these of its keys, which are here, and answers it.
+    fn run_rest(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        mut progress: Box<Progress>,
+        here: &[usize],
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        let spec = request.found.spec;
+        if !here.is_empty() {
+            let mut leaves = Leaves::new();
+            let needs_old = self.needs_old_values(request);
+            let keys = here.iter().map(|&index| (index, request.keys[index]));
+            let settled = &session.route.settled;
+            let judgement =
+                judge(&self.ranges, &self.store, keys, needs_old, settled, self.bugs, &mut leaves);
+            let marks = judgement.is_tracked && spec.access.is_write();
+            let unseen = judgement.unseen;
+            match judgement.verdict {
+                Verdict::Run => {}
+                Verdict::AwaitActivation(migration) => {
+                    session.route.forward = Some(progress);
+                    return Attempt::AwaitActivation(migration);
+                }
+                Verdict::NotHereYet(missing) => {
+                    session.route.forward = Some(progress);
+                    return Attempt::Pull(missing);
+                }
+                Verdict::Redirect(_) | Verdict::CrossSlot => unreachable!("these keys are served here"),
+            }
+            let args = request.part(here);
+            let keys: Keys<'_> = here.iter().map(|&index| request.keys[index]).collect();
+            let part = Request { found: request.found, keys: &keys, args: &args };
+            let mut reply = Vec::new();
+            let (result, is_cut) = self.call(now, session, part, &leaves, marks, &mut reply);
+            if let Err(error) = result {
+                return Attempt::Ran(Err(refused(&progress, request, error)));
+            }
+            self.tell_unseen(&unseen, request.keys);
+            if is_cut {
+                return Attempt::ReplyTooLong;
+            }
+            if let Err(failure) = progress.take_in(here, &reply, spec.split) {
+                return Attempt::Ran(Err(failed(&progress, request, failure)));
+            }
+        }
+        let mut reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
+        progress.write(spec.split, &mut reply);
+        if reply.is_cut() && session.sends_reply() {
+            Attempt::ReplyTooLong
+        } else {
+            Attempt::Ran(Ok(Flow::Done))
+        }
+    }
+
+    fn cannot_be_split(&self, request: Request<'_>) -> ReplyError {
+        let name = request.found.spec.name.to_ascii_uppercase();
+        let slot = request.keys[0].slot();
+        ReplyError::owned(format!(
+            "SIDLESPLIT {name} needs all of its keys on one node, and they lie on two, since hash slot {slot} \
+             is split between nodes: move the slot as a whole (sidle migrate --slots {slot}), or name keys of \
+             one node only"
+        ))
+    }
+}
+
+impl<'r> Request<'r> {
+    /// The words of the command over these of its keys, with what belongs to each of them.
+    fn part(&self, keys: &[usize]) -> SmallVec<[&'r [u8]; 8]> {
+        let spec = self.found.spec.keys;
+        let (first, step) = (usize::from(spec.first), usize::from(spec.step));
+        let mut words = SmallVec::from_slice(&self.args[..first]);
+        for &key in keys {
+            words.extend_from_slice(&self.args[first + key * step..][..step]);
+        }
+        words
+    }
+}
+
+/// The error of a command of which this node's part, or what is left of it, was refused.
+pub(crate) fn refused(progress: &Progress, request: Request<'_>, error: ReplyError) -> ReplyError {
+    failed(progress, request, Failure::Refused(error.line().into_owned()))
+}
+
+/// The error of a command that comes to nothing, or to no more than has been done.
+fn failed(progress: &Progress, request: Request<'_>, failure: Failure) -> ReplyError {
+    let slot = request.keys[0].slot();
+    let is_lost = failure == Failure::Broken;
+    let why = match failure {
+        Failure::Unreachable => format!(
+            "CLUSTERDOWN hash slot {slot} is split between nodes, and the node that owns one of the keys \
+             cannot be reached"
+        ),
+        Failure::Broken => format!(
+            "the connection to the node that owns one of the keys broke before it answered (hash slot {slot} \
+             is split between nodes)"
+        ),
+        Failure::Refused(text) => String::from_utf8_lossy(&text).into_owned(),
+    };
+    let is_write = request.found.spec.access.is_write();
+    match (is_write && progress.has_done(), is_lost) {
+        (true, _) => ReplyError::owned(format!(
+            "{UNKNOWN} the command was carried out for some of its keys, and perhaps not for others: {why}"
+        )),
+        (false, true) => {
+            ReplyError::owned(format!("{UNKNOWN} whether the command was carried out is unknown: {why}"))
+        }
+        (false, false) => ReplyError::owned(why),
+    }
+}

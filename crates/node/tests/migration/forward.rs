@@ -1,0 +1,307 @@
+//! A slot that is split between nodes, for clients that know whole slots only: the owner that is shown serves
+//! all of it.
+
+use crate::common::*;
+use sidle_node::testing::{ClusterSetup, LATENCY_US};
+use sidle_node::{PATIENCE_US, REACH_US, UNKNOWN};
+use sidle_resp::Value;
+
+/// The upper half of the slot of `{tag}` is node 1's; `below` and `above` are two keys of each half.
+struct Split {
+    scene: Scene,
+    below: Vec<String>,
+    above: Vec<String>,
+}
+
+impl Split {
+    fn new() -> Split {
+        Split::of(Scene::new())
+    }
+
+    fn of(mut scene: Scene) -> Split {
+        let (below, above) = keys_of_both_halves(2);
+        scene.fill(below.iter().chain(&above).cloned());
+        let id = scene.start(&halves_of_the_slot().1, 1);
+        scene.finish(id);
+        Split { scene, below, above }
+    }
+
+    /// Fills in `$a` and `$b`, keys of the lower half, `$x` and `$y`, of the upper.
+    fn words(&self, request: &str) -> String {
+        let named =
+            [("$a", &self.below[0]), ("$b", &self.below[1]), ("$x", &self.above[0]), ("$y", &self.above[1])];
+        named.iter().fold(request.to_owned(), |request, (name, key)| request.replace(name, key))
+    }
+
+    fn ask(&mut self, node: usize, request: &str) -> Value {
+        let request = self.words(request);
+        self.scene.ask(node, &request)
+    }
+
+    fn send(&mut self, request: &str) {
+        let (to, request) = (self.scene.to[0], self.words(request));
+        self.scene.cluster.send(to, &request);
+    }
+
+    fn reply(&mut self) -> Value {
+        let to = self.scene.to[0];
+        self.scene.cluster.reply(to)
+    }
+
+    fn old(&self, name: &str) -> Value {
+        bulk(&self.words(&format!("old-{name}")))
+    }
+
+    /// What the other node's workers still have in hand, and this node's.
+    fn in_hand(&self) -> Vec<(&'static str, usize)> {
+        let nodes = self.scene.cluster.nodes.iter();
+        nodes.flat_map(|node| node.workers.iter().flat_map(|worker| worker.in_hand())).collect()
+    }
+}
+
+fn is_unknown(reply: &Value) -> bool {
+    matches!(reply, Value::Error(text) if text.starts_with(UNKNOWN))
+}
+
+fn is_down(reply: &Value) -> bool {
+    matches!(reply, Value::Error(text) if text.starts_with("CLUSTERDOWN "))
+}
+
+#[test]
+fn the_shown_owner_serves_single_keys_of_the_other_half() {
+    let mut split = Split::new();
+    assert_eq!(split.ask(0, "GET $x"), split.old("$x"));
+    assert_eq!(split.ask(0, "SET $x 5"), ok());
+    assert_eq!(split.ask(0, "INCR $x"), int(6));
+    assert_eq!(split.ask(1, "GET $x"), bulk("6"), "the owner has it");
+    assert_eq!(split.ask(0, "INCR $y"), error("ERR value is not an integer or out of range"));
+    assert_eq!(split.ask(0, "GETDEL $y"), split.old("$y"));
+    assert_eq!(split.ask(0, "GET $y"), Value::Null);
+    assert_eq!(split.ask(1, "GET $a"), moved("{tag}", 0), "nobody else forwards");
+}
+
+#[test]
+fn commands_over_keys_of_both_halves_are_split_and_merged_in_order() {
+    let mut split = Split::new();
+    let old: Vec<Value> = ["$x", "$a", "$y", "$b"].map(|name| split.old(name)).into();
+    assert_eq!(split.ask(0, "MGET $x $a $y $b"), Value::Array(old));
+    assert_eq!(split.ask(0, "MSET $a 1 $x 2 $y 3 $a 4"), ok());
+    let expected = [bulk("2"), bulk("4"), Value::Null, bulk("3")].into();
+    assert_eq!(split.ask(0, "MGET $x $a {tag}none $y"), Value::Array(expected));
+    assert_eq!(split.ask(0, "EXISTS $a $x $x {tag}none"), int(3));
+    assert_eq!(split.ask(0, "TOUCH $a $x"), int(2));
+    assert_eq!(split.ask(0, "DEL $a $x {tag}none"), int(2));
+    assert_eq!(split.ask(0, "UNLINK $b $y $x"), int(2));
+    assert_eq!(split.ask(0, "EXISTS $a $b $x $y"), int(0));
+}
+
+fn is_too_long(reply: &Value) -> bool {
+    matches!(reply, Value::Error(text) if text.starts_with("ERR the reply has more than"))
+}
+
+#[test]
+fn a_reply_that_is_too_long_ends_no_other_clients_request() {
+    let mut split = Split::new();
+    let limit = |split: &Split, node: usize, bytes: u64| {
+        split.scene.cluster.nodes[node].parts.shared.config.set_own_output_bytes(bytes);
+    };
+    let value = "v".repeat(4_000);
+    assert_eq!(split.ask(0, &format!("SET $x {value}")), ok());
+    limit(&split, 1, 1_000);
+    let other = split.scene.cluster.connect(0, 0);
+    let request = split.words("GET $y");
+    split.send("GET $x");
+    split.scene.cluster.send(other, &request);
+    let reply = split.reply();
+    assert!(is_too_long(&reply), "{reply:?}");
+    assert_eq!(split.scene.cluster.reply(other), split.old("$y"), "over the same connection");
+    let reply = split.ask(0, "MGET $a $x");
+    assert!(is_too_long(&reply), "{reply:?}");
+    limit(&split, 1, 0);
+    assert_eq!(split.ask(0, "GET $x"), bulk(&value));
+    limit(&split, 0, 1_000);
+    for request in ["GET $x", "MGET $a $x"] {
+        let client = split.scene.cluster.connect(0, 0);
+        let request = split.words(request);
+        split.scene.cluster.send(client, &request);
+        let reply = split.scene.cluster.reply(client);
+        assert!(is_too_long(&reply), "{reply:?}");
+    }
+}
+
+#[test]
+fn a_reply_is_in_the_clients_version_of_the_protocol() {
+    let mut split = Split::new();
+    let raw = split.scene.cluster.connect_raw(0, 0);
+    let request = split.words("MGET {tag}none $x\r\nGET {tag}none\r\nGET {tag}none2\r\n");
+    for (greeting, null) in [("", "$-1\r\n"), ("HELLO 3\r\n", "_\r\n")] {
+        split.scene.cluster.client(raw).send_raw(greeting.as_bytes());
+        split.scene.cluster.run_for(1_000);
+        split.scene.cluster.client(raw).take_output();
+        split.scene.cluster.client(raw).send_raw(request.as_bytes());
+        split.scene.cluster.run_for(10_000);
+        let output = String::from_utf8(split.scene.cluster.client(raw).take_output()).expect("text");
+        let old = split.words("old-$x");
+        assert_eq!(output, format!("*2\r\n{null}${}\r\n{old}\r\n{null}{null}", old.len()));
+    }
+}
+
+#[test]
+fn a_pipeline_is_answered_in_order_and_a_reply_that_is_off_stays_off() {
+    let mut split = Split::new();
+    for request in ["SET $x 1", "GET $a", "CLIENT REPLY SKIP", "INCR $x", "INCR $x", "MGET $a $x", "PING"] {
+        split.send(request);
+    }
+    let a = split.old("$a");
+    for expected in [ok(), a.clone(), int(3), Value::Array(vec![a, bulk("3")]), Value::Simple("PONG".into())]
+    {
+        assert_eq!(split.reply(), expected);
+    }
+}
+
+#[test]
+fn what_needs_both_halves_at_once_is_refused_with_the_reason() {
+    let mut split = Split::new();
+    let Value::Error(text) = split.ask(0, "MSETNX $a 1 {tag}none 2 $x 3") else { panic!("it ran") };
+    assert!(text.starts_with("SIDLESPLIT MSETNX needs all of its keys on one node"), "{text}");
+    assert!(text.contains("sidle migrate --slots 8338"), "{text}");
+    assert_eq!(split.ask(0, "MSETNX $x 1 $y 2"), int(0), "all on the other node");
+    assert_eq!(split.ask(0, "DEL $x $y"), int(2));
+    assert_eq!(split.ask(0, "MSETNX $x 1 $y 2"), int(1));
+}
+
+#[test]
+fn who_is_not_shown_sends_several_keys_to_who_is() {
+    let mut split = Split::new();
+    assert_eq!(split.ask(1, "MGET $a $x"), moved("{tag}", 0));
+    assert_eq!(split.ask(1, "MGET $x $y"), Value::Array(vec![split.old("$x"), split.old("$y")]));
+    let crossed = error("CROSSSLOT Keys in request don't hash to the same slot");
+    assert_eq!(split.ask(1, "MGET $x other"), crossed, "these are keys of two slots indeed");
+}
+
+#[test]
+fn a_slot_is_served_while_its_parts_move() {
+    for_every_protocol(|mut scene| {
+        let (below, above) = keys_of_both_halves(2);
+        scene.fill(below.iter().chain(&above).cloned());
+        let id = scene.start_and_hold(&halves_of_the_slot().1, 1);
+        let mut split = Split { scene, below, above };
+        split.send("MGET $a $x");
+        split.scene.cluster.run_for(20_000);
+        // Where nobody serves the half meanwhile, the command waits.
+        split.scene.cluster.network.release();
+        let old = Value::Array(vec![split.old("$a"), split.old("$x")]);
+        assert_eq!(split.reply(), old);
+        assert_eq!(split.ask(0, "MSET $a 1 $x 2 $y 3"), ok());
+        split.scene.finish(id);
+        assert_eq!(split.ask(0, "MGET $a $x $y"), Value::Array(vec![bulk("1"), bulk("2"), bulk("3")]));
+        let id = split.scene.start_and_hold(&halves_of_the_slot().0, 1);
+        assert!(split.scene.client(&split.words("GET $a")) == bulk("1"));
+        split.scene.finish(id);
+        assert_eq!(split.ask(0, "MGET $a $x"), moved("{tag}", 1), "the first position has moved");
+        assert_eq!(split.ask(1, "MGET $a $x"), Value::Array(vec![bulk("1"), bulk("2")]));
+        assert_eq!(split.in_hand(), []);
+    });
+}
+
+#[test]
+fn three_owners_serve_one_command() {
+    let scene = Scene::of(ClusterSetup { nodes: 3, ..ClusterSetup::default() });
+    let mut split = Split::of(scene);
+    let y = position(&split.above[1]);
+    let request = format!("SIDLE.MIGRATE START POSITIONS {y}-{y} TO 127.0.0.1:7003");
+    assert!(matches!(split.ask(0, &request), Value::Integer(_)));
+    split.scene.cluster.run_for(2_000_000);
+    assert_eq!(split.ask(0, "MSET $a 1 $x 2 $y 3"), ok());
+    assert_eq!(split.ask(2, "GET $y"), bulk("3"), "it is the third node's");
+    assert_eq!(split.ask(0, "MGET $y $x $a"), Value::Array(vec![bulk("3"), bulk("2"), bulk("1")]));
+    assert_eq!(split.ask(0, "DEL $y $x $a"), int(3));
+}
+
+#[test]
+fn an_owner_out_of_reach_is_reported_and_nothing_hangs() {
+    let mut split = Split::new();
+    split.scene.cluster.network.cut();
+    for request in ["GET $x", "SET $x 1", "MSET $a 1 $x 2"] {
+        let before_us = split.scene.cluster.now().mono.0;
+        let reply = split.ask(0, request);
+        assert!(is_down(&reply), "{request}: {reply:?}");
+        let took_us = split.scene.cluster.now().mono.0 - before_us;
+        assert!(took_us <= REACH_US + 1_000_000, "{request} took {took_us} us");
+    }
+    assert_eq!(split.ask(0, "GET $a"), split.old("$a"), "what is here is served, and nothing was written");
+    split.scene.cluster.network.is_cut = false;
+    split.scene.cluster.run_for(1_000_000);
+    assert_eq!(split.ask(0, "GET $x"), split.old("$x"));
+}
+
+#[test]
+fn a_read_goes_out_again_and_a_write_is_reported_when_the_connection_breaks() {
+    let mut split = Split::new();
+    assert_eq!(split.ask(0, "SET $x 1"), ok());
+    for request in ["GET $x", "MGET $a $x", "INCR $x", "MSET $a 7 $x 8"] {
+        // Reads on, so that there is a connection to break.
+        split.ask(0, "GET $x");
+        split.send(request);
+        split.scene.cluster.run_for(LATENCY_US + LATENCY_US / 2);
+        split.scene.cluster.network.cut_forwarding();
+        let reply = split.reply();
+        match request.contains("GET") {
+            true => assert!(!matches!(reply, Value::Error(_)), "{request}: {reply:?}"),
+            false => assert!(is_unknown(&reply), "{request}: {reply:?}"),
+        }
+    }
+    assert_eq!(split.ask(0, "GET $x"), bulk("8"));
+    assert_eq!(split.ask(0, "GET $a"), split.old("$a"), "this node's part comes last");
+}
+
+#[test]
+fn a_node_that_says_nothing_is_waited_for_so_long_and_no_longer() {
+    let mut split = Split::new();
+    assert_eq!(split.ask(0, "GET $x"), split.old("$x"));
+    split.scene.cluster.network.hold_forwarded = true;
+    for (request, is_expected) in [("SET $x 1", is_unknown as fn(&Value) -> bool), ("GET $x", is_down)] {
+        let before_us = split.scene.cluster.now().mono.0;
+        let reply = split.ask(0, request);
+        assert!(is_expected(&reply), "{request}: {reply:?}");
+        let took_us = split.scene.cluster.now().mono.0 - before_us;
+        assert!(took_us <= PATIENCE_US + 1_000_000, "{request} took {took_us} us");
+    }
+}
+
+#[test]
+fn an_owner_that_restarts_is_found_again() {
+    let mut split = Split::new();
+    split.ask(0, "GET $x");
+    split.scene.cluster.restart(1);
+    split.scene.to[1] = split.scene.cluster.connect(1, 0);
+    split.scene.cluster.run_for(2_000_000);
+    assert_eq!(split.ask(0, "GET $x"), Value::Null, "it has lost its data");
+    assert_eq!(split.ask(0, "MSET $a 1 $x 2"), ok());
+    assert_eq!(split.ask(0, "MGET $a $x"), Value::Array(vec![bulk("1"), bulk("2")]));
+}
+
+#[test]
+fn a_client_that_leaves_takes_its_request_along() {
+    let mut split = Split::new();
+    split.scene.cluster.network.hold_forwarded = true;
+    let client = split.scene.cluster.connect(0, 0);
+    let request = split.words("MGET $a $x");
+    split.scene.cluster.send(client, &request);
+    split.scene.cluster.run_for(1_000);
+    assert_ne!(split.in_hand(), []);
+    split.scene.cluster.disconnect(client);
+    assert_eq!(split.in_hand(), []);
+    split.scene.cluster.network.release();
+    assert_eq!(split.ask(0, "GET $x"), split.old("$x"), "its answer is nobody else's");
+}
+
+#[test]
+fn connections_that_nobody_uses_are_closed() {
+    let mut split = Split::new();
+    split.ask(0, "GET $x");
+    split.scene.cluster.run_for(15_000_000);
+    assert_eq!(split.scene.cluster.network.forwarding_connections(), 0);
+    assert_eq!(split.ask(0, "GET $x"), split.old("$x"));
+    assert_eq!(split.scene.cluster.network.forwarding_connections(), 1);
+}

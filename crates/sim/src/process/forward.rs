@@ -1,0 +1,118 @@
+//! Connections over which a worker forwards, and those over which other nodes forward to it.
+
+use super::connection::Connection;
+use super::{Process, host_of, node_id};
+use crate::network::{Port, Side, Signal, StreamId};
+use crate::world::{Actor, HostId, Thread, World};
+use sidle_node::{ForwardEvent, ForwardLink, Now, Worker};
+use sidle_resp::RespVersion;
+use sidle_wire::Forward;
+use std::collections::BTreeMap;
+
+/// Connections over which a worker forwards.
+#[derive(Default)]
+pub(super) struct ForwardLinks {
+    streams: BTreeMap<StreamId, (ForwardLink, Forward)>,
+}
+
+impl ForwardLinks {
+    /// All of them.
+    pub(super) fn streams(&self) -> impl Iterator<Item = StreamId> + '_ {
+        self.streams.keys().copied()
+    }
+
+    fn stream(&self, link: ForwardLink) -> Option<StreamId> {
+        self.streams.iter().find(|(_, (other, _))| *other == link).map(|(&id, _)| id)
+    }
+
+    /// Does what the worker wants. `me`: the worker's thread.
+    pub(super) fn follow(&mut self, me: Actor, host: HostId, worker: &mut Worker, world: &mut World) {
+        while let Some(event) = worker.poll_forward() {
+            match event {
+                ForwardEvent::Connect { link, node, version, .. } => {
+                    let id = world.open(me, host_of(node), Port::Bus);
+                    let is_resp3 = version == RespVersion::Resp3;
+                    self.streams.insert(id, (link, Forward { node: node_id(host), is_resp3 }));
+                }
+                ForwardEvent::Send(link) => {
+                    if let Some(id) = self.stream(link) {
+                        send(id, link, worker, world);
+                    }
+                }
+                ForwardEvent::Close(link) => {
+                    if let Some(id) = self.stream(link) {
+                        self.streams.remove(&id);
+                        world.close(id, Side::Opener);
+                    }
+                }
+            }
+        }
+        // What found the connection full.
+        for (&id, &(link, _)) in &self.streams {
+            send(id, link, worker, world);
+        }
+        if let Some(due) = worker.forward_timeout() {
+            world.turn_at(me, due.0.max(world.now_us + 1));
+        }
+    }
+
+    /// Something came over one of them; returns whether it was one.
+    pub(super) fn hear(
+        &mut self,
+        id: StreamId,
+        signal: &Signal,
+        now: Now,
+        worker: &mut Worker,
+        world: &mut World,
+    ) -> bool {
+        let Some(&(link, forward)) = self.streams.get(&id) else { return false };
+        match signal {
+            Signal::Opened => {
+                let mut frame = Vec::new();
+                forward.write(&mut frame);
+                world.send(id, Side::Opener, frame);
+                worker.forward_connected(now.mono, link);
+            }
+            Signal::Bytes(bytes) => worker.forward_received(now.mono, link, bytes),
+            Signal::Refused | Signal::Closed => {
+                self.streams.remove(&id);
+                world.close(id, Side::Opener);
+                worker.forward_lost(now.mono, link);
+            }
+        }
+        true
+    }
+}
+
+fn send(id: StreamId, link: ForwardLink, worker: &mut Worker, world: &mut World) {
+    let mut out = Vec::new();
+    while !world.network.is_full(id, Side::Opener) && worker.forward_output(link, &mut out) {
+        world.meet("forwarded", 1);
+        world.send(id, Side::Opener, std::mem::take(&mut out));
+    }
+}
+
+impl Process {
+    /// Hands a connection over which another node forwards to a worker, with what was read of it already.
+    pub(super) fn take_forwarded(
+        &mut self,
+        id: StreamId,
+        forward: Forward,
+        rest: &[u8],
+        now: Now,
+        world: &mut World,
+    ) {
+        let index = world.random.index(self.workers.len());
+        let mut connection = Connection::forwarded(&self.parts.shared, forward.is_resp3, now);
+        connection.read(rest);
+        self.workers[index].connections.insert(id, connection);
+        let thread = Thread::Worker(index);
+        world.hand_over(id, Side::Acceptor, Actor::Thread(self.host, thread));
+        // What has come for the control since is the worker's.
+        let (its, others): (Vec<_>, Vec<_>) =
+            self.mailbox(Thread::Control).drain(..).partition(|(of, _, _)| *of == id);
+        self.mailbox(Thread::Control).extend(others);
+        self.mailbox(thread).extend(its);
+        world.wake(self.host, thread);
+    }
+}
