@@ -398,7 +398,7 @@ fn an_impostor_is_neither_told_nor_obeyed() {
     let impostor_at = impostor.local_addr().expect("an address").to_string();
     let at = clients.local_addr().expect("an address").to_string();
     // Where clients connect it names its own bus address as that of the cluster.
-    let map = json!({"nodes": [{"bus_addr": impostor_at}]}).to_string();
+    let map = json!({"nodes": [{"client_addr": at, "bus_addr": impostor_at}]}).to_string();
     std::thread::spawn(move || {
         for stream in clients.incoming() {
             let mut stream = stream.expect("a connection");
@@ -418,7 +418,7 @@ fn an_impostor_is_neither_told_nor_obeyed() {
         .flag("--max-memory", "64mb")
         .flag("--join", &at)
         .flag("--cluster-secret-file", secret_file.to_str().expect("plain names"));
-    let mut joiner = Node::start(&options);
+    let mut joiner = Node::start_unready(&options);
     let genuine_at = cluster.nodes[0].bus_address();
     for attempt in 0..4 {
         let (mut dialed, _) = impostor.accept().expect("the joiner connects");
