@@ -82,7 +82,7 @@ fn a_member_that_restarts_without_the_coordinator_shows_the_last_map_and_serves_
     let [founder, restarted] = [0, 1].map(|index| cluster.nodes[index].address());
     cluster.nodes[0].kill();
     cluster.nodes[1].stop();
-    cluster.nodes[1].restart();
+    cluster.nodes[1].restart_unready();
     let mut client = cluster.client(1);
     assert_eq!(slot_runs(&mut client), 2, "it remembers");
     assert_eq!(client.request(&["GET", "foo"]), Value::Error(format!("MOVED 12182 {founder}")));
@@ -101,7 +101,7 @@ fn a_member_that_restarts_without_the_coordinator_shows_the_last_map_and_serves_
     cluster.nodes[1].stop();
     let folder = cluster.nodes[1].folder();
     std::fs::write(folder.join("last-map.json"), "{\"format\":1,").expect("it can be written");
-    cluster.nodes[1].restart();
+    cluster.nodes[1].restart_unready();
     assert!(cluster.nodes[1].log().contains("last-map.json is ignored"), "{}", cluster.nodes[1].log());
     let mut client = cluster.client(1);
     assert_eq!(slot_runs(&mut client), 0);
@@ -119,6 +119,8 @@ fn a_member_that_restarts_without_the_coordinator_shows_the_last_map_and_serves_
 fn counts_add_up_while_a_range_moves() {
     let cluster = TestCluster::start(2);
     const KEYS: i64 = 40_000;
+    // More than a pull brings at this rate.
+    const BATCH_RECORDS: i64 = 2_000;
     let mut client = cluster.client(0);
     for first in (0..KEYS).step_by(1000) {
         let set = |n: i64| vec!["SET".into(), format!("key:{n}"), "x".repeat(100)];
@@ -136,7 +138,13 @@ fn counts_add_up_while_a_range_moves() {
     let mut moments = 0;
     while cluster.migration(1).is_some_and(|migration| migration["state"] == "running") && moments < 50 {
         std::thread::sleep(std::time::Duration::from_millis(20));
-        assert_eq!((size(0), size(1)), (0, KEYS), "moment {moments}");
+        // The records of a batch that is being put in count twice for that instant.
+        let exact = || {
+            let sum = size(0) + size(1);
+            assert!((KEYS..KEYS + BATCH_RECORDS).contains(&sum), "{sum} keys at moment {moments}");
+            (sum == KEYS).then_some(())
+        };
+        eventually("the count is exact", exact);
         moments += 1;
     }
     assert!(moments > 10, "{moments} moments");

@@ -52,6 +52,7 @@ const RARE: &[(&str, u64)] = &[
     ("target-serves-before-activate", 300),
     ("expiry-leaves-no-tombstone", 150),
     ("freeze-without-barrier", 120),
+    ("forwarded-without-ownership-check", 150),
     ("scan-passes-what-has-not-arrived", 150),
     ("silence-counts-as-death", 300),
     ("restarted-target-serves-at-once", 800),

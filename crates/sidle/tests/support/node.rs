@@ -250,13 +250,20 @@ impl Node {
 
     /// Starts a process that was stopped or killed again: same folder, same ports.
     pub fn restart(&mut self) {
-        let port = |address: &str| address.rsplit_once(':').expect("host:port").1.to_owned();
-        let options = self
-            .options
-            .clone()
-            .flag("--port", &port(&self.client_address))
-            .flag("--bus-port", &port(&self.bus_address));
+        let options = self.on_the_same_ports();
         self.restart_with(options);
+    }
+
+    /// The same without waiting until it is a member of its cluster.
+    pub fn restart_unready(&mut self) {
+        let (options, dir) = (self.on_the_same_ports(), self.dir.take());
+        *self = Node::spawn(options, dir);
+    }
+
+    fn on_the_same_ports(&self) -> NodeOptions {
+        let port = |address: &str| address.rsplit_once(':').expect("host:port").1.to_owned();
+        let options = self.options.clone().flag("--port", &port(&self.client_address));
+        options.flag("--bus-port", &port(&self.bus_address))
     }
 
     /// Starts it again on other ports.
