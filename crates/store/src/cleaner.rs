@@ -29,6 +29,7 @@ use crate::segment::{Purpose, State};
 use crate::store::{Guard, Store};
 use sidle_types::{HashedKey, SLOT_COUNT, Slot};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Victims chosen from one look at all segments.
 const VICTIMS_PER_CHOICE: usize = 8;
@@ -40,6 +41,12 @@ const RECORDS_TOGETHER: usize = 24;
 const HELP_BYTES: usize = 64 << 10;
 /// Steps after which a helping writer gives up and tries its luck.
 const HELP_STEPS: usize = 256;
+/// How often a helping writer lets others have the processor because readers are still in what was emptied, before it rests;
+/// how long a rest is; and how many rests it takes before it tries its luck. A reader is pinned for one command: longer than
+/// this only where its thread is kept off the processor.
+const HELP_YIELDS: usize = 64;
+const HELP_REST: Duration = Duration::from_micros(200);
+const HELP_RESTS: usize = 10_000;
 /// While nothing is worth cleaning, one in so many helpers looks again.
 const HELPERS_TURNED_AWAY: u32 = 64;
 
@@ -106,6 +113,15 @@ fn lock(cleaning: &Mutex<Cleaning>) -> MutexGuard<'_, Cleaning> {
     cleaning.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Lets readers go on that hold up a writer, which has waited for them so many times.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a thread that spins keeps readers off the processor; no result hangs on the time"
+)]
+fn give_way(waits: usize) {
+    if waits < HELP_YIELDS { std::thread::yield_now() } else { std::thread::sleep(HELP_REST) }
+}
+
 impl Store {
     /// The cleaner, to be stepped by one background thread. A store without one fills up.
     pub fn cleaner(&self) -> Cleaner<'_> {
@@ -153,18 +169,18 @@ impl Store {
         debug_assert!(!self.log.epochs.participant().is_pinned(), "a pinned thread waits for itself");
         // Unless they are in the way, arrays are freed by the background thread: a large one takes longer than a write
         // should.
-        for _ in 0..steps {
-            if !self.log.segments.is_short() {
-                return;
-            }
+        let (mut steps, mut waits) = (steps, 0);
+        while steps != 0 && self.log.segments.is_short() {
             let mut cleaning = lock(&self.cleaning);
-            match self.clean(&mut cleaning, HELP_BYTES) {
-                CleanOutcome::Progress => {}
-                CleanOutcome::Waiting => {
-                    drop(cleaning);
-                    std::thread::yield_now();
+            let outcome = self.clean(&mut cleaning, HELP_BYTES);
+            drop(cleaning);
+            match outcome {
+                CleanOutcome::Progress => steps -= 1,
+                CleanOutcome::Waiting if waits < HELP_YIELDS + HELP_RESTS => {
+                    give_way(waits);
+                    waits += 1;
                 }
-                CleanOutcome::Idle => return,
+                CleanOutcome::Waiting | CleanOutcome::Idle => return,
             }
         }
     }

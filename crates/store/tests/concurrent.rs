@@ -199,6 +199,26 @@ fn readers_never_miss_a_key_while_its_slot_grows_and_the_log_is_cleaned() {
 }
 
 #[test]
+fn writers_wait_for_a_reader_that_is_kept_off_the_processor_instead_of_being_refused() {
+    let test = Test::new(4);
+    let keys = 2_000;
+    test.fill(key_of, keys);
+    // What a machine with too few processors does to a reader within a command.
+    let stalled = || {
+        while test.goes_on() {
+            let _guard = test.store.pin();
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    };
+    test.run(vec![
+        Box::new(|| test.clean()),
+        Box::new(|| test.overwrite(key_of, 1, 0..keys)),
+        Box::new(|| test.overwrite(key_of, 2, 0..keys)),
+        Box::new(stalled),
+    ]);
+}
+
+#[test]
 fn scans_see_every_lasting_key_once_while_writers_go_on() {
     let test = Test::new(16);
     let keys = 5_000;
