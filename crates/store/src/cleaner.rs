@@ -193,7 +193,8 @@ impl Store {
 
     fn clean(&self, cleaning: &mut Cleaning, budget_bytes: usize) -> CleanOutcome {
         let freed = self.log.collect() != 0;
-        let waiting = || if self.log.is_limbo_empty() { CleanOutcome::Idle } else { CleanOutcome::Waiting };
+        let waiting =
+            || if self.log.segments.is_limbo_empty() { CleanOutcome::Idle } else { CleanOutcome::Waiting };
         if !self.struck_out.is_empty()
             && self.shrink_large(cleaning.head.get_or_insert_with(|| self.log_head())).is_ok()
         {
@@ -379,7 +380,7 @@ impl Cleaning {
             return false;
         }
         self.turned_away = (self.turned_away + 1) % HELPERS_TURNED_AWAY;
-        self.turned_away != 0 && store.struck_out.is_empty() && store.log.is_limbo_empty()
+        self.turned_away != 0 && store.struck_out.is_empty() && store.log.segments.is_limbo_empty()
     }
 
     /// Leaves the chosen segments that were not begun.

@@ -271,11 +271,6 @@ impl<T> Limbo<T> {
         self.waiting().iter().map(|(_, object)| object).for_each(f);
     }
 
-    /// Whether anything waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting().is_empty()
-    }
-
     /// Everything, readers or not; the caller owns the store alone.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
         let waiting = self.waiting.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -303,7 +298,7 @@ mod tests {
         assert!(limbo.collect(&epochs).is_empty());
         late.unpin();
         assert_eq!(limbo.collect(&epochs), [2]);
-        assert!(limbo.is_empty());
+        assert!(limbo.collect(&epochs).is_empty());
     }
 
     #[test]

@@ -209,11 +209,6 @@ impl Log {
         free.len()
     }
 
-    /// Whether emptied segments wait for readers.
-    pub(crate) fn is_limbo_empty(&self) -> bool {
-        self.limbo.is_empty()
-    }
-
     /// Gives the pieces that wait for readers to `f`.
     #[cfg(feature = "testing")]
     pub(crate) fn each_in_limbo(&self, mut f: impl FnMut(u64)) {

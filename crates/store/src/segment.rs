@@ -454,6 +454,11 @@ impl Segments {
         }
     }
 
+    /// Whether no piece is in limbo, nor on its way from there.
+    pub(crate) fn is_limbo_empty(&self) -> bool {
+        self.in_limbo.load(Ordering::Acquire) == 0
+    }
+
     /// The piece goes to limbo.
     pub(crate) fn emptied(&self, piece: u64) {
         self.in_limbo.fetch_add(self.piece_bytes(piece), Ordering::Relaxed);
@@ -478,7 +483,7 @@ impl Segments {
             free.warm_bytes += bytes;
         }
         self.taken.fetch_sub(bytes, Ordering::Relaxed);
-        self.in_limbo.fetch_sub(bytes, Ordering::Relaxed);
+        self.in_limbo.fetch_sub(bytes, Ordering::Release);
     }
 
     /// Takes a segment without pages out of the free ones so that it can be populated ahead of use;
