@@ -1,5 +1,5 @@
-//! Any bytes, as a stream of frames and as the bodies of right frames: nothing panics, how a stream is cut up changes
-//! nothing, and a frame that was written is read as it was.
+//! Any bytes, as a stream of frames and as the bodies of right frames: nothing panics, how a stream is cut up
+//! changes nothing, and a frame that was written is read as it was.
 
 #![no_main]
 

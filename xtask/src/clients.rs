@@ -1,11 +1,12 @@
-//! The outside programs that Sidle is tested with: redis-server 7 as the reference, redis-cli, redis-benchmark, and
-//! redis-py in a virtual environment under the target folder.
+//! The outside programs that Sidle is tested with: redis-server 7 as the reference, redis-cli,
+//! redis-benchmark, and redis-py in a virtual environment under the target folder.
 
 use crate::step::{Steps, succeeds, target_folder};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What the process tests find in the environment; a test whose program is missing prints that it was skipped.
+/// What the process tests find in the environment; a test whose program is missing prints that it was
+/// skipped.
 pub(crate) struct Clients {
     variables: Vec<(&'static str, PathBuf)>,
 }

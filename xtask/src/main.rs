@@ -21,7 +21,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check everything that is checked before a change lands: format, lints, layering, all tests, models, clients
+    /// Check everything that is checked before a change lands: format, lints, layering, all tests, models,
+    /// clients
     Test(test::Arguments),
     /// Run the fuzz targets (needs a nightly toolchain and cargo-fuzz)
     Fuzz(fuzz::Arguments),

@@ -12,7 +12,8 @@ const FRESH_MINUTES: f64 = 2.0;
 /// What the simulator is told.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Arguments of the simulator, such as --seeds N --minutes M, --seed N --trace, --bug NAME, --hunt; --help lists them
+    /// Arguments of the simulator, such as --seeds N --minutes M, --seed N --trace, --bug NAME, --hunt;
+    /// --help lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }

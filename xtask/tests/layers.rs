@@ -29,8 +29,8 @@ const LAYERS: [&[&str]; 9] = [
 /// How many of the lowest layers are pure: no sockets, clocks, threads or ambient randomness.
 const PURE_LAYERS: usize = 4;
 
-/// What pure crates may depend on beside each other. Data structures, codecs and derives; nothing that does I/O.
-/// `rustix` is the store's alone, for the mapping of its memory.
+/// What pure crates may depend on beside each other. Data structures, codecs and derives; nothing that does
+/// I/O. `rustix` is the store's alone, for the mapping of its memory.
 const PURE_DEPENDENCIES: &[&str] = &[
     "arc-swap",
     "crc32c",
@@ -110,8 +110,8 @@ fn pure_crates_depend_on_nothing_that_does_io() {
     }
 }
 
-/// Clippy's disallowed lists stop pure crates from reading clocks and the like; this stops them from opting out, and
-/// keeps unsafe code where the architecture names it. Tests may do as they like.
+/// Clippy's disallowed lists stop pure crates from reading clocks and the like; this stops them from opting
+/// out, and keeps unsafe code where the architecture names it. Tests may do as they like.
 #[test]
 fn pure_crates_do_not_opt_out_of_the_disallowed_lists() {
     let metadata = workspace();

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// Lists of processors by node, as a node's `--cpu-list` takes them: `source=0,target=1` or `source=0-3,8,target=4-7`.
+/// Lists of processors by node, as a node's `--cpu-list` takes them: `source=0,target=1` or
+/// `source=0-3,8,target=4-7`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuLists(pub BTreeMap<String, String>);
 

@@ -127,7 +127,8 @@ impl DemoOptions {
         }
     }
 
-    /// Checks the options for modelled machines, which have `sample` of the records in memory, against `budget_bytes`.
+    /// Checks the options for modelled machines, which have `sample` of the records in memory, against
+    /// `budget_bytes`.
     ///
     /// # Errors
     /// What does not fit, and the largest that does.

@@ -28,8 +28,8 @@ impl GapMeter {
         self.longest_ns.store(0, Ordering::Relaxed);
     }
 
-    /// The longest gap of the watch so far in milliseconds, the one still open at `now_ns` included; `None` when there
-    /// was no success at all.
+    /// The longest gap of the watch so far in milliseconds, the one still open at `now_ns` included; `None`
+    /// when there was no success at all.
     pub fn longest_ms(&self, now_ns: u64) -> Option<f64> {
         let last = self.last_ns.load(Ordering::Relaxed);
         let open = now_ns.saturating_sub(last);

@@ -1,5 +1,5 @@
-//! What a machine's host takes from a run: a virtual machine stands still while its host runs something else, and what is
-//! measured meanwhile says nothing of the nodes.
+//! What a machine's host takes from a run: a virtual machine stands still while its host runs something else,
+//! and what is measured meanwhile says nothing of the nodes.
 
 use crate::machine::{processor_ticks, raise_own_priority};
 use crate::report::Disturbance;
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 /// How long the watcher sleeps at a time: it takes a thousandth of a processor itself.
 const NAP: Duration = Duration::from_millis(2);
-/// A wake-up that is later than this is a stand-still. A thread of the highest priority waits for less where only threads of a
-/// load are in its way.
+/// A wake-up that is later than this is a stand-still. A thread of the highest priority waits for less where
+/// only threads of a load are in its way.
 const STILL: Duration = Duration::from_millis(5);
 /// Above every priority that a load, a node or a prober has.
 const NICENESS: i32 = -20;

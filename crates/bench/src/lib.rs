@@ -1,10 +1,10 @@
 //! Load generation, measurement, reports and the demonstration.
 //!
-//! A load is made by threads that each drive several clients ([`load`]); what they measure goes into windows of 100 ms
-//! ([`timeline`]), from which a report is made ([`report`]), one JSON file that the HTML page ([`page`]) is drawn from.
-//! [`demo`] moves half of the data between two nodes under such a load; [`peers`] compares what a request costs the
-//! server's processor with what it costs Redis's; [`real_costs`] says what work takes here, for models. [`lab`] measures every
-//! protocol under many loads, each run a demonstration.
+//! A load is made by threads that each drive several clients ([`load`]); what they measure goes into windows
+//! of 100 ms ([`timeline`]), from which a report is made ([`report`]), one JSON file that the HTML page
+//! ([`page`]) is drawn from. [`demo`] moves half of the data between two nodes under such a load; [`peers`]
+//! compares what a request costs the server's processor with what it costs Redis's; [`real_costs`] says what
+//! work takes here, for models. [`lab`] measures every protocol under many loads, each run a demonstration.
 
 // A program at the edge: it reads clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -7,8 +7,8 @@ pub fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
-/// The processor time, user and system, that a process has used so far, in seconds; `None` when it is gone or the
-/// machine does not say.
+/// The processor time, user and system, that a process has used so far, in seconds; `None` when it is gone or
+/// the machine does not say.
 pub fn cpu_seconds(pid: u32) -> Option<f64> {
     let process = Path::new("/proc").join(pid.to_string());
     precise_cpu_seconds(&process, "").or_else(|| coarse_cpu_seconds(&process))
@@ -25,7 +25,8 @@ pub fn first_thread_cpu_seconds(pid: u32) -> Option<f64> {
     Some(thread_cpu_ns(&thread, "")? as f64 / 1e9)
 }
 
-/// To the nanosecond, from the scheduler's account of every thread. Threads that have ended are not in it, be it while we look.
+/// To the nanosecond, from the scheduler's account of every thread. Threads that have ended are not in it, be
+/// it while we look.
 fn precise_cpu_seconds(process: &Path, prefix: &str) -> Option<f64> {
     let threads = std::fs::read_dir(process.join("task")).ok()?;
     let told = threads.filter_map(|thread| thread_cpu_ns(&thread.ok()?.path(), prefix));
@@ -39,8 +40,9 @@ fn thread_cpu_ns(thread: &Path, prefix: &str) -> Option<u64> {
     account_ns(&is_meant.then(|| std::fs::read_to_string(thread.join("schedstat")).ok())??)
 }
 
-/// The time on a processor in the scheduler's account of a thread: its first number, besides the time spent waiting for one and how often
-/// it came to run. A thread may have run too shortly for the first to show it; a system that keeps no accounts says that none ever ran.
+/// The time on a processor in the scheduler's account of a thread: its first number, besides the time spent
+/// waiting for one and how often it came to run. A thread may have run too shortly for the first to show it;
+/// a system that keeps no accounts says that none ever ran.
 fn account_ns(account: &str) -> Option<u64> {
     let mut numbers = account.split_ascii_whitespace().map_while(|number| number.parse().ok());
     let (ran_ns, _waited_ns, times) = (numbers.next()?, numbers.next()?, numbers.next()?);
@@ -98,7 +100,8 @@ pub(crate) fn processor_ticks() -> Option<ProcessorTicks> {
     ticks_of(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
-/// User, nice, system, idle, waiting for disks, interrupts, soft interrupts, stolen; what guests used is in user's.
+/// User, nice, system, idle, waiting for disks, interrupts, soft interrupts, stolen; what guests used is in
+/// user's.
 const TICK_FIELDS: usize = 8;
 
 fn ticks_of(stat: &str) -> Option<ProcessorTicks> {

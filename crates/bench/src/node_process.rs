@@ -37,7 +37,8 @@ impl NodeProcess {
         let errors = output.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
         let child = Command::new(program)
             .args(arguments)
-            // Its end tells a server that takes `--stop-with-stdin` that this program is gone, however it went.
+            // Its end tells a server that takes `--stop-with-stdin` that this program is gone, however it
+            // went.
             .stdin(Stdio::piped())
             .stdout(output)
             .stderr(errors)

@@ -71,7 +71,8 @@ pub fn report(plan: &Plan, measured: &Measured, setting: Setting) -> Report {
     report
 }
 
-/// What is believed of the host: whoever watches for stand-stills runs among the clients, and waits for their quota too.
+/// What is believed of the host: whoever watches for stand-stills runs among the clients, and waits for their
+/// quota too.
 fn believed(mut seen: Disturbance, cpu_limits: Option<&BTreeMap<String, f64>>) -> Disturbance {
     if cpu_limits.is_some_and(|limits| limits.contains_key("clients")) {
         (seen.longest_still_ms, seen.still_ms) = (None, None);

@@ -1,5 +1,5 @@
-//! Pages: one HTML file each that needs no network. The page's script draws what stands in the file as JSON; the
-//! script, the styles and the JSON are all in the file.
+//! Pages: one HTML file each that needs no network. The page's script draws what stands in the file as JSON;
+//! the script, the styles and the JSON are all in the file.
 
 use crate::report::Report;
 use serde::Serialize;

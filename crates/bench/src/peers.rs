@@ -1,8 +1,9 @@
 //! `sidle bench peers`: what a request costs a server's processor, Sidle's and Redis's, in one run.
 //!
-//! The machine is shared and noisy, so only ratios within one run mean anything: the two servers take turns in short
-//! slices, for each command and depth, and each server's processor time is its own account, not the wall clock. Both
-//! run one serving thread, and get the same requests from the same clients, in whole batches of the depth.
+//! The machine is shared and noisy, so only ratios within one run mean anything: the two servers take turns
+//! in short slices, for each command and depth, and each server's processor time is its own account, not the
+//! wall clock. Both run one serving thread, and get the same requests from the same clients, in whole batches
+//! of the depth.
 
 use crate::load::{ClientKind, Pacing, Plan, World, load_records, run_workload};
 use crate::node_process::{NodeProcess, free_port};

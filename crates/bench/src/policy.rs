@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use sidle_types::MigrationPolicy;
 
-/// A policy by the word that command lines, reports and file names have for it: megabytes a second, seconds, or
-/// microseconds follow the kind.
+/// A policy by the word that command lines, reports and file names have for it: megabytes a second, seconds,
+/// or microseconds follow the kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PolicyWord(pub MigrationPolicy);

@@ -1,7 +1,7 @@
 //! Processor quotas: with root, source, target and clients cannot borrow from each other.
 //!
-//! A process that has used its share up stalls for the rest of the period, so the period is short (2.5 ms); even so
-//! the stall shows in the latencies.
+//! A process that has used its share up stalls for the rest of the period, so the period is short (2.5 ms);
+//! even so the stall shows in the latencies.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -88,8 +88,8 @@ impl Hierarchy {
         v2
     }
 
-    /// Removes a group. Whoever is left in it (this process, a server that has not been reaped) goes back to the root
-    /// group.
+    /// Removes a group. Whoever is left in it (this process, a server that has not been reaped) goes back to
+    /// the root group.
     fn remove(&self, group: &Path) -> std::io::Result<()> {
         if let Ok(pids) = std::fs::read_to_string(group.join("cgroup.procs")) {
             for pid in pids.lines() {

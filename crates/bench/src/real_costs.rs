@@ -1,5 +1,5 @@
-//! What a request, and moving a record, takes in processor time here: two nodes under a demonstration's load, before and while half of
-//! the records move.
+//! What a request, and moving a record, takes in processor time here: two nodes under a demonstration's load,
+//! before and while half of the records move.
 
 use crate::control::Control;
 use crate::demo::{Course, DemoError, DemoOptions, NodePair, loaded_world};
@@ -15,7 +15,8 @@ use std::time::Duration;
 
 /// How long the load lasts before anything moves.
 const STEADY: Duration = Duration::from_secs(2);
-/// And right before the move, and after it, when the source gives back what it has moved and workers take turns on the cores.
+/// And right before the move, and after it, when the source gives back what it has moved and workers take
+/// turns on the cores.
 pub const MARGIN: Duration = Duration::from_secs(1);
 /// What a node's migration threads are called.
 const MOVERS: &str = "mover-";
@@ -31,7 +32,8 @@ pub struct RealCosts {
     pub node_ns: f64,
     /// Of an operation, at the clients.
     pub client_ns: f64,
-    /// Of an operation after the move, at the workers of both nodes, by what one takes at the source's before it.
+    /// Of an operation after the move, at the workers of both nodes, by what one takes at the source's before
+    /// it.
     pub after_by_before: f64,
     /// Of a KiB of moved records, at the source's movers.
     pub pack_ns_per_kib: f64,
@@ -56,7 +58,8 @@ pub struct Measurement {
     pub is_disturbed: bool,
 }
 
-/// Measures it with the options' protocol. `share`: of a processor, for each node, where the system lets it be limited.
+/// Measures it with the options' protocol. `share`: of a processor, for each node, where the system lets it
+/// be limited.
 ///
 /// # Errors
 /// [`DemoError`] says what could not be started or counted.
@@ -141,8 +144,9 @@ pub fn measure(
     Ok(Measurement { costs, is_disturbed: steady.disturbance.is_much() || moving.disturbance.is_much() })
 }
 
-/// Measures several things in turns, so that what drifts hits all alike, and gives the medians of each. Rounds that the host disturbed
-/// are made again, as often as there are to be rounds, and count only where there is no other.
+/// Measures several things in turns, so that what drifts hits all alike, and gives the medians of each.
+/// Rounds that the host disturbed are made again, as often as there are to be rounds, and count only where
+/// there is no other.
 ///
 /// # Errors
 /// The first measurement's that fails.
@@ -223,7 +227,8 @@ mod tests {
         }
     }
 
-    /// The medians of measurements, given as what they came to and whether the host disturbed them, and how many were made.
+    /// The medians of measurements, given as what they came to and whether the host disturbed them, and how
+    /// many were made.
     fn medians_of(rounds: usize, seen: &[(f64, bool)]) -> (RealCosts, usize) {
         let mut made = 0;
         let [medians] = medians(rounds, || {

@@ -16,8 +16,8 @@ pub const WINDOW_MS: u64 = 100;
 pub struct Report {
     /// How the data moved; `null` when nothing did.
     pub protocol: Option<String>,
-    /// How hard that might press on the nodes: `adaptive`, `rate=50` (MB/s), `deadline=2.5` (s), `slo-p99=800` (us); `null` when
-    /// nothing moved, and in reports from before this field.
+    /// How hard that might press on the nodes: `adaptive`, `rate=50` (MB/s), `deadline=2.5` (s),
+    /// `slo-p99=800` (us); `null` when nothing moved, and in reports from before this field.
     #[serde(default)]
     pub policy: Option<PolicyWord>,
     /// Whether the nodes moved data on the threads that serve clients, instead of threads of their own.
@@ -100,11 +100,12 @@ pub struct Machine {
     pub cores: u32,
     /// Shares of a processor per process, where there was a quota; `null`: all shared the machine.
     pub cpu_limits: Option<BTreeMap<String, f64>>,
-    /// The processors that a process ran on, by number, where it was held to some; `null`: all ran on all of them, and so in
-    /// reports from before this field.
+    /// The processors that a process ran on, by number, where it was held to some; `null`: all ran on all of
+    /// them, and so in reports from before this field.
     #[serde(default)]
     pub cpu_lists: Option<BTreeMap<String, String>>,
-    /// What its host took from it while the load lasted; `null` in modelled runs, and in reports from before this field.
+    /// What its host took from it while the load lasted; `null` in modelled runs, and in reports from before
+    /// this field.
     #[serde(default)]
     pub disturbance: Option<Disturbance>,
 }
@@ -120,8 +121,8 @@ pub const STOLEN_LIMIT: f64 = 0.1;
 pub struct Disturbance {
     /// The share of all processor time that the host took ("steal").
     pub stolen: Option<f64>,
-    /// The longest time, in milliseconds, that a thread of the highest priority was kept waiting; 0 when it never was for
-    /// more than 5 ms.
+    /// The longest time, in milliseconds, that a thread of the highest priority was kept waiting; 0 when it
+    /// never was for more than 5 ms.
     pub longest_still_ms: Option<f64>,
     /// All such times together.
     pub still_ms: Option<f64>,
@@ -160,12 +161,13 @@ pub struct Load {
     pub client: String,
     /// Clients: each has a connection to each node, or its part in those of its thread.
     pub clients: u32,
-    /// Whether each client has connections of its own and learns for itself what has moved, as all did in reports without
-    /// this field; otherwise the clients of a thread share connections, one for each, and all that is learnt on them.
+    /// Whether each client has connections of its own and learns for itself what has moved, as all did in
+    /// reports without this field; otherwise the clients of a thread share connections, one for each, and all
+    /// that is learnt on them.
     #[serde(default = "yes")]
     pub separate_clients: bool,
-    /// Whether the clients ask the target alone for what they know to have moved; otherwise every read of a moving key asks both
-    /// nodes.
+    /// Whether the clients ask the target alone for what they know to have moved; otherwise every read of a
+    /// moving key asks both nodes.
     #[serde(default = "yes")]
     pub tracking: bool,
     /// Operations that each client has under way at most.
@@ -254,7 +256,8 @@ pub struct NodeLatency {
     pub after: NodeLatencies,
 }
 
-/// Mean latencies by the node whose answer was taken. A read that asked both nodes counts where its value came from.
+/// Mean latencies by the node whose answer was taken. A read that asked both nodes counts where its value
+/// came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeLatencies {
@@ -350,7 +353,8 @@ pub struct TimelinePoint {
     /// The most bytes that one client held in it to know what has moved: MCR and SPH.
     #[serde(default)]
     pub tracking_bytes: Option<u64>,
-    /// Nanoseconds of processor time to decide which nodes to ask for a key. `null` when it was not timed in it.
+    /// Nanoseconds of processor time to decide which nodes to ask for a key. `null` when it was not timed in
+    /// it.
     #[serde(default)]
     pub lookup_ns: Option<f64>,
 }

@@ -1,8 +1,8 @@
 //! Windows of 100 ms: each load thread fills its own, the run adds them up.
 //!
-//! Each window has histograms of its own, for reads and for writes, by whose answer was taken. A move cuts a run into parts, and
-//! a window in which it begins or ends into pieces: what happened right before and right after a short move is not taken for the
-//! move's.
+//! Each window has histograms of its own, for reads and for writes, by whose answer was taken. A move cuts a
+//! run into parts, and a window in which it begins or ends into pieces: what happened right before and right
+//! after a short move is not taken for the move's.
 
 use crate::latencies::ByNode;
 use crate::report::{
@@ -185,8 +185,8 @@ impl Timeline {
         (0..self.len() as u64).map(point).collect()
     }
 
-    /// Throughput and latency of the three parts that a migration cuts the run into. Medians are of windows that lie wholly in
-    /// their part, the worst window is one that the migration touches.
+    /// Throughput and latency of the three parts that a migration cuts the run into. Medians are of windows
+    /// that lie wholly in their part, the worst window is one that the migration touches.
     pub fn parts(&self, migration: Option<Interval>) -> (Throughput, Latency) {
         let all = self.len() as u64;
         let touched = migration.map_or(all..all, |migration| {
@@ -295,7 +295,8 @@ mod tests {
             (1, Part::Before, 10),
             (2, Part::Before, 20),
             (3, Part::Before, 30),
-            // Window 4: a tenth before, the rest while data moves; window 5: six tenths of it, the rest behind it.
+            // Window 4: a tenth before, the rest while data moves; window 5: six tenths of it, the rest
+            // behind it.
             (4, Part::Before, 8),
             (4, Part::During, 4),
             (5, Part::During, 2),

@@ -100,7 +100,8 @@ fn runs_of_several_folders_count_as_one_cells() {
     let disturbed = |run: &mut Value| {
         run["machine"]["disturbance"] = json!({"longest_still_ms": null, "stolen": 0.5});
     };
-    // Both runs of a folder were disturbed: beside another's they are left out, though the folder has no others.
+    // Both runs of a folder were disturbed: beside another's they are left out, though the folder has no
+    // others.
     let (one, other) = (Recorded::new().read(), Recorded::new().with("rocksteady", disturbed).read());
     let comparison = compare(&[one.clone(), other], std::slice::from_ref(&one)).unwrap();
     let runs = |index: usize| {

@@ -1,5 +1,5 @@
-//! What the lab's page shows of six recorded runs of 5,000 records: facts that follow from the files, as the page's JSON
-//! has them. How they are drawn is tested in `page_scripts`.
+//! What the lab's page shows of six recorded runs of 5,000 records: facts that follow from the files, as the
+//! page's JSON has them. How they are drawn is tested in `page_scripts`.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -114,7 +114,8 @@ fn every_picture_has_its_data() {
     assert!(shown["machine"]["no_quotas"].as_str().unwrap().starts_with("only root may"));
 }
 
-/// Writes the recorded runs of a protocol once more, as runs under another policy, and gives what the page shows.
+/// Writes the recorded runs of a protocol once more, as runs under another policy, and gives what the page
+/// shows.
 fn under_policies(folder: &tempfile::TempDir, protocol: &str, policies: &[&str]) -> (Results, Value) {
     let path = folder.path().join("lab.json");
     let mut lab: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! A lab with a program that pretends to be a run: which runs are made, in which order, what is skipped and what is left
-//! alone.
+//! A lab with a program that pretends to be a run: which runs are made, in which order, what is skipped and
+//! what is left alone.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 

@@ -1,5 +1,5 @@
-//! The pages as their scripts draw them, on a document that takes note of what is put there. `node` runs the scripts; without it
-//! these tests are skipped, and what stands in the pages is tested all the same.
+//! The pages as their scripts draw them, on a document that takes note of what is put there. `node` runs the
+//! scripts; without it these tests are skipped, and what stands in the pages is tested all the same.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 

@@ -1,4 +1,5 @@
-//! What one operation costs the client, without a network: `cargo bench -p sidle-client-core --bench operations`.
+//! What one operation costs the client, without a network: `cargo bench -p sidle-client-core --bench
+//! operations`.
 
 // A benchmark reads the clock.
 #![allow(clippy::disallowed_methods)]

@@ -14,8 +14,8 @@ use sidle_types::{MapEpoch, MigrationId, MonotonicUs, Position};
 use smallvec::SmallVec;
 
 impl Core {
-    /// Takes in what a connection received: `bytes` start behind what the last call consumed. Gives how many bytes were
-    /// consumed; the rest must be given again with more behind it.
+    /// Takes in what a connection received: `bytes` start behind what the last call consumed. Gives how many
+    /// bytes were consumed; the rest must be given again with more behind it.
     #[inline]
     pub fn received(
         &mut self,
@@ -28,7 +28,7 @@ impl Core {
         let mut at = 0;
         loop {
             let of = &mut self.connections[connection.index()];
-            if of.life != connection.life {
+            if of.generation != connection.generation {
                 // Given up, perhaps on account of what was just read: the rest means nothing any more.
                 return bytes.len();
             }
@@ -271,7 +271,7 @@ impl Core {
             Verdict::AskSource => match self.source_of(place) {
                 Some(source) => {
                     self.counters.single_source_reads += 1;
-                    self.gather(now, place, source, Role::Source);
+                    self.defer(now, place, source, Role::Source);
                 }
                 // By the present map the migration is over.
                 None => self.again(now, place, true, done),
@@ -287,9 +287,9 @@ impl Core {
         }
     }
 
-    /// Whether source and target can only have spoken of one and the same migration (M4), where the target's answer did
-    /// not name it: no map was announced since the attempt was made, or the migration still runs by the latest one. A node
-    /// announces a map on each connection before it answers by it.
+    /// Whether source and target can only have spoken of one and the same migration (M4), where the target's
+    /// answer did not name it: no map was announced since the attempt was made, or the migration still runs
+    /// by the latest one. A node announces a map on each connection before it answers by it.
     fn pairs_up(&self, place: Place) -> bool {
         let operation = &self.operations[place];
         let Some(read) = &operation.read else { return false };
@@ -316,7 +316,8 @@ impl Core {
         }
     }
 
-    /// `*<1+N>`, the migration's id, then for each partition the first position that has not arrived, or `done`.
+    /// `*<1+N>`, the migration's id, then for each partition the first position that has not arrived, or
+    /// `done`.
     fn progress(&mut self, report: Reply<'_>) {
         let Reply::Array(mut items) = report else { return };
         let Some(Reply::Integer(id)) = items.next() else { return };

@@ -9,8 +9,8 @@ pub enum Awareness {
     /// `CLIENT CAPA sidle`: tablet maps, progress, double reads.
     #[default]
     Sidle,
-    /// As an unmodified cluster client: `CLUSTER SLOTS`, MOVED and ASK. Works with any server that speaks RESP3,
-    /// in a cluster or alone.
+    /// As an unmodified cluster client: `CLUSTER SLOTS`, MOVED and ASK. Works with any server that speaks
+    /// RESP3, in a cluster or alone.
     Plain,
 }
 
@@ -27,12 +27,13 @@ pub struct Config {
     pub operation_timeout_us: u64,
     /// The most operations under way at once.
     pub max_outstanding: usize,
-    /// The most connections to each node, 1 to [`Config::MAX_CONNECTIONS_PER_NODE`]. With several, as many operations are
-    /// answered side by side; all share what the client knows of the cluster and of running migrations. Operations that are
-    /// under way at the same time may then overtake each other, those on one key too.
+    /// The most connections to each node, 1 to [`Config::MAX_CONNECTIONS_PER_NODE`]. With several, as many
+    /// operations are answered side by side; all share what the client knows of the cluster and of running
+    /// migrations. Operations that are under way at the same time may then overtake each other, those on one
+    /// key too.
     pub connections_per_node: usize,
-    /// Whether reads of a moving range ask the target alone where MCR or SPH say that it knows; otherwise every one of them asks
-    /// both nodes. For measuring what tracking is worth.
+    /// Whether reads of a moving range ask the target alone where MCR or SPH say that it knows; otherwise
+    /// every one of them asks both nodes. For measuring what tracking is worth.
     pub tracking: bool,
     /// Known faults that are put back; none but in tests.
     pub bugs: PutBack,
@@ -79,8 +80,8 @@ pub(crate) const MAX_RECONNECT_DELAY_US: u64 = 500_000;
 pub(crate) const CONNECT_TIMEOUT_US: u64 = 2_000_000;
 /// While no node is ready, the next one is tried after this long.
 pub(crate) const CONNECT_STAGGER_US: u64 = 20_000;
-/// In clusters of up to so many nodes a client that knows of migrations makes all its connections to all of them at once, in
-/// larger ones to each when it is needed.
+/// In clusters of up to so many nodes a client that knows of migrations makes all its connections to all of
+/// them at once, in larger ones to each when it is needed.
 pub(crate) const CONNECTED_AHEAD: usize = 32;
 /// Among how many connections to a node the one that owes the fewest answers is looked for.
 pub(crate) const FEWEST_AMONG: usize = 64;

@@ -6,18 +6,20 @@ use sidle_resp::{ReplyLimits, ReplyParser, RequestWriter};
 use sidle_types::{MigrationId, MonotonicUs};
 use std::collections::VecDeque;
 
-/// A connection's index among all that the client ever made; the connection that replaces a lost one has it too.
+/// A connection's index among all that the client ever made; the connection that replaces a lost one has it
+/// too.
 pub(crate) type ConnectionIndex = u32;
 
 /// Names one connection; the one that replaces it when it is lost has another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     pub(crate) index: ConnectionIndex,
-    pub(crate) life: u32,
+    pub(crate) generation: u32,
 }
 
 impl ConnectionId {
-    /// A small number, dense from 0, that no two connections have at the same time: an array index for a driver.
+    /// A small number, dense from 0, that no two connections have at the same time: an array index for a
+    /// driver.
     #[inline]
     pub fn index(self) -> usize {
         self.index as usize
@@ -76,7 +78,7 @@ pub(crate) enum Phase {
 pub(crate) struct Connection {
     pub(crate) node: NodeIndex,
     pub(crate) phase: Phase,
-    pub(crate) life: u32,
+    pub(crate) generation: u32,
     pub(crate) parser: ReplyParser,
     /// Requests that the driver has not taken yet.
     pub(crate) out: Vec<u8>,
@@ -95,7 +97,7 @@ impl Connection {
         Connection {
             node,
             phase: Phase::Closed,
-            life: 0,
+            generation: 0,
             parser: ReplyParser::new(ReplyLimits::default()),
             out: Vec::new(),
             untaken: 0,
@@ -125,10 +127,10 @@ impl Connection {
         }
     }
 
-    /// Forgets everything of the connection that is lost: gives what it owed, those first that the driver had taken,
-    /// and how many those are.
+    /// Forgets everything of the connection that is lost: gives what it owed, those first that the driver had
+    /// taken, and how many those are.
     pub(crate) fn close(&mut self) -> (VecDeque<Awaited>, usize) {
-        self.life = self.life.wrapping_add(1);
+        self.generation = self.generation.wrapping_add(1);
         self.phase = Phase::Closed;
         self.parser = ReplyParser::new(ReplyLimits::default());
         self.out.clear();

@@ -5,8 +5,8 @@ use crate::config::{
 };
 use crate::connection::{Awaited, Connection, ConnectionId, ConnectionIndex, Role};
 use crate::counters::Counters;
+use crate::deferred::DeferredRequest;
 use crate::double_read::DoubleRead;
-use crate::gathered::Gathered;
 use crate::node::{Node, NodeIndex};
 use crate::operation::{Class, Goes, Operations, Place};
 use crate::outcome::{Completions, Failure, Outcome, Reason, Token};
@@ -82,20 +82,22 @@ pub enum Event {
     },
 }
 
-/// The client's logic without input or output: routing by the tablet map, MCR and SPH of each running migration, double
-/// reads, redirects, retries and timeouts, over one or several connections to each node, which share all that is known.
+/// The client's logic without input or output: routing by the tablet map, MCR and SPH of each running
+/// migration, double reads, redirects, retries and timeouts, over one or several connections to each node,
+/// which share all that is known.
 ///
-/// One thread owns it. A new core has a timeout in the past: its first [`Input::Tick`] makes it connect to a seed. The
-/// driver's loop, in this order:
+/// One thread owns it. A new core has a timeout in the past: its first [`Input::Tick`] makes it connect to a
+/// seed. The driver's loop, in this order:
 /// 1. [`get`](Self::get) and [`submit`](Self::submit) operations, as many as there are;
 /// 2. [`poll_event`](Self::poll_event) until `None`: connect and close as told;
-/// 3. [`poll_transmit`](Self::poll_transmit) until `None`, [`take_output`](Self::take_output) of each connection, and one
-///    write for all requests that gathered;
+/// 3. [`poll_transmit`](Self::poll_transmit) until `None`, [`take_output`](Self::take_output) of each
+///    connection, and one write for all requests that deferred;
 /// 4. wait for a connection to be readable or for [`poll_timeout`](Self::poll_timeout); then
-///    [`received`](Self::received) or [`handle`](Self::handle), which report what completed, and again from 1.
+///    [`received`](Self::received) or [`handle`](Self::handle), which report what completed, and again from
+///    1.
 ///
-/// Operations are independent: nothing keeps two that are under way at the same time in order. An operation is lost with its
-/// connection, not with the others to the same node.
+/// Operations are independent: nothing keeps two that are under way at the same time in order. An operation
+/// is lost with its connection, not with the others to the same node.
 #[derive(Debug)]
 pub struct Core {
     pub(crate) config: Config,
@@ -118,7 +120,7 @@ pub struct Core {
     pub(crate) unrouted: Vec<(Place, u64)>,
     pub(crate) dirty: Vec<ConnectionIndex>,
     /// What leaves with the other requests of this round.
-    pub(crate) gathered: Vec<Gathered>,
+    pub(crate) deferred: Vec<DeferredRequest>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
 }
@@ -149,7 +151,7 @@ impl Core {
             resting: BinaryHeap::new(),
             unrouted: Vec::new(),
             dirty: Vec::new(),
-            gathered: Vec::new(),
+            deferred: Vec::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
             config,
@@ -177,8 +179,8 @@ impl Core {
         Ok(())
     }
 
-    /// Starts any other command, given with its name as the first argument. A single-key GET should go through
-    /// [`get`](Self::get).
+    /// Starts any other command, given with its name as the first argument. A single-key GET should go
+    /// through [`get`](Self::get).
     ///
     /// # Errors
     /// [`Busy`]: nothing was started.
@@ -269,8 +271,8 @@ impl Core {
         } else {
             operation.read = Some(DoubleRead::both(id));
             self.counters.double_reads += 1;
-            self.gather(now, place, target, Role::Answer);
-            self.gather(now, place, from.source, Role::Source);
+            self.defer(now, place, target, Role::Answer);
+            self.defer(now, place, from.source, Role::Source);
         }
     }
 
@@ -341,8 +343,8 @@ impl Core {
         self.want_map(None);
     }
 
-    /// Makes another attempt after an answer that says the last one had no effect: at once for the first few (`is_now`),
-    /// else after a while.
+    /// Makes another attempt after an answer that says the last one had no effect: at once for the first few
+    /// (`is_now`), else after a while.
     pub(crate) fn again(
         &mut self,
         now: MonotonicUs,
@@ -389,23 +391,23 @@ impl Core {
     /// [`take_output`](Self::take_output).
     #[inline]
     pub fn poll_transmit(&mut self) -> Option<ConnectionId> {
-        self.place_gathered();
+        self.place_deferred();
         while let Some(index) = self.dirty.pop() {
             let connection = &mut self.connections[index as usize];
             connection.is_dirty = false;
             if !connection.out.is_empty() {
-                return Some(ConnectionId { index, life: connection.life });
+                return Some(ConnectionId { index, generation: connection.generation });
             }
         }
         None
     }
 
-    /// Moves a connection's requests behind what is in `buffer`; when that is empty, without a copy, and its capacity is
-    /// used on. From now on the requests count as sent.
+    /// Moves a connection's requests behind what is in `buffer`; when that is empty, without a copy, and its
+    /// capacity is used on. From now on the requests count as sent.
     #[inline]
     pub fn take_output(&mut self, connection: ConnectionId, buffer: &mut Vec<u8>) {
         let of = &mut self.connections[connection.index()];
-        if of.life != connection.life {
+        if of.generation != connection.generation {
             return;
         }
         if buffer.is_empty() {
@@ -419,7 +421,7 @@ impl Core {
     /// What the driver has to do next.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.place_gathered();
+        self.place_deferred();
         self.events.pop_front()
     }
 
@@ -458,7 +460,8 @@ impl Core {
         &self.nodes[usize::from(self.connections[connection.index()].node)].address
     }
 
-    /// Whether a read of this position would ask the target alone (or its only owner), as MCR and SPH say. For measuring.
+    /// Whether a read of this position would ask the target alone (or its only owner), as MCR and SPH say.
+    /// For measuring.
     #[inline]
     pub fn is_single_read(&self, position: Position) -> bool {
         match self.routes.at(position).and_then(|route| route.migration()) {

@@ -27,10 +27,12 @@ pub struct Counters {
     pub maps: u64,
     /// Bytes of all requests.
     pub request_bytes: u64,
-    /// Bytes of requests beyond one for each operation: second requests of double reads, retries, greetings, maps.
+    /// Bytes of requests beyond one for each operation: second requests of double reads, retries, greetings,
+    /// maps.
     pub extra_request_bytes: u64,
     /// Bytes of all replies.
     pub reply_bytes: u64,
-    /// Bytes of replies beyond the one that ended each operation: unused answers, redirects, attributes, maps.
+    /// Bytes of replies beyond the one that ended each operation: unused answers, redirects, attributes,
+    /// maps.
     pub extra_reply_bytes: u64,
 }

@@ -1,13 +1,14 @@
 //! The double read (Fulva, section IV-B), one attempt of it, as a state machine without anything around it.
 //!
-//! Invariant M4: a source value is returned only if the target said "not here yet" to the same attempt, and the source
-//! confirms that it is frozen for the same migration id. Whatever else the two answer, in whatever order, the target's
-//! answer is taken or the attempt is made anew.
+//! Invariant M4: a source value is returned only if the target said "not here yet" to the same attempt, and
+//! the source confirms that it is frozen for the same migration id. Whatever else the two answer, in whatever
+//! order, the target's answer is taken or the attempt is made anew.
 //!
-//! Why that is enough: the target's "not here yet" falls inside the operation; at that moment the target had neither a value
-//! nor a tombstone for the key, so the frozen value was the latest. Why the id matters: were the target's answer of a later
-//! migration than the source's confirmation, the range could have gone there and back in between. A target therefore names
-//! its migration (`EMPTY 7`). Where one does not, the caller has to know that no other migration can be meant.
+//! Why that is enough: the target's "not here yet" falls inside the operation; at that moment the target had
+//! neither a value nor a tombstone for the key, so the frozen value was the latest. Why the id matters: were
+//! the target's answer of a later migration than the source's confirmation, the range could have gone there
+//! and back in between. A target therefore names its migration (`EMPTY 7`). Where one does not, the caller
+//! has to know that no other migration can be meant.
 
 use sidle_types::MigrationId;
 
@@ -183,7 +184,8 @@ mod tests {
         assert_eq!(play(DoubleRead::target_alone(ID), &[other]), [Verdict::AgainLater]);
     }
 
-    /// M4, over every sequence of two answers: the source's value is taken only after "not here yet" and "frozen".
+    /// M4, over every sequence of two answers: the source's value is taken only after "not here yet" and
+    /// "frozen".
     #[test]
     fn source_value_needs_both_confirmations() {
         let sources = [SourceSays::Frozen, SourceSays::Done, SourceSays::NotFrozen, SourceSays::Failed];

@@ -1,18 +1,20 @@
 //! Sidle's client without input or output: routing, tracking of migrations, double reads.
 //!
-//! **Purpose.** [`Core`] takes operations and the bytes of replies, and gives the bytes of requests and outcomes. It sends
-//! each operation to the owner of its key; while a key's range moves, it reads from the target alone or from source and
-//! target at once, so that no read ever waits for a record to be pulled. It makes one or several connections to each node;
-//! what it learns on one of them serves all.
+//! **Purpose.** [`Core`] takes operations and the bytes of replies, and gives the bytes of requests and
+//! outcomes. It sends each operation to the owner of its key; while a key's range moves, it reads from the
+//! target alone or from source and target at once, so that no read ever waits for a record to be pulled. It
+//! makes one or several connections to each node; what it learns on one of them serves all.
 //!
-//! **Invariants.** M4: a source value is returned only if the target said "not here yet" to the same attempt and the source
-//! confirmed that it is frozen for the same migration id. What is tracked of a migration (MCR, SPH) only saves requests;
-//! it is bounded, goes with the migration, and being wrong costs a second round trip, never a wrong answer. An operation
-//! that ends without an answer says whether its effect is none or unknown, and claims "none" only where it is certain.
+//! **Invariants.** M4: a source value is returned only if the target said "not here yet" to the same attempt
+//! and the source confirmed that it is frozen for the same migration id. What is tracked of a migration (MCR,
+//! SPH) only saves requests; it is bounded, goes with the migration, and being wrong costs a second round
+//! trip, never a wrong answer. An operation that ends without an answer says whether its effect is none or
+//! unknown, and claims "none" only where it is certain.
 //!
-//! **Realises.** Fulva (sections III-B and IV-B: MCR, SPH, double-read), with its holes closed: "not here yet" and "absent" are
-//! two answers, the source confirms the migration it is frozen for, and everything tracked is cleared between migrations.
-//! Deviation: no "sampling-pulled" bit; any answer of the target other than "not here yet" proves as much.
+//! **Realises.** Fulva (sections III-B and IV-B: MCR, SPH, double-read), with its holes closed: "not here
+//! yet" and "absent" are two answers, the source confirms the migration it is frozen for, and everything
+//! tracked is cleared between migrations. Deviation: no "sampling-pulled" bit; any answer of the target other
+//! than "not here yet" proves as much.
 //!
 //! **Ownership.** One thread owns a `Core`; time is an argument.
 
@@ -22,8 +24,8 @@ mod config;
 mod connection;
 mod core;
 mod counters;
+mod deferred;
 mod double_read;
-mod gathered;
 mod lifecycle;
 mod mcr;
 mod node;

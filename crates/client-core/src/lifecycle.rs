@@ -1,4 +1,4 @@
-//! The life of a connection: greeted, given up, lost.
+//! The generation of a connection: greeted, given up, lost.
 
 use crate::config::{Awareness, CONNECT_TIMEOUT_US, RETRY_DELAY_US};
 use crate::connection::{Awaited, ConnectionId, ConnectionIndex, Phase, Role};
@@ -15,7 +15,7 @@ impl Core {
         match input {
             Input::Connected(connection) => self.connected(now, connection),
             Input::Disconnected(connection) => {
-                if self.connections[connection.index()].life == connection.life {
+                if self.connections[connection.index()].generation == connection.generation {
                     self.lost(now, connection.index, done);
                 }
             }
@@ -26,7 +26,7 @@ impl Core {
 
     fn connected(&mut self, now: MonotonicUs, id: ConnectionId) {
         let connection = &mut self.connections[id.index()];
-        if connection.life != id.life {
+        if connection.generation != id.generation {
             return;
         }
         assert!(matches!(connection.phase, Phase::Connecting { .. }), "a connection is made once");
@@ -40,8 +40,8 @@ impl Core {
             None => connection.write_own(Role::Hello, &[b"HELLO", b"3"]),
         }
         if self.config.awareness == Awareness::Sidle {
-            // On every connection: what it opts in to belongs to the answers (progress, "not here yet"), and a map is
-            // announced on each connection before it answers by it.
+            // On every connection: what it opts in to belongs to the answers (progress, "not here yet"), and
+            // a map is announced on each connection before it answers by it.
             connection.write_own(Role::Capability, &[b"CLIENT", b"CAPA", b"sidle"]);
         }
         self.count_own(id.index, 0);
@@ -98,13 +98,13 @@ impl Core {
 
     /// Closes a connection that is of no use any more.
     pub(crate) fn give_up(&mut self, now: MonotonicUs, index: ConnectionIndex, done: &mut impl Completions) {
-        let life = self.connections[index as usize].life;
-        self.events.push_back(Event::Close(ConnectionId { index, life }));
+        let generation = self.connections[index as usize].generation;
+        self.events.push_back(Event::Close(ConnectionId { index, generation }));
         self.lost(now, index, done);
     }
 
-    /// A connection is gone. Requests that never left go out anew; so do reads; what became of writes is unknown. The node's
-    /// other connections go on.
+    /// A connection is gone. Requests that never left go out anew; so do reads; what became of writes is
+    /// unknown. The node's other connections go on.
     fn lost(&mut self, now: MonotonicUs, index: ConnectionIndex, done: &mut impl Completions) {
         let connection = &mut self.connections[index as usize];
         let was_ready = connection.is_ready();

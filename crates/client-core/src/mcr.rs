@@ -1,9 +1,10 @@
-//! MCR, the migration completion ranges (Fulva, section IV-B): how far each partition of a migration has arrived.
+//! MCR, the migration completion ranges (Fulva, section IV-B): how far each partition of a migration has
+//! arrived.
 
 use sidle_types::{Position, PositionRange};
 
-/// For each partition the first position that has not arrived at the target. What it says has arrived has: it may only lag
-/// behind (M7).
+/// For each partition the first position that has not arrived at the target. What it says has arrived has: it
+/// may only lag behind (M7).
 #[derive(Debug)]
 pub(crate) struct Mcr {
     /// Where each partition starts, in order.
@@ -46,8 +47,8 @@ impl Mcr {
         position.0 < self.next[partition] || self.done >> partition & 1 == 1
     }
 
-    /// Takes in what the target said, merged by maximum. A report about another number of partitions is none about this
-    /// migration and is ignored. Says whether anything was news.
+    /// Takes in what the target said, merged by maximum. A report about another number of partitions is none
+    /// about this migration and is ignored. Says whether anything was news.
     pub(crate) fn merge(&mut self, progress: &[PartitionProgress]) -> bool {
         if progress.len() != self.next.len() {
             return false;

@@ -1,14 +1,15 @@
 //! One node with its connections, and which of them a request takes.
 //!
-//! A request takes a connection that owes no answer if there is one, of those the one used last: what is in the caches
-//! stays in use, and what a burst needed beyond that falls silent. If all owe answers it takes the one that owes fewest. That
-//! one answers soonest; a connection that is stuck, behind a request that waits or on a link that is dead, is passed by; and
-//! when one read brings many answers of one connection, the requests that follow leave together in one write to it. Taking
-//! turns would give each connection a single request instead, and the stuck one its full share. The halves of double reads look
-//! for company first ([`gathered`](crate::gathered)).
+//! A request takes a connection that owes no answer if there is one, of those the one used last: what is in
+//! the caches stays in use, and what a burst needed beyond that falls silent. If all owe answers it takes the
+//! one that owes fewest. That one answers soonest; a connection that is stuck, behind a request that waits or
+//! on a link that is dead, is passed by; and when one read brings many answers of one connection, the
+//! requests that follow leave together in one write to it. Taking turns would give each connection a single
+//! request instead, and the stuck one its full share. The halves of double reads look for company first
+//! ([`deferred`](crate::deferred)).
 //!
-//! Connections are made with demand, one at a time: each time that none is idle and not all stand yet. To the nodes of a small
-//! cluster all of them are made ahead (`CONNECTED_AHEAD`).
+//! Connections are made with demand, one at a time: each time that none is idle and not all stand yet. To the
+//! nodes of a small cluster all of them are made ahead (`CONNECTED_AHEAD`).
 
 use crate::config::{FEWEST_AMONG, MAX_RECONNECT_DELAY_US, RECONNECT_DELAY_US, backoff_us};
 use crate::connection::{Awaited, Connection, ConnectionId, ConnectionIndex, Phase};
@@ -86,8 +87,8 @@ impl Node {
     pub(crate) fn lost_one(&mut self, now: MonotonicUs, was_ready: bool) {
         *(if was_ready { &mut self.ready } else { &mut self.making }) -= 1;
         if self.rests_until <= now {
-            // Those that are lost meanwhile are lost for the same reason; and one that is lost while another serves says
-            // nothing of the node.
+            // Those that are lost meanwhile are lost for the same reason; and one that is lost while another
+            // serves says nothing of the node.
             self.failures += u32::from(!was_ready || !self.is_ready());
             let rest_us = backoff_us(self.failures, RECONNECT_DELAY_US, MAX_RECONNECT_DELAY_US);
             self.rests_until = now.plus_us(rest_us);
@@ -96,7 +97,8 @@ impl Node {
 }
 
 impl Core {
-    /// The connection that a request to this node takes; `None` when none is ready. Wants one more when all owe answers.
+    /// The connection that a request to this node takes; `None` when none is ready. Wants one more when all
+    /// owe answers.
     #[inline]
     pub(crate) fn choose(&mut self, now: MonotonicUs, to: NodeIndex) -> Option<ConnectionIndex> {
         let node = &mut self.nodes[usize::from(to)];
@@ -125,7 +127,8 @@ impl Core {
         self.owing_fewest(to)
     }
 
-    /// Of some of the node's connections, others each time unless there are few, the one that owes the fewest answers.
+    /// Of some of the node's connections, others each time unless there are few, the one that owes the fewest
+    /// answers.
     fn owing_fewest(&mut self, to: NodeIndex) -> Option<ConnectionIndex> {
         let node = &mut self.nodes[usize::from(to)];
         node.turn = node.turn.wrapping_add(1);
@@ -159,7 +162,8 @@ impl Core {
         while self.make_another(now, index) {}
     }
 
-    /// Makes one more connection to the node; not if it has them all, or if the last failed just now. Says whether.
+    /// Makes one more connection to the node; not if it has them all, or if the last failed just now. Says
+    /// whether.
     fn make_another(&mut self, now: MonotonicUs, index: NodeIndex) -> bool {
         let node = &mut self.nodes[usize::from(index)];
         if node.ready + node.making == self.config.connections_per_node || node.rests_until > now {
@@ -177,9 +181,9 @@ impl Core {
         node.making += 1;
         self.making.push(number);
         let connection = &mut self.connections[number as usize];
-        connection.life = connection.life.wrapping_add(1);
+        connection.generation = connection.generation.wrapping_add(1);
         connection.phase = Phase::Connecting { since: now };
-        let connection = ConnectionId { index: number, life: connection.life };
+        let connection = ConnectionId { index: number, generation: connection.generation };
         self.events.push_back(Event::Connect { connection, address: node.address.clone() });
         true
     }

@@ -44,12 +44,14 @@ pub(crate) struct Operation {
     pub(crate) tries: u8,
     /// Where the next attempt goes instead, and whether as ASKING.
     pub(crate) redirect: Option<(NodeIndex, bool)>,
-    /// Whether a request of this operation may have reached a node without an answer that says it had no effect.
+    /// Whether a request of this operation may have reached a node without an answer that says it had no
+    /// effect.
     pub(crate) may_have_run: bool,
     /// On which connection the last request to the owner went, and when.
     pub(crate) connection: ConnectionIndex,
     pub(crate) sent_at: MonotonicUs,
-    /// The migration that the position was part of when the present attempt was made, if its source answers reads.
+    /// The migration that the position was part of when the present attempt was made, if its source answers
+    /// reads.
     pub(crate) migration: Option<MigrationId>,
     /// The epoch of the map that the present attempt was made by.
     pub(crate) map_epoch: MapEpoch,

@@ -56,18 +56,19 @@ impl std::error::Error for Failure {}
 /// How an operation ended.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome<'r> {
-    /// With this reply, borrowed for the call. It may be an error that the server answered: such an operation had no
-    /// effect.
+    /// With this reply, borrowed for the call. It may be an error that the server answered: such an operation
+    /// had no effect.
     Reply(Reply<'r>),
     /// Without an answer.
     Failed(Failure),
 }
 
-/// Who is told how operations end. Called from within the [`Core`](crate::Core), which cannot be called back meanwhile: to
-/// go on with a next operation, note the token and submit it when the call into the core has returned.
+/// Who is told how operations end. Called from within the [`Core`](crate::Core), which cannot be called back
+/// meanwhile: to go on with a next operation, note the token and submit it when the call into the core has
+/// returned.
 pub trait Completions {
-    /// The reply that [`completed`](Self::completed) is given next for this token came from this node (a number in the order
-    /// of [`Core::nodes`](crate::Core::nodes)).
+    /// The reply that [`completed`](Self::completed) is given next for this token came from this node (a
+    /// number in the order of [`Core::nodes`](crate::Core::nodes)).
     #[inline]
     fn answered_by(&mut self, _token: Token, _node: usize) {}
 

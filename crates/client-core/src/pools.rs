@@ -1,4 +1,5 @@
-//! Several connections to each node: which of them a request takes, what is lost with one, and that all share what is known.
+//! Several connections to each node: which of them a request takes, what is lost with one, and that all share
+//! what is known.
 
 use crate::config::{Config, WRITTEN_TOGETHER};
 use crate::sample::{address, map, range, requests, running};
@@ -296,7 +297,8 @@ fn a_lost_connection_takes_its_own_operations_with_it_and_no_others() {
     assert_eq!(pool.ended, [(1, "ConnectionLost Unknown".to_owned())]);
     pool.cut(pool.owing("GET c"));
     pool.pass(1_000);
-    // The read goes out anew on what is left, and a connection in the place of a lost one is made when it is needed.
+    // The read goes out anew on what is left, and a connection in the place of a lost one is made when it is
+    // needed.
     assert_eq!(pool.owing("GET c"), other);
     pool.answer(other, 1, "+OK\r\n");
     pool.answer(other, 1, VALUE);
@@ -545,7 +547,8 @@ fn asking_stands_directly_before_its_request() {
     pool.set(1, "a");
     pool.set(2, "b");
     let lines = (pool.owing("SET a v"), pool.owing("SET b v"));
-    // Both are redirected before anything is written: they go to different connections, each with its own ASKING.
+    // Both are redirected before anything is written: they go to different connections, each with its own
+    // ASKING.
     let ask = "-ASK 1 10.0.0.2:7000\r\n";
     for index in [lines.0, lines.1] {
         pool.lines.get_mut(&index).unwrap().asked.pop_front();

@@ -1,4 +1,5 @@
-//! The tablet map: asked for at the start, when a node announces another, and when answers say that ours is old.
+//! The tablet map: asked for at the start, when a node announces another, and when answers say that ours is
+//! old.
 
 use crate::config::{CONNECT_STAGGER_US, CONNECTED_AHEAD, REFRESH_INTERVAL_US, REFRESH_TIMEOUT_US};
 use crate::connection::{ConnectionIndex, Role};
@@ -31,7 +32,8 @@ impl Refresh {
         self.announced
     }
 
-    /// Notes that there is a map of this epoch; says whether that is news. Until one as new is in use, maps are asked for.
+    /// Notes that there is a map of this epoch; says whether that is news. Until one as new is in use, maps
+    /// are asked for.
     pub(crate) fn announce(&mut self, epoch: MapEpoch) -> bool {
         let is_news = epoch > self.announced;
         self.announced = self.announced.max(epoch);
@@ -136,8 +138,8 @@ impl Core {
         }
     }
 
-    /// Uses a map, unless the one in use is as new. For drivers that know a map from elsewhere; the core asks nodes by
-    /// itself.
+    /// Uses a map, unless the one in use is as new. For drivers that know a map from elsewhere; the core asks
+    /// nodes by itself.
     pub fn install_map(&mut self, now: MonotonicUs, map: TabletMap) {
         if self.map.is_some() && map.epoch() <= self.map_epoch {
             // What waits for a map has learnt that there is none; its own time to wait goes on.
@@ -158,7 +160,8 @@ impl Core {
                 .1
         });
         if self.is_aware() && known.len() <= CONNECTED_AHEAD {
-            // A migration sends all clients to its target at one moment: those that are connected by then do not wait.
+            // A migration sends all clients to its target at one moment: those that are connected by then do
+            // not wait.
             let owners: Vec<NodeIndex> = known.iter().map(|&(_, index)| index).collect();
             owners.into_iter().for_each(|index| self.want_all_connections(now, index));
         }

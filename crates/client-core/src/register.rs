@@ -1,8 +1,9 @@
 //! One register, two nodes, a client: migrations back and forth under random interleavings of everything.
 //!
-//! One writer sets 1, 2, 3, ... to one key, each after the answer to the last; several readers read it. So every read must
-//! give at least what was acknowledged before it began, and at most what was begun before it ended. The nodes of the model
-//! keep the invariants that are theirs (M1 to M3, M5 to M9); M4, the client's, is what is under test.
+//! One writer sets 1, 2, 3, ... to one key, each after the answer to the last; several readers read it. So
+//! every read must give at least what was acknowledged before it began, and at most what was begun before it
+//! ended. The nodes of the model keep the invariants that are theirs (M1 to M3, M5 to M9); M4, the client's,
+//! is what is under test.
 
 use crate::config::Config;
 use crate::sample::{address, map, range, running};

@@ -35,7 +35,8 @@ impl Route {
 /// The routes of every position; none while no map is known.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    /// Where each part of the positions starts; apart from the rest, so that a search stays in few cache lines.
+    /// Where each part of the positions starts; apart from the rest, so that a search stays in few cache
+    /// lines.
     firsts: Vec<u64>,
     routes: Vec<Route>,
     migrations: Vec<MigrationRoute>,

@@ -4,8 +4,8 @@ use sidle_cluster::{HostPort, Incarnation, NodeInfo, Tablet, TabletMap};
 use sidle_resp::{Items, Reply};
 use sidle_types::{MapEpoch, NodeId, PositionRange, Slot, TabletEpoch};
 
-/// The map that CLUSTER SLOTS answers; of a server without a cluster, which answers an error, a map of it alone. Slots that
-/// nobody has go to the node that answered: its redirect or error says what to do.
+/// The map that CLUSTER SLOTS answers; of a server without a cluster, which answers an error, a map of it
+/// alone. Slots that nobody has go to the node that answered: its redirect or error says what to do.
 pub(crate) fn map_of_slots(reply: Reply<'_>, asked: &HostPort, epoch: MapEpoch) -> Result<TabletMap, String> {
     let mut owners: Vec<(PositionRange, NodeInfo)> = match reply {
         Reply::Array(runs) => runs

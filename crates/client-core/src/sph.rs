@@ -1,5 +1,5 @@
-//! SPH, the sampling-pulled hashes (Fulva, section IV-B): positions that the target has an entry for although the bulk of
-//! the migration has not reached them.
+//! SPH, the sampling-pulled hashes (Fulva, section IV-B): positions that the target has an entry for although
+//! the bulk of the migration has not reached them.
 
 use sidle_types::Position;
 
@@ -10,9 +10,9 @@ const MIN_SETS: usize = 16;
 /// How many sets one step of [`Sph::sweep`] looks at.
 const SWEEP_SETS: usize = 64;
 
-/// A lossy, set-associative table of positions. It doubles when a set is full, so that a client that sees little of a
-/// migration pays little for it. Of bounded size: at its largest, a full set forgets one of its positions, which costs
-/// a second request the next time and nothing else.
+/// A lossy, set-associative table of positions. It doubles when a set is full, so that a client that sees
+/// little of a migration pays little for it. Of bounded size: at its largest, a full set forgets one of its
+/// positions, which costs a second request the next time and nothing else.
 #[derive(Debug)]
 pub(crate) struct Sph {
     /// Empty until the first insertion. 0 marks a free place, so position 0 is never remembered.
@@ -49,8 +49,8 @@ impl Sph {
         set.iter().fold(false, |found, &place| found | (place == position.0)) && position.0 != 0
     }
 
-    /// Remembers a position. When its set is full, a position that `is_stale` goes first; else the table grows, or any
-    /// position goes.
+    /// Remembers a position. When its set is full, a position that `is_stale` goes first; else the table
+    /// grows, or any position goes.
     pub(crate) fn insert(&mut self, position: Position, is_stale: impl Fn(Position) -> bool) {
         if self.max_sets == 0 {
             return;

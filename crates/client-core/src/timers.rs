@@ -6,7 +6,8 @@ use sidle_types::MonotonicUs;
 use std::cmp::Reverse;
 
 impl Core {
-    /// When the driver must call [`handle`](Self::handle) with [`Input::Tick`](crate::Input::Tick), whatever else happens.
+    /// When the driver must call [`handle`](Self::handle) with [`Input::Tick`](crate::Input::Tick), whatever
+    /// else happens.
     pub fn poll_timeout(&mut self) -> Option<MonotonicUs> {
         // Operations that ended leave their deadlines behind: nearly always the first one is such.
         while let Some(&(_, place, serial)) = self.deadlines.front()
@@ -50,8 +51,8 @@ impl Core {
                 (operation.connection, operation.may_have_run, operation.sent_at);
             let effect = operation.effect_without_answer();
             self.fail(place, Failure { reason: Reason::TimedOut, effect }, done);
-            // A node that has said nothing at all since then is hung or cut off: a new connection may reach it, or its
-            // successor, where this one will not.
+            // A node that has said nothing at all since then is hung or cut off: a new connection may reach
+            // it, or its successor, where this one will not.
             let state = &self.connections[connection as usize];
             if was_sent && state.is_ready() && state.heard_at <= sent_at {
                 self.give_up(now, connection, done);

@@ -1,7 +1,8 @@
 //! What a client knows of the running migrations, one by one.
 //!
-//! Both parts only save requests: a wrong entry costs a second round trip, never a wrong answer. They belong to one
-//! migration id and go with it, so nothing learnt of one migration is ever used in another (A to B to A; A to B, B to C).
+//! Both parts only save requests: a wrong entry costs a second round trip, never a wrong answer. They belong
+//! to one migration id and go with it, so nothing learnt of one migration is ever used in another (A to B to
+//! A; A to B, B to C).
 
 use crate::config::SPH_BYTES;
 use crate::mcr::{Mcr, PartitionProgress};

@@ -27,7 +27,8 @@ pub(crate) struct Shared {
 struct State {
     driver: Driver,
     waiting: Waiting,
-    /// The driver's task, taken when it is woken: however many operations start before its turn, it is woken once.
+    /// The driver's task, taken when it is woken: however many operations start before its turn, it is woken
+    /// once.
     driver_task: Option<Waker>,
     /// Tasks that wait for a map.
     map_wanted: Vec<Waker>,
@@ -56,10 +57,12 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Connects to the cluster that these nodes (`host:port`) belong to, with the default settings, on the present runtime.
+    /// Connects to the cluster that these nodes (`host:port`) belong to, with the default settings, on the
+    /// present runtime.
     ///
     /// # Errors
-    /// [`Error::Address`], or [`Error::Unreachable`] if none of the nodes can be used within the time of an operation.
+    /// [`Error::Address`], or [`Error::Unreachable`] if none of the nodes can be used within the time of an
+    /// operation.
     ///
     /// # Panics
     /// Outside of a tokio runtime with time and network enabled.
@@ -75,8 +78,8 @@ impl Client {
     /// [`Error::Unreachable`] if none of the seeds can be used within the time of an operation.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with time and network enabled, without a seed, or if `connections_per_node` is not within
-    /// its bounds.
+    /// Outside of a tokio runtime with time and network enabled, without a seed, or if `connections_per_node`
+    /// is not within its bounds.
     pub async fn connect_with(config: Config) -> Result<Client, Error> {
         let patience = Duration::from_micros(config.operation_timeout_us);
         let state = State {
@@ -109,8 +112,8 @@ impl Client {
         })
     }
 
-    /// Starts a command, given with its name as the first argument. It is sent whether or not the [`Call`] is awaited; a call
-    /// that is dropped still has its effect.
+    /// Starts a command, given with its name as the first argument. It is sent whether or not the [`Call`] is
+    /// awaited; a call that is dropped still has its effect.
     pub fn start(&self, args: &[&[u8]]) -> Call {
         let kind = match kind_of(args) {
             Ok(kind) => kind,
@@ -125,7 +128,8 @@ impl Client {
         })
     }
 
-    /// Starts a command at the node with this number, in the order of [`nodes`](Self::nodes), whatever it owns.
+    /// Starts a command at the node with this number, in the order of [`nodes`](Self::nodes), whatever it
+    /// owns.
     ///
     /// # Panics
     /// If there is no such node.

@@ -1,5 +1,5 @@
-//! What a client must know of a command it does not otherwise understand: where its first key stands, and whether it has an
-//! effect.
+//! What a client must know of a command it does not otherwise understand: where its first key stands, and
+//! whether it has an effect.
 
 use crate::error::Error;
 use sidle_client_core::Class;
@@ -75,8 +75,8 @@ const READS: &[&str] = &[
 const KEY_PLACES: &[(&str, usize)] =
     &[("BITOP", 2), ("EVAL", 3), ("EVALSHA", 3), ("MEMORY", 2), ("OBJECT", 2)];
 
-/// How to send a command, given with its name as the first argument. What is not known goes to the owner of its first
-/// argument, and is taken to have an effect.
+/// How to send a command, given with its name as the first argument. What is not known goes to the owner of
+/// its first argument, and is taken to have an effect.
 pub(crate) fn kind_of<'a>(args: &[&'a [u8]]) -> Result<Kind<'a>, Error> {
     let Some(&name) = args.first() else { return Err(Error::IncompleteCommand("a name")) };
     let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);

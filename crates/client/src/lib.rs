@@ -1,20 +1,23 @@
 //! Sidle's client on tokio.
 //!
-//! **Purpose.** [`Client`] is a handle, cheap to clone, to the connections of one application: one to each node, or as many as
-//! [`Config::connections_per_node`] says. Operations started from any number of tasks are pipelined: all that gather while the
-//! driver task waits for its turn leave in one write per connection, and all replies of one read complete together. While a
-//! range of keys moves between nodes, reads go on without waiting (`sidle-client-core` says how).
+//! **Purpose.** [`Client`] is a handle, cheap to clone, to the connections of one application: one to each
+//! node, or as many as [`Config::connections_per_node`] says. Operations started from any number of tasks are
+//! pipelined: all that gather while the driver task waits for its turn leave in one write per connection, and
+//! all replies of one read complete together. While a range of keys moves between nodes, reads go on without
+//! waiting (`sidle-client-core` says how).
 //!
-//! One connection to each node carries the most work for the least processor time. Several let a node answer side by side: on
-//! several of its threads, and while a command on one of them takes long. They share the map and all that is learnt of running
-//! migrations, which several clients in one program would each have to learn for themselves.
+//! One connection to each node carries the most work for the least processor time. Several let a node answer
+//! side by side: on several of its threads, and while a command on one of them takes long. They share the map
+//! and all that is learnt of running migrations, which several clients in one program would each have to
+//! learn for themselves.
 //!
-//! [`Client::start`] sends an operation at once, awaited or not: start several and then await them to have them travel
-//! together. The typed methods ([`Client::get`] and the like) send when they are first polled, as async functions do.
-//! Operations that are under way at the same time may run in any order.
+//! [`Client::start`] sends an operation at once, awaited or not: start several and then await them to have
+//! them travel together. The typed methods ([`Client::get`] and the like) send when they are first polled, as
+//! async functions do. Operations that are under way at the same time may run in any order.
 //!
-//! **Ownership.** A task that [`Client::connect`] spawns on the present runtime owns the sockets and ends with the last
-//! handle; a mutex, held for one operation's start or one batch of replies, guards the state they share.
+//! **Ownership.** A task that [`Client::connect`] spawns on the present runtime owns the sockets and ends
+//! with the last handle; a mutex, held for one operation's start or one batch of replies, guards the state
+//! they share.
 
 // The edge: what the pure crates are given as arguments is read here.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -72,7 +72,8 @@ impl Link {
     /// Reads once. Pending when there is nothing to read; an error at the end of the stream.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.make_room();
-        // A read that does not fill the room tells tokio that the socket is drained: the next poll costs no system call.
+        // A read that does not fill the room tells tokio that the socket is drained: the next poll costs no
+        // system call.
         let mut room = ReadBuf::new(&mut self.input[self.end..]);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut room))?;
         match room.filled().len() {

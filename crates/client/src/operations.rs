@@ -134,8 +134,8 @@ impl Client {
         integer("INCRBY", self.start(&[b"INCRBY", key.as_ref(), by.to_string().as_bytes()]).await?)
     }
 
-    /// The values of several keys, wherever they are. Each is read by itself, all at once: together they need not be of one
-    /// moment.
+    /// The values of several keys, wherever they are. Each is read by itself, all at once: together they need
+    /// not be of one moment.
     ///
     /// # Errors
     /// The first [`Error`] of any of them.
@@ -148,8 +148,8 @@ impl Client {
         Ok(values)
     }
 
-    /// Sets several values, wherever they belong. Each is set by itself, all at once: others may see some of them set and
-    /// others not.
+    /// Sets several values, wherever they belong. Each is set by itself, all at once: others may see some of
+    /// them set and others not.
     ///
     /// # Errors
     /// The first [`Error`] of any of them, once all have ended; it says nothing of the others.

@@ -1,5 +1,5 @@
-//! The client as an unmodified one, against the reference: redis-server, alone and without a cluster. Skipped where none is
-//! installed.
+//! The client as an unmodified one, against the reference: redis-server, alone and without a cluster. Skipped
+//! where none is installed.
 
 // In a test, what cannot be unwrapped fails it; and this one starts a server and picks its port.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]

@@ -8,8 +8,8 @@ const MAX_HOST_BYTES: usize = 253;
 
 /// Where a node can be reached: an IP address or a host name, and a port from 1 to 65535.
 ///
-/// Written `host:port`, with IPv6 addresses in brackets (`[::1]:7000`), and so in JSON too. An IPv6 address is kept
-/// in its shortest spelling, a host name in lower case, so that equal addresses compare equal.
+/// Written `host:port`, with IPv6 addresses in brackets (`[::1]:7000`), and so in JSON too. An IPv6 address
+/// is kept in its shortest spelling, a host name in lower case, so that equal addresses compare equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostPort {

@@ -1,7 +1,7 @@
 //! Tablet map, coordinator and node agent state machines, without input or output.
 //!
-//! The coordinator owns the [`TabletMap`], the membership and the [migrations](MigrationRecord), and commits every
-//! change to a [`MetaStore`] before it acts on it. Each node speaks to it through a node agent, in
+//! The coordinator owns the [`TabletMap`], the membership and the [migrations](MigrationRecord), and commits
+//! every change to a [`MetaStore`] before it acts on it. Each node speaks to it through a node agent, in
 //! [control messages](ControlMessage).
 
 mod agent;

@@ -1,8 +1,9 @@
 //! What the coordinator and the nodes say to each other, as JSON in control frames.
 //!
-//! Every message names the life of the node that it comes from or goes to, and everything about a migration names the
-//! migration, so that a late message is recognised and dropped (M9). Every message may be lost, doubled or late (M10):
-//! whoever needs an answer asks again, and an answer is given as often as it is asked for.
+//! Every message names the incarnation of the node that it comes from or goes to, and everything about a
+//! migration names the migration, so that a late message is recognised and dropped (M9). Every message may be
+//! lost, doubled or late (M10): whoever needs an answer asks again, and an answer is given as often as it is
+//! asked for.
 
 use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_NODE_MESSAGE_BYTES};
@@ -89,7 +90,7 @@ impl From<ToNode> for ControlMessage {
 pub struct ToCoordinator {
     /// The sender.
     pub from: NodeId,
-    /// The life that the sender is in.
+    /// The incarnation that the sender is in.
     pub incarnation: Incarnation,
     /// What it says.
     pub body: NodeSays,
@@ -144,8 +145,8 @@ pub enum NodeSays {
         /// The final figures.
         progress: Progress,
     },
-    /// The target cannot go on, ever. Repeated until [`CoordinatorSays::Over`]. What has not arrived is lost: a target
-    /// that can hope to go on reports a stall instead.
+    /// The target cannot go on, ever. Repeated until [`CoordinatorSays::Over`]. What has not arrived is lost:
+    /// a target that can hope to go on reports a stall instead.
     Broken {
         /// The migration.
         migration: MigrationId,
@@ -154,7 +155,7 @@ pub enum NodeSays {
     },
     /// Hands on a client's request. Repeated until [`CoordinatorSays::Reply`].
     Request {
-        /// A number that this life of the node gives once.
+        /// A number that this incarnation of the node gives once.
         number: u64,
         /// The oldest number that the node still wants an answer to.
         oldest_open: u64,
@@ -163,7 +164,7 @@ pub enum NodeSays {
     },
 }
 
-/// A node's sign of life, with what it holds.
+/// A node's heartbeat, with what it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// The epoch of the map that all workers of the node use.
@@ -240,7 +241,8 @@ pub struct Progress {
     /// For each partition the first position that has not arrived, or `None` when all of it has.
     #[serde(deserialize_with = "bounds::next")]
     pub next: Vec<Option<Position>>,
-    /// Of a copy made before the freeze: ranges that had changed since they were copied, and were brought up to date.
+    /// Of a copy made before the freeze: ranges that had changed since they were copied, and were brought up
+    /// to date.
     pub changes: u64,
     /// As many as were left when the source was last heard of.
     pub changes_left: u64,
@@ -253,7 +255,7 @@ pub struct Progress {
 pub struct ToNode {
     /// The receiver.
     pub to: NodeId,
-    /// The life of the receiver that is meant; any other life drops the message.
+    /// The incarnation of the receiver that is meant; any other incarnation drops the message.
     pub incarnation: Incarnation,
     /// What the coordinator says.
     pub body: CoordinatorSays,
@@ -275,14 +277,14 @@ pub enum CoordinatorSays {
         /// Why not, and what to do.
         why: String,
     },
-    /// The node cannot be a member yet: an earlier life of it is still heard of. It asks again soon.
+    /// The node cannot be a member yet: an earlier incarnation of it is still heard of. It asks again soon.
     JoinLater {
         /// What it waits for.
         why: String,
     },
-    /// The coordinator does not know this life of the node: it must join again.
+    /// The coordinator does not know this incarnation of the node: it must join again.
     JoinAgain,
-    /// A later life of the node has joined: this one must serve nothing any more.
+    /// A later incarnation of the node has joined: this one must serve nothing any more.
     Superseded,
     /// Answers a heartbeat.
     Heard {
@@ -313,8 +315,8 @@ pub enum CoordinatorSays {
         /// Where the source is reached.
         source_bus_addr: HostPort,
     },
-    /// To the source, of a migration that copies before the freeze: serve the range on, mark what changes in it, and let
-    /// the target copy. Repeated until the target is ready.
+    /// To the source, of a migration that copies before the freeze: serve the range on, mark what changes in
+    /// it, and let the target copy. Repeated until the target is ready.
     Track {
         /// The migration, counted.
         record: Box<MigrationRecord>,

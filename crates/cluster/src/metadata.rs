@@ -112,12 +112,13 @@ pub struct MetaError(pub String);
 
 /// Where metadata survives the coordinator's process.
 pub trait MetaStore {
-    /// What was committed last, or `None` in a new store. An error when there is something that cannot be read: it is
-    /// never taken for a new store.
+    /// What was committed last, or `None` in a new store. An error when there is something that cannot be
+    /// read: it is never taken for a new store.
     fn load(&mut self) -> Result<Option<Metadata>, MetaError>;
 
-    /// Replaces the metadata, durably and as a whole, before it returns. After an error the store may hold the old or
-    /// the new metadata, never anything else; the coordinator then acts on neither and commits again.
+    /// Replaces the metadata, durably and as a whole, before it returns. After an error the store may hold
+    /// the old or the new metadata, never anything else; the coordinator then acts on neither and commits
+    /// again.
     fn commit(&mut self, metadata: &Metadata) -> Result<(), MetaError>;
 
     /// Makes sure that what was committed last, `metadata`, lies where the next [`MetaStore::load`] looks for

@@ -10,20 +10,21 @@ use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange,
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MigrationState {
-    /// Waits for an earlier migration that shares a node with it. The source owns the range and serves everything.
+    /// Waits for an earlier migration that shares a node with it. The source owns the range and serves
+    /// everything.
     Queued,
-    /// The source counts and partitions the range, then the target makes room, and where the protocol says so takes a
-    /// copy. The source owns the range and serves everything.
+    /// The source counts and partitions the range, then the target makes room, and where the protocol says so
+    /// takes a copy. The source owns the range and serves everything.
     Preparing,
-    /// The target owns the range. From the source's freeze on it serves reads and writes of the range; the source
-    /// serves frozen values to those that the target sent there.
+    /// The target owns the range. From the source's freeze on it serves reads and writes of the range; the
+    /// source serves frozen values to those that the target sent there.
     Running,
     /// Everything has arrived. The target serves everything; the source gives its copy's memory back.
     Done,
     /// Given up on request before it ran. The source owns the range and nothing has changed.
     Cancelled,
-    /// Given up for a reason. Before it ran: nothing has changed. While it ran: the target owns the range and serves
-    /// what it has; the rest is lost, and `why` says how much.
+    /// Given up for a reason. Before it ran: nothing has changed. While it ran: the target owns the range and
+    /// serves what it has; the rest is lost, and `why` says how much.
     Failed {
         /// What happened and what was lost.
         why: String,
@@ -66,8 +67,8 @@ impl std::fmt::Display for MigrationState {
     }
 }
 
-/// How much a migration moves. Brought up to date when the record's state changes; between that, progress is only in
-/// the coordinator's memory.
+/// How much a migration moves. Brought up to date when the record's state changes; between that, progress is
+/// only in the coordinator's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MigrationCounters {
@@ -75,23 +76,25 @@ pub struct MigrationCounters {
     pub records: u64,
     /// Bytes of those records as the log lays them out.
     pub bytes: u64,
-    /// Records that have arrived, repeats by priority pulls and samples not counted twice where the target can tell.
+    /// Records that have arrived, repeats by priority pulls and samples not counted twice where the target
+    /// can tell.
     pub records_moved: u64,
     /// Bytes of the records that have arrived.
     pub bytes_moved: u64,
-    /// Microseconds that it ran, a copy made before included, as far as the present coordinator process saw it run.
+    /// Microseconds that it ran, a copy made before included, as far as the present coordinator process saw
+    /// it run.
     pub elapsed_us: u64,
 }
 
-/// Which request asked for something: a node's life and a number that it gives once.
+/// Which request asked for something: a node's incarnation and a number that it gives once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestKey {
     /// The node that the request came in through.
     pub node: NodeId,
-    /// Its life at the time.
+    /// Its incarnation at the time.
     pub incarnation: Incarnation,
-    /// The number, given once in that life.
+    /// The number, given once in that incarnation.
     pub number: u64,
 }
 
@@ -111,11 +114,11 @@ pub struct MigrationRecord {
     pub policy: MigrationPolicy,
     /// The node that gives the range up.
     pub source: NodeId,
-    /// The life of the source that holds the data.
+    /// The incarnation of the source that holds the data.
     pub source_incarnation: Incarnation,
     /// The node that takes the range.
     pub target: NodeId,
-    /// The life of the target that made room.
+    /// The incarnation of the target that made room.
     pub target_incarnation: Incarnation,
     /// The epoch at which the target owns the range once it runs; 0 until the source has counted.
     pub epoch: TabletEpoch,

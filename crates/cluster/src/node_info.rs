@@ -1,11 +1,11 @@
-//! What the cluster knows about a node, and the names of lives and clusters.
+//! What the cluster knows about a node, and the names of incarnations and clusters.
 
 use crate::HostPort;
 use serde::{Deserialize, Serialize};
 use sidle_types::NodeId;
 
-/// One life of a node: larger after every restart. A node that restarts keeps its [`NodeId`] and its tablets, and has
-/// lost what they held; whatever was arranged with an earlier life is void.
+/// One incarnation of a node: larger after every restart. A node that restarts keeps its [`NodeId`] and its
+/// tablets, and has lost what they held; whatever was arranged with an earlier incarnation is void.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Incarnation(pub u64);
@@ -16,8 +16,8 @@ impl std::fmt::Display for Incarnation {
     }
 }
 
-/// A cluster's name for life: 128 random bits, written as 32 hex digits. Nodes refuse to follow the coordinator of
-/// another cluster.
+/// A cluster's name for life: 128 random bits, written as 32 hex digits. Nodes refuse to follow the
+/// coordinator of another cluster.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ClusterId(u128);
@@ -78,7 +78,7 @@ impl From<ClusterId> for String {
 pub struct NodeInfo {
     /// The node's name for life.
     pub id: NodeId,
-    /// Which of its lives it is in.
+    /// Which of its incarnations it is in.
     pub incarnation: Incarnation,
     /// Where clients reach it.
     pub client_addr: HostPort,

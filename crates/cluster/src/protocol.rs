@@ -1,4 +1,5 @@
-//! What the coordinator has to know of a migration protocol. The protocols themselves are none of its business.
+//! What the coordinator has to know of a migration protocol. The protocols themselves are none of its
+//! business.
 
 /// What the coordinator has to know of a migration protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The tablet map as clients of Redis Cluster see it: whole slots, each with one owner.
 //!
-//! A slot that is split between nodes is shown with the owner of its first position; requests for its other parts are
-//! answered with ASK, which leaves the client's slot map alone. Migrations are never shown (`CLUSTER NODES` markers of
-//! moving slots confuse clients).
+//! A slot that is split between nodes is shown with the owner of its first position; requests for its other
+//! parts are answered with ASK, which leaves the client's slot map alone. Migrations are never shown
+//! (`CLUSTER NODES` markers of moving slots confuse clients).
 
 use crate::TabletMap;
 use sidle_types::{NodeId, Position, PositionRange, SLOT_COUNT, Slot};

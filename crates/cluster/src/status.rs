@@ -32,8 +32,8 @@ pub enum NodeState {
     /// It has been heard of lately.
     #[serde(rename = "up")]
     Up,
-    /// It has not been heard of for a while, or not since the coordinator started. It may still serve: nothing is
-    /// taken from it.
+    /// It has not been heard of for a while, or not since the coordinator started. It may still serve:
+    /// nothing is taken from it.
     #[serde(rename = "fail?")]
     Suspected,
 }
@@ -52,7 +52,7 @@ impl std::fmt::Display for NodeState {
 pub struct NodeStatus {
     /// The node's name for life.
     pub id: NodeId,
-    /// Which of its lives it is in; larger after every restart, which loses its data.
+    /// Which of its incarnations it is in; larger after every restart, which loses its data.
     pub incarnation: Incarnation,
     /// Where clients reach it.
     pub client_addr: HostPort,
@@ -60,7 +60,8 @@ pub struct NodeStatus {
     pub bus_addr: HostPort,
     /// Whether the coordinator hears of it.
     pub state: NodeState,
-    /// Microseconds since it was last heard of, or `null` when the coordinator has not heard of it since it started.
+    /// Microseconds since it was last heard of, or `null` when the coordinator has not heard of it since it
+    /// started.
     pub silent_us: Option<u64>,
     /// The epoch of the map that the node was last known to use.
     pub map_epoch: MapEpoch,
@@ -102,7 +103,8 @@ pub struct MigrationStatus {
     pub why: Option<String>,
     /// Whether the source has frozen the range, so that the target serves it.
     pub activated: bool,
-    /// How much of the range has arrived or is copied, 0 to 1: the mean over the partitions, which hold about equally many records.
+    /// How much of the range has arrived or is copied, 0 to 1: the mean over the partitions, which hold about
+    /// equally many records.
     pub fraction: f64,
     /// Records in the range when the source counted them.
     pub records: u64,
@@ -112,13 +114,15 @@ pub struct MigrationStatus {
     pub records_moved: u64,
     /// Bytes of those.
     pub bytes_moved: u64,
-    /// Microseconds that it has run, a copy made before included, as far as the present coordinator process saw it run.
+    /// Microseconds that it has run, a copy made before included, as far as the present coordinator process
+    /// saw it run.
     pub elapsed_us: u64,
     /// Recent rate; 0 unless it runs or is copied before.
     pub bytes_per_second: u64,
     /// Microseconds to go at the recent rate; `null` when that cannot be told.
     pub remaining_us: Option<u64>,
-    /// Of a copy made before the freeze: changes at the source since, which had not arrived when it was last heard of.
+    /// Of a copy made before the freeze: changes at the source since, which had not arrived when it was last
+    /// heard of.
     pub changes_left: u64,
     /// Why nothing moves at present.
     pub stalled: Option<String>,

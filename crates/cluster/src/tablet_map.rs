@@ -3,12 +3,13 @@
 //! Invariants, held by every value of [`TabletMap`] (its constructors and its deserializer check them):
 //! 1. The tablets, in order, cover every position exactly once.
 //! 2. Nodes are in order of their ids, each id once; every owner, source and target is one of them.
-//! 3. Migrations are in order of their ids, all of them [`Running`](MigrationState::Running), their ranges apart.
-//! 4. A running migration's target owns all of its range at the migration's epoch (M1), its source is another node,
-//!    and its partitions tile the range.
+//! 3. Migrations are in order of their ids, all of them [`Running`](MigrationState::Running), their ranges
+//!    apart.
+//! 4. A running migration's target owns all of its range at the migration's epoch (M1), its source is another
+//!    node, and its partitions tile the range.
 //!
-//! Over the life of a cluster the map epoch grows with every change, and a tablet's epoch with every change of owner,
-//! so that for one position an epoch never names two owners.
+//! Over the life of a cluster the map epoch grows with every change, and a tablet's epoch with every change
+//! of owner, so that for one position an epoch never names two owners.
 
 use crate::bounds;
 use crate::migration_record::tiles;
@@ -186,8 +187,8 @@ impl TabletMap {
         Ok(())
     }
 
-    /// The map after `change`, one epoch later. Panics if the change breaks an invariant: whoever changes the map has
-    /// checked before that the change is possible.
+    /// The map after `change`, one epoch later. Panics if the change breaks an invariant: whoever changes the
+    /// map has checked before that the change is possible.
     pub(crate) fn changed(&self, change: impl FnOnce(&mut MapChange<'_>)) -> TabletMap {
         let mut map = self.clone();
         map.epoch = MapEpoch(self.epoch.0 + 1);
@@ -218,8 +219,8 @@ impl MapChange<'_> {
         self.map.nodes.retain(|node| node.id != id);
     }
 
-    /// Gives the range of a migration to its target and lists the migration as running. The record's epoch must be
-    /// above every epoch in the range.
+    /// Gives the range of a migration to its target and lists the migration as running. The record's epoch
+    /// must be above every epoch in the range.
     pub(crate) fn start(&mut self, record: MigrationRecord) {
         let given = Tablet { range: record.range, owner: record.target, epoch: record.epoch };
         let mut tablets = Vec::with_capacity(self.map.tablets.len() + 2);
@@ -247,7 +248,8 @@ impl MapChange<'_> {
         }
     }
 
-    /// Takes a migration off the list and joins neighbouring tablets of one owner where none of them migrates.
+    /// Takes a migration off the list and joins neighbouring tablets of one owner where none of them
+    /// migrates.
     pub(crate) fn finish(&mut self, id: MigrationId) {
         self.map.migrations.retain(|record| record.id != id);
         let TabletMap { tablets, migrations, .. } = &mut *self.map;

@@ -1,5 +1,5 @@
-//! The verdict over a whole history: each key by itself, since operations on different keys never conflict and
-//! linearizability is local (Herlihy and Wing, theorem 1).
+//! The verdict over a whole history: each key by itself, since operations on different keys never conflict
+//! and linearizability is local (Herlihy and Wing, theorem 1).
 
 use crate::explain::{Explanation, explain};
 use crate::search::{Call, Found, by_key, search};

@@ -1,9 +1,10 @@
 //! Why a key's operations have no order: the shortest story that still has none.
 //!
 //! A history that fails is first cut to its shortest failing prefix: operations that return later become
-//! operations of unknown fate, and those called later are dropped, which can only make an order easier to find.
-//! Then operations are left out while the rest still fails: reads (leaving a read out of a good history leaves a
-//! good one), and plain writes whose value nobody saw, where nothing in the history could tell that they happened.
+//! operations of unknown fate, and those called later are dropped, which can only make an order easier to
+//! find. Then operations are left out while the rest still fails: reads (leaving a read out of a good history
+//! leaves a good one), and plain writes whose value nobody saw, where nothing in the history could tell that
+//! they happened.
 
 use crate::model::State;
 use crate::search::{Call, Found, search};
@@ -35,7 +36,8 @@ pub struct Explanation {
     pub key: String,
     /// What kind of failure it is.
     pub reason: Reason,
-    /// The operation that cannot be placed, when one stands out: the first whose return makes the history fail.
+    /// The operation that cannot be placed, when one stands out: the first whose return makes the history
+    /// fail.
     pub culprit: Option<Operation>,
     /// The operations that make up the contradiction, in order of their calls.
     pub operations: Vec<Operation>,
@@ -120,8 +122,8 @@ pub(crate) fn explain(
     explanation
 }
 
-/// A read whose value cannot have been there, whatever the order. Keys with `append` or `incrby` make values that
-/// stand in no argument, so nothing is said about them.
+/// A read whose value cannot have been there, whatever the order. Keys with `append` or `incrby` make values
+/// that stand in no argument, so nothing is said about them.
 fn impossible_value(operations: &[Operation], calls: &[Call]) -> Option<(usize, Reason)> {
     if calls.iter().any(|call| matches!(call.action.op, Op::Append | Op::IncrBy)) {
         return None;

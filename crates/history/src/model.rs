@@ -1,8 +1,8 @@
 //! What one key may do: the sequential meaning of every operation.
 //!
-//! A state is a few words, whatever the value's length: short texts are kept as they are, long ones as a length
-//! and two polynomial hashes that can be continued by an append. Two different long texts are taken for equal
-//! with a chance of about 2^-100, which no run will meet.
+//! A state is a few words, whatever the value's length: short texts are kept as they are, long ones as a
+//! length and two polynomial hashes that can be continued by an append. Two different long texts are taken
+//! for equal with a chance of about 2^-100, which no run will meet.
 
 use crate::{Datum, Op};
 

@@ -1,18 +1,20 @@
 //! One key's operations judged while they happen: what was decided is forgotten.
 //!
-//! The checker keeps every configuration that the key may be in: its value, which of the operations under way have
-//! taken effect, and which of those of unknown fate. When an operation returns it must have taken effect, so each
-//! configuration either has that behind it, or takes the steps that lead there, or goes (Lowe, "Testing for
-//! linearizability", just-in-time linearization). No configuration left: no order explains the operations.
+//! The checker keeps every configuration that the key may be in: its value, which of the operations under way
+//! have taken effect, and which of those of unknown fate. When an operation returns it must have taken
+//! effect, so each configuration either has that behind it, or takes the steps that lead there, or goes
+//! (Lowe, "Testing for linearizability", just-in-time linearization). No configuration left: no order
+//! explains the operations.
 //!
 //! What keeps it small, and why each is sound:
-//! - Operations of unknown fate that do the same to every value are one class with a count; who of them took effect
-//!   cannot be told.
-//! - Of two configurations that differ only in that one has used up more operations of unknown fate the other is kept:
-//!   nobody has to use them.
+//! - Operations of unknown fate that do the same to every value are one class with a count; who of them took
+//!   effect cannot be told.
+//! - Of two configurations that differ only in that one has used up more operations of unknown fate the other
+//!   is kept: nobody has to use them.
 //! - An operation that by its reply changes nothing takes effect as soon as it can.
-//! - An operation of unknown fate takes effect only right before one that it makes possible or whose effect it changes,
-//!   or before others of unknown fate that build on it as long as the value does not grow beyond what somebody saw.
+//! - An operation of unknown fate takes effect only right before one that it makes possible or whose effect
+//!   it changes, or before others of unknown fate that build on it as long as the value does not grow beyond
+//!   what somebody saw.
 
 use crate::Operation;
 use crate::model::{Action, Reply, State};
@@ -35,7 +37,8 @@ pub enum Judged {
     Undecided,
 }
 
-/// Of each class of operations of unknown fate, how many have taken effect; classes of which none has are left out.
+/// Of each class of operations of unknown fate, how many have taken effect; classes of which none has are
+/// left out.
 type Used = SmallVec<[(u32, u32); 2]>;
 
 /// What the key may be like.
@@ -125,7 +128,8 @@ pub struct KeyChecker {
 }
 
 impl KeyChecker {
-    /// A checker that gives up where it would have to look at more than `budget` configurations for one return.
+    /// A checker that gives up where it would have to look at more than `budget` configurations for one
+    /// return.
     pub fn new(budget: usize) -> KeyChecker {
         KeyChecker {
             budget,
@@ -137,7 +141,8 @@ impl KeyChecker {
         }
     }
 
-    /// Takes in an operation that has returned, or of which nothing more will be heard, under a number of the caller's.
+    /// Takes in an operation that has returned, or of which nothing more will be heard, under a number of the
+    /// caller's.
     pub fn add(&mut self, number: usize, operation: &Operation) {
         let Some(call) = Call::new(operation, number) else { return };
         if self.verdict != Judged::Fine {
@@ -151,8 +156,9 @@ impl KeyChecker {
         }
     }
 
-    /// Judges what returned before this instant. Every operation that was called by then and has returned or will not
-    /// be heard of has been added, and whatever is still under way was called at this instant or later.
+    /// Judges what returned before this instant. Every operation that was called by then and has returned or
+    /// will not be heard of has been added, and whatever is still under way was called at this instant or
+    /// later.
     pub fn judge(&mut self, before_ns: u64) -> &Judged {
         while self.verdict == Judged::Fine {
             let next = (0..self.waiting.len()).min_by_key(|&index| self.waiting[index].call.return_ns);
@@ -192,7 +198,8 @@ impl KeyChecker {
         self.forget_what_all_have_used();
     }
 
-    /// The state after this operation where nothing but it can have taken effect, and it can: most operations are alone.
+    /// The state after this operation where nothing but it can have taken effect, and it can: most operations
+    /// are alone.
     fn after_alone(&self, returning: usize, place: u32) -> Option<State> {
         let [only] = &self.configurations[..] else { return None };
         let is_alone = self.waiting.iter().filter(|waiting| waiting.place.is_some()).count() == 1
@@ -228,7 +235,8 @@ impl KeyChecker {
         true
     }
 
-    /// The configurations in which the operation at this place has taken effect; `None` when they are too many.
+    /// The configurations in which the operation at this place has taken effect; `None` when they are too
+    /// many.
     fn take_effect(&self, place: u32) -> Option<Found> {
         let candidates: Vec<(u32, &Call)> =
             self.waiting.iter().filter_map(|waiting| Some((waiting.place?, &waiting.call))).collect();

@@ -2,14 +2,14 @@
 //! linearizability"): depth first, memoised on (set of linearised operations, state).
 //!
 //! What keeps it fast, and why each is sound:
-//! - The set is a running exclusive-or of 128-bit random words, one per operation, so a configuration costs 16
-//!   bytes and a step constant time whatever the history's length.
-//! - An operation that is possible now and by its reply changed nothing is taken at once: moving it to the front of
-//!   any explanation leaves an explanation.
-//! - A value that only one operation writes cannot come back. Leaving it while somebody still has to read it is a
-//!   dead end. (Not used for keys with `append` or `incrby`, where values also arise otherwise.)
-//! - An operation of unknown fate is tried only right before an operation that it makes possible or changes the
-//!   effect of: anywhere else it could as well come later, or never.
+//! - The set is a running exclusive-or of 128-bit random words, one per operation, so a configuration costs
+//!   16 bytes and a step constant time whatever the history's length.
+//! - An operation that is possible now and by its reply changed nothing is taken at once: moving it to the
+//!   front of any explanation leaves an explanation.
+//! - A value that only one operation writes cannot come back. Leaving it while somebody still has to read it
+//!   is a dead end. (Not used for keys with `append` or `incrby`, where values also arise otherwise.)
+//! - An operation of unknown fate is tried only right before an operation that it makes possible or changes
+//!   the effect of: anywhere else it could as well come later, or never.
 
 use crate::model::{Action, Reply, State};
 use crate::{Op, Operation, Outcome};
@@ -331,7 +331,8 @@ impl<'c> Search<'c> {
         }
     }
 
-    /// Whether going from `state` to `next` leaves a value that somebody must still read and nobody can write.
+    /// Whether going from `state` to `next` leaves a value that somebody must still read and nobody can
+    /// write.
     fn loses_a_value(&self, state: State, next: State) -> bool {
         state != next
             && self
@@ -369,8 +370,8 @@ impl<'c> Search<'c> {
         while index != END && self.calls[index].call_ns <= deadline {
             let call = &self.calls[index];
             let next = call.action.apply(state).1;
-            // It must come before a candidate if only then the candidate is possible, or if the two do not commute
-            // and the candidate does not undo it either.
+            // It must come before a candidate if only then the candidate is possible, or if the two do not
+            // commute and the candidate does not undo it either.
             let helps = |&candidate: &usize| {
                 let candidate = &self.calls[candidate];
                 match (candidate.after(state), candidate.after(next)) {

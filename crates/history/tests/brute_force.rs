@@ -173,7 +173,8 @@ fn history(drafts: Vec<Draft>, lies: bool) -> Vec<Operation> {
     operations
 }
 
-/// Judges a history as it would have been heard: each operation when it returned, the others when they were given up.
+/// Judges a history as it would have been heard: each operation when it returned, the others when they were
+/// given up.
 fn judge_online(history: &[Operation]) -> Judged {
     let mut heard = history.to_vec();
     heard.sort_by_key(|operation| operation.return_ns.unwrap_or(operation.call_ns + 35));

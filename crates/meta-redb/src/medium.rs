@@ -17,15 +17,15 @@ pub trait Medium: Debug {
     /// What the store is called in messages.
     fn name(&self) -> String;
 
-    /// All bytes of the store, or `None` where there is none. [`io::ErrorKind::WouldBlock`] says that another process
-    /// uses it.
+    /// All bytes of the store, or `None` where there is none. [`io::ErrorKind::WouldBlock`] says that another
+    /// process uses it.
     fn content(&self) -> io::Result<Option<Vec<u8>>>;
 
     /// Lays a store with this content beside the one that is there, in place of any that was laid before.
     fn lay(&self, content: &[u8]) -> io::Result<Self::Backend>;
 
-    /// What was laid is the store from now on, durably, with every byte of it. A crash before this returns, or an error,
-    /// leaves the one or the other.
+    /// What was laid is the store from now on, durably, with every byte of it. A crash before this returns,
+    /// or an error, leaves the one or the other.
     fn publish(&self) -> io::Result<()>;
 
     /// What was laid is not wanted.

@@ -1,24 +1,27 @@
 //! The store: opening, loading, committing.
 //!
 //! # Invariants
-//! 1. A commit is on disk, whole, when [`RedbMetaStore::commit`] returns without an error. Two-phase commits: a damaged
-//!    store is refused, never rolled back to an earlier map, whose ownership epochs have been given since (M1).
-//! 2. What is there is never taken for a new store, however damaged, foreign or empty it is. A new store appears
-//!    under its name only when it is whole.
-//! 3. Nothing is built on bytes of an earlier life, or from before a failed commit: opening copies what it reads, makes
-//!    sure of the copy, and puts it in the original's place once every byte of it is synced. What a process reads back
-//!    may stand in the system's memory and nowhere else: after a sync that failed the system may take what it could not
-//!    write for written, and the next sync succeeds without it. So nothing hangs on which pages a repair trusts.
-//! 4. After a failed commit the store is opened anew before the next one, because redb refuses everything after an
-//!    input or output error.
+//! 1. A commit is on disk, whole, when [`RedbMetaStore::commit`] returns without an error. Two-phase commits:
+//!    a damaged store is refused, never rolled back to an earlier map, whose ownership epochs have been given
+//!    since (M1).
+//! 2. What is there is never taken for a new store, however damaged, foreign or empty it is. A new store
+//!    appears under its name only when it is whole.
+//! 3. Nothing is built on bytes of an earlier incarnation, or from before a failed commit: opening copies
+//!    what it reads, makes sure of the copy, and puts it in the original's place once every byte of it is
+//!    synced. What a process reads back may stand in the system's memory and nowhere else: after a sync that
+//!    failed the system may take what it could not write for written, and the next sync succeeds without it.
+//!    So nothing hangs on which pages a repair trusts.
+//! 4. After a failed commit the store is opened anew before the next one, because redb refuses everything
+//!    after an input or output error.
 //!
 //! 5. A commit goes to the file that the next start opens, or is refused: a file that was removed while it is
 //!    open takes every write and is gone with the process. A store that has gone is written anew, from what
 //!    is to be committed; one that somebody put in its place is left alone.
 //!
-//! The metadata is two JSON texts, each after its CRC32C (redb checks its pages only after a crash): the migrations that
-//! are over, which most commits leave as they are and do not write again, and all the rest. The version of the format is
-//! written beside them. The first version had everything in the one text; it is read, and written anew by the next commit.
+//! The metadata is two JSON texts, each after its CRC32C (redb checks its pages only after a crash): the
+//! migrations that are over, which most commits leave as they are and do not write again, and all the rest.
+//! The version of the format is written beside them. The first version had everything in the one text; it is
+//! read, and written anew by the next commit.
 //!
 //! # Ownership
 //! The control thread of the process that runs the coordinator. redb locks a file against other processes.
@@ -173,8 +176,8 @@ fn content<M: Medium>(medium: &M) -> Result<Option<Vec<u8>>, MetaError> {
     }
 }
 
-/// Puts a database with this content in the place of what is there, if `make_sure` finds nothing wrong with it. What
-/// cannot be used stays as it was found.
+/// Puts a database with this content in the place of what is there, if `make_sure` finds nothing wrong with
+/// it. What cannot be used stays as it was found.
 fn replace<M: Medium>(
     medium: &M,
     content: &[u8],
@@ -281,7 +284,8 @@ fn write(database: &Database, texts: &[(&str, Vec<u8>)]) -> Result<(), redb::Err
     Ok(())
 }
 
-/// Runs a step on the database. Damage makes redb return an error or, deep inside, panic; both are told the same way.
+/// Runs a step on the database. Damage makes redb return an error or, deep inside, panic; both are told the
+/// same way.
 fn guarded<T>(name: &str, step: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, MetaError> {
     match catch_unwind(AssertUnwindSafe(step)) {
         Ok(Ok(value)) => Ok(value),

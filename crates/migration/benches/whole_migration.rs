@@ -1,7 +1,7 @@
-//! How fast a whole migration goes when nothing but the two machines and their stores is in the way: one thread, both
-//! ends, frames handed over in memory (one copy, as a socket would make). Figures are per second of processor time, so
-//! that a busy machine distorts them less. An indication for one machine at one time, no figure to compare with another
-//! run's.
+//! How fast a whole migration goes when nothing but the two machines and their stores is in the way: one
+//! thread, both ends, frames handed over in memory (one copy, as a socket would make). Figures are per second
+//! of processor time, so that a busy machine distorts them less. An indication for one machine at one time,
+//! no figure to compare with another run's.
 //!
 //! `cargo bench -p sidle-migration -- [records] [value bytes]`
 
@@ -9,8 +9,8 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 use sidle_migration::{
-    ExportView, FULVA, ImportView, MigrationSpec, RangeBarrier, SourceInput, SourceMachine, TargetEvent,
-    TargetInput, TargetMachine, Tuning,
+    ExportView, Exporter, FULVA, ImportView, Importer, MigrationSpec, RangeBarrier, SourceInput, TargetEvent,
+    TargetInput, Tuning,
 };
 use sidle_store::{Store, StoreConfig};
 use sidle_types::{HashedKey, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch};
@@ -78,8 +78,8 @@ fn main() {
     };
     let (_, export) = ExportView::new(&spec);
     let (_, import) = ImportView::new(&spec);
-    let mut source = SourceMachine::new(MonotonicUs(0), spec.clone(), export);
-    let mut target = TargetMachine::new(MonotonicUs(0), spec, import, target_store.log_head());
+    let mut source = Exporter::new(MonotonicUs(0), spec.clone(), export);
+    let mut target = Importer::new(MonotonicUs(0), spec, import, target_store.log_head());
 
     let (start, cpu_start) = (Instant::now(), cpu_time());
     let now = || MonotonicUs(start.elapsed().as_micros() as u64);

@@ -1,18 +1,19 @@
 //! The barrier between a published range table and whatever relies on every worker using it.
 //!
-//! Purpose: a command runs wholly between two loop boundaries of its worker, with the range table that the worker held
-//! at the first. Once every worker has passed a boundary at which it took the new table, no command anywhere still
-//! acts on the old one. [`BarrierPassed`] is the proof of that, and the steps that depend on it take it as an argument.
+//! Purpose: a command runs wholly between two loop boundaries of its worker, with the range table that the
+//! worker held at the first. Once every worker has passed a boundary at which it took the new table, no
+//! command anywhere still acts on the old one. [`BarrierPassed`] is the proof of that, and the steps that
+//! depend on it take it as an argument.
 //!
 //! Invariants: M2 (the freeze holds from the proof on), M8 (release and sweep begin after it).
 //!
-//! Realises: Fulva assumes RAMCloud's dispatch thread to reject writes from one instant on (IV-A, "the source rejects
-//! the requests"); with several workers that instant has to be made.
+//! Realises: Fulva assumes RAMCloud's dispatch thread to reject writes from one instant on (IV-A, "the source
+//! rejects the requests"); with several workers that instant has to be made.
 //!
-//! Ownership and call order. Publisher (one thread at a time): store the new table where workers find it, then
-//! [`RangeBarrier::publish`], then wake every worker, then ask [`BarrierTicket::passed`] until it answers. Worker, at a
-//! loop boundary and never within a command: read [`RangeBarrier::published`]; if it grew, take the current table,
-//! *then* [`RangeBarrier::pass`] with the number read before.
+//! Ownership and call order. Publisher (one thread at a time): store the new table where workers find it,
+//! then [`RangeBarrier::publish`], then wake every worker, then ask [`BarrierTicket::passed`] until it
+//! answers. Worker, at a loop boundary and never within a command: read [`RangeBarrier::published`]; if it
+//! grew, take the current table, *then* [`RangeBarrier::pass`] with the number read before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

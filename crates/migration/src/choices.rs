@@ -1,9 +1,10 @@
 //! The kinds of choices that make a protocol.
 //!
-//! All protocols share one skeleton: the views, the barrier, the two lanes, the source machine that answers pulls, and
-//! the target machine that pulls, replays and wakes. What differs is written down here, and the skeleton reads the
-//! choices, never the name. [`crate::protocols`] has the protocols themselves, a file each. One that needs a new kind of
-//! choice adds the field here and the phase as a module beside `target` or `source`.
+//! All protocols share one skeleton: the views, the barrier, the two lanes, the source machine that answers
+//! pulls, and the target machine that pulls, replays and wakes. What differs is written down here, and the
+//! skeleton reads the choices, never the name. [`crate::protocols`] has the protocols themselves, a file
+//! each. One that needs a new kind of choice adds the field here and the phase as a module beside `target` or
+//! `source`.
 
 use sidle_pacing::Pace;
 
@@ -37,8 +38,8 @@ pub struct ProtocolChoices {
 pub enum Copies {
     /// When the source has frozen them.
     AfterFreeze,
-    /// While the source serves them and marks what changes, then what changed, in rounds; the last round after the freeze
-    /// (M11). Until the freeze a cancel or a failure changes nothing.
+    /// While the source serves them and marks what changes, then what changed, in rounds; the last round
+    /// after the freeze (M11). Until the freeze a cancel or a failure changes nothing.
     BeforeFreeze(Rounds),
 }
 
@@ -69,12 +70,12 @@ pub enum SourceReads {
     Redirects,
 }
 
-/// What the target does with a command that needs a key that is not here yet. Clients that did not opt in always wait for
-/// a pull.
+/// What the target does with a command that needs a key that is not here yet. Clients that did not opt in
+/// always wait for a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnMissing {
-    /// An opted-in client's read of one key is told so at once, and takes the source's frozen value (Fulva, III-B:
-    /// "empty"). Everything else waits.
+    /// An opted-in client's read of one key is told so at once, and takes the source's frozen value (Fulva,
+    /// III-B: "empty"). Everything else waits.
     SaysNotHereYet,
     /// The command waits until the key is pulled.
     Waits,
@@ -103,9 +104,9 @@ impl PullBytes {
     }
 }
 
-/// Pulling the records of sampled misses (Fulva, IV-B: SampPull). The paper draws 1 %, in migrations of half a minute at
-/// a million operations a second. A migration here lasts seconds, in which a hot key misses a few dozen times; and in a
-/// batch a record costs each node a fraction of what one more double read of it costs.
+/// Pulling the records of sampled misses (Fulva, IV-B: SampPull). The paper draws 1 %, in migrations of half
+/// a minute at a million operations a second. A migration here lasts seconds, in which a hot key misses a few
+/// dozen times; and in a batch a record costs each node a fraction of what one more double read of it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
     /// One in so many misses is drawn.
@@ -119,6 +120,7 @@ pub struct Sampling {
 pub struct PriorityPulls {
     /// The most keys in one pull.
     pub batch: usize,
-    /// The most pulls in flight; 0: commands wait for their key's turn in bulk. Each key is in one pull at most.
+    /// The most pulls in flight; 0: commands wait for their key's turn in bulk. Each key is in one pull at
+    /// most.
     pub in_flight: usize,
 }

@@ -22,21 +22,23 @@ pub enum TargetInput<'b> {
     Disconnected(Lane),
     /// A message arrived.
     Message(Lane, Message<'b>),
-    /// [`TargetMachine::poll_timeout`](crate::TargetMachine::poll_timeout) has come.
+    /// [`Importer::poll_timeout`](crate::Importer::poll_timeout) has come.
     Timeout,
     /// A read missed, and its position was drawn. May be dropped.
     SampledMiss(Position),
     /// A command has written a key at this position without looking, and it was not here. May be dropped; the
     /// number of missing keys is then too high until everything is here.
     WrittenUnseen(Position),
-    /// A command waits for this key. Answered with exactly one [`TargetEvent::Wake`] or [`TargetEvent::Refuse`].
+    /// A command waits for this key. Answered with exactly one [`TargetEvent::Wake`] or
+    /// [`TargetEvent::Refuse`].
     PriorityPull(&'b [u8], Waiter),
     /// A client was told to come again for this key, soon. May be dropped.
     Wanted(&'b [u8]),
-    /// FLUSHALL: what has not arrived is absent, for good. Answered with [`TargetEvent::Wake`]; after that nothing is
-    /// replayed any more, and the command may discard what is here.
+    /// FLUSHALL: what has not arrived is absent, for good. Answered with [`TargetEvent::Wake`]; after that
+    /// nothing is replayed any more, and the command may discard what is here.
     Flush(Waiter),
-    /// What the node and its workers have to bear; to be told every few milliseconds, and between pieces of work.
+    /// What the node and its workers have to bear; to be told every few milliseconds, and between pieces of
+    /// work.
     Load(Load),
     /// How hard the migration may press from now on.
     Policy(MigrationPolicy),
@@ -103,7 +105,7 @@ pub enum SourceInput<'b> {
     Disconnected(Lane),
     /// A message arrived.
     Message(Lane, Message<'b>),
-    /// [`SourceMachine::poll_timeout`](crate::SourceMachine::poll_timeout) has come.
+    /// [`Exporter::poll_timeout`](crate::Exporter::poll_timeout) has come.
     Timeout,
     /// As [`TargetInput::Load`].
     Load(Load),

@@ -1,18 +1,18 @@
 //! What the source's workers see of a migration.
 //!
-//! Purpose: a worker answers a read of frozen data only to a client that names this migration, and only while nothing
-//! can have been released (M4, M8).
+//! Purpose: a worker answers a read of frozen data only to a client that names this migration, and only while
+//! nothing can have been released (M4, M8).
 //!
-//! Invariants: M4 (frozen, for the same migration id), M8 (never "absent" once over). A worker that found nothing in
-//! the store asks for the phase *again* before it answers "absent": release begins after [`ExportPhase::Done`] is
-//! published, so a look-up that was affected by it sees the phase. The barrier before release makes this certain for
-//! whole commands; the second look makes it local.
+//! Invariants: M4 (frozen, for the same migration id), M8 (never "absent" once over). A worker that found
+//! nothing in the store asks for the phase *again* before it answers "absent": release begins after
+//! [`ExportPhase::Done`] is published, so a look-up that was affected by it sees the phase. The barrier
+//! before release makes this certain for whole commands; the second look makes it local.
 //!
-//! A range that is copied before its freeze is tracked first: workers go on to serve it, and mark what they change
-//! (M11).
+//! A range that is copied before its freeze is tracked first: workers go on to serve it, and mark what they
+//! change (M11).
 //!
-//! Ownership: [`ExportView`] is shared with every worker; [`ExportWriter`], of which there is one, belongs to the source
-//! machine.
+//! Ownership: [`ExportView`] is shared with every worker; [`ExportWriter`], of which there is one, belongs to
+//! the source machine.
 
 use crate::marks::Marks;
 use crate::{Copies, MigrationSpec, SourceReads};
@@ -94,7 +94,8 @@ impl ExportView {
         self.marks.is_some()
     }
 
-    /// A worker has changed something at the position. To be called after the write, within the same command (M11).
+    /// A worker has changed something at the position. To be called after the write, within the same command
+    /// (M11).
     pub fn mark(&self, position: Position) {
         if let Some(marks) = self.marks.as_ref().filter(|_| self.range.contains(position)) {
             marks.mark(position);

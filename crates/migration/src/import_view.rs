@@ -1,23 +1,25 @@
 //! What the target's workers see of a migration: a few atomics, written by one mover.
 //!
-//! Purpose: a worker decides per command, without a lock, whether it may acknowledge (M3) and whether what the store
-//! says of a key is final.
+//! Purpose: a worker decides per command, without a lock, whether it may acknowledge (M3) and whether what
+//! the store says of a key is final.
 //!
-//! Invariants: M3 (nothing is acknowledged while [`ImportPhase::Waiting`]), M6 (removals leave a tombstone, see
-//! [`ImportView::leaves_tombstones`]), M7 (progress never passes a record that is not readable, and never moves back).
+//! Invariants: M3 (nothing is acknowledged while [`ImportPhase::Waiting`]), M6 (removals leave a tombstone,
+//! see [`ImportView::leaves_tombstones`]), M7 (progress never passes a record that is not readable, and never
+//! moves back).
 //!
-//! The order that M7 rests on: a worker calls [`ImportView::has_arrived`] *before* it looks into the store. The mover
-//! replays, then publishes progress with release ordering; the worker loads it with acquire ordering, so whatever the
-//! progress covers is in the index it then looks into. Looked up the other way round, a record could arrive between
-//! the look-up that missed and the progress that says it is here, and an existing key would read as absent.
+//! The order that M7 rests on: a worker calls [`ImportView::has_arrived`] *before* it looks into the store.
+//! The mover replays, then publishes progress with release ordering; the worker loads it with acquire
+//! ordering, so whatever the progress covers is in the index it then looks into. Looked up the other way
+//! round, a record could arrive between the look-up that missed and the progress that says it is here, and an
+//! existing key would read as absent.
 //!
 //! Beside that the view counts the keys that are this node's and not here: see [`ImportView::missing_keys`].
 //!
-//! Realises: Fulva III-B (P_1..P_N). Its code lets progress run ahead of replay and sets a finished partition's to 0;
-//! here a finished partition has a state of its own.
+//! Realises: Fulva III-B (P_1..P_N). Its code lets progress run ahead of replay and sets a finished
+//! partition's to 0; here a finished partition has a state of its own.
 //!
-//! Ownership: [`ImportView`] is shared with every worker; [`ImportWriter`], of which there is one, belongs to the
-//! target machine.
+//! Ownership: [`ImportView`] is shared with every worker; [`ImportWriter`], of which there is one, belongs to
+//! the target machine.
 
 use crate::{Copies, MigrationSpec, OnMissing, PutBack};
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch};
@@ -30,11 +32,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 pub enum ImportPhase {
     /// The source may still acknowledge: requests are parked (M3).
     Waiting,
-    /// The source owns the range and serves it; its records arrive ahead (M11). This node's workers have nothing to do
-    /// with the range before the commit, and park requests after it.
+    /// The source owns the range and serves it; its records arrive ahead (M11). This node's workers have
+    /// nothing to do with the range before the commit, and park requests after it.
     Copying,
-    /// The source is frozen and records are arriving. The protocol serves nobody before all are here: requests are
-    /// parked.
+    /// The source is frozen and records are arriving. The protocol serves nobody before all are here:
+    /// requests are parked.
     Filling,
     /// The target serves; records are arriving.
     Serving,
@@ -160,11 +162,12 @@ impl ImportView {
         self.phase() >= ImportPhase::Serving
     }
 
-    /// Whether everything that the source has at this position is here, so that what the store says next is final. Of a
-    /// copy made before the freeze that says nothing until the import is [activated](Self::activated).
+    /// Whether everything that the source has at this position is here, so that what the store says next is
+    /// final. Of a copy made before the freeze that says nothing until the import is
+    /// [activated](Self::activated).
     ///
-    /// Call this *before* looking into the store: see the module's header. A position outside the range is a mistake
-    /// of the caller.
+    /// Call this *before* looking into the store: see the module's header. A position outside the range is a
+    /// mistake of the caller.
     #[inline]
     pub fn has_arrived(&self, position: Position) -> bool {
         if self.phase() == ImportPhase::Complete {
@@ -206,7 +209,8 @@ impl ImportView {
     /// For each partition the first position that is not here yet, or `None` when all of it is.
     pub fn progress(&self) -> impl ExactSizeIterator<Item = Option<Position>> + '_ {
         self.progress.iter().map(|progress| {
-            // `next` does not move once `all` is set, so either order of the two loads tells a state that was.
+            // `next` does not move once `all` is set, so either order of the two loads tells a state that
+            // was.
             let next = Position(progress.next.load(Ordering::Acquire));
             (!progress.all.load(Ordering::Acquire)).then_some(next)
         })
@@ -217,7 +221,8 @@ impl ImportView {
         self.phase() >= ImportPhase::Filling
     }
 
-    /// Whether it was copied before the source froze it: until the last round is here, what is here may be stale.
+    /// Whether it was copied before the source froze it: until the last round is here, what is here may be
+    /// stale.
     pub fn is_copied_ahead(&self) -> bool {
         self.copied_ahead
     }
@@ -234,8 +239,8 @@ impl ImportView {
         self.sample_one_in
     }
 
-    /// Whether a command that needs a key that is not here waits for the key's turn, however far off that is: because
-    /// nobody is served before everything is here, or because nothing is pulled out of turn.
+    /// Whether a command that needs a key that is not here waits for the key's turn, however far off that is:
+    /// because nobody is served before everything is here, or because nothing is pulled out of turn.
     pub fn waits_for_turns(&self) -> bool {
         match self.phase() {
             ImportPhase::Filling => true,
@@ -244,8 +249,8 @@ impl ImportView {
         }
     }
 
-    /// Whether a removal in the range must leave a tombstone behind while this view is in the range table (M6).
-    /// Always, unless a test put that fault back.
+    /// Whether a removal in the range must leave a tombstone behind while this view is in the range table
+    /// (M6). Always, unless a test put that fault back.
     #[inline]
     pub fn leaves_tombstones(&self) -> bool {
         self.leaves_tombstones
@@ -292,7 +297,8 @@ impl ImportWriter {
         self.view.phase.store(ImportPhase::Filling as u8, Ordering::Release);
     }
 
-    /// What has arrived was thrown away: everything arrives once more. Nobody has been served, so nobody was told.
+    /// What has arrived was thrown away: everything arrives once more. Nobody has been served, so nobody was
+    /// told.
     pub fn begin_anew(&mut self) {
         assert_eq!(self.view.phase(), ImportPhase::Filling, "M7: progress moves back only before it is told");
         for (partition, progress) in self.view.partitions.iter().zip(&self.view.progress) {

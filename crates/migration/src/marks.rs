@@ -1,13 +1,14 @@
 //! What has changed at the source since it was last looked at.
 //!
-//! Purpose: while a range is copied before its freeze, every worker marks what it changes, and the source machine takes
-//! the marks, a round at a time, and sends what stands there then.
+//! Purpose: while a range is copied before its freeze, every worker marks what it changes, and the source
+//! machine takes the marks, a round at a time, and sends what stands there then.
 //!
-//! Invariant M11: a worker marks *after* the write and within the same command. A mark that is taken is then of a write
-//! that can be read, and behind the freeze barrier every mark is made.
+//! Invariant M11: a worker marks *after* the write and within the same command. A mark that is taken is then
+//! of a write that can be read, and behind the freeze barrier every mark is made.
 //!
-//! Realises: Albatross 4.2 ("delta of changes"), RAMCloud's migration (log records since the copy). Deviation: what is
-//! kept is where something changed, not what: a key that changes often is sent once a round, however often that is.
+//! Realises: Albatross 4.2 ("delta of changes"), RAMCloud's migration (log records since the copy).
+//! Deviation: what is kept is where something changed, not what: a key that changes often is sent once a
+//! round, however often that is.
 //!
 //! Ownership: shared by all workers and the source machine. Each takes one short lock, workers by slot.
 
@@ -24,8 +25,8 @@ const STRIPES: usize = 64;
 pub(crate) struct Marks {
     /// By slot, modulo their number.
     positions: Box<[Mutex<BTreeSet<Position>>]>,
-    /// Apart from each other, in no order. A range that was cleared in pieces stays in these pieces, so that the target
-    /// too clears it in pieces.
+    /// Apart from each other, in no order. A range that was cleared in pieces stays in these pieces, so that
+    /// the target too clears it in pieces.
     ranges: Mutex<Vec<PositionRange>>,
     count: AtomicU64,
 }

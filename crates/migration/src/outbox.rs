@@ -1,4 +1,5 @@
-//! Short messages that wait for a lane: refusals and pongs. Bounded, and dropped beyond: what caused them comes again.
+//! Short messages that wait for a lane: refusals and pongs. Bounded, and dropped beyond: what caused them
+//! comes again.
 
 use crate::tuning::NOTICES_QUEUED_MAX;
 use sidle_types::Fill;

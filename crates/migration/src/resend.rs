@@ -3,8 +3,8 @@
 use crate::tuning::RESEND_US_MAX;
 use sidle_types::MonotonicUs;
 
-/// When something that is not answered is sent again: at first after a fixed wait, then after twice that, and so on up
-/// to [`RESEND_US_MAX`].
+/// When something that is not answered is sent again: at first after a fixed wait, then after twice that, and
+/// so on up to [`RESEND_US_MAX`].
 #[derive(Debug)]
 pub(crate) struct Resend {
     first_us: u64,

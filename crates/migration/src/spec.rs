@@ -5,8 +5,8 @@ use sidle_pacing::{Governor, Limits};
 use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch};
 use sidle_wire::Scope;
 
-/// The most partitions a range may be cut into: a partition's number travels as one byte, and a client keeps one
-/// position for each.
+/// The most partitions a range may be cut into: a partition's number travels as one byte, and a client keeps
+/// one position for each.
 pub const PARTITIONS_MAX: usize = 64;
 
 /// One migration, as the coordinator committed it. Both ends must hold the same.

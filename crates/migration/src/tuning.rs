@@ -4,12 +4,13 @@ use crate::PutBack;
 
 /// The least that a pull asks for.
 pub const PULL_BYTES_MIN: u32 = 16 << 10;
-/// The most that a pull asks for. A reply may be larger by what stands at its last position. Packing or replaying so
-/// much takes a few hundred microseconds, which a worker on the same core may have to wait for.
+/// The most that a pull asks for. A reply may be larger by what stands at its last position. Packing or
+/// replaying so much takes a few hundred microseconds, which a worker on the same core may have to wait for.
 pub const PULL_BYTES_MAX: u32 = 128 << 10;
-/// A reply that came full in less than half of this, counted from the reply before it if that came after the pull was
-/// sent, makes the partition's next pull ask for twice as much; one that took more than twice this, for half. With every
-/// partition's pull under way at once, this bounds what waits in front of the priority lane on a slow network.
+/// A reply that came full in less than half of this, counted from the reply before it if that came after the
+/// pull was sent, makes the partition's next pull ask for twice as much; one that took more than twice this,
+/// for half. With every partition's pull under way at once, this bounds what waits in front of the priority
+/// lane on a slow network.
 pub const PULL_TARGET_US: u64 = 10_000;
 
 /// Sampled pulls follow each other no sooner than this, so that each has many positions.
@@ -25,13 +26,14 @@ pub const PRIORITY_REQUEST_BYTES: usize = 64 << 10;
 pub const KEYS_WANTED_MAX: usize = 4096;
 /// How many unanswered priority pulls a source keeps; the oldest is dropped, and will be asked again.
 pub const PRIORITY_PULLS_QUEUED_MAX: usize = 16;
-/// How many commands may wait for keys of one import; further ones fail. Far more than wait at a time, but whoever waited
-/// and left counts until the source answers.
+/// How many commands may wait for keys of one import; further ones fail. Far more than wait at a time, but
+/// whoever waited and left counts until the source answers.
 pub const PRIORITY_WAITERS_MAX: usize = 1 << 17;
 /// How many refusals and pongs may wait for a lane; further ones are dropped, as their causes come again.
 pub const NOTICES_QUEUED_MAX: usize = 32;
 
-/// How many sampled positions may wait for the next sampled pull; further ones are dropped, as most misses are anyway.
+/// How many sampled positions may wait for the next sampled pull; further ones are dropped, as most misses
+/// are anyway.
 pub const SAMPLED_WAITING_MAX: usize = 4096;
 
 /// How many positions that were written without looking may wait for a probe; further ones are dropped, and
@@ -46,8 +48,9 @@ pub const PROBE_INTERVAL_US: u64 = 4_000;
 pub const RESEND_US: u64 = 500_000;
 /// As [`RESEND_US`], for what somebody waits for: priority pulls and activation.
 pub const PRIORITY_RESEND_US: u64 = 100_000;
-/// A request that comes again over a connection that its answer was given to less than this long ago is not answered again: the
-/// first answer is still on its way there, perhaps behind a large one on a slow network, and a second would only delay others.
+/// A request that comes again over a connection that its answer was given to less than this long ago is not
+/// answered again: the first answer is still on its way there, perhaps behind a large one on a slow network,
+/// and a second would only delay others.
 pub const ANSWER_STANDS_US: u64 = 1_000_000;
 /// The longest wait before anything is sent again.
 pub const RESEND_US_MAX: u64 = 4_000_000;
@@ -64,7 +67,8 @@ pub const STALL_US: u64 = 10_000;
 /// The longest wait of a stalled target.
 pub const STALL_US_MAX: u64 = 1_000_000;
 
-/// How long a target that has few changes left waits before it asks for the next ones, until the source is frozen.
+/// How long a target that has few changes left waits before it asks for the next ones, until the source is
+/// frozen.
 pub const ROUND_REST_US: u64 = 10_000;
 
 /// How many records one slice of release or sweep handles.
@@ -75,7 +79,8 @@ pub const RELEASE_PAUSE_US: u64 = 200;
 /// What an operator may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// The most bytes that bulk pulls may bring in a second, whatever a migration's policy, or `None` for no such limit.
+    /// The most bytes that bulk pulls may bring in a second, whatever a migration's policy, or `None` for no
+    /// such limit.
     pub max_bytes_per_s: Option<u64>,
     /// Bulk work takes a share of the processor only while workers are later than this with their loops.
     pub worker_lag_limit_us: u64,

@@ -1,4 +1,5 @@
-//! What happens when: events in the order of their times, those of one instant in the order in which they were planned.
+//! What happens when: events in the order of their times, those of one instant in the order in which they
+//! were planned.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -1,18 +1,20 @@
 //! What work costs on the present machine.
 //!
-//! The state machines' share is timed in a model that runs a migration: it makes the calls that the server and the load generator
-//! make, on a store that does not fit into the caches. What the system's calls take is measured over the loopback interface. What
-//! a request, or moving a record, then takes that neither accounts for (the runtime, waking up, cold caches, threads that get into
-//! each other's way) comes from a real load and three real moves: the model's are charged as much processor time, at either end. One
-//! of the moves holds nothing back: what it takes goes by the byte. In the others nodes ask each other for records by name all the
-//! time: what both take beyond that goes by how often movers take work up again after a sleep. What control threads take goes by how
-//! often they have something to do, which is often in the longer moves; what they take in the short one beyond that goes by the
-//! decisions that the coordinator keeps, of which each move has as many.
-//! After a move two nodes and the clients take turns on the cores, where a request takes more than at the one node that had a core for
-//! itself: that goes by the requests that a worker serves on a core which others have used a moment ago.
+//! The state machines' share is timed in a model that runs a migration: it makes the calls that the server
+//! and the load generator make, on a store that does not fit into the caches. What the system's calls take is
+//! measured over the loopback interface. What a request, or moving a record, then takes that neither accounts
+//! for (the runtime, waking up, cold caches, threads that get into each other's way) comes from a real load
+//! and three real moves: the model's are charged as much processor time, at either end. One of the moves
+//! holds nothing back: what it takes goes by the byte. In the others nodes ask each other for records by name
+//! all the time: what both take beyond that goes by how often movers take work up again after a sleep. What
+//! control threads take goes by how often they have something to do, which is often in the longer moves; what
+//! they take in the short one beyond that goes by the decisions that the coordinator keeps, of which each
+//! move has as many. After a move two nodes and the clients take turns on the cores, where a request takes
+//! more than at the one node that had a core for itself: that goes by the requests that a worker serves on a
+//! core which others have used a moment ago.
 //!
-//! How fast a virtual machine is changes by tens of percent in a minute, so all that is real is measured in turns, and its medians
-//! are of the same minute.
+//! How fast a virtual machine is changes by tens of percent in a minute, so all that is real is measured in
+//! turns, and its medians are of the same minute.
 
 #![allow(clippy::disallowed_methods)] // it measures: clocks, sockets, a thread
 
@@ -42,9 +44,11 @@ const MARGIN_NS: u64 = 200_000_000;
 const REAL_RECORDS: u64 = 1_000_000;
 /// How long the latter's load lasts.
 const COMPARED_NS: u64 = 500_000_000;
-/// The part of a processor that each node of the real load may use, where it can be limited: as in a lab on two cores.
+/// The part of a processor that each node of the real load may use, where it can be limited: as in a lab on
+/// two cores.
 const NODE_SHARE: f64 = 0.4;
-/// How records are moved for it: by those who ask for them, some at a time or each by itself, with many sleeps between; and in one go.
+/// How records are moved for it: by those who ask for them, some at a time or each by itself, with many
+/// sleeps between; and in one go.
 const BY_NAME: [&str; 2] = ["rocksteady", "zephyr"];
 const IN_ONE_GO: &str = "stop-and-copy";
 /// What a control thread is charged at first for each thing that it has to do.
@@ -56,9 +60,11 @@ const MEASUREMENTS: usize = 5;
 /// How often the model is compared: what requests take changes how many of them come together.
 const COMPARISONS: usize = 3;
 
-/// Taking bulk work up again takes no longer, whatever a move took: where movers hardly sleep, it is not what their time goes into.
+/// Taking bulk work up again takes no longer, whatever a move took: where movers hardly sleep, it is not what
+/// their time goes into.
 const RESUME_NS_MAX: u64 = 500_000;
-/// Where hardly more requests are served on shared cores after a move, those are not what its requests take more.
+/// Where hardly more requests are served on shared cores after a move, those are not what its requests take
+/// more.
 const LEAST_SHARED: f64 = 0.2;
 
 /// Why nothing could be measured.
@@ -75,7 +81,8 @@ pub enum CalibrationError {
     Load(#[from] DemoError),
 }
 
-/// What work costs here, for keys and values of these options' sizes. Takes two minutes on an otherwise idle machine.
+/// What work costs here, for keys and values of these options' sizes. Takes two minutes on an otherwise idle
+/// machine.
 ///
 /// # Errors
 /// [`CalibrationError`] says what could not be measured.

@@ -1,5 +1,5 @@
-//! A load thread: the real client core with many clients' operations under way, in rounds as the load generator makes them. And the
-//! prober beside them, a client of its own that looks for gaps.
+//! A load thread: the real client core with many clients' operations under way, in rounds as the load
+//! generator makes them. And the prober beside them, a client of its own that looks for gaps.
 
 use crate::costs::Costs;
 use crate::event::{Arrival, Output, Turn};
@@ -53,7 +53,7 @@ struct Flight {
 }
 
 /// Where operations come back.
-struct Desk {
+struct Collector {
     load: Rc<Load>,
     flights: Vec<Flight>,
     free: Vec<u32>,
@@ -101,7 +101,7 @@ impl Feed {
     }
 }
 
-impl Completions for Desk {
+impl Completions for Collector {
     fn answered_by(&mut self, _token: Token, node: usize) {
         self.answered_by = if node == 0 { AnsweredBy::Source } else { AnsweredBy::Target };
     }
@@ -148,7 +148,7 @@ struct Wire {
 pub(crate) struct ClientThread {
     pub(crate) id: ThreadId,
     core: Core,
-    desk: Desk,
+    collector: Collector,
     feed: Feed,
     inbox: VecDeque<Arrival>,
     wires: Vec<Option<Wire>>,
@@ -176,7 +176,7 @@ impl ClientThread {
         ClientThread {
             id,
             core: Core::new(config),
-            desk: Desk {
+            collector: Collector {
                 load,
                 flights: vec![Flight::default(); outstanding as usize],
                 free: (0..outstanding).collect(),
@@ -198,12 +198,12 @@ impl ClientThread {
 
     /// What it has measured.
     pub(crate) fn recorder(&mut self) -> &mut Recorder {
-        &mut self.desk.recorder
+        &mut self.collector.recorder
     }
 
     /// What it has seen as the prober.
     pub(crate) fn gaps(&mut self) -> Option<&mut [Gap; 2]> {
-        self.desk.gaps.as_mut()
+        self.collector.gaps.as_mut()
     }
 
     /// What its client counted.
@@ -213,7 +213,7 @@ impl ClientThread {
 
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.desk.free.len() == self.desk.flights.len()
+        self.collector.free.len() == self.collector.flights.len()
     }
 
     /// Something arrived.
@@ -221,8 +221,8 @@ impl ClientThread {
         self.inbox.push_back(arrival);
     }
 
-    /// One round: takes what came and asks for as much again; or the requests of one connection leave. So whoever they are for may
-    /// answer the first while others are still to be sent.
+    /// One round: takes what came and asks for as much again; or the requests of one connection leave. So
+    /// whoever they are for may answer the first while others are still to be sent.
     pub(crate) fn turn(
         &mut self,
         start_ns: u64,
@@ -240,9 +240,9 @@ impl ClientThread {
             return turn;
         }
         turn.cost_ns += costs.poll_ns + costs.of_pause(pause);
-        self.desk.now_ns = start_ns + turn.cost_ns;
+        self.collector.now_ns = start_ns + turn.cost_ns;
         if self.core.poll_timeout().is_some_and(|at| at.0 * 1000 <= start_ns) {
-            self.core.handle(MonotonicUs(start_ns / 1000), Input::Tick, &mut self.desk);
+            self.core.handle(MonotonicUs(start_ns / 1000), Input::Tick, &mut self.collector);
         }
         for _ in 0..self.inbox.len() {
             if let Some(arrival) = self.inbox.pop_front() {
@@ -251,10 +251,10 @@ impl ClientThread {
         }
         // One instant for all of a round, as the load generator has it.
         let called_ns = start_ns + turn.cost_ns;
-        while !self.is_ending && !self.desk.free.is_empty() && self.feed.due_ns() <= start_ns {
+        while !self.is_ending && !self.collector.free.is_empty() && self.feed.due_ns() <= start_ns {
             self.issue(called_ns, costs, watch, &mut turn);
         }
-        if !self.is_ending && !self.desk.free.is_empty() {
+        if !self.is_ending && !self.collector.free.is_empty() {
             turn.outputs.push(Output::WakeAt(self.id, self.feed.due_ns()));
         }
         self.connect(connect, &mut turn);
@@ -287,18 +287,18 @@ impl ClientThread {
                 }
                 self.wires[index] = Some(Wire { name: connection, worker, number, input: Vec::new() });
                 let now = MonotonicUs(start_ns / 1000);
-                self.core.handle(now, Input::Connected(connection), &mut self.desk);
+                self.core.handle(now, Input::Connected(connection), &mut self.collector);
             }
             Arrival::Replies { connection, bytes } => {
                 let wire = self.wires.get_mut(connection.index()).and_then(Option::as_mut);
                 let Some(wire) = wire.filter(|wire| wire.name == connection) else { return };
                 turn.cost_ns += costs.read_ns;
                 // The instant of the answer is when it was read.
-                self.desk.now_ns = start_ns + turn.cost_ns;
+                self.collector.now_ns = start_ns + turn.cost_ns;
                 wire.input.extend_from_slice(&bytes);
-                let now = MonotonicUs(self.desk.now_ns / 1000);
+                let now = MonotonicUs(self.collector.now_ns / 1000);
                 let begun_ns = watch.begin();
-                let consumed = self.core.received(now, connection, &wire.input, &mut self.desk);
+                let consumed = self.core.received(now, connection, &wire.input, &mut self.collector);
                 watch.answer.add(watch.end(begun_ns), consumed as u64);
                 wire.input.drain(..consumed);
             }
@@ -309,23 +309,23 @@ impl ClientThread {
     fn issue(&mut self, called_ns: u64, costs: &Costs, watch: &mut Stopwatch, turn: &mut Turn) {
         let begun_ns = watch.begin();
         let draw = self.feed.draw();
-        let Some(place) = self.desk.free.pop() else { return };
+        let Some(place) = self.collector.free.pop() else { return };
         turn.cost_ns += if draw.write { costs.ask_set_ns } else { costs.ask_get_ns };
-        self.desk.flights[place as usize] =
+        self.collector.flights[place as usize] =
             Flight { record: draw.record, is_write: draw.write, since_ns: called_ns };
-        let mut key = std::mem::take(&mut self.desk.key);
+        let mut key = std::mem::take(&mut self.collector.key);
         key.clear();
-        self.desk.load.keys.write(draw.record, &mut key);
+        self.collector.load.keys.write(draw.record, &mut key);
         let (now, token, hashed) = (MonotonicUs(called_ns / 1000), Token::from(place), HashedKey::new(&key));
         let admitted = if draw.write {
-            let value = &self.desk.load.value;
+            let value = &self.collector.load.value;
             let words: [&[u8]; 3] = [b"SET", &key, value];
             self.core.submit(now, token, Class::Write, Destination::Key(hashed), &words)
         } else {
             self.core.get(now, token, hashed)
         };
         admitted.expect("no more are under way than the client was told to expect");
-        self.desk.key = key;
+        self.collector.key = key;
         let took_ns = watch.end(begun_ns);
         let lap = if draw.write { &mut watch.ask_set } else { &mut watch.ask_get };
         lap.add(took_ns, 0);
@@ -339,7 +339,9 @@ impl ClientThread {
                     turn.send(worker, Arrival::Client { client: self.id, connection }, 0);
                 }
                 Event::Close(_) | Event::MapChanged(_) => {}
-                Event::Trouble { address, why } => self.desk.recorder.trouble(format!("{address}: {why}")),
+                Event::Trouble { address, why } => {
+                    self.collector.recorder.trouble(format!("{address}: {why}"))
+                }
             }
         }
     }
@@ -361,6 +363,6 @@ impl ClientThread {
         let bytes = extra(&counters) - extra(&self.counted);
         self.counted = counters;
         let (sph, all) = (self.core.sph_bytes() as u64, self.core.tracking_bytes() as u64);
-        self.desk.recorder.tracked(now_ns, bytes, sph, all);
+        self.collector.recorder.tracked(now_ns, bytes, sph, all);
     }
 }

@@ -13,9 +13,11 @@ pub struct Costs {
     pub sleep_ns: u64,
     /// For whoever wakes it.
     pub wake_ns: u64,
-    /// For a thread whose core slept, beside its own sleep: the core wakes up, and other work of its host's has used its caches.
+    /// For a thread whose core slept, beside its own sleep: the core wakes up, and other work of its host's
+    /// has used its caches.
     pub core_sleep_ns: u64,
-    /// For whoever wakes such a thread: an interrupt for the other core, which on a virtual machine is the host's work.
+    /// For whoever wakes such a thread: an interrupt for the other core, which on a virtual machine is the
+    /// host's work.
     pub wake_core_ns: u64,
     /// Until such a core runs anything, beside what it then takes: no processor's time.
     pub core_latency_ns: u64,
@@ -29,7 +31,8 @@ pub struct Costs {
     pub get_ns: u64,
     /// To run a SET.
     pub set_ns: u64,
-    /// To run either at a worker on whose core another thread has run a moment ago, beside that: the other's data is in the caches.
+    /// To run either at a worker on whose core another thread has run a moment ago, beside that: the other's
+    /// data is in the caches.
     pub shared_ns: u64,
     /// At the client: to draw a read, ask for it and take its answer.
     pub ask_get_ns: u64,
@@ -41,19 +44,21 @@ pub struct Costs {
     pub pick_ns_per_kib: u64,
     /// At the target's mover: to check and replay a KiB of records.
     pub replay_ns_per_kib: u64,
-    /// At either mover: to handle any other message. At a worker: to look at what movers and the control thread have for it.
+    /// At either mover: to handle any other message. At a worker: to look at what movers and the control
+    /// thread have for it.
     pub message_ns: u64,
     /// At a control thread: to handle what comes for it, or a timer.
     pub control_ns: u64,
-    /// At the coordinator's seat, beside that: to make and keep a decision, which is on disk before anybody acts on it.
+    /// At the coordinator's seat, beside that: to make and keep a decision, which is on disk before anybody
+    /// acts on it.
     pub commit_ns: u64,
-    /// At either mover, for the first bulk pull that it packs or replays after a sleep: records and caches that others have used
-    /// meanwhile. What is small takes hardly more then.
+    /// At either mover, for the first bulk pull that it packs or replays after a sleep: records and caches
+    /// that others have used meanwhile. What is small takes hardly more then.
     pub bulk_resume_ns: u64,
     /// At the source's mover: to discard a slice of the records that were moved.
     pub release_ns: u64,
-    /// How much the same work's time changes, in thousandths: the standard deviation by the mean of what a node does in windows of
-    /// 100 ms. For [noisy](crate::machines::Machines::noisy) machines.
+    /// How much the same work's time changes, in thousandths: the standard deviation by the mean of what a
+    /// node does in windows of 100 ms. For [noisy](crate::machines::Machines::noisy) machines.
     pub noise_thousandths: u64,
 }
 

@@ -86,8 +86,8 @@ pub enum MachinesError {
 }
 
 impl Machines {
-    /// Two nodes of 8 cores behind links of 40 Gbit/s, and clients that never wait for a processor of their own: about what
-    /// Rocksteady's and Fulva's clusters are, but for their kernel-bypass networks.
+    /// Two nodes of 8 cores behind links of 40 Gbit/s, and clients that never wait for a processor of their
+    /// own: about what Rocksteady's and Fulva's clusters are, but for their kernel-bypass networks.
     pub const fn paper() -> Machines {
         let node = Machine { cores: 8, quota: None, workers: 4, movers: 2 };
         let clients = Machine { cores: 16, quota: None, workers: 16, movers: 0 };
@@ -95,8 +95,8 @@ impl Machines {
         Machines { source: node, target: node, clients, link, shared_cores: None, noisy: false }
     }
 
-    /// What `sidle lab` sets up on a machine of two cores: a quota for each node and none for the clients, everything over the
-    /// loopback interface; as noisy as this machine. `source_share`: of a processor.
+    /// What `sidle lab` sets up on a machine of two cores: a quota for each node and none for the clients,
+    /// everything over the loopback interface; as noisy as this machine. `source_share`: of a processor.
     pub fn two_cores(source_share: f64, target_share: f64) -> Machines {
         let node = |share| Machine { cores: 2, quota: Some(Share::of(share)), workers: 1, movers: 1 };
         let clients = Machine { cores: 2, quota: None, workers: 2, movers: 0 };

@@ -1,4 +1,5 @@
-//! The model: two nodes, a coordinator and clients, whose threads take turns on processors and send over links.
+//! The model: two nodes, a coordinator and clients, whose threads take turns on processors and send over
+//! links.
 
 use crate::agenda::Agenda;
 use crate::client::{ClientThread, Feed, Load};
@@ -23,7 +24,8 @@ const CLIENTS: usize = 2;
 const PHASES: u64 = u64::MAX;
 /// The stream that the machine's noise comes from.
 const NOISE: u64 = u64::MAX - 1;
-/// The prober's priority, where the system allows that: nice -15, which is so many times a usual thread's weight.
+/// The prober's priority, where the system allows that: nice -15, which is so many times a usual thread's
+/// weight.
 const PROBER_WEIGHT: u64 = 28;
 /// How often the course of the load goes on.
 pub(crate) const TICK_NS: u64 = 5_000_000;
@@ -147,8 +149,8 @@ impl Model {
         })
     }
 
-    /// Processor time that the workers of both nodes have used, in nanoseconds; the requests that they have served; and those of them on
-    /// a core that others used as well.
+    /// Processor time that the workers of both nodes have used, in nanoseconds; the requests that they have
+    /// served; and those of them on a core that others used as well.
     pub(crate) fn worker_work(&self) -> [f64; 3] {
         let workers = || self.nodes.iter().flat_map(|node| &node.workers);
         let used_ns: u64 = workers().map(|worker| self.processors.used_ns(worker.id)).sum();
@@ -156,8 +158,8 @@ impl Model {
         [used_ns as f64, sum(|worker| worker.served), sum(|worker| worker.served_shared)]
     }
 
-    /// Processor time that both control threads have used, in nanoseconds, how often they had something to do, and how many
-    /// decisions they have kept.
+    /// Processor time that both control threads have used, in nanoseconds, how often they had something to
+    /// do, and how many decisions they have kept.
     pub(crate) fn control_work(&self) -> [u64; 3] {
         let controls = || self.nodes.iter().map(|node| &node.control);
         let used_ns = controls().map(|control| self.processors.used_ns(control.id)).sum();
@@ -247,8 +249,8 @@ impl Model {
         self.operator.as_ref().and_then(Operator::outcome)
     }
 
-    /// Lets things happen until the course is to go on, or the operator hears what the move came to; `false` when nothing ever happens
-    /// again.
+    /// Lets things happen until the course is to go on, or the operator hears what the move came to; `false`
+    /// when nothing ever happens again.
     pub(crate) fn run_to_tick(&mut self) -> bool {
         let is_over = |model: &Model| model.operator.as_ref().is_some_and(Operator::is_over);
         let was_over = is_over(self);

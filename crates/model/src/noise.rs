@@ -1,16 +1,17 @@
 //! A machine's noise: its pace changes, as a virtual machine's does whose host has other guests.
 //!
-//! The same work takes now more processor time and now less, that of all threads alike. Over 100 ms a real node's operations differ
-//! by a tenth or more from those of the 100 ms before, at the same processor time, and its clients' cost changes with its own. So
-//! the worst of many windows lies below their mean whatever a protocol does. Here the pace is an Ornstein-Uhlenbeck process (of the
-//! logarithm, so that it stays positive) whose mean is 1.
+//! The same work takes now more processor time and now less, that of all threads alike. Over 100 ms a real
+//! node's operations differ by a tenth or more from those of the 100 ms before, at the same processor time,
+//! and its clients' cost changes with its own. So the worst of many windows lies below their mean whatever a
+//! protocol does. Here the pace is an Ornstein-Uhlenbeck process (of the logarithm, so that it stays
+//! positive) whose mean is 1.
 
 use sidle_workload::Random;
 
 /// How long a pace lasts before the next is drawn.
 const STEP_NS: u64 = 10_000_000;
-/// What is left of it in the next: a tenth of a second makes 1/e of it. Windows of 100 ms then resemble their neighbours by half, as
-/// real ones do.
+/// What is left of it in the next: a tenth of a second makes 1/e of it. Windows of 100 ms then resemble their
+/// neighbours by half, as real ones do.
 const KEPT: f64 = 0.905;
 /// How much of the pace's spread windows of 100 ms show, within two seconds.
 const SHOWN: f64 = 0.8;
@@ -29,7 +30,8 @@ pub(crate) struct Noise {
 }
 
 impl Noise {
-    /// `thousandths`: how much operations differ between windows of 100 ms (their standard deviation by their mean).
+    /// `thousandths`: how much operations differ between windows of 100 ms (their standard deviation by their
+    /// mean).
     pub(crate) fn new(thousandths: u64, random: Random) -> Noise {
         Noise { random, spread: thousandths as f64 / 1000.0 / SHOWN, level: 0.0, steps: 0, pace: 1.0 }
     }

@@ -1,6 +1,6 @@
-//! Who asks for the move and follows it, as the demonstration does: one question at a time, over a connection of its own, answered by a
-//! worker and its node's control thread among whatever else they do. Each waits for the end a while; a move is over when an answer
-//! says so.
+//! Who asks for the move and follows it, as the demonstration does: one question at a time, over a connection
+//! of its own, answered by a worker and its node's control thread among whatever else they do. Each waits for
+//! the end a while; a move is over when an answer says so.
 
 use crate::costs::Costs;
 use crate::event::{Arrival, Turn};

@@ -1,17 +1,18 @@
 //! Who has a processor: threads take turns on cores, those of a group within its quota.
 //!
-//! A turn is what a thread does between two looks at its queues; it is never interrupted. A thread that has more to do keeps
-//! its core, turn by turn, until one wakes up there that comes before it ([`claims`]), or until it is noticed, at a tick or when another
-//! wakes up there, that its slice is used up.
+//! A turn is what a thread does between two looks at its queues; it is never interrupted. A thread that has
+//! more to do keeps its core, turn by turn, until one wakes up there that comes before it ([`claims`]), or
+//! until it is noticed, at a tick or when another wakes up there, that its slice is used up.
 //!
-//! Each core has a queue of its own; in which one a thread wakes up is a matter of its own ([`choice`]). A core looks for a thread that
-//! waits elsewhere and did not run a moment ago at the instant at which it has nobody left to run, and then, asleep, at ticks. A
-//! core that sleeps takes a while to wake up.
+//! Each core has a queue of its own; in which one a thread wakes up is a matter of its own ([`choice`]). A
+//! core looks for a thread that waits elsewhere and did not run a moment ago at the instant at which it has
+//! nobody left to run, and then, asleep, at ticks. A core that sleeps takes a while to wake up.
 //!
-//! A quota is enforced as the kernel does ([`quota`](crate::quota)): what a thread has used counts when somebody looks. That is
-//! when the core turns to another thread or none, when a thread of the group joins or leaves the core's queue, when the thread
-//! asks for its processor time, and at the core's tick. A thread that nobody looks at overruns. A thread that wakes up on a core
-//! where its group stands still stands there, though other cores may be idle: whoever chooses a core does not look at quotas.
+//! A quota is enforced as the kernel does ([`quota`](crate::quota)): what a thread has used counts when
+//! somebody looks. That is when the core turns to another thread or none, when a thread of the group joins or
+//! leaves the core's queue, when the thread asks for its processor time, and at the core's tick. A thread
+//! that nobody looks at overruns. A thread that wakes up on a core where its group stands still stands there,
+//! though other cores may be idle: whoever chooses a core does not look at quotas.
 
 mod average;
 mod choice;
@@ -30,11 +31,13 @@ const SLICE_NS: u64 = 700_000;
 const SLICED_CORES: usize = 8;
 /// The kernel's timer tick, at its usual 250 a second; that of all cores at once.
 const TICK_NS: u64 = 4_000_000;
-/// Another core does not take a thread that has run less long ago: `migration_cost_ns`, what moving a warm cache is put at.
+/// Another core does not take a thread that has run less long ago: `migration_cost_ns`, what moving a warm
+/// cache is put at.
 const WARM_NS: u64 = 500_000;
 /// A core that finds nobody to run is asleep after this.
 const DOZE_NS: u64 = 5_000;
-/// What a core's caches hold of a thread is as old as this at most while another thread takes turns with it there.
+/// What a core's caches hold of a thread is as old as this at most while another thread takes turns with it
+/// there.
 const SHARED_NS: u64 = 1_000_000;
 
 /// A thread, by number.
@@ -89,7 +92,8 @@ struct Core {
     is_wanted: bool,
     /// Who waits here, those included whose group stands still here.
     waiting: Vec<ThreadId>,
-    /// The claims of the groups that have been here, up to when time has passed for them, and what the last one had behind it.
+    /// The claims of the groups that have been here, up to when time has passed for them, and what the last
+    /// one had behind it.
     claims: BTreeMap<GroupId, Claim>,
     claims_ns: u64,
     last_ns: u64,
@@ -185,8 +189,8 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// None yet. `core_latency_ns`: how long a core that sleeps takes to wake up. `phase`: which part of a tick's time has passed at
-    /// time 0.
+    /// None yet. `core_latency_ns`: how long a core that sleeps takes to wake up. `phase`: which part of a
+    /// tick's time has passed at time 0.
     pub(crate) fn new(core_latency_ns: u64, phase: f64) -> Processors {
         let since_tick_ns = (phase * TICK_NS as f64) as u64;
         Processors { core_latency_ns, since_tick_ns, ..Processors::default() }
@@ -349,7 +353,8 @@ impl Processors {
         }
     }
 
-    /// An idle core takes a thread that waits elsewhere. The thread may find that its group has nothing left here.
+    /// An idle core takes a thread that waits elsewhere. The thread may find that its group has nothing left
+    /// here.
     fn pull(&mut self, pool: PoolId, core: usize, now_ns: u64) -> Option<ThreadId> {
         if !self.is_idle(pool, core) {
             return None;
@@ -401,7 +406,8 @@ impl Processors {
         self.pools[pool].cores[core].current.is_some_and(|id| self.threads[id].group == group)
     }
 
-    /// Whether a core sleeps: from when it finds nobody to run. It does so at an instant; what wakes it then finds it awake.
+    /// Whether a core sleeps: from when it finds nobody to run. It does so at an instant; what wakes it then
+    /// finds it awake.
     fn is_asleep(&self, pool: PoolId, core: usize, now_ns: u64) -> bool {
         let place = &self.pools[pool].cores[core];
         place.current.is_none() && place.used_ns.is_none_or(|used_ns| used_ns + DOZE_NS < now_ns)
@@ -441,7 +447,8 @@ impl Processors {
         }
     }
 
-    /// When a group that stands still on one of these cores may go on, or a core is awake, the first of those.
+    /// When a group that stands still on one of these cores may go on, or a core is awake, the first of
+    /// those.
     pub(crate) fn next_change(&self, pool: PoolId) -> Option<u64> {
         let Pool { cores, groups, .. } = &self.pools[pool];
         let groups = groups.iter().filter_map(|&group| self.groups[group].bandwidth.as_ref()?.next_ns());

@@ -1,17 +1,19 @@
 //! What a group of threads may use of its cores: Linux's CFS bandwidth control, as of 6.18.
 //!
-//! A group has a pool, which is filled to its budget at each period's start; nothing is carried over. Threads do not spend from
-//! the pool: each core has an allowance of its own and takes more from the pool when it is found used up. So a core may hoard
-//! what another one lacks, since what it has left stays with it, period after period. It gives back only what exceeds a
-//! millisecond, and only when no thread of the group is left on it.
+//! A group has a pool, which is filled to its budget at each period's start; nothing is carried over. Threads
+//! do not spend from the pool: each core has an allowance of its own and takes more from the pool when it is
+//! found used up. So a core may hoard what another one lacks, since what it has left stays with it, period
+//! after period. It gives back only what exceeds a millisecond, and only when no thread of the group is left
+//! on it.
 //!
-//! What was used is known only when somebody looks (see [`processors`](crate::processors)). A core that then owes more than
-//! the pool has is *stopped* for the group. Each period begins with paying the debts of stopped cores, those that were
-//! stopped first before others, and 1 ns beyond; who is paid goes on. Debts are a core's own: one that owes three
-//! budgets stands for three periods while the group runs on elsewhere, if anything is left of the budget.
+//! What was used is known only when somebody looks (see [`processors`](crate::processors)). A core that then
+//! owes more than the pool has is *stopped* for the group. Each period begins with paying the debts of
+//! stopped cores, those that were stopped first before others, and 1 ns beyond; who is paid goes on. Debts
+//! are a core's own: one that owes three budgets stands for three periods while the group runs on elsewhere,
+//! if anything is left of the budget.
 //!
-//! Left out: bursts, groups within groups, and the sleep of an unused group's period timer, which changes nothing since it is
-//! started again in phase.
+//! Left out: bursts, groups within groups, and the sleep of an unused group's period timer, which changes
+//! nothing since it is started again in phase.
 
 use std::collections::VecDeque;
 
@@ -109,7 +111,8 @@ impl Bandwidth {
         }
     }
 
-    /// Somebody looks at a core on which the group has used so much since the last look; whether it may go on.
+    /// Somebody looks at a core on which the group has used so much since the last look; whether it may go
+    /// on.
     pub(crate) fn spend(&mut self, core: usize, used_ns: u64) -> bool {
         let allowance = &mut self.cores[core];
         allowance.left_ns -= used_ns as i64;

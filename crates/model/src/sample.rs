@@ -1,9 +1,10 @@
 //! Three hundred million records in the memory of a laptop: a sample of them.
 //!
-//! The popular records are all there. Of the others every k-th is, and stands for k where records travel in bulk: what a pull of
-//! them takes of processors and links is charged k times. Operations are drawn over all records. A key that is not there is
-//! absent at the source and at the target alike, so that the protocols do with it just what they do with one that is there: ask both
-//! ends, pull it ahead, remember it. Only the bytes of its value are missing on the way.
+//! The popular records are all there. Of the others every k-th is, and stands for k where records travel in
+//! bulk: what a pull of them takes of processors and links is charged k times. Operations are drawn over all
+//! records. A key that is not there is absent at the source and at the target alike, so that the protocols do
+//! with it just what they do with one that is there: ask both ends, pull it ahead, remember it. Only the
+//! bytes of its value are missing on the way.
 
 use sidle_workload::{Distribution, Scatter};
 
@@ -21,7 +22,8 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// About `stored` of `records`; all, if there are no more. `seed`: of the load, which decides what is popular.
+    /// About `stored` of `records`; all, if there are no more. `seed`: of the load, which decides what is
+    /// popular.
     pub(crate) fn new(records: u64, stored: u64, distribution: Distribution, seed: u64) -> Sample {
         let one_in = records.div_ceil(stored.max(1)).max(1);
         let mut popular = Vec::new();

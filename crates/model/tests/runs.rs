@@ -80,7 +80,8 @@ fn every_protocol_moves_half_of_the_records_under_load() {
     }
 }
 
-/// Clients are told of the map in which the move is over by whoever took it first, or they would go on using what they learnt in it.
+/// Clients are told of the map in which the move is over by whoever took it first, or they would go on using
+/// what they learnt in it.
 #[test]
 fn clients_hear_that_a_move_is_over() {
     for seed in 1..=6 {
@@ -113,8 +114,8 @@ fn clients_look_now_and_then_while_nodes_stand_still() {
     assert!((0.000_08..0.000_13).contains(&a_look_s), "{a_look_s} s a millisecond");
 }
 
-/// Operations of one round are called at one instant, as the load generator calls them, and wait for each other to be sent: where
-/// asking is all that takes time, each of two takes what both do.
+/// Operations of one round are called at one instant, as the load generator calls them, and wait for each
+/// other to be sent: where asking is all that takes time, each of two takes what both do.
 #[test]
 fn operations_of_a_round_have_one_instant() {
     let asking_ns = 1_000_000;
@@ -137,8 +138,8 @@ fn the_same_seed_gives_the_same_report() {
     assert_ne!(report(&plan("fulva")).timeline, other.timeline);
 }
 
-/// Costs are what the load's rate follows from: of one worker whose request takes 10 us, 100,000 answers a second can come, and
-/// those that the prober asks for are not the load's.
+/// Costs are what the load's rate follows from: of one worker whose request takes 10 us, 100,000 answers a
+/// second can come, and those that the prober asks for are not the load's.
 #[test]
 fn throughput_follows_from_the_costs() {
     let costs = Costs { poll_ns: 0, sleep_ns: 0, read_ns: 2_000, write_ns: 7_000, get_ns: 1_000, ..COSTS };
@@ -159,7 +160,8 @@ fn throughput_follows_from_the_costs() {
     );
 }
 
-/// What sleeps between batches pays for each resumption, what works through does not: so the two are told apart in calibration.
+/// What sleeps between batches pays for each resumption, what works through does not: so the two are told
+/// apart in calibration.
 #[test]
 fn taking_bulk_work_up_again_costs_a_move_that_sleeps() {
     let slowdown = |protocol: &str| {
@@ -183,8 +185,8 @@ fn taking_bulk_work_up_again_costs_a_move_that_sleeps() {
     );
 }
 
-/// What wakes a mover for a record that somebody asked for does not pay for that: where bulk work is rare, those who wait for records
-/// do not notice.
+/// What wakes a mover for a record that somebody asked for does not pay for that: where bulk work is rare,
+/// those who wait for records do not notice.
 #[test]
 fn records_asked_for_by_name_do_not_wait_for_bulk_work_to_be_taken_up() {
     let [none, much] = [0, 500_000].map(|bulk_resume_ns| {
@@ -213,7 +215,8 @@ fn giving_records_back_costs_the_source_after_the_move() {
     assert!(dear < 0.9 * cheap, "{dear} operations a second for {cheap}");
 }
 
-/// What is to move, and whether it has, is asked of nodes that are busy: what their control threads do takes its time of their quotas.
+/// What is to move, and whether it has, is asked of nodes that are busy: what their control threads do takes
+/// its time of their quotas.
 #[test]
 fn control_threads_take_their_time_of_the_nodes_quota() {
     let seconds = |control_ns, share| {
@@ -228,7 +231,8 @@ fn control_threads_take_their_time_of_the_nodes_quota() {
     assert!(in_turns > 2.0 * alone, "{in_turns} s more on a fifth of a processor, {alone} on a whole one");
 }
 
-/// The coordinator acts on a decision when it has kept it: each move waits for those of its beginning, its switch and its end.
+/// The coordinator acts on a decision when it has kept it: each move waits for those of its beginning, its
+/// switch and its end.
 #[test]
 fn a_move_waits_for_the_coordinator_to_keep_its_decisions() {
     let seconds = |commit_ns| {
@@ -247,7 +251,8 @@ fn a_move_is_over_when_the_answer_comes() {
     assert!(!ns.is_multiple_of(5_000_000), "{ns} ns: looked at every 5 ms");
 }
 
-/// Records that are asked for by name do not come by the pull: each has its own way through the source's mover.
+/// Records that are asked for by name do not come by the pull: each has its own way through the source's
+/// mover.
 #[test]
 fn finding_records_by_name_costs_the_source() {
     let [cheap, dear] = [0, 2_000_000].map(|pick_ns_per_kib| {
@@ -346,7 +351,8 @@ fn noisy_machines_change_their_pace() {
     }
 }
 
-/// Before the move one worker and two clients take turns on two cores, afterwards two workers and the clients: more turns are another's.
+/// Before the move one worker and two clients take turns on two cores, afterwards two workers and the
+/// clients: more turns are another's.
 #[test]
 fn workers_that_take_turns_with_others_pay_for_it() {
     let [free, dear] = [0, 3_000].map(|shared_ns| {

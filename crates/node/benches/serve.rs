@@ -1,7 +1,8 @@
 //! What a request costs in this crate: parse, look up, decide, run, reply; no sockets.
 //!
-//! `cargo bench -p sidle-node --bench serve`. CPU time of one thread; a store small enough to stay in the caches, so
-//! that what is left is this crate's own work, and one large enough not to, where batches are to pay off.
+//! `cargo bench -p sidle-node --bench serve`. CPU time of one thread; a store small enough to stay in the
+//! caches, so that what is left is this crate's own work, and one large enough not to, where batches are to
+//! pay off.
 
 use rustix::time::{ClockId, clock_gettime};
 use sidle_node::testing::SoloNode;

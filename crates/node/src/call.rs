@@ -1,8 +1,8 @@
 //! One command in execution: what it is given ([`Call`]), how it ends ([`Flow`]).
 //!
-//! The dispatcher has already checked the name, the arity, the right to run and who owns every key, and has waited
-//! for whatever a migration still had to bring. A command therefore treats an absent key as absent and knows nothing
-//! of migrations, except that it removes a key with the [`Leave`] it was given.
+//! The dispatcher has already checked the name, the arity, the right to run and who owns every key, and has
+//! waited for whatever a migration still had to bring. A command therefore treats an absent key as absent and
+//! knows nothing of migrations, except that it removes a key with the [`Leave`] it was given.
 
 use crate::bugs::PutBack;
 use crate::commands::live;

@@ -1,8 +1,8 @@
 //! The list of connected clients: for CLIENT LIST and INFO, and to end connections that others cannot wait
 //! for.
 //!
-//! A worker touches only its own connections' records; the list's lock is taken when a client comes, goes or asks
-//! for the list, and when connections are to end.
+//! A worker touches only its own connections' records; the list's lock is taken when a client comes, goes or
+//! asks for the list, and when connections are to end.
 //!
 //! Whoever wants a connection ended only says so in its record ([`Ending`]): the worker that the connection
 //! lives on looks there before it serves it, and is woken when [`endings`](Clients::endings) has grown.

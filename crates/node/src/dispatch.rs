@@ -1,10 +1,11 @@
 //! From a request to its outcome: the right to run, the keys, the decision, the command, the reply.
 //!
-//! Purpose: the one path that every command takes. Nothing on it allocates, locks or hashes twice while this node owns
-//! everything that the command touches.
+//! Purpose: the one path that every command takes. Nothing on it allocates, locks or hashes twice while this
+//! node owns everything that the command touches.
 //!
-//! A request that parks leaves no trace but its ticket: the session is put back as it was, so that running the request
-//! again is running it for the first time. The one exception is [`Flush`](crate::flush::Flush), which works in steps.
+//! A request that parks leaves no trace but its ticket: the session is put back as it was, so that running
+//! the request again is running it for the first time. The one exception is [`Flush`](crate::flush::Flush),
+//! which works in steps.
 
 use crate::call::{Awaited, Call, CommandResult, Flow};
 use crate::commands::NOT_EXECUTED;
@@ -12,6 +13,7 @@ use crate::forward::{self, NOT_HERE_ERROR};
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
 use crate::parking::Ticket;
+use crate::progress_reports::tell_progress;
 use crate::queue::ToMover;
 use crate::range_table::Redirect;
 use crate::reply_error::ReplyError;
@@ -19,7 +21,6 @@ use crate::routing::{INLINE_KEYS, Leaves, Missing, Verdict, judge};
 use crate::session::Session;
 use crate::spec::Access;
 use crate::table::{CommandFlags, Found};
-use crate::told::tell_progress;
 use crate::worker::Worker;
 use sidle_migration::OnMissing;
 use sidle_resp::ReplyWriter;
@@ -51,7 +52,8 @@ pub(crate) enum Attempt {
     AwaitActivation(MigrationId),
     /// These keys have to be pulled first.
     Pull(SmallVec<[Missing; INLINE_KEYS]>),
-    /// The client is to ask the source: the reply says so. One in so many of these is drawn for a sampled pull.
+    /// The client is to ask the source: the reply says so. One in so many of these is drawn for a sampled
+    /// pull.
     NotHereYet { migration: MigrationId, position: Position, sample_one_in: Option<u32> },
     /// The client is to come again after so many microseconds; meanwhile these keys are pulled.
     Retry(u32, SmallVec<[Missing; INLINE_KEYS]>),
@@ -61,8 +63,8 @@ pub(crate) enum Attempt {
     Parked(Ticket),
 }
 
-/// A write with more in it than this has room made for it first: it may take more memory at once than the cleaner keeps
-/// ahead of need.
+/// A write with more in it than this has room made for it first: it may take more memory at once than the
+/// cleaner keeps ahead of need.
 const LARGE_REQUEST_BYTES: usize = 64 << 10;
 
 impl Worker {
@@ -130,7 +132,8 @@ impl Worker {
             self.finish(session, start, out);
             return closing.map_or(Outcome::Done, Outcome::Close);
         }
-        // ASKING is for one command only. Whoever owns a position serves it to anyone, so nothing else depends on it.
+        // ASKING is for one command only. Whoever owns a position serves it to anyone, so nothing else
+        // depends on it.
         let asking = std::mem::take(&mut session.asking);
         session.client.touch(now.wall, Some(found.id));
         let request = Request { found, keys, args };
@@ -187,7 +190,8 @@ impl Worker {
                 if sample_one_in.is_some_and(|one_in| self.random.draw(u64::from(one_in))) {
                     self.offer(migration, ToMover::Sampled { migration, position });
                 }
-                // Named, so that a double read never pairs it with what a source froze for another migration (M4).
+                // Named, so that a double read never pairs it with what a source froze for another migration
+                // (M4).
                 use std::io::Write;
                 write!(out, "+EMPTY {migration}\r\n").expect("writing to memory cannot fail");
                 return self.finish(session, start, out);
@@ -267,7 +271,8 @@ impl Worker {
                                 sample_one_in: judgement.import.and_then(|view| view.sample_one_in()),
                             }
                         }
-                        // What is pulled for a client that comes again may make way before it does, where memory is short.
+                        // What is pulled for a client that comes again may make way before it does, where
+                        // memory is short.
                         (OnMissing::SaysRetry { after_us }, _) if is_aware && !self.store.is_short() => {
                             Attempt::Retry(after_us, missing)
                         }

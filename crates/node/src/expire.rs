@@ -1,12 +1,12 @@
 //! Active expiry: keys that nobody asks for are removed some time after their deadline.
 //!
-//! Readers take an expired value for absent at once; this only gives the memory back. In a frozen range nothing is
-//! removed (M2), and while a range is imported what is removed leaves a tombstone (M6), or the source's copy would come
-//! back from the dead. What is copied at present is marked (M11).
+//! Readers take an expired value for absent at once; this only gives the memory back. In a frozen range
+//! nothing is removed (M2), and while a range is imported what is removed leaves a tombstone (M6), or the
+//! source's copy would come back from the dead. What is copied at present is marked (M11).
 //!
-//! Two things drive it. A worker looks through its keys now and then, and goes on while much of what it looks at has
-//! expired, for a bounded share of its time ([`ExpiryEffort`]). And a write that finds no memory has what expired removed
-//! first, segment by segment, and runs again.
+//! Two things drive it. A worker looks through its keys now and then, and goes on while much of what it looks
+//! at has expired, for a bounded share of its time ([`ExpiryEffort`]). And a write that finds no memory has
+//! what expired removed first, segment by segment, and runs again.
 
 use crate::bugs::PutBack;
 use crate::now::Now;
@@ -18,8 +18,8 @@ use sidle_types::{Position, WallMs};
 
 /// How much a worker removes at a time, in microseconds: what a client may have to wait for it.
 pub const EXPIRY_SLICE_US: u64 = 1_000;
-/// How much it removes from one tick to the next at most. Ticks are a tenth of a second apart, so this is a quarter of its
-/// time.
+/// How much it removes from one tick to the next at most. Ticks are a tenth of a second apart, so this is a
+/// quarter of its time.
 const EXPIRY_TICK_US: u64 = 25_000;
 /// It goes on while more than one in so many of the values that it looked at had expired, as Redis does.
 const EXPIRY_GOES_ON_SHARE: usize = 10;
@@ -84,8 +84,8 @@ impl Expiring for ByRole<'_> {
 }
 
 impl Worker {
-    /// Looks at about `budget` values with a deadline, from where it ended the last time, and removes those that are past
-    /// it. Ends at the last position; the next call begins at the first.
+    /// Looks at about `budget` values with a deadline, from where it ended the last time, and removes those
+    /// that are past it. Ends at the last position; the next call begins at the first.
     pub fn expire(&mut self, now: Now, budget: usize) -> ExpirySweep {
         self.pass_boundary();
         self.expire_from_here(now.wall, budget)
@@ -98,8 +98,8 @@ impl Worker {
         sweep
     }
 
-    /// Removes expired values until a request of so many bytes fits; whether it does now. For a write that found no memory.
-    /// That there is nothing to remove is known until the wall clock moves on.
+    /// Removes expired values until a request of so many bytes fits; whether it does now. For a write that
+    /// found no memory. That there is nothing to remove is known until the wall clock moves on.
     #[cold]
     pub(crate) fn expire_for(&mut self, now: WallMs, bytes: usize) -> bool {
         if self.nothing_expired_at == Some(now) {

@@ -2,16 +2,18 @@
 //!
 //! Each key is flushed at one instant, so that no reader sees it gone, written, and gone again:
 //! - What this node owns whole is cleared range by range, each position once, while other commands run.
-//! - Of an import, the mover that owns it first leaves a tombstone for every key that is here, and then sets the rest to
-//!   be discarded: from that instant on everything that has not arrived is absent, for good. It does both between two
-//!   replays, since a record that arrived in between would outlive the flush.
+//! - Of an import, the mover that owns it first leaves a tombstone for every key that is here, and then sets
+//!   the rest to be discarded: from that instant on everything that has not arrived is absent, for good. It
+//!   does both between two replays, since a record that arrived in between would outlive the flush.
 //! - What is copied at present is cleared as well, and marked: the target clears it too (M11).
-//! - While the node owns a range without its data (R3), it refuses: another node may still answer for what is there.
-//! - Frozen copies (exports) belong to another node, and are left alone: their owner is still being sent them.
+//! - While the node owns a range without its data (R3), it refuses: another node may still answer for what is
+//!   there.
+//! - Frozen copies (exports) belong to another node, and are left alone: their owner is still being sent
+//!   them.
 
-use crate::covered::Covered;
 use crate::dispatch::NOT_SERVED;
 use crate::parking::Ticket;
+use crate::position_set::PositionSet;
 use crate::queue::ToMover;
 use crate::range_table::Role;
 use crate::session::Session;
@@ -22,12 +24,12 @@ use sidle_types::{MigrationId, PositionRange};
 /// How many records are cleared before other connections have their turn: well under a millisecond of work.
 const FLUSH_SLICE_RECORDS: usize = 2048;
 
-/// How far a flush has come. What it has cleared it leaves alone from then on, whatever becomes of the range meanwhile:
-/// an import that was flushed is soon the node's own.
+/// How far a flush has come. What it has cleared it leaves alone from then on, whatever becomes of the range
+/// meanwhile: an import that was flushed is soon the node's own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flush {
     /// What has been flushed.
-    done: Covered,
+    done: PositionSet,
     /// What the movers were asked to flush, and with which ticket.
     asked: Option<(Ticket, Vec<(MigrationId, PositionRange)>)>,
 }
@@ -62,8 +64,8 @@ impl Worker {
         }
     }
 
-    /// Has the movers flush the imports; returns what to wait for when there are any. An import that touches what was
-    /// flushed already came to this node later, and is left alone.
+    /// Has the movers flush the imports; returns what to wait for when there are any. An import that touches
+    /// what was flushed already came to this node later, and is left alone.
     fn flush_imports(&mut self, flush: &mut Flush) -> Option<Ticket> {
         let mut imports: Vec<(MigrationId, PositionRange)> = Vec::new();
         for view in self.ranges.imports().filter(|view| !flush.done.touches(view.range())) {

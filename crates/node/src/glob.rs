@@ -10,11 +10,12 @@ pub(crate) fn matches_ignore_case(pattern: &[u8], text: &[u8]) -> bool {
     matches_with(pattern, text, |byte| byte.to_ascii_lowercase())
 }
 
-/// Linear in memory and at worst quadratic in time: only the last `*` is ever tried again, because what an earlier
-/// one could reach by giving back, a later one reaches too.
+/// Linear in memory and at worst quadratic in time: only the last `*` is ever tried again, because what an
+/// earlier one could reach by giving back, a later one reaches too.
 fn matches_with(pattern: &[u8], text: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> bool {
     if text.is_empty() {
-        // Redis never looks at the pattern then, so that not even `**` matches; callers let `*` alone match all.
+        // Redis never looks at the pattern then, so that not even `**` matches; callers let `*` alone match
+        // all.
         return pattern.is_empty();
     }
     let (mut at, mut read) = (0, 0);

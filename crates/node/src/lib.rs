@@ -1,10 +1,9 @@
 //! One node: commands, ownership, movers; composition without input or output.
 //!
-//! A node is driven from outside: worker threads feed requests to a [`Worker`] each, mover threads step a [`Mover`]
-//! each, the control thread steps the [`NodeControl`]. Nothing here reads a clock, opens a socket or starts a thread,
-//! so the same code runs under the server's tokio and under the simulator's virtual time.
+//! A node is driven from outside: worker threads feed requests to a [`Worker`] each, mover threads step a
+//! [`Mover`] each, the control thread steps the [`NodeControl`]. Nothing here reads a clock, opens a socket
+//! or starts a thread, so the same code runs under the server's tokio and under the simulator's virtual time.
 
-mod big;
 mod bugs;
 pub mod call;
 mod clients;
@@ -12,20 +11,22 @@ mod cluster_view;
 mod commands;
 mod config;
 mod control;
-mod covered;
+mod current_table;
 mod dispatch;
 mod expire;
-mod extended;
+mod float80;
 mod flush;
 mod forward;
 mod glob;
 mod mover;
+mod natural;
 mod now;
 mod number;
 mod observe;
 mod outcome;
 mod parking;
-mod published;
+mod position_set;
+mod progress_reports;
 mod push;
 mod queue;
 mod random;
@@ -40,7 +41,6 @@ mod stats;
 pub mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod told;
 mod worker;
 
 pub use bugs::{Bugs, PutBack};
@@ -48,13 +48,13 @@ pub use call::{Call, Flow, ReplyError};
 pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registration};
 pub use config::{Config, ConfigError};
 pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl, read_protocol};
+pub use current_table::CurrentTable;
 pub use expire::{EXPIRY_SLICE_US, ExpiryEffort};
 pub use forward::{ForwardEvent, ForwardLink, PATIENCE_US, REACH_US, UNKNOWN};
 pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, PendingReplay};
 pub use now::Now;
 pub use outcome::{Closing, ControlReply, ControlRequest, Outcome};
 pub use parking::Ticket;
-pub use published::Published;
 pub use queue::{
     MoverIndex, MoverPort, TO_MOVER_CAPACITY, TO_WORKER_CAPACITY, ToMover, ToWorker, WorkerIndex, WorkerPort,
     connect,

@@ -9,6 +9,7 @@ pub struct Now {
     pub mono: MonotonicUs,
     /// For expiry.
     pub wall: WallMs,
-    /// What the worker's [stopwatch](crate::Worker::measure_with) says at this instant; 0 where nothing is measured.
+    /// What the worker's [stopwatch](crate::Worker::measure_with) says at this instant; 0 where nothing is
+    /// measured.
     pub reading_ns: u64,
 }

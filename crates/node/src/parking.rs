@@ -1,8 +1,8 @@
 //! Commands that wait, by ticket.
 //!
-//! A parked command holds no locks and no memory but its entry here: its connection stops reading, keeps the request
-//! in its buffer, and runs it again from the start once the ticket is woken. Running it again is what makes waking
-//! safe: a wake too many costs a look, never a wrong answer.
+//! A parked command holds no locks and no memory but its entry here: its connection stops reading, keeps the
+//! request in its buffer, and runs it again from the start once the ticket is woken. Running it again is what
+//! makes waking safe: a wake too many costs a look, never a wrong answer.
 //!
 //! Invariants:
 //! - P1: a ticket is woken at most once, and never after it was forgotten.
@@ -26,8 +26,8 @@ pub struct Ticket(pub u64);
 struct Waiting {
     /// The imports that it waits for, each with the number of answers to come; 0 for its activation.
     on: Vec<(MigrationId, u32)>,
-    /// Whether the end of an import, or a new range table, answers for it. A flush is answered by its movers alone: it
-    /// has to know what they have done.
+    /// Whether the end of an import, or a new range table, answers for it. A flush is answered by its movers
+    /// alone: it has to know what they have done.
     ends_with_import: bool,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct ParkingLot {
     waited_out: BTreeSet<Ticket>,
     /// Which imports were flushed for a ticket; taken when its command runs again.
     flushed: BTreeMap<Ticket, Vec<MigrationId>>,
-    /// Messages that found their queue full; sent again each turn. At most as many as there are answers to come: when
-    /// nobody waits for one any more it is not sent.
+    /// Messages that found their queue full; sent again each turn. At most as many as there are answers to
+    /// come: when nobody waits for one any more it is not sent.
     unsent: VecDeque<(MoverIndex, ToMover)>,
 }
 
@@ -99,8 +99,8 @@ impl ParkingLot {
         ticket
     }
 
-    /// Takes in what a mover said. An answer counts once for the ticket as a whole: an import that ends wakes it
-    /// at once.
+    /// Takes in what a mover said. An answer counts once for the ticket as a whole: an import that ends wakes
+    /// it at once.
     pub(crate) fn handle(&mut self, message: ToWorker) {
         match message {
             ToWorker::Flushed { migration, ticket } => {

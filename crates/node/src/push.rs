@@ -6,8 +6,8 @@ use crate::worker::Worker;
 use sidle_resp::ReplyWriter;
 
 impl Worker {
-    /// Tells an opted-in client of a new tablet map, unless it knows: `>2 sidle-map <map epoch>`. To be called between
-    /// two replies. Returns whether anything was written.
+    /// Tells an opted-in client of a new tablet map, unless it knows: `>2 sidle-map <map epoch>`. To be
+    /// called between two replies. Returns whether anything was written.
     pub fn write_pushes(&self, session: &mut Session, out: &mut Vec<u8>) -> bool {
         let epoch = self.ranges.map().epoch();
         if !session.is_aware() || !self.ranges.is_joined() || session.route.map_told >= epoch {

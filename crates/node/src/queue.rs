@@ -1,8 +1,8 @@
-//! Bounded queues between workers and movers: one pair for each worker and mover, single producer, single consumer,
-//! no locks.
+//! Bounded queues between workers and movers: one pair for each worker and mover, single producer, single
+//! consumer, no locks.
 //!
-//! Neither side ever waits for the other. A worker whose queue is full drops a sample, and keeps a pull in its parking
-//! lot until the next turn; a mover whose queue is full keeps the wake until its next step.
+//! Neither side ever waits for the other. A worker whose queue is full drops a sample, and keeps a pull in
+//! its parking lot until the next turn; a mover whose queue is full keeps the wake until its next step.
 
 use crate::parking::Ticket;
 use rtrb::{Consumer, Producer, RingBuffer};

@@ -1,17 +1,17 @@
 //! The range table: what this node is to every position.
 //!
-//! Purpose: one immutable, sorted table answers the first question of every command, "who owns this position", with
-//! one comparison when this node owns everything and a short binary search otherwise. It is built from the cluster's
-//! tablet map and from the imports and exports that this node takes part in, and replaced as a whole
-//! ([`Published`](crate::Published)).
+//! Purpose: one immutable, sorted table answers the first question of every command, "who owns this
+//! position", with one comparison when this node owns everything and a short binary search otherwise. It is
+//! built from the cluster's tablet map and from the imports and exports that this node takes part in, and
+//! replaced as a whole ([`CurrentTable`](crate::Published)).
 //!
 //! Invariants:
 //! - R1: the entries tile all positions, in order.
 //! - R2: `Owned` and `Importing` stand only where the tablet map names this node the owner (M1).
-//! - R3: where a migration to this node runs and this node has no import for it (it restarted and lost everything), the
-//!   range is `Lost`: nothing is acknowledged, for absent would be a lie (M8).
-//! - R4: before the coordinator has confirmed this life of the node, nothing is served, whatever a map of an
-//!   earlier life says: what was this node's then may be another's since.
+//! - R3: where a migration to this node runs and this node has no import for it (it restarted and lost
+//!   everything), the range is `Lost`: nothing is acknowledged, for absent would be a lie (M8).
+//! - R4: before the coordinator has confirmed this incarnation of the node, nothing is served, whatever a map
+//!   of an earlier incarnation says: what was this node's then may be another's since.
 //!
 //! Realises: architecture, "One node".
 //! Ownership: built by the control thread; each worker reads its own snapshot.
@@ -67,7 +67,8 @@ pub struct RangeEntry {
     pub role: Role,
     /// Their owner.
     pub owner: NodeId,
-    /// Where this node owns them and they are copied before they leave: what workers mark their changes in (M11).
+    /// Where this node owns them and they are copied before they leave: what workers mark their changes in
+    /// (M11).
     pub tracked: Option<Arc<ExportView>>,
 }
 
@@ -98,9 +99,9 @@ pub enum Reach {
 enum Standing {
     /// There is none: the node has not joined a cluster yet.
     Unknown,
-    /// An earlier life of the node published it; this life has not joined yet.
+    /// An earlier incarnation of the node published it; this incarnation has not joined yet.
     Remembered,
-    /// The coordinator, which knows this life of the node.
+    /// The coordinator, which knows this incarnation of the node.
     Joined,
 }
 
@@ -128,8 +129,8 @@ impl RangeTable {
         RangeTable { standing: Standing::Unknown, ..RangeTable::from_entries(id, map, vec![lost]) }
     }
 
-    /// The table of a node that has not joined its cluster again, and remembers the map that an earlier life
-    /// of it used: it serves no position (R4), and sends clients to the others as that map says.
+    /// The table of a node that has not joined its cluster again, and remembers the map that an earlier
+    /// incarnation of it used: it serves no position (R4), and sends clients to the others as that map says.
     ///
     /// # Panics
     /// If the node is no member by the map.
@@ -149,8 +150,8 @@ impl RangeTable {
     /// The table of `node` under `map`, with the imports and exports that it takes part in.
     ///
     /// # Panics
-    /// If two imports overlap (the coordinator starts no such migrations), what is imported is tracked (M11), or no
-    /// member is called `node`.
+    /// If two imports overlap (the coordinator starts no such migrations), what is imported is tracked (M11),
+    /// or no member is called `node`.
     pub fn new(
         node: NodeId,
         map: Arc<TabletMap>,
@@ -199,8 +200,8 @@ impl RangeTable {
         self.node
     }
 
-    /// The tablet map that clients may be shown: the coordinator's, or the last that an earlier life of the
-    /// node used.
+    /// The tablet map that clients may be shown: the coordinator's, or the last that an earlier incarnation
+    /// of the node used.
     pub fn known_map(&self) -> Option<&Arc<TabletMap>> {
         (self.standing != Standing::Unknown).then_some(&self.map)
     }
@@ -211,7 +212,7 @@ impl RangeTable {
         &self.map
     }
 
-    /// Whether the coordinator has confirmed that this life of the node is a member.
+    /// Whether the coordinator has confirmed that this incarnation of the node is a member.
     pub fn is_joined(&self) -> bool {
         self.standing == Standing::Joined
     }
@@ -419,7 +420,8 @@ fn is_same(a: &RangeEntry, b: &RangeEntry) -> bool {
         }
 }
 
-/// Of an import only what has arrived can be walked over: beyond that a key that was never deleted might be missed.
+/// Of an import only what has arrived can be walked over: beyond that a key that was never deleted might be
+/// missed.
 fn reach_of_import(view: &ImportView, range: PositionRange, from: Position) -> Reach {
     if !view.activated() {
         return Reach::NotYet(from, view.id());

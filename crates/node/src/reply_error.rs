@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// An error reply. The command that returns one had no effect, but for MSET and MSETNX that run out of memory half-way:
-/// the keys in front are set then.
+/// An error reply. The command that returns one had no effect, but for MSET and MSETNX that run out of memory
+/// half-way: the keys in front are set then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyError {
     /// Options that do not parse or exclude each other.

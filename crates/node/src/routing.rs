@@ -1,20 +1,24 @@
-//! The decision that precedes every command with keys: run it here, send it elsewhere, or wait for a migration.
+//! The decision that precedes every command with keys: run it here, send it elsewhere, or wait for a
+//! migration.
 //!
-//! Purpose: after this decision a command knows nothing of migrations. Absent then means absent, and all it has to
-//! respect is what its removals must leave behind.
+//! Purpose: after this decision a command knows nothing of migrations. Absent then means absent, and all it
+//! has to respect is what its removals must leave behind.
 //!
 //! Invariants:
 //! - D1 (M3): nothing runs in an importing range before its activation.
-//! - D2 (M7): whether a position has arrived is loaded before the store is asked for the key, and the command's own
-//!   look-up comes later still. The other way round, a record that arrives between the two is missed: the store said
-//!   "no entry" too early, the progress says "arrived" too late, and together they say "absent" of a key that is there.
-//!   For that reason the decision hands no look-up on to the command, however tempting: the command looks again.
-//! - D3 (M6): values and tombstones never vanish from an importing range, so what was settled here stays settled while
-//!   the command runs. A mark of absence may go; then the command finds nothing, which is what the mark said.
-//! - D5: a key that its import has answered for needs no second answer: the record or tombstone that came is here (D3), and
-//!   a mark of absence said what the frozen source will always say. Without this, commands whose marks make way for each
-//!   other at a full node would ask for ever.
-//! - D4: a command runs wholly between two loop boundaries of its worker, so the range table cannot change under it.
+//! - D2 (M7): whether a position has arrived is loaded before the store is asked for the key, and the
+//!   command's own look-up comes later still. The other way round, a record that arrives between the two is
+//!   missed: the store said "no entry" too early, the progress says "arrived" too late, and together they say
+//!   "absent" of a key that is there. For that reason the decision hands no look-up on to the command,
+//!   however tempting: the command looks again.
+//! - D3 (M6): values and tombstones never vanish from an importing range, so what was settled here stays
+//!   settled while the command runs. A mark of absence may go; then the command finds nothing, which is what
+//!   the mark said.
+//! - D5: a key that its import has answered for needs no second answer: the record or tombstone that came is
+//!   here (D3), and a mark of absence said what the frozen source will always say. Without this, commands
+//!   whose marks make way for each other at a full node would ask for ever.
+//! - D4: a command runs wholly between two loop boundaries of its worker, so the range table cannot change
+//!   under it.
 //!
 //! Realises: Fulva's three answers (value, absent, not here yet), design "Serve".
 //! Ownership: any worker; reads its snapshot of the range table, the views' atomics and the store.
@@ -127,9 +131,10 @@ pub(crate) fn judge<'t, 'k>(
     Judgement { verdict, import, unseen, is_tracked }
 }
 
-/// Whether the store now says of the key what is true: it has an entry, or never will have one from the source.
+/// Whether the store now says of the key what is true: it has an entry, or never will have one from the
+/// source.
 fn is_settled(view: &ImportView, store: &Store, key: HashedKey<'_>) -> bool {
-    // D2: the progress first, the store second. If it has arrived, the command's own look-up finds it; if it has not,
-    // an entry that is here all the same (written here, or pulled out of turn) is newer and final.
+    // D2: the progress first, the store second. If it has arrived, the command's own look-up finds it; if it
+    // has not, an entry that is here all the same (written here, or pulled out of turn) is newer and final.
     view.has_arrived(key.position()) || !matches!(store.pin().get(key), Entry::Absent)
 }

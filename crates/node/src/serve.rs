@@ -1,9 +1,10 @@
 //! Serving a connection's input: requests are read ahead in batches, so that their cache misses overlap.
 //!
-//! Purpose: a pipelined batch spends most of its time waiting for index slots, buckets and records. Parsing and hashing
-//! the whole batch first, asking for slots on the way, and then for all buckets, then for all records, before the first
-//! command runs, turns sixteen misses in a row into sixteen at once (design "Batches prefetch"). Requests that come one by one over
-//! many connections are a batch too, if all that is here is [foreseen](Worker::foresee) before the first of it is served.
+//! Purpose: a pipelined batch spends most of its time waiting for index slots, buckets and records. Parsing
+//! and hashing the whole batch first, asking for slots on the way, and then for all buckets, then for all
+//! records, before the first command runs, turns sixteen misses in a row into sixteen at once (design
+//! "Batches prefetch"). Requests that come one by one over many connections are a batch too, if all that is
+//! here is [foreseen](Worker::foresee) before the first of it is served.
 
 use crate::dispatch::{Keys, keys_of};
 use crate::now::Now;
@@ -20,7 +21,8 @@ use smallvec::SmallVec;
 
 /// How many requests are read ahead.
 pub const BATCH_REQUESTS: usize = 16;
-/// How many connections' first requests are foreseen at most; what is loaded for more would push out the rest.
+/// How many connections' first requests are foreseen at most; what is loaded for more would push out the
+/// rest.
 const FORESEEN_KEYS: usize = 64;
 /// After so much [work](work_of) a connection lets others have their turn, and the range table may change: so
 /// many short requests, empty ones included.
@@ -55,7 +57,8 @@ pub enum Then {
     Close(Closing),
     /// Wait until [`Worker::poll_woken`] returns the ticket, then serve the rest of the input again.
     Parked(Ticket),
-    /// Wait for the control thread's reply, write it with [`Worker::answer`], then serve the rest of the input.
+    /// Wait for the control thread's reply, write it with [`Worker::answer`], then serve the rest of the
+    /// input.
     Control(ControlRequest),
     /// End the process.
     Shutdown,
@@ -115,8 +118,8 @@ impl Ahead<'_> {
 }
 
 impl Worker {
-    /// Says that this input will be served soon, after that of other connections was looked at: what its first request needs begins to be
-    /// loaded. Nothing else follows from it.
+    /// Says that this input will be served soon, after that of other connections was looked at: what its
+    /// first request needs begins to be loaded. Nothing else follows from it.
     #[inline]
     pub fn foresee(&mut self, input: &[u8]) {
         if let Some(key) = likely_key(input)
@@ -139,7 +142,8 @@ impl Worker {
         self.foreseen.clear();
     }
 
-    /// Runs the requests in `input`, which starts where the last call left off, and appends their replies to `out`.
+    /// Runs the requests in `input`, which starts where the last call left off, and appends their replies to
+    /// `out`.
     pub fn serve(
         &mut self,
         now: Now,
@@ -210,7 +214,8 @@ impl Worker {
         full_at: usize,
         out: &mut Vec<u8>,
     ) -> (usize, Option<Then>) {
-        // Filled where it stands: it is some kilobytes, and collecting would build it elsewhere and copy all of them.
+        // Filled where it stands: it is some kilobytes, and collecting would build it elsewhere and copy all
+        // of them.
         let mut batch: SmallVec<[Ahead<'_>; BATCH_REQUESTS]> = SmallVec::new();
         for (args, place) in arguments.iter().zip(places) {
             batch.push(self.look_ahead(args.slices(&input[place.start..place.end])));
@@ -314,8 +319,8 @@ impl Worker {
         }
     }
 
-    /// Resolves a request, and asks for the slots of its keys, also where it is the only one: they arrive while its
-    /// session is looked at.
+    /// Resolves a request, and asks for the slots of its keys, also where it is the only one: they arrive
+    /// while its session is looked at.
     #[inline]
     fn look_ahead<'b>(&self, args: Slices<'b>) -> Ahead<'b> {
         let resolved = self.commands.resolve(&args).map(|found| (found, keys_of(found, &args)));

@@ -4,8 +4,8 @@ use crate::clients::Registration;
 use crate::flush::Flush;
 use crate::forward::Progress;
 use crate::parking::Ticket;
+use crate::progress_reports::ProgressReports;
 use crate::routing::INLINE_KEYS;
-use crate::told::Told;
 use sidle_resp::RespVersion;
 use sidle_types::{MapEpoch, MigrationId};
 use smallvec::SmallVec;
@@ -47,13 +47,13 @@ pub(crate) struct RouteState {
     /// The newest map that an opted-in client was told of.
     pub(crate) map_told: MapEpoch,
     /// What an opted-in client was told of each running migration.
-    pub(crate) told: Told,
+    pub(crate) told: ProgressReports,
     /// The ticket of the request that waits, or has been woken and not run since.
     pub(crate) ticket: Option<Ticket>,
     /// Of the request that waits: which of its keys were asked of which import.
     pub(crate) asked: Asked,
-    /// Of the request that is run again: which of its keys an import has answered for. What the store does not have of
-    /// these is absent, even if the mark that said so has made way since.
+    /// Of the request that is run again: which of its keys an import has answered for. What the store does
+    /// not have of these is absent, even if the mark that said so has made way since.
     pub(crate) settled: Asked,
     /// Whether the request that is run again has waited as long as it would.
     pub(crate) waited_out: bool,
@@ -80,8 +80,8 @@ pub enum Replies {
 }
 
 impl Session {
-    /// The ticket of the request that waits, or has been woken and not run since. Whoever drops the session has the worker
-    /// forget it.
+    /// The ticket of the request that waits, or has been woken and not run since. Whoever drops the session
+    /// has the worker forget it.
     pub fn ticket(&self) -> Option<Ticket> {
         self.route.ticket
     }

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::stats::WorkerStats;
 use crate::table::CommandId;
-use sidle_migration::TargetCounters;
+use sidle_migration::ImporterCounters;
 use sidle_types::{NodeId, WallMs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -102,8 +102,8 @@ pub struct Gauges {
     pub migration: MigrationTotals,
 }
 
-/// Sums over all migrations since the node started, which INFO tells. Each has one writer at a time: the control thread,
-/// for `bytes_sent` the movers.
+/// Sums over all migrations since the node started, which INFO tells. Each has one writer at a time: the
+/// control thread, for `bytes_sent` the movers.
 #[derive(Debug, Default)]
 pub struct MigrationTotals {
     /// Bulk pulls sent as a target.
@@ -122,7 +122,7 @@ pub struct MigrationTotals {
 
 impl MigrationTotals {
     /// Adds what a target machine counted between two looks at it.
-    pub(crate) fn add(&self, before: TargetCounters, now: TargetCounters) {
+    pub(crate) fn add(&self, before: ImporterCounters, now: ImporterCounters) {
         let sums = [
             (&self.pulls, before.pulls, now.pulls),
             (&self.samp_pulls, before.samp_pulls, now.samp_pulls),

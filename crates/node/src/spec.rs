@@ -1,4 +1,5 @@
-//! What is known of a command before it runs: arity, flags, keys, what it needs to know of old values, documentation.
+//! What is known of a command before it runs: arity, flags, keys, what it needs to know of old values,
+//! documentation.
 
 use crate::call::{Call, CommandResult};
 
@@ -116,7 +117,8 @@ pub struct KeySpec {
     pub last: i8,
     /// From one key to the next.
     pub step: u8,
-    /// What is done to the keys, in the words of `COMMAND INFO`: `RO`, `RW`, `OW` or `RM`, then access, update, ...
+    /// What is done to the keys, in the words of `COMMAND INFO`: `RO`, `RW`, `OW` or `RM`, then access,
+    /// update, ...
     pub access: &'static [&'static str],
 }
 
@@ -156,14 +158,16 @@ impl KeySpec {
     }
 }
 
-/// What a command has to know of its keys' old values; decides whether it waits for a migration to bring them.
+/// What a command has to know of its keys' old values; decides whether it waits for a migration to bring
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub enum Access {
     /// Touches no key.
     NoKeys,
     /// Reads values.
     Read,
-    /// Writes without looking, when the function says so of the arguments; otherwise as [`Access::ReadWrite`].
+    /// Writes without looking, when the function says so of the arguments; otherwise as
+    /// [`Access::ReadWrite`].
     BlindWrite(fn(&[&[u8]]) -> bool),
     /// Writes what depends on the old value, if only on whether there is one.
     ReadWrite,

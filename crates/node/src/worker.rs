@@ -1,7 +1,7 @@
 //! One worker: everything that a serving thread needs to run commands.
 //!
-//! Purpose: binds a snapshot of the range table, an append head, the queues to the movers and the parked commands to
-//! the thread that uses them.
+//! Purpose: binds a snapshot of the range table, an append head, the queues to the movers and the parked
+//! commands to the thread that uses them.
 //!
 //! Call order, for whoever drives it: [`turn`](Worker::turn) whenever the thread was notified and at least
 //! every few milliseconds; then [`poll_woken`](Worker::poll_woken) until `None`, each ticket's connection
@@ -13,16 +13,17 @@
 //! they bring, is reported as it happens.
 //!
 //! Invariants:
-//! - W1 (D4, M2): the snapshot changes only in `turn` and at the start of `serve` and `execute`, never inside a command.
+//! - W1 (D4, M2): the snapshot changes only in `turn` and at the start of `serve` and `execute`, never inside
+//!   a command.
 //! - W2: no method waits.
 //!
 //! Ownership: one thread for each worker.
 
 use crate::bugs::PutBack;
-use crate::forward::Lines;
+use crate::current_table::CurrentTable;
+use crate::forward::Channels;
 use crate::observe::Lap;
 use crate::parking::{ParkingLot, Ticket};
-use crate::published::Published;
 use crate::queue::{MoverIndex, ToMover, WorkerIndex, WorkerPort};
 use crate::random::Random;
 use crate::range_table::RangeTable;
@@ -45,7 +46,7 @@ pub struct NodeParts {
     /// Configuration, clients, counters.
     pub shared: Arc<NodeShared>,
     /// The range table.
-    pub published: Arc<Published>,
+    pub published: Arc<CurrentTable>,
 }
 
 /// Where a worker begins to look for expired keys.
@@ -61,7 +62,7 @@ pub struct Worker {
     pub(crate) shared: Arc<NodeShared>,
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) commands: &'static CommandTable,
-    published: Arc<Published>,
+    published: Arc<CurrentTable>,
     pub(crate) ranges: Arc<RangeTable>,
     seen: u64,
     pub(crate) head: LogHead,
@@ -72,7 +73,7 @@ pub struct Worker {
     notify: u64,
     pub(crate) parking: ParkingLot,
     /// Requests to other nodes.
-    pub(crate) lines: Lines,
+    pub(crate) lines: Channels,
     /// The requests that `serve` has read ahead; kept for their memory.
     pub(crate) read_ahead: Vec<Args>,
     /// Tells the time, in nanoseconds from any beginning on.
@@ -113,7 +114,7 @@ impl Worker {
             ports,
             notify: 0,
             parking: ParkingLot::default(),
-            lines: Lines::default(),
+            lines: Channels::default(),
             read_ahead: Vec::new(),
             stopwatch: Box::new(|| 0),
             lap: Lap::default(),
@@ -133,8 +134,8 @@ impl Worker {
         self.index
     }
 
-    /// From now on what commands take is measured, with a stopwatch that tells nanoseconds and costs little to read.
-    /// [`Now::reading_ns`](crate::Now::reading_ns) has to come from the same.
+    /// From now on what commands take is measured, with a stopwatch that tells nanoseconds and costs little
+    /// to read. [`Now::reading_ns`](crate::Now::reading_ns) has to come from the same.
     pub fn measure_with(&mut self, stopwatch: impl Fn() -> u64 + Send + 'static) {
         self.stopwatch = Box::new(stopwatch);
     }
@@ -145,9 +146,9 @@ impl Worker {
         (self.stopwatch)()
     }
 
-    /// One turn of the loop: takes a new range table if there is one, hears what the movers said, sends what found
-    /// its queue full. Returns whether the range table changed: opted-in connections are then due a push
-    /// ([`write_pushes`](Worker::write_pushes)).
+    /// One turn of the loop: takes a new range table if there is one, hears what the movers said, sends what
+    /// found its queue full. Returns whether the range table changed: opted-in connections are then due a
+    /// push ([`write_pushes`](Worker::write_pushes)).
     pub fn turn(&mut self) -> bool {
         let changed = self.pass_boundary();
         for port in &mut self.ports {

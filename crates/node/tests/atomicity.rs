@@ -1,8 +1,9 @@
 //! What one command over several keys shows to others while it runs.
 //!
-//! Redis runs one command at a time, so that nobody sees half of one. Here every command below still shows its halves:
-//! writers exclude each other by slot locks, but readers take none. Each case therefore *expects* torn replies, and fails
-//! once there are none any more: then its expectation is to be turned round, by [`Expected::Whole`].
+//! Redis runs one command at a time, so that nobody sees half of one. Here every command below still shows
+//! its halves: writers exclude each other by slot locks, but readers take none. Each case therefore *expects*
+//! torn replies, and fails once there are none any more: then its expectation is to be turned round, by
+//! [`Expected::Whole`].
 
 #![expect(clippy::disallowed_methods, reason = "races need threads, and their search a clock")]
 

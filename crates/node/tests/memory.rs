@@ -6,10 +6,10 @@ use sidle_resp::Value;
 const LIMIT: u64 = 16 << 20;
 
 fn set(node: &mut SoloNode, client: &mut TestClient, key: &str, bytes: usize, life_ms: Option<u64>) -> Value {
-    let (value, life) = (vec![b'v'; bytes], life_ms.unwrap_or(0).to_string());
+    let (value, ttl) = (vec![b'v'; bytes], life_ms.unwrap_or(0).to_string());
     let mut args: Vec<&[u8]> = vec![b"SET", key.as_bytes(), &value];
     if life_ms.is_some() {
-        args.extend([&b"PX"[..], life.as_bytes()]);
+        args.extend([&b"PX"[..], ttl.as_bytes()]);
     }
     client.send(&args);
     while client.serve(&mut node.worker, node.now) {}
@@ -28,8 +28,8 @@ fn a_node_full_of_expired_keys_refuses_no_write() {
         let mut node = SoloNode::with_memory(LIMIT);
         let mut client = node.connect();
         let mut filled = 0;
-        let life = |number: u64| number.is_multiple_of(one_in).then_some(1_000);
-        while set(&mut node, &mut client, &format!("{filled:08}"), bytes, life(filled)) == ok() {
+        let ttl = |number: u64| number.is_multiple_of(one_in).then_some(1_000);
+        while set(&mut node, &mut client, &format!("{filled:08}"), bytes, ttl(filled)) == ok() {
             filled += 1;
         }
         let before = node.parts.store.len();
@@ -81,10 +81,10 @@ fn expiry_looks_at_little_more_than_what_has_expired() {
     let mut node = SoloNode::with_memory(64 << 20);
     let mut client = node.connect();
     for number in 0..100_000u64 {
-        let life = if number < 50_000 { 1_000 } else { 1_000_000 };
+        let ttl = if number < 50_000 { 1_000 } else { 1_000_000 };
         // Half of the slots have nothing that expires soon.
         let tag = if number < 50_000 { number % 500 } else { 500 + number % 500 };
-        set(&mut node, &mut client, &format!("{{{tag}}}{number}"), 10, Some(life));
+        set(&mut node, &mut client, &format!("{{{tag}}}{number}"), 10, Some(ttl));
     }
     let (mut looked, mut removed, mut slices) = (0, 0, 0);
     node.now.wall.0 += 1_001;

@@ -240,7 +240,8 @@ fn expire_removes_what_is_past_its_deadline() {
     assert_eq!(node.parts.store.len(), 100);
 }
 
-/// What is foreseen is only loaded: requests of many connections, broken ones among them, are answered as ever.
+/// What is foreseen is only loaded: requests of many connections, broken ones among them, are answered as
+/// ever.
 #[test]
 fn serve_answers_the_same_what_was_foreseen() {
     let requests: Vec<Vec<u8>> = (0..200)

@@ -18,7 +18,7 @@ enum When {
 
 /// What becomes of the deadline.
 #[derive(Clone, Copy, Debug)]
-enum Life {
+enum Ttl {
     Endless,
     Keep,
     Ms(u64),
@@ -27,7 +27,7 @@ enum Life {
 #[derive(Clone, Debug)]
 enum Operation {
     Get(Bytes),
-    Set(Bytes, Bytes, When, Life, bool),
+    Set(Bytes, Bytes, When, Ttl, bool),
     GetSet(Bytes, Bytes),
     GetDel(Bytes),
     GetExPersist(Bytes),
@@ -64,11 +64,10 @@ fn value() -> impl Strategy<Value = Bytes> {
 fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let when = prop_oneof![2 => Just(When::Always), 1 => Just(When::Absent), 1 => Just(When::Present)];
-    let life =
-        prop_oneof![3 => Just(Life::Endless), 1 => Just(Life::Keep), 2 => (1..400u64).prop_map(Life::Ms)];
+    let ttl = prop_oneof![3 => Just(Ttl::Endless), 1 => Just(Ttl::Keep), 2 => (1..400u64).prop_map(Ttl::Ms)];
     prop_oneof![
         key().prop_map(Get),
-        (key(), value(), when, life, any::<bool>()).prop_map(|(k, v, w, l, g)| Set(k, v, w, l, g)),
+        (key(), value(), when, ttl, any::<bool>()).prop_map(|(k, v, w, l, g)| Set(k, v, w, l, g)),
         (key(), value()).prop_map(|(k, v)| GetSet(k, v)),
         key().prop_map(GetDel),
         key().prop_map(GetExPersist),
@@ -130,7 +129,7 @@ impl Model {
         self.live();
         match operation {
             Get(key) => bulk(self.value(&key)),
-            Set(key, value, when, life, returns_old) => {
+            Set(key, value, when, ttl, returns_old) => {
                 let old = self.value(&key);
                 let writes = match when {
                     When::Always => true,
@@ -138,10 +137,10 @@ impl Model {
                     When::Present => old.is_some(),
                 };
                 if writes {
-                    let end = match life {
-                        Life::Endless => None,
-                        Life::Keep => self.end(&key),
-                        Life::Ms(ms) => Some(self.now_ms + ms),
+                    let end = match ttl {
+                        Ttl::Endless => None,
+                        Ttl::Keep => self.end(&key),
+                        Ttl::Ms(ms) => Some(self.now_ms + ms),
                     };
                     self.records.insert(key, (value, end));
                 }
@@ -259,17 +258,17 @@ fn request(operation: &Operation) -> Vec<Bytes> {
     let keys = |name, keys: &[Bytes]| [text(name)].into_iter().chain(keys.iter().cloned()).collect();
     match operation {
         Get(key) => vec![text("GET"), key.clone()],
-        Set(key, value, when, life, returns_old) => {
+        Set(key, value, when, ttl, returns_old) => {
             let mut args = vec![text("SET"), key.clone(), value.clone()];
             match when {
                 When::Always => {}
                 When::Absent => args.push(text("NX")),
                 When::Present => args.push(text("XX")),
             }
-            match life {
-                Life::Endless => {}
-                Life::Keep => args.push(text("KEEPTTL")),
-                Life::Ms(ms) => args.extend([text("PX"), number(*ms as i64)]),
+            match ttl {
+                Ttl::Endless => {}
+                Ttl::Keep => args.push(text("KEEPTTL")),
+                Ttl::Ms(ms) => args.extend([text("PX"), number(*ms as i64)]),
             }
             if *returns_old {
                 args.push(text("GET"));

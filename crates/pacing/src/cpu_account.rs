@@ -1,7 +1,9 @@
-//! An account of a mover's processor time: time earns, work spends, and work waits while more is spent than earned.
+//! An account of a mover's processor time: time earns, work spends, and work waits while more is spent than
+//! earned.
 //!
-//! Work that waits goes on when a burst is saved up, not at the first balance above nothing: waking a mover takes about as
-//! long as packing some kilobytes, and a mover that wakes for each of its smallest pieces spends what it earns on waking.
+//! Work that waits goes on when a burst is saved up, not at the first balance above nothing: waking a mover
+//! takes about as long as packing some kilobytes, and a mover that wakes for each of its smallest pieces
+//! spends what it earns on waking.
 //!
 //! Ownership: a governor, through what decides how much is earned.
 

@@ -1,14 +1,16 @@
 //! How much of a node's processor time bulk work may take.
 //!
-//! - While the workers have nothing to do, or are in time and the mover has a core to itself, all that the mover can use.
-//! - While they serve, and in time, a part of one core: what the system would let a mover run in one go a worker on the
-//!   same core would have to wait for.
-//! - While they are late, a share of what the node's threads use, and a small part of wall time in any case: on a machine
-//!   that others keep busy the migration ends all the same, and it is what relieves an overloaded node.
+//! - While the workers have nothing to do, or are in time and the mover has a core to itself, all that the
+//!   mover can use.
+//! - While they serve, and in time, a part of one core: what the system would let a mover run in one go a
+//!   worker on the same core would have to wait for.
+//! - While they are late, a share of what the node's threads use, and a small part of wall time in any case:
+//!   on a machine that others keep busy the migration ends all the same, and it is what relieves an
+//!   overloaded node.
 //!
-//! Realises: Rocksteady 2.3.1 (pulls and replay at the lowest priority, so that client requests keep their latency).
-//! There a scheduler in the same process decides; a node cannot give its threads such priorities: the system's lowest
-//! ones starve on a busy machine, and with them whoever waits for a priority pull.
+//! Realises: Rocksteady 2.3.1 (pulls and replay at the lowest priority, so that client requests keep their
+//! latency). There a scheduler in the same process decides; a node cannot give its threads such priorities:
+//! the system's lowest ones starve on a busy machine, and with them whoever waits for a priority pull.
 //!
 //! Ownership: a governor.
 
@@ -19,8 +21,9 @@ use sidle_types::MonotonicUs;
 pub(crate) const BUSY_US: u64 = 20_000;
 /// What it may owe: spent in quiet times, or by work that cannot wait.
 pub(crate) const DEBT_US: u64 = 2_000;
-/// What is earned of the processor time that the node's threads use while workers are late, in thousandths. It says how long
-/// a migration lasts on a busy machine, and hardly what it costs in sum: a slow one asks both ends for longer.
+/// What is earned of the processor time that the node's threads use while workers are late, in thousandths.
+/// It says how long a migration lasts on a busy machine, and hardly what it costs in sum: a slow one asks
+/// both ends for longer.
 pub(crate) const LATE_PERMILLE: u64 = 400;
 /// What is earned of wall time in any case, in thousandths.
 pub(crate) const LEAST_PERMILLE: u64 = 30;
@@ -28,15 +31,16 @@ pub(crate) const LEAST_PERMILLE: u64 = 30;
 pub(crate) const SERVING_PERMILLE: u64 = 180;
 /// Workers serve when all threads but the mover use more than this of a core, in thousandths.
 pub(crate) const IDLE_PERMILLE: u64 = 50;
-/// The mover has a core to itself when, beside what all others use, more than this of a core is idle, in thousandths. More
-/// than one: who wakes up on another core must find one.
+/// The mover has a core to itself when, beside what all others use, more than this of a core is idle, in
+/// thousandths. More than one: who wakes up on another core must find one.
 pub(crate) const SPARE_PERMILLE: u64 = 1_250;
 /// Over how long a time it is judged whether they do.
 pub(crate) const IDLE_WINDOW_US: u64 = 10_000;
 
 /// How often the workers are asked for a sign of life while something moves.
 const PROBE_US: u64 = 2_000;
-/// The same while they are later than that: it lasts for some time then, and asking costs them and the mover what they lack.
+/// The same while they are later than that: it lasts for some time then, and asking costs them and the mover
+/// what they lack.
 const LATE_PROBE_US: u64 = 8_000;
 const _: () =
     assert!(2 * LATE_PROBE_US < BUSY_US, "late workers count as busy until they have been asked again");
@@ -55,7 +59,8 @@ pub struct Load {
     pub mover_cpu_us: u64,
     /// Processor time that the whole node has used so far.
     pub node_cpu_us: u64,
-    /// What of the cores that the node may use nobody but the mover uses, in thousandths of a core, as far as that is known.
+    /// What of the cores that the node may use nobody but the mover uses, in thousandths of a core, as far as
+    /// that is known.
     pub spare_permille: u64,
 }
 
@@ -143,8 +148,8 @@ mod tests {
 
     const LIMIT_US: u64 = 1_000;
 
-    /// A mover that works whenever it may, in pieces of 100 us, beside workers that use the rest of the node's
-    /// `node_permille` of one core; returns its share of wall time in thousandths.
+    /// A mover that works whenever it may, in pieces of 100 us, beside workers that use the rest of the
+    /// node's `node_permille` of one core; returns its share of wall time in thousandths.
     fn share_of_wall(lag_us: u64, node_permille: u64) -> u64 {
         share_of_wall_beside(lag_us, node_permille, 0)
     }

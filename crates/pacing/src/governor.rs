@@ -1,7 +1,7 @@
 //! When bulk work may go on: the one place that knows a migration's policy.
 //!
-//! Each end has a governor of its own, which sees its own node's load: the target's says when the next pull may go out,
-//! the source's when the next pull may be answered. The slower of the two sets the rate.
+//! Each end has a governor of its own, which sees its own node's load: the target's says when the next pull
+//! may go out, the source's when the next pull may be answered. The slower of the two sets the rate.
 //!
 //! Ownership: a source or target machine, on its mover.
 
@@ -10,7 +10,8 @@ use crate::rate_limit::RateLimit;
 use crate::slo::Slo;
 use sidle_types::{MigrationPolicy, MonotonicUs};
 
-/// A part of the time up to a deadline is kept in hand, in thousandths: estimates err, and the end itself takes time.
+/// A part of the time up to a deadline is kept in hand, in thousandths: estimates err, and the end itself
+/// takes time.
 const DEADLINE_RESERVE_PERMILLE: u64 = 100;
 /// The last part of a migration with a deadline goes at this rate at least.
 const DEADLINE_LEAST_BYTES_PER_S: u64 = 1 << 20;
@@ -27,7 +28,8 @@ pub enum Pace {
 /// What a node's operator lets any migration take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most bytes that bulk pulls may bring in a second, whatever the policy, or `None` for no such limit.
+    /// The most bytes that bulk pulls may bring in a second, whatever the policy, or `None` for no such
+    /// limit.
     pub max_bytes_per_s: Option<u64>,
     /// Bulk work takes a share of the processor only while workers are later than this with their loops.
     pub worker_lag_limit_us: u64,
@@ -78,7 +80,8 @@ impl Governor {
         };
     }
 
-    /// Nobody is served until bulk work is done: it takes what it can get from now on, whatever the policy was.
+    /// Nobody is served until bulk work is done: it takes what it can get from now on, whatever the policy
+    /// was.
     pub fn hurry(&mut self) {
         (self.pace, self.policy) = (Pace::Full, Policy::Adaptive);
     }
@@ -159,8 +162,8 @@ mod tests {
     const PULL: u64 = 64 << 10;
     const MIB: u64 = 1 << 20;
 
-    /// Moves so many bytes beside workers whose lag is given, each pull taking `pull_us` of the mover's time; gives when
-    /// the last byte came, or the time limit.
+    /// Moves so many bytes beside workers whose lag is given, each pull taking `pull_us` of the mover's time;
+    /// gives when the last byte came, or the time limit.
     fn moved_at(policy: MigrationPolicy, total: u64, lag_us: u64, pull_us: u64, until_us: u64) -> u64 {
         let mut now = MonotonicUs(1);
         let mut governor = governor(now, policy);

@@ -1,9 +1,10 @@
 //! Keeping a latency objective: bulk work takes what share of the processor leaves the workers in time.
 //!
-//! What is watched is how long a request that arrives now waits for its worker, sampled by the node's probes. A probe
-//! sees what an arriving request sees, so one sample in a hundred above the objective is the 99th percentile above it.
-//! The share falls by a factor when it is, and grows by a step while it is not (additive increase, multiplicative
-//! decrease), so that the migration finds the fastest pace that keeps the objective, and follows it as the load changes.
+//! What is watched is how long a request that arrives now waits for its worker, sampled by the node's probes.
+//! A probe sees what an arriving request sees, so one sample in a hundred above the objective is the 99th
+//! percentile above it. The share falls by a factor when it is, and grows by a step while it is not (additive
+//! increase, multiplicative decrease), so that the migration finds the fastest pace that keeps the objective,
+//! and follows it as the load changes.
 //!
 //! Ownership: a governor.
 
@@ -91,8 +92,9 @@ impl Slo {
 mod tests {
     use super::*;
 
-    /// A node whose workers wait the longer the more the mover takes: lag = 100 us + 20 us for each hundredth of a core.
-    /// Gives the mover's share in thousandths, and how often the objective was broken, over the last half of the time.
+    /// A node whose workers wait the longer the more the mover takes: lag = 100 us + 20 us for each hundredth
+    /// of a core. Gives the mover's share in thousandths, and how often the objective was broken, over the
+    /// last half of the time.
     fn settles_at(objective_us: u64) -> (u64, f64) {
         let mut slo = Slo::new(objective_us);
         let (mut now, mut mover_cpu_us, mut counted, mut late, mut samples) = (MonotonicUs(1), 0, 0, 0, 0);

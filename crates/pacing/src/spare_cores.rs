@@ -2,7 +2,8 @@
 //!
 //! Ownership: a mover, which reads the clocks.
 
-/// Over how long a time it is measured: the kernel tells idle time in hundredths of a second, for all cores together.
+/// Over how long a time it is measured: the kernel tells idle time in hundredths of a second, for all cores
+/// together.
 pub const SPARE_WINDOW_US: u64 = 50_000;
 /// What is longer was a rest: nobody asked while nothing moved, and what was idle then says nothing of now.
 pub const SPARE_REST_US: u64 = 4 * SPARE_WINDOW_US;
@@ -48,7 +49,8 @@ impl SpareCores {
     }
 }
 
-/// What was idle or the mover's, but no more than what the rest of the node leaves of the cores that it may use.
+/// What was idle or the mover's, but no more than what the rest of the node leaves of the cores that it may
+/// use.
 fn spare_permille(before: CpuUsed, now: CpuUsed, cores: u64) -> u64 {
     let wall_us = now.at_us.saturating_sub(before.at_us).max(1);
     if wall_us > SPARE_REST_US {

@@ -7,7 +7,8 @@ pub type Slices<'b> = SmallVec<[&'b [u8]; 8]>;
 
 /// Above this many ranges a parser gives the memory back once the request is done.
 const KEPT_SPANS: usize = 4096;
-/// Above this many bytes of unquoted inline arguments a parser gives the memory back once the request is done.
+/// Above this many bytes of unquoted inline arguments a parser gives the memory back once the request is
+/// done.
 const KEPT_DECODED_BYTES: usize = 64 << 10;
 
 /// Where one argument stands.
@@ -17,12 +18,14 @@ pub(crate) struct Span {
     pub(crate) length: u32,
 }
 
-/// The arguments of one request: ranges of the buffer it was parsed from, reused from request to request so that
-/// nothing is allocated in a steady state. One `Args` serves any number of parsers, one request at a time.
+/// The arguments of one request: ranges of the buffer it was parsed from, reused from request to request so
+/// that nothing is allocated in a steady state. One `Args` serves any number of parsers, one request at a
+/// time.
 #[derive(Debug, Default)]
 pub struct Args {
     pub(crate) spans: Vec<Span>,
-    /// Inline arguments after unquoting, all of them, where a quote stood in the line: then the ranges point here.
+    /// Inline arguments after unquoting, all of them, where a quote stood in the line: then the ranges point
+    /// here.
     pub(crate) decoded: Vec<u8>,
     pub(crate) is_decoded: bool,
 }

@@ -3,8 +3,8 @@
 /// The longest decimal `i64`, sign included.
 const LONGEST: usize = 20;
 
-/// Reads a 64-bit integer as Redis's `string2ll` does: an optional `-`, then digits without leading zeros; no `+`,
-/// no spaces, no `-0`.
+/// Reads a 64-bit integer as Redis's `string2ll` does: an optional `-`, then digits without leading zeros; no
+/// `+`, no spaces, no `-0`.
 #[inline]
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
@@ -36,8 +36,8 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
 /// The most digits that [`quick_length`] reads: no such number overflows or exceeds a `u32`.
 const QUICK_DIGITS: usize = 9;
 
-/// The length at the start of `rest` and how many bytes it takes with its line end, if it is a plain number that is
-/// here whole. Anything else, errors too, is left to the slow path.
+/// The length at the start of `rest` and how many bytes it takes with its line end, if it is a plain number
+/// that is here whole. Anything else, errors too, is left to the slow path.
 #[inline(always)]
 pub(crate) fn quick_length(rest: &[u8]) -> Option<(usize, usize)> {
     let mut number = usize::from(rest.first()?.wrapping_sub(b'0'));

@@ -6,8 +6,8 @@ use crate::args::Args;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UnbalancedQuotes;
 
-/// Splits a line (without its line end) into `args`. Without quotes the arguments are ranges of the line; with
-/// them, all are copied and unquoted.
+/// Splits a line (without its line end) into `args`. Without quotes the arguments are ranges of the line;
+/// with them, all are copied and unquoted.
 pub(crate) fn split_line(line: &[u8], args: &mut Args) -> Result<(), UnbalancedQuotes> {
     if line.iter().any(|&byte| byte == b'"' || byte == b'\'') {
         return split_quoted(line, args);

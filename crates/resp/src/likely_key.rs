@@ -2,8 +2,9 @@
 
 use crate::decimal::quick_length;
 
-/// The word behind the name of the first request in the buffer, its key as a rule, if the request has the usual form and the word is here
-/// whole. A guess, for whoever loads ahead what the request will need: nothing else may follow from it.
+/// The word behind the name of the first request in the buffer, its key as a rule, if the request has the
+/// usual form and the word is here whole. A guess, for whoever loads ahead what the request will need:
+/// nothing else may follow from it.
 #[inline]
 pub fn likely_key(buffer: &[u8]) -> Option<&[u8]> {
     let header = buffer.strip_prefix(b"*")?;

@@ -5,8 +5,8 @@
 pub struct Limits {
     /// The longest inline request, and the longest header line of an array or a bulk string.
     pub inline_bytes: usize,
-    /// The most arguments of a request. (Redis 7 lifted its own limit of 1 Mi to 2^31 - 1; ours stays, since each
-    /// argument costs the server memory before anything is known about the command.)
+    /// The most arguments of a request. (Redis 7 lifted its own limit of 1 Mi to 2^31 - 1; ours stays, since
+    /// each argument costs the server memory before anything is known about the command.)
     pub arguments: usize,
     /// The longest argument.
     pub bulk_bytes: usize,

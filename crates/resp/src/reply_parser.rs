@@ -1,4 +1,5 @@
-//! The reply parser: finds the end of each reply in one pass over a buffer that may still grow, and checks it whole.
+//! The reply parser: finds the end of each reply in one pass over a buffer that may still grow, and checks it
+//! whole.
 
 use crate::decimal::{parse_integer, quick_length};
 use crate::limits::ReplyLimits;
@@ -93,9 +94,9 @@ struct Level {
 
 /// Reads replies of RESP2 and RESP3 off a buffer, one per call, in one pass.
 ///
-/// Call [`parse`](Self::parse) with the buffer from the first byte behind the previous reply. After `Incomplete`,
-/// call again with the same bytes (they may have been moved) and more behind them: the parser goes on where it
-/// stopped. After an error the connection can only be closed.
+/// Call [`parse`](Self::parse) with the buffer from the first byte behind the previous reply. After
+/// `Incomplete`, call again with the same bytes (they may have been moved) and more behind them: the parser
+/// goes on where it stopped. After an error the connection can only be closed.
 #[derive(Debug)]
 pub struct ReplyParser {
     limits: ReplyLimits,
@@ -165,8 +166,8 @@ impl ReplyParser {
         }
     }
 
-    /// A bulk string that is here whole, without attributes before it: what most replies are. All else, and all that is
-    /// wrong, is left to the long way. `rest` starts behind the `$`.
+    /// A bulk string that is here whole, without attributes before it: what most replies are. All else, and
+    /// all that is wrong, is left to the long way. `rest` starts behind the `$`.
     #[inline]
     fn whole_bulk<'b>(&mut self, rest: &'b [u8]) -> Option<ParsedReply<'b>> {
         let (length, start) = quick_length(rest)?;

@@ -17,10 +17,11 @@ pub enum RespVersion {
     Resp3,
 }
 
-/// Appends replies to a connection's output, each in the words of the connection's protocol version: what RESP2
-/// lacks becomes what Redis sends in its place.
+/// Appends replies to a connection's output, each in the words of the connection's protocol version: what
+/// RESP2 lacks becomes what Redis sends in its place.
 ///
-/// Aggregates are written as a header with the number of elements, then the elements; the writer does not count.
+/// Aggregates are written as a header with the number of elements, then the elements; the writer does not
+/// count.
 ///
 /// A [bounded](Self::bounded) writer is *cut* by the first piece that passes its bound: that piece and
 /// everything behind it is dropped, so a reply never takes more memory than it may, whatever command writes

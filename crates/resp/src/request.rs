@@ -1,4 +1,5 @@
-//! The request parser: arrays of bulk strings and inline lines, in one pass over a buffer that may still grow.
+//! The request parser: arrays of bulk strings and inline lines, in one pass over a buffer that may still
+//! grow.
 
 use crate::args::{Args, Span};
 use crate::decimal::{parse_integer, quick_length};
@@ -20,9 +21,9 @@ pub enum Parsed {
     },
 }
 
-/// A request that breaks the protocol. The server replies with it and closes the connection: nothing behind the
-/// request can be understood. `Display` gives Redis 7's text without its `ERR `; a reply should be written by
-/// [`ReplyWriter::protocol_error`](crate::ReplyWriter::protocol_error), which does not need UTF-8.
+/// A request that breaks the protocol. The server replies with it and closes the connection: nothing behind
+/// the request can be understood. `Display` gives Redis 7's text without its `ERR `; a reply should be
+/// written by [`ReplyWriter::protocol_error`](crate::ReplyWriter::protocol_error), which does not need UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// The number of arguments is no number, or above the limit.
@@ -85,11 +86,13 @@ enum Stage {
 
 /// Reads requests off a buffer, one per call, in one pass.
 ///
-/// Call [`parse`](Self::parse) with the buffer from the first byte behind the previous request. After `Complete`,
-/// go on behind it. After `Incomplete`, call again with the same bytes (they may have been moved) and more behind
-/// them: the parser goes on where it stopped. After an error the connection can only be closed.
+/// Call [`parse`](Self::parse) with the buffer from the first byte behind the previous request. After
+/// `Complete`, go on behind it. After `Incomplete`, call again with the same bytes (they may have been moved)
+/// and more behind them: the parser goes on where it stopped. After an error the connection can only be
+/// closed.
 ///
-/// Like Redis, the parser does not look at the bytes that stand where `\n` of a header or CRLF of an argument belong.
+/// Like Redis, the parser does not look at the bytes that stand where `\n` of a header or CRLF of an argument
+/// belong.
 #[derive(Debug)]
 pub struct RequestParser {
     limits: Limits,
@@ -137,8 +140,9 @@ impl RequestParser {
         self.spans.capacity() * size_of::<Span>()
     }
 
-    /// Forgets the request that it stands inside of, if any: the next call of [`parse`](Self::parse) gets a buffer that
-    /// starts with another request, or with the same one again. For callers that read ahead and take it back.
+    /// Forgets the request that it stands inside of, if any: the next call of [`parse`](Self::parse) gets a
+    /// buffer that starts with another request, or with the same one again. For callers that read ahead and
+    /// take it back.
     pub fn restart(&mut self) {
         self.stage = Stage::FirstLine;
         self.at = 0;
@@ -271,7 +275,8 @@ impl RequestParser {
         }
     }
 
-    /// The whole array header at the start, with the place behind it; every number that [`quick_length`] leaves.
+    /// The whole array header at the start, with the place behind it; every number that [`quick_length`]
+    /// leaves.
     #[cold]
     fn array_header(&mut self, buffer: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
         let Some(end) = self.line_end(buffer, 0, ProtocolError::TooBigMultibulkCount)? else {
@@ -293,8 +298,9 @@ impl RequestParser {
         Ok(Some((number, end + 2)))
     }
 
-    /// Where the `\r` of the line at `start` stands, once the byte behind it is here too. The limit is taken of the
-    /// line, not (as in Redis) of what happens to be in the buffer, so how a request was cut up cannot matter.
+    /// Where the `\r` of the line at `start` stands, once the byte behind it is here too. The limit is taken
+    /// of the line, not (as in Redis) of what happens to be in the buffer, so how a request was cut up cannot
+    /// matter.
     fn line_end(
         &mut self,
         buffer: &[u8],

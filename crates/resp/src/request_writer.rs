@@ -22,7 +22,8 @@ impl<'o> RequestWriter<'o> {
         args.iter().for_each(|arg| self.arg(arg));
     }
 
-    /// The header of a request of `arguments`, the command's name included; that many [`arg`](Self::arg)s follow.
+    /// The header of a request of `arguments`, the command's name included; that many [`arg`](Self::arg)s
+    /// follow.
     #[inline]
     pub fn start(&mut self, arguments: usize) {
         append_header(self.out, b'*', arguments as u64);

@@ -1,4 +1,5 @@
-//! The request parser against Redis 7.0.15's behaviour, and against itself under every way of cutting the input.
+//! The request parser against Redis 7.0.15's behaviour, and against itself under every way of cutting the
+//! input.
 
 use proptest::prelude::*;
 use sidle_resp::{Args, Limits, Parsed, ProtocolError, RequestParser, RequestWriter};

@@ -59,12 +59,12 @@ pub enum DataDirError {
 pub(crate) struct Identity {
     /// The node's name for life.
     pub(crate) node: NodeId,
-    /// How often it was started: its life's number.
+    /// How often it was started: its incarnation's number.
     pub(crate) starts: u64,
     /// The cluster that the node belongs to, once it belongs to one.
     pub(crate) cluster: Option<ClusterId>,
-    /// The bus addresses where the cluster can be found again, the coordinator's first; empty on the node that runs
-    /// the coordinator.
+    /// The bus addresses where the cluster can be found again, the coordinator's first; empty on the node
+    /// that runs the coordinator.
     pub(crate) found_at: Vec<String>,
 }
 
@@ -118,8 +118,8 @@ impl DataDir {
         self.path.join(SECRET_FILE)
     }
 
-    /// Loads the node's identity, or draws one, and counts this start. The new count is on disk when this returns,
-    /// so that no two lives share a number.
+    /// Loads the node's identity, or draws one, and counts this start. The new count is on disk when this
+    /// returns, so that no two incarnations share a number.
     pub(crate) fn begin_life(&self) -> Result<Identity, DataDirError> {
         let path = self.path.join(IDENTITY_FILE);
         let mut identity = match fs::read(&path) {
@@ -166,7 +166,8 @@ impl DataDir {
 }
 
 impl Drop for DataDir {
-    /// Closing the file would not do: a process that this one is just starting still has it, until it runs its program.
+    /// Closing the file would not do: a process that this one is just starting still has it, until it runs
+    /// its program.
     fn drop(&mut self) {
         let _ = locked(&self.lock).unlock();
     }

@@ -1,11 +1,11 @@
-//! The last tablet map that this node used, kept in the data directory for its next life.
+//! The last tablet map that this node used, kept in the data directory for its next incarnation.
 //!
 //! Purpose: a node that restarts while the coordinator is away knows who owns what, so that cluster clients
 //! that ask it find the nodes that are healthy. It shows the map, and serves nothing by it.
 //!
 //! The file is written aside, synced and renamed, on a thread of its own: the control thread has range tables
-//! to publish meanwhile. What cannot be read, or is not of this node, its cluster and an earlier life, is
-//! left alone with a warning.
+//! to publish meanwhile. What cannot be read, or is not of this node, its cluster and an earlier incarnation,
+//! is left alone with a warning.
 //!
 //! Ownership: the control thread reads it once at the start, the keeper's thread writes it.
 
@@ -28,7 +28,7 @@ pub(crate) struct LastMap {
     format: u32,
     node: NodeId,
     cluster: ClusterId,
-    /// The life of the node that used the map.
+    /// The incarnation of the node that used the map.
     starts: u64,
     /// The node whose process ran the coordinator, as far as known.
     pub(crate) coordinator: Option<NodeId>,
@@ -36,7 +36,7 @@ pub(crate) struct LastMap {
 }
 
 impl LastMap {
-    /// The map that this life uses; `None` while the node belongs to no cluster.
+    /// The map that this incarnation uses; `None` while the node belongs to no cluster.
     pub(crate) fn new(
         identity: &Identity,
         coordinator: Option<NodeId>,
@@ -53,7 +53,7 @@ impl LastMap {
         })
     }
 
-    /// What an earlier life left, if it is of any use.
+    /// What an earlier incarnation left, if it is of any use.
     pub(crate) fn load(data_dir: &DataDir, identity: &Identity) -> Option<LastMap> {
         let path = data_dir.last_map_path();
         let read = match std::fs::read(&path) {
@@ -80,7 +80,7 @@ impl LastMap {
         ensure(*format == FORMAT, format!("its format is {format}, this version reads {FORMAT}"))?;
         ensure(*node == identity.node, format!("it is of node {node}"))?;
         ensure(Some(*cluster) == identity.cluster, format!("it is of cluster {cluster}"))?;
-        ensure(*starts < identity.starts, format!("it is of life {starts}, which has not been yet"))?;
+        ensure(*starts < identity.starts, format!("it is of incarnation {starts}, which has not been yet"))?;
         ensure(map.node(*node).is_some(), "this node is no member by it".to_owned())
     }
 }
@@ -171,7 +171,7 @@ mod tests {
     fn what_is_not_of_this_node_and_an_earlier_life_is_ignored() {
         let good = last(&identity(1, 4));
         assert_eq!(good.check(&identity(1, 5)), Ok(()));
-        assert!(good.check(&identity(1, 4)).is_err(), "of a life that is not over");
+        assert!(good.check(&identity(1, 4)).is_err(), "of an incarnation that is not over");
         assert!(good.check(&identity(2, 5)).is_err(), "of another node");
         assert!(good.check(&Identity { cluster: None, ..identity(1, 5) }).is_err(), "of another cluster");
         assert!(LastMap { format: 2, ..good.clone() }.check(&identity(1, 5)).is_err());

@@ -65,8 +65,8 @@ impl Port {
             io::ErrorKind::AddrNotAvailable => ListenError::NotOurs { ip },
             _ => ListenError::Refused { what: self.what, address, error },
         };
-        // With SO_REUSEPORT a second server of the same user would share the port without a word, and take half of
-        // the clients. A socket without the option finds out.
+        // With SO_REUSEPORT a second server of the same user would share the port without a word, and take
+        // half of the clients. A socket without the option finds out.
         if port != 0 {
             bound(address, false).map_err(|error| refused(error, address))?;
         }

@@ -1,8 +1,8 @@
 //! From settings to a running node, and to its end.
 //!
-//! The threads: workers serve clients; movers move data between nodes (on threads of their own unless the settings say
-//! otherwise); the cleaner gives the log's dead bytes back;
-//! the control thread, which is the one that called [`run`], does everything else.
+//! The threads: workers serve clients; movers move data between nodes (on threads of their own unless the
+//! settings say otherwise); the cleaner gives the log's dead bytes back; the control thread, which is the one
+//! that called [`run`], does everything else.
 
 use crate::bus::LargeFrames;
 use crate::cleaner::CleanerThread;
@@ -23,7 +23,7 @@ use crate::process;
 use crate::worker::{KEEPALIVE, WorkerLink, WorkerSetup};
 use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo};
 use sidle_node::{
-    Mover, MoverIndex, NodeParts, NodeShared, ProcessFacts, Published, RangeTable, Worker, WorkerIndex,
+    CurrentTable, Mover, MoverIndex, NodeParts, NodeShared, ProcessFacts, RangeTable, Worker, WorkerIndex,
 };
 use sidle_store::{Store, StoreConfig, StoreError};
 use std::io;
@@ -301,15 +301,15 @@ fn node_parts(
         shared.gauges.system_memory_bytes.store(bytes, std::sync::atomic::Ordering::Relaxed);
     }
     process::refresh(&shared.gauges);
-    let published = Published::new(workers as u16, Arc::new(RangeTable::before_joining(info.clone())));
+    let published = CurrentTable::new(workers as u16, Arc::new(RangeTable::before_joining(info.clone())));
     Ok(NodeParts { store, shared: Arc::new(shared), published: Arc::new(published) })
 }
 
-/// Until the node has joined again it shows the others by the map of its earlier life, and serves nothing. To
-/// be called before there are workers.
+/// Until the node has joined again it shows the others by the map of its earlier incarnation, and serves
+/// nothing. To be called before there are workers.
 fn show_last_map(parts: &NodeParts, info: &NodeInfo, last: &LastMap) {
     tracing::info!(
-        "until it has joined again, this node shows tablet map {} of its earlier life",
+        "until it has joined again, this node shows tablet map {} of its earlier incarnation",
         last.map.epoch().0
     );
     let _no_worker_yet = parts.published.publish(Arc::new(RangeTable::remembered(info.clone(), &last.map)));
@@ -337,7 +337,7 @@ fn redis_settings(config: &Config, sockets: &Sockets, memory_bytes: u64) -> Vec<
 fn log_facts(config: &Config, identity: &Identity, info: &NodeInfo, parts: &NodeParts) {
     let Identity { node, starts, .. } = identity;
     tracing::info!("sidle {}, process {}", env!("CARGO_PKG_VERSION"), std::process::id());
-    tracing::info!("node {node}, life {starts}, data directory {}", config.data_dir().display());
+    tracing::info!("node {node}, incarnation {starts}, data directory {}", config.data_dir().display());
     tracing::info!("memory for data: {} MiB", parts.store.memory().limit >> 20);
     let workers = config.worker_count();
     tracing::info!("clients at {}, {workers} {}", info.client_addr, plural(workers, "worker"));

@@ -9,8 +9,8 @@ use std::thread::{Builder, JoinHandle};
 /// How much lower than the workers' priority the cleaner's is, in the scheduler's nice levels.
 const NICENESS: i32 = 10;
 
-/// Starts a thread of the node. A panic on it is a broken invariant, and ends the process: a node that goes on without
-/// one of its threads would hang its clients, and could not be told from a healthy one.
+/// Starts a thread of the node. A panic on it is a broken invariant, and ends the process: a node that goes
+/// on without one of its threads would hang its clients, and could not be told from a healthy one.
 pub(crate) fn start(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     Builder::new().name(name.clone()).spawn(move || {
         // What a panic leaves half done is never looked at again.
@@ -20,8 +20,8 @@ pub(crate) fn start(name: String, body: impl FnOnce() + Send + 'static) -> io::R
     })
 }
 
-/// Starts a task on the calling thread's runtime, which would only put a panic on record. Here it ends the process, as on
-/// a thread: the task shares what it broke with all others.
+/// Starts a task on the calling thread's runtime, which would only put a panic on record. Here it ends the
+/// process, as on a thread: the task shares what it broke with all others.
 pub(crate) fn start_task(name: impl Into<Cow<'static, str>>, body: impl Future<Output = ()> + 'static) {
     let name = name.into();
     tokio::task::spawn_local(async move {
@@ -39,7 +39,8 @@ fn end_node(broken: &str) -> ! {
     std::process::abort();
 }
 
-/// Lowers the calling thread's priority. Where the system knows only priorities of whole processes nothing is done.
+/// Lowers the calling thread's priority. Where the system knows only priorities of whole processes nothing is
+/// done.
 pub(crate) fn lower_priority() {
     #[cfg(target_os = "linux")]
     // Linux takes "this process" to be the calling thread.

@@ -1,4 +1,5 @@
-//! `sidle bench`: a load on servers that run already, a comparison with Redis, and the page of an earlier report.
+//! `sidle bench`: a load on servers that run already, a comparison with Redis, and the page of an earlier
+//! report.
 
 use crate::cli::Via;
 use crate::exit::{Failure, Status};

@@ -36,7 +36,8 @@ but the report; what a demonstration that was killed leaves, the next one remove
 pub(crate) struct DemoArguments {
     #[arg(long, help = protocol_help(), value_name = "NAME[,OPTION=VALUE..]", default_value = "fulva")]
     protocol: String,
-    /// How hard the move may press on the nodes: adaptive, rate=MB/S, deadline=SECONDS or slo-p99=MICROSECONDS
+    /// How hard the move may press on the nodes: adaptive, rate=MB/S, deadline=SECONDS or
+    /// slo-p99=MICROSECONDS
     #[arg(long, value_name = "WORD", default_value = "adaptive")]
     policy: PolicyWord,
     #[command(flatten)]
@@ -62,7 +63,8 @@ pub(crate) struct DemoArguments {
     /// Draw the report's page here [default: sidle-demo.html]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// An ablation: clients make no use of what they know to have moved; every read of a moving key asks both nodes
+    /// An ablation: clients make no use of what they know to have moved; every read of a moving key asks both
+    /// nodes
     #[arg(long)]
     without_tracking: bool,
     /// An ablation: the nodes move data on the threads that serve clients, which wait for it meanwhile
@@ -71,7 +73,8 @@ pub(crate) struct DemoArguments {
     /// Write the JSON report and nothing else: no display, no summary, and no page that was not asked for
     #[arg(long)]
     pub(crate) quiet: bool,
-    /// Stop as after Ctrl-C when the standard input ends, as it does with the program that started the demonstration
+    /// Stop as after Ctrl-C when the standard input ends, as it does with the program that started the
+    /// demonstration
     #[arg(long)]
     pub(crate) stop_with_stdin: bool,
     #[command(flatten)]

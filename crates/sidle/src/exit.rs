@@ -43,8 +43,9 @@ impl Failure {
     }
 }
 
-/// Runs a command and reports what it came to. Whoever reads the output may stop, as in `sidle status | head -1`: the command then ends
-/// without a word. The library's printing panics there; everything that the command holds goes as it does after any other panic.
+/// Runs a command and reports what it came to. Whoever reads the output may stop, as in `sidle status | head
+/// -1`: the command then ends without a word. The library's printing panics there; everything that the
+/// command holds goes as it does after any other panic.
 pub(crate) fn run(command: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM: as a flag, for commands that have something to put away before they end, and as they come, for those
-//! that have something to say.
+//! Ctrl-C and SIGTERM: as a flag, for commands that have something to put away before they end, and as they
+//! come, for those that have something to say.
 
 use crate::exit::Failure;
 use std::io::Read;
@@ -40,7 +40,8 @@ fn listen(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|error| Failure::refused(format!("cannot start: {error}")))
 }
 
-/// Raises the flag when the standard input ends, as it does with the program that started this one, however that went.
+/// Raises the flag when the standard input ends, as it does with the program that started this one, however
+/// that went.
 pub(crate) fn raise_when_stdin_ends(flag: &Arc<AtomicBool>) {
     let flag = Arc::clone(flag);
     std::thread::spawn(move || {

@@ -1,4 +1,5 @@
-//! `sidle lab`: every protocol under every workload, again and again, and the papers' figures from what came out.
+//! `sidle lab`: every protocol under every workload, again and again, and the papers' figures from what came
+//! out.
 
 mod compare;
 
@@ -49,14 +50,16 @@ enum LabCommand {
     Figures(FiguresArguments),
     /// Draw the page of a folder again
     Report(ReportArguments),
-    /// Put the figures of some folders beside those of others: a model's and processes', or before and after a change
+    /// Put the figures of some folders beside those of others: a model's and processes', or before and after
+    /// a change
     Compare(CompareArguments),
 }
 
 /// Where the runs go.
 #[derive(Debug, Args)]
 struct OutArguments {
-    /// The folder: a report of each run, lab.json and report.html. What is there already is not measured again
+    /// The folder: a report of each run, lab.json and report.html. What is there already is not measured
+    /// again
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
     /// Remove what an earlier lab left in the folder
@@ -71,8 +74,8 @@ struct OutArguments {
 struct RunArguments {
     #[command(flatten)]
     out: OutArguments,
-    /// How to move: NAME[,OPTION=VALUE...] as `sidle migrate` takes it; `tracking=off` is an option of the clients', `offloading=off` of the nodes'
-    /// [default: every protocol there is]
+    /// How to move: NAME[,OPTION=VALUE...] as `sidle migrate` takes it; `tracking=off` is an option of the
+    /// clients', `offloading=off` of the nodes' [default: every protocol there is]
     #[arg(long, value_name = "NAME", num_args = 1..)]
     protocols: Vec<Variant>,
     /// How hard a move may press on the nodes: adaptive, rate=MB/S, deadline=SECONDS or slo-p99=MICROSECONDS
@@ -193,7 +196,8 @@ impl RunArguments {
     }
 }
 
-/// Checks what would be run, against `budget_bytes` of memory, so that a lab of hours does not find out in its middle.
+/// Checks what would be run, against `budget_bytes` of memory, so that a lab of hours does not find out in
+/// its middle.
 ///
 /// # Errors
 /// What does not fit, and the largest that does.

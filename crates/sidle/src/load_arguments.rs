@@ -53,11 +53,12 @@ pub(crate) struct LoadArguments {
     /// Which client carries the load
     #[arg(long, value_name = "KIND", value_enum, default_value_t = Client::Sidle)]
     client: Client,
-    /// Clients. Those of a thread are one application: they share as many connections to each node, and what they learn
+    /// Clients. Those of a thread are one application: they share as many connections to each node, and what
+    /// they learn
     #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = from_to::<u32>(1, u64::from(MAX_CLIENTS)))]
     pub(crate) clients: u32,
-    /// Operations that a client has under way at most: so many times the clients in all, on the connections that owe the
-    /// fewest answers
+    /// Operations that a client has under way at most: so many times the clients in all, on the connections
+    /// that owe the fewest answers
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = from_to::<u32>(1, u64::from(MAX_CLIENTS)))]
     pub(crate) outstanding: u32,
     /// Each client has connections of its own and learns for itself what has moved

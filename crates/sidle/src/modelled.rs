@@ -20,11 +20,12 @@ use std::sync::atomic::Ordering::Relaxed;
 /// On what machines.
 #[derive(Debug, Args)]
 pub(crate) struct ModelledArguments {
-    /// Run on modelled machines: 'paper' (two nodes of 8 cores, 40 Gbit/s), 'two-cores' (a quota of 0.4 for each node), or a JSON
-    /// file such as a report has under "modelled", "machines"
+    /// Run on modelled machines: 'paper' (two nodes of 8 cores, 40 Gbit/s), 'two-cores' (a quota of 0.4 for
+    /// each node), or a JSON file such as a report has under "modelled", "machines"
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) modelled: Option<String>,
-    /// With --modelled: what work costs. Measured here and written to the file if there is none [default: measured each time]
+    /// With --modelled: what work costs. Measured here and written to the file if there is none [default:
+    /// measured each time]
     #[arg(long, value_name = "FILE", requires = "modelled")]
     costs: Option<PathBuf>,
     /// With --modelled: so many of the records are in memory and stand for the others

@@ -28,7 +28,8 @@ fn fill(client: &mut Client, count: usize) {
     }
 }
 
-/// Reads keys `0..count` at a node, following redirections one key at a time. Returns how many it owned itself.
+/// Reads keys `0..count` at a node, following redirections one key at a time. Returns how many it owned
+/// itself.
 fn check(client: &mut Client, count: usize) -> usize {
     let mut owned = 0;
     let mut elsewhere: std::collections::BTreeMap<String, Client> = std::collections::BTreeMap::new();
@@ -226,8 +227,8 @@ fn writes_during_a_migration_are_neither_lost_nor_doubled() {
     assert_eq!(check(&mut cluster.client(0), 100_000), 100_000);
 }
 
-/// A source used to redirect to a target that had not heard of the migration and redirected back. Clients do not wait
-/// between redirections, and give up after 3 (go-redis) to 16 (redis-py) of them.
+/// A source used to redirect to a target that had not heard of the migration and redirected back. Clients do
+/// not wait between redirections, and give up after 3 (go-redis) to 16 (redis-py) of them.
 #[test]
 fn owner_is_found_within_two_redirections_while_ranges_move() {
     let cluster = TestCluster::start(2);

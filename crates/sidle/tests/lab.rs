@@ -184,7 +184,8 @@ fn a_lab_whose_program_is_built_anew_draws_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let temporary = folder.path().join("tmp");
     std::fs::create_dir(&temporary).unwrap();
-    // In processes of their own: a program that this one had open to write cannot be started while another test starts one.
+    // In processes of their own: a program that this one had open to write cannot be started while another
+    // test starts one.
     let shell = |script: &str| {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", script]).env("SIDLE", env!("CARGO_BIN_EXE_sidle")).current_dir(folder.path());
@@ -200,7 +201,8 @@ fn a_lab_whose_program_is_built_anew_draws_what_it_has() {
         .spawn()
         .unwrap();
     wait_for_a_run(&temporary);
-    // Another file that does the same, in its place at once: the run that has begun starts its nodes from either.
+    // Another file that does the same, in its place at once: the run that has begun starts its nodes from
+    // either.
     shell("cp sidle built && echo >> built && mv built sidle");
     let ended = lab.wait_with_output().unwrap();
     assert!(!ended.status.success());

@@ -1,5 +1,5 @@
-//! `sidle demo`, `bench` and `check-history` as a user runs them. No figure is asserted, only that every answer was right
-//! and that the report says what it should: a benchmark never decides a test.
+//! `sidle demo`, `bench` and `check-history` as a user runs them. No figure is asserted, only that every
+//! answer was right and that the report says what it should: a benchmark never decides a test.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 

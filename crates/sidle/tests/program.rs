@@ -181,7 +181,7 @@ fn identity_survives_a_restart() {
     node.kill();
     node.restart();
     assert_eq!(node.client().request(&["CLUSTER", "MYID"]), before);
-    assert!(node.log().contains("life 2"), "{}", node.log());
+    assert!(node.log().contains("incarnation 2"), "{}", node.log());
 }
 
 #[test]

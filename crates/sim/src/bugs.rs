@@ -1,4 +1,5 @@
-//! Every named fault of every crate, to be put back one at a time: a checker that has never seen a fault proves nothing.
+//! Every named fault of every crate, to be put back one at a time: a checker that has never seen a fault
+//! proves nothing.
 
 /// Known faults that are put back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,8 +26,8 @@ impl Bugs {
         crates.into_iter().flatten().copied()
     }
 
-    /// Within how many seeds, from the first on, a checker sees the fault of this name; `None` when its coincidence is too
-    /// rare for random seeds, and a test with a script in its own crate shows it instead.
+    /// Within how many seeds, from the first on, a checker sees the fault of this name; `None` when its
+    /// coincidence is too rare for random seeds, and a test with a script in its own crate shows it instead.
     pub fn seeds(name: &str) -> Option<u64> {
         let rare = RARE.iter().find(|(rare, _)| *rare == name).map(|(_, seeds)| *seeds);
         (!SCRIPTED.contains(&name)).then(|| rare.unwrap_or(SEEDS))

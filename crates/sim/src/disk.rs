@@ -39,7 +39,7 @@ struct State {
     mood: DiskMood,
     stalled_us: u64,
     /// Processes that are dead write no more.
-    life: u64,
+    boot: u64,
     /// Draws what a failed sync wrote.
     random: Random,
     /// Every metadata that the disk may hold; `None` is a new store.
@@ -62,7 +62,7 @@ impl Disk {
             usual_us,
             mood: DiskMood::Good,
             stalled_us: 0,
-            life: 0,
+            boot: 0,
             random,
             possible: vec![None],
             certain: None,
@@ -102,7 +102,7 @@ impl Disk {
     /// The process dies wherever it stands in what it was writing, and its machine with it or not.
     pub fn crash(&self, machine_dies: bool, random: &mut Random) {
         let state = &mut *self.state();
-        state.life += 1;
+        state.boot += 1;
         state.stalled_us = 0;
         state.certain = None;
         state.sectors.stop_somewhere(random);
@@ -180,14 +180,14 @@ impl State {
 #[derive(Debug)]
 pub struct Place {
     disk: Disk,
-    life: u64,
+    boot: u64,
     laid: Mutex<Option<FileId>>,
 }
 
 impl Place {
     /// The place on this disk.
     pub fn on(disk: &Disk) -> Place {
-        Place { disk: disk.clone(), life: disk.state().life, laid: Mutex::new(None) }
+        Place { disk: disk.clone(), boot: disk.state().boot, laid: Mutex::new(None) }
     }
 
     fn laid(&self) -> MutexGuard<'_, Option<FileId>> {
@@ -216,7 +216,7 @@ impl Medium for Place {
             state.take_room()?;
             state.sectors.write(file, 0, content);
         }
-        Ok(OpenFile { disk: self.disk.clone(), life: self.life, file })
+        Ok(OpenFile { disk: self.disk.clone(), boot: self.boot, file })
     }
 
     fn publish(&self) -> io::Result<()> {
@@ -256,7 +256,7 @@ impl Medium for Place {
 #[derive(Debug)]
 pub struct OpenFile {
     disk: Disk,
-    life: u64,
+    boot: u64,
     file: FileId,
 }
 
@@ -264,7 +264,7 @@ impl OpenFile {
     fn state(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.disk.state();
         // What a process is dropped with runs in the simulator, and never ran in the process.
-        if state.life == self.life { Ok(state) } else { Err(io::Error::other("the process is dead")) }
+        if state.boot == self.boot { Ok(state) } else { Err(io::Error::other("the process is dead")) }
     }
 }
 

@@ -5,8 +5,8 @@ use crate::network::{Place, Side};
 use crate::process::{HostSetup, Process};
 use crate::world::{HostId, World};
 
-/// How long the other end of a connection takes to hear that a process has died, when its machine could still tell; and
-/// when it could not, at least and at most.
+/// How long the other end of a connection takes to hear that a process has died, when its machine could still
+/// tell; and when it could not, at least and at most.
 const TOLD_US: (u64, u64) = (10, 2_000);
 const UNTOLD_US: (u64, u64) = (500_000, 10_000_000);
 
@@ -20,7 +20,7 @@ pub struct Host {
     /// Its node's process, while there is one.
     pub process: Option<Process>,
     /// How often it was started.
-    pub lives: u64,
+    pub incarnations: u64,
     /// The disk, on the machine that the coordinator runs on.
     pub disk: Option<Disk>,
     /// Until then its threads have no turns.
@@ -34,7 +34,7 @@ impl Host {
             let sync_us = world.random.magnitude(SYNC_US.0, SYNC_US.1);
             Disk::new(sync_us, world.random.fork())
         });
-        let mut host = Host { id, setup, process: None, lives: 0, disk, paused_until_us: 0 };
+        let mut host = Host { id, setup, process: None, incarnations: 0, disk, paused_until_us: 0 };
         assert!(host.begin_life(world), "nothing is wrong yet");
         host
     }
@@ -44,13 +44,14 @@ impl Host {
         self.process.as_ref().is_some_and(|process| process.control.is_writing(world))
     }
 
-    /// Starts the machine's process, which has nothing in memory. Returns whether it runs: without its disk it does not.
+    /// Starts the machine's process, which has nothing in memory. Returns whether it runs: without its disk
+    /// it does not.
     pub fn begin_life(&mut self, world: &mut World) -> bool {
         assert!(self.process.is_none(), "a machine runs one process");
-        self.lives += 1;
-        let life = self.lives;
-        world.tell(|| format!("node {} starts, life {life}", self.id.0));
-        match Process::start(self.id, self.setup.clone(), life, self.disk.clone(), world) {
+        self.incarnations += 1;
+        let incarnation = self.incarnations;
+        world.tell(|| format!("node {} starts, incarnation {incarnation}", self.id.0));
+        match Process::start(self.id, self.setup.clone(), incarnation, self.disk.clone(), world) {
             Ok(process) => self.process = Some(process),
             Err(error) => {
                 world.tell(|| format!("node {} does not start: {error}", self.id.0));
@@ -63,7 +64,8 @@ impl Host {
         self.process.is_some()
     }
 
-    /// The process dies, and its memory with it. `tells`: whether its machine lives on and closes its connections.
+    /// The process dies, and its memory with it. `tells`: whether its machine lives on and closes its
+    /// connections.
     pub fn end_life(&mut self, tells: bool, world: &mut World) {
         if let Some(disk) = &self.disk {
             disk.crash(!tells, &mut world.random);

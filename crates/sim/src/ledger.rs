@@ -1,4 +1,5 @@
-//! The real metadata store on a simulated disk, watched: what it brings back was committed last, or may have been.
+//! The real metadata store on a simulated disk, watched: what it brings back was committed last, or may have
+//! been.
 
 use crate::disk::{Disk, Place};
 use sidle_cluster::{MetaError, MetaStore, Metadata, Place as Found};
@@ -12,8 +13,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens what is on the disk, or founds something on an empty one. It must succeed on a disk that is sound, whatever
-    /// happened to it before; and nothing that happens to a disk ever damages what is on it.
+    /// Opens what is on the disk, or founds something on an empty one. It must succeed on a disk that is
+    /// sound, whatever happened to it before; and nothing that happens to a disk ever damages what is on it.
     pub fn open(disk: &Disk) -> Result<Ledger, MetaError> {
         let opened = RedbMetaStore::open_on(Place::on(disk));
         if let Err(error) = &opened {

@@ -1,12 +1,12 @@
 //! The whole cluster in one thread, on virtual time, with one seed drawing everything.
 //!
-//! The simulator drives the same objects as the server does (workers, movers, control threads, the coordinator, the client
-//! library's core) through the same calls, and puts a simulated network, simulated disks, drifting clocks, and threads
-//! that get their turns at random around them. What happens depends on the seed and on nothing else: a run that fails
-//! fails again.
+//! The simulator drives the same objects as the server does (workers, movers, control threads, the
+//! coordinator, the client library's core) through the same calls, and puts a simulated network, simulated
+//! disks, drifting clocks, and threads that get their turns at random around them. What happens depends on
+//! the seed and on nothing else: a run that fails fails again.
 //!
-//! A run has two phases. In the first, things go wrong. In the second nothing does any more, and every request and every
-//! migration has to come to its end within a bound; then everything is read back.
+//! A run has two phases. In the first, things go wrong. In the second nothing does any more, and every
+//! request and every migration has to come to its end within a bound; then everything is read back.
 
 pub mod bugs;
 pub mod checks;
@@ -16,6 +16,7 @@ pub mod disk;
 pub mod host;
 pub mod ledger;
 pub mod link;
+pub mod nemesis;
 pub mod network;
 pub mod plan;
 pub mod process;
@@ -26,7 +27,6 @@ pub mod simulation;
 pub mod story;
 pub mod summary;
 mod turns;
-pub mod weather;
 pub mod workload;
 pub mod world;
 

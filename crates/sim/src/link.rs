@@ -1,7 +1,8 @@
-//! The links between places: each has a latency and a bandwidth of its own, in each direction, and some are slow.
+//! The links between places: each has a latency and a bandwidth of its own, in each direction, and some are
+//! slow.
 //!
-//! What goes over a link shares its bandwidth, whatever the connection: a packet leaves when those before it have. A link is
-//! drawn from its two ends alone, so that it is the same whenever it is used first.
+//! What goes over a link shares its bandwidth, whatever the connection: a packet leaves when those before it
+//! have. A link is drawn from its two ends alone, so that it is the same whenever it is used first.
 
 use crate::network::Place;
 use crate::random::Random;
@@ -80,7 +81,8 @@ impl Links {
         us
     }
 
-    /// How many bytes go through in a millisecond over the slowest link between machines that something went over.
+    /// How many bytes go through in a millisecond over the slowest link between machines that something went
+    /// over.
     pub fn slowest_bytes_per_ms(&self) -> Option<u64> {
         let is_between_machines =
             |(from, to): &(Place, Place)| matches!((from, to), (Place::Host(_), Place::Host(_)));

@@ -1,9 +1,10 @@
 //! The simulated network: byte streams between machines and clients, as TCP gives them.
 //!
-//! What is sent over one connection arrives in order and unchanged, or not at all; that is what TCP promises. Everything
-//! else may happen: bytes are late by latency, jitter, bandwidth and retransmission; they arrive in pieces; a cut holds
-//! them back, in one direction or both; a connection breaks and each end hears of it at a time of its own, so that what
-//! was sent over an old connection can arrive after what was sent over its successor, and be sent over both.
+//! What is sent over one connection arrives in order and unchanged, or not at all; that is what TCP promises.
+//! Everything else may happen: bytes are late by latency, jitter, bandwidth and retransmission; they arrive
+//! in pieces; a cut holds them back, in one direction or both; a connection breaks and each end hears of it
+//! at a time of its own, so that what was sent over an old connection can arrive after what was sent over its
+//! successor, and be sent over both.
 
 use crate::link::{Links, LinksSetup};
 use crate::process::OUTPUT_BYTES;
@@ -53,7 +54,7 @@ impl Place {
         match actor {
             Actor::Thread(host, _) => Place::Host(host),
             Actor::Client(number) => Place::Client(number),
-            Actor::Weather => panic!("{actor:?} is not on the network"),
+            Actor::Nemesis => panic!("{actor:?} is not on the network"),
         }
     }
 }
@@ -155,13 +156,14 @@ impl Network {
         self.streams.get(&stream).is_some_and(|s| s.directions[to].under_way_bytes > WINDOW_BYTES)
     }
 
-    /// The most that is under way to one end of a connection between nodes: what fills the window, and what was sent at
-    /// once before it was full, up to the end of a frame: a migration's longest, which ends with the record that fills it.
+    /// The most that is under way to one end of a connection between nodes: what fills the window, and what
+    /// was sent at once before it was full, up to the end of a frame: a migration's longest, which ends with
+    /// the record that fills it.
     pub const MOST_UNDER_WAY_BYTES: usize =
         WINDOW_BYTES + OUTPUT_BYTES + PRIORITY_REPLY_BYTES + LARGEST_RECORD_BYTES;
 
-    /// What a migration's message waits for at most over the slowest link between machines: everything that may be under
-    /// way through the connections of both lanes, itself included.
+    /// What a migration's message waits for at most over the slowest link between machines: everything that
+    /// may be under way through the connections of both lanes, itself included.
     pub fn longest_wait_us(&self) -> u64 {
         let bytes = Lane::ALL.len() * Self::MOST_UNDER_WAY_BYTES;
         self.links.slowest_bytes_per_ms().map_or(0, |per_ms| bytes as u64 * 1000 / per_ms)
@@ -173,8 +175,8 @@ impl Network {
         self.streams.get(&stream).map_or(0, |stream| stream.directions[to].under_way_bytes)
     }
 
-    /// Whether every connection between nodes stands, for the holders of both of its ends. (Some clients never read, and
-    /// so never hear.)
+    /// Whether every connection between nodes stands, for the holders of both of its ends. (Some clients
+    /// never read, and so never hear.)
     pub fn is_whole(&self) -> bool {
         self.streams.values().filter(|stream| stream.port == Port::Bus).all(|stream| {
             stream.holders.iter().all(Option::is_some) && stream.directions.iter().all(|to| !to.is_shut)
@@ -229,7 +231,8 @@ impl World {
         id
     }
 
-    /// Whether the request for a connection gets through. If not, it is made again after a while, and in the end given up.
+    /// Whether the request for a connection gets through. If not, it is made again after a while, and in the
+    /// end given up.
     pub fn gets_through(&mut self, id: StreamId) -> bool {
         let Some(stream) = self.network.streams.get_mut(&id) else { return false };
         let link = (stream.places[Side::Opener as usize], stream.places[Side::Acceptor as usize]);
@@ -285,7 +288,8 @@ impl World {
         }
     }
 
-    /// Closes an end: what was sent still arrives, then the other end hears of it. What arrives here is dropped.
+    /// Closes an end: what was sent still arrives, then the other end hears of it. What arrives here is
+    /// dropped.
     pub fn close(&mut self, id: StreamId, by: Side) {
         let Some(stream) = self.network.streams.get_mut(&id) else { return };
         if stream.holders[by as usize].take().is_some() {
@@ -295,7 +299,8 @@ impl World {
         self.tidy(id);
     }
 
-    /// A connection breaks. Each end hears of it after so long; of what was under way to it, some arrives before.
+    /// A connection breaks. Each end hears of it after so long; of what was under way to it, some arrives
+    /// before.
     pub fn break_off(&mut self, id: StreamId, after_us: [u64; 2]) {
         for side in [Side::Opener, Side::Acceptor] {
             let Some(stream) = self.network.streams.get(&id) else { return };

@@ -2,13 +2,14 @@
 
 use crate::bugs::Bugs;
 use crate::clients::{
-    CancellerSetup, HandSetup, OperatorSetup, OtherSetup, RudeSetup, Rudeness, SessionSetup, SurveyorSetup,
+    BareSetup, CancellerSetup, MisbehavingSetup, Misbehaviour, OperatorSetup, OtherSetup, SessionSetup,
+    SurveyorSetup,
 };
 use crate::clock::{Clock, WALL_OFF_MS};
 use crate::link::{LinksSetup, Quality, SPREAD};
+use crate::nemesis::NemesisSetup;
 use crate::process::{HostSetup, Pressure, store_config};
 use crate::random::Random;
-use crate::weather::WeatherSetup;
 use crate::workload::Workload;
 use crate::world::{HostId, Pace};
 use sidle_client_core::Awareness;
@@ -33,7 +34,7 @@ pub struct Plan {
     /// The operator.
     pub operator: OperatorSetup,
     /// What goes wrong.
-    pub weather: WeatherSetup,
+    pub nemesis: NemesisSetup,
     /// How long things go wrong.
     pub safety_us: u64,
     /// Whether nodes have less memory than what is written needs.
@@ -90,7 +91,7 @@ impl Plan {
             let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
             hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
         }
-        let weather = WeatherSetup::draw(&mut random, safety_us);
+        let nemesis = NemesisSetup::draw(&mut random, safety_us);
         Plan {
             hosts,
             pace,
@@ -100,7 +101,7 @@ impl Plan {
             slow_readers,
             workload,
             operator,
-            weather,
+            nemesis,
             safety_us,
             is_tight,
         }
@@ -110,8 +111,8 @@ impl Plan {
 /// What slow moves bring in a second at most.
 const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (20_000, 500_000);
 
-/// How much memory a node has where there is plenty. Where there is not, it has the least that a store works with, and
-/// up to half as much: with more, a store that wastes little of it is hardly ever short.
+/// How much memory a node has where there is plenty. Where there is not, it has the least that a store works
+/// with, and up to half as much: with more, a store that wastes little of it is hardly ever short.
 const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);
 
 fn host(random: &mut Random, is_tight: bool, bugs: Bugs) -> HostSetup {
@@ -140,7 +141,7 @@ fn host(random: &mut Random, is_tight: bool, bugs: Bugs) -> HostSetup {
 fn others(random: &mut Random, nodes: usize, think_us: u64, workload: &Workload) -> Vec<OtherSetup> {
     let mut others = Vec::new();
     for _ in 0..random.below(3) {
-        others.push(OtherSetup::Hand(HandSetup {
+        others.push(OtherSetup::Bare(BareSetup {
             is_aware: random.one_in(2),
             depth: random.magnitude(1, 6) as usize,
             think_us: 3 * think_us,
@@ -159,9 +160,13 @@ fn others(random: &mut Random, nodes: usize, think_us: u64, workload: &Workload)
             nodes,
         }));
     }
-    for rudeness in [Rudeness::NeverReads, Rudeness::Babbles] {
+    for misbehaviour in [Misbehaviour::NeverReads, Misbehaviour::Babbles] {
         if random.one_in(4) {
-            others.push(OtherSetup::Rude(RudeSetup { rudeness, think_us: 10 * think_us, nodes }));
+            others.push(OtherSetup::Misbehaving(MisbehavingSetup {
+                misbehaviour,
+                think_us: 10 * think_us,
+                nodes,
+            }));
         }
     }
     others

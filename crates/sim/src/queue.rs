@@ -50,7 +50,7 @@ const MOVERS: usize = 16;
 /// An event as a number, another for each.
 pub(crate) fn code_of(event: Event) -> u32 {
     let (kind, number) = match event {
-        Event::Turn(Actor::Weather) => (WEATHER, 0),
+        Event::Turn(Actor::Nemesis) => (WEATHER, 0),
         Event::Turn(Actor::Client(number)) => (CLIENT, number as u64),
         Event::Turn(Actor::Thread(HostId(host), thread)) => {
             (THREAD, (host * THREADS + number_of(thread)) as u64)
@@ -66,7 +66,7 @@ fn event_of(code: u32) -> Event {
     let (kind, number) = (code & ((1 << KIND_BITS) - 1), (code >> KIND_BITS) as usize);
     let stream = StreamId(number as u64);
     match kind {
-        WEATHER => Event::Turn(Actor::Weather),
+        WEATHER => Event::Turn(Actor::Nemesis),
         CLIENT => Event::Turn(Actor::Client(number)),
         THREAD => Event::Turn(Actor::Thread(HostId(number / THREADS), thread_of(number % THREADS))),
         KNOCK => Event::Knock(stream),
@@ -106,7 +106,7 @@ mod tests {
         let turns = threads.map(|thread| Event::Turn(Actor::Thread(HostId(6), thread)));
         let stream = StreamId(1_234_567);
         let others = [
-            Event::Turn(Actor::Weather),
+            Event::Turn(Actor::Nemesis),
             Event::Turn(Actor::Client(17)),
             Event::Knock(stream),
             Event::Arrival(stream, Side::Opener),

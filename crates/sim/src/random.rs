@@ -31,8 +31,8 @@ impl Random {
         low + self.below(high - low + 1)
     }
 
-    /// A number from `low` (not 0) to `high`, of every order of magnitude alike: short times and small sizes are drawn as
-    /// often as long and large ones.
+    /// A number from `low` (not 0) to `high`, of every order of magnitude alike: short times and small sizes
+    /// are drawn as often as long and large ones.
     pub fn magnitude(&mut self, low: u64, high: u64) -> u64 {
         let bits = self.between(u64::from(low.ilog2()), u64::from(high.ilog2()));
         let within = (1 << bits) + self.below(1 << bits);

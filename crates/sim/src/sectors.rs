@@ -1,9 +1,10 @@
-//! What a disk holds: what processes read back, what would be left without power, and the way from the one to the other.
+//! What a disk holds: what processes read back, what would be left without power, and the way from the one to
+//! the other.
 //!
-//! The model is that of a file system on a disk that keeps its promises and no more. What was synced stays. What was not
-//! is there or not, 512 bytes by 512 bytes, in any order, lengths and names like the rest. A process that dies leaves
-//! everything that it wrote; a machine that dies leaves what the disk has. After a sync that failed, what could not be
-//! written reads back all the same, and no later sync writes it.
+//! The model is that of a file system on a disk that keeps its promises and no more. What was synced stays.
+//! What was not is there or not, 512 bytes by 512 bytes, in any order, lengths and names like the rest. A
+//! process that dies leaves everything that it wrote; a machine that dies leaves what the disk has. After a
+//! sync that failed, what could not be written reads back all the same, and no later sync writes it.
 
 use crate::random::Random;
 use std::collections::BTreeMap;

@@ -3,13 +3,13 @@
 use crate::checks::{self, Answers, Checks, LOSSES, Losses, Violation};
 use crate::clients::{Manners, Operator, Other, Session, SessionSetup};
 use crate::host::Host;
+use crate::nemesis::{Nemesis, Struck};
 use crate::network::{Network, Place, Port, Side, StreamId};
 use crate::plan::Plan;
 use crate::queue::code_of;
 use crate::random::Random;
 use crate::story::Story;
 use crate::summary::{Failure, Summary};
-use crate::weather::{Struck, Weather};
 use crate::workload::{History, TimedOp, TimedOperation, Workload};
 use crate::world::{Actor, Event, Fact, HostId, Thread, World};
 use sidle_client_core::Awareness;
@@ -41,7 +41,7 @@ pub struct Simulation {
     operator: Operator,
     reader: Session,
     pub(crate) others: Vec<Other>,
-    weather: Weather,
+    nemesis: Nemesis,
     workload: Workload,
     safety_us: u64,
     is_tight: bool,
@@ -57,7 +57,7 @@ impl Simulation {
     /// The simulation of a plan, before anything has happened. `seed`: draws what the plan leaves open.
     pub fn new(seed: u64, plan: Plan, story: Story) -> Simulation {
         let mut random = Random::new(seed);
-        let is_fair = plan.weather.rest_us == 0 && !plan.is_tight;
+        let is_fair = plan.nemesis.rest_us == 0 && !plan.is_tight;
         let mut world = World::new(random.fork(), plan.pace, Network::new(plan.links), story);
         world.checks = Checks::new(is_fair);
         let hosts = (plan.hosts.into_iter().enumerate())
@@ -88,9 +88,9 @@ impl Simulation {
         for number in (0..=sessions.len()).chain(first..first + others.len()) {
             world.turn_at(Actor::Client(number), 0);
         }
-        world.turn_at(Actor::Weather, plan.weather.starts_us);
+        world.turn_at(Actor::Nemesis, plan.nemesis.starts_us);
         Simulation {
-            weather: Weather::new(plan.weather, random.fork()),
+            nemesis: Nemesis::new(plan.nemesis, random.fork()),
             world,
             hosts,
             sessions,
@@ -122,7 +122,7 @@ impl Simulation {
         self.summary.operations = self.history.operations();
         self.summary.answered = self.sessions.iter().map(|session| session.answered).sum();
         self.summary.migrations = self.operator.started;
-        self.summary.troubles = self.weather.troubles;
+        self.summary.troubles = self.nemesis.troubles;
         self.count_what_was_met();
         match result {
             Ok(()) => Ok(self.summary.clone()),
@@ -146,7 +146,7 @@ impl Simulation {
         self.sessions.iter_mut().for_each(Session::stop);
         self.others.iter_mut().for_each(Other::stop);
         self.operator.stop();
-        self.weather.clear_up(&mut self.hosts, &mut self.world);
+        self.nemesis.clear_up(&mut self.hosts, &mut self.world);
         self.losses.births(&self.hosts, self.world.now_us, &mut self.history.registers);
         if self.is_tight {
             self.make_room()?;
@@ -283,7 +283,7 @@ impl Simulation {
         match event {
             Event::Turn(Actor::Thread(host, thread)) => self.thread_turn(host, thread),
             Event::Turn(Actor::Client(number)) => self.client_turn(number)?,
-            Event::Turn(Actor::Weather) => self.weather_turn(),
+            Event::Turn(Actor::Nemesis) => self.weather_turn(),
             Event::Knock(id) => self.knock(id),
             Event::Arrival(id, side) => {
                 while let Some((actor, signal)) = self.world.receive(id, side) {
@@ -299,7 +299,7 @@ impl Simulation {
             return Ok(());
         }
         let facts = std::mem::take(&mut self.world.facts);
-        self.weather.follow(&facts, &mut self.world);
+        self.nemesis.follow(&facts, &mut self.world);
         if facts.contains(&Fact::Committed) {
             self.others.iter_mut().for_each(|other| other.look(&self.hosts, &mut self.world));
         }
@@ -343,7 +343,7 @@ impl Simulation {
     }
 
     fn weather_turn(&mut self) {
-        let struck = self.weather.turn(&mut self.hosts, &mut self.world);
+        let struck = self.nemesis.turn(&mut self.hosts, &mut self.world);
         self.losses.births(&self.hosts, self.world.now_us, &mut self.history.registers);
         match struck {
             Struck::Nothing => {}
@@ -421,7 +421,7 @@ impl Simulation {
                 None if number == operators + 1 => reader.hear(id, signal, world, history),
                 None => others[number - operators - 2].hear(id, signal, hosts, world, history),
             },
-            Actor::Weather => Ok(()),
+            Actor::Nemesis => Ok(()),
         };
         result.map_err(|what| Violation::new("replies", what))
     }

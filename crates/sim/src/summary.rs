@@ -61,13 +61,13 @@ impl Simulation {
         }
         for other in &self.others {
             match other {
-                Other::Hand(hand) => {
+                Other::Bare(hand) => {
                     meet("by hand", hand.answered);
                     meet("moved", hand.redirects[0]);
                     meet("asked", hand.redirects[1]);
                     meet("empty", hand.empties);
                 }
-                Other::Rude(rude) => meet("sent away", rude.sent_away),
+                Other::Misbehaving(misbehaving) => meet("sent away", misbehaving.sent_away),
                 Other::Canceller(_) => {}
                 Other::Surveyor(surveyor) => {
                     meet("scanned keys", surveyor.judged);

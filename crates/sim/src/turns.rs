@@ -9,7 +9,7 @@ pub(crate) struct Turns {
     /// By machine and thread.
     threads: Vec<[Option<u64>; THREADS]>,
     clients: Vec<Option<u64>>,
-    weather: Option<u64>,
+    nemesis: Option<u64>,
 }
 
 impl Turns {
@@ -18,7 +18,7 @@ impl Turns {
         match actor {
             Actor::Thread(HostId(host), thread) => &mut grown(&mut self.threads, host)[number_of(thread)],
             Actor::Client(number) => grown(&mut self.clients, number),
-            Actor::Weather => &mut self.weather,
+            Actor::Nemesis => &mut self.nemesis,
         }
     }
 

@@ -33,7 +33,7 @@ pub enum Actor {
     /// A client, by number.
     Client(usize),
     /// Whoever lets things go wrong.
-    Weather,
+    Nemesis,
 }
 
 /// What happens next.
@@ -159,8 +159,8 @@ impl World {
         self.queue.push(at_us.max(self.now_us), event);
     }
 
-    /// Gives an actor a turn then, unless it has one before: this one is lost then, and who still wants it has to ask again
-    /// in that turn.
+    /// Gives an actor a turn then, unless it has one before: this one is lost then, and who still wants it
+    /// has to ask again in that turn.
     pub fn turn_at(&mut self, actor: Actor, at_us: u64) {
         let at_us = at_us.max(self.now_us);
         let turn = self.turns.of(actor);

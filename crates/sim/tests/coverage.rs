@@ -69,7 +69,8 @@ fn seeds_meet_what_they_are_there_for() {
 /// Among so many seeds, a fault shows in the keys with a time to live a few times: it does in every 36th.
 const SEEDS_FOR_ENDS: u64 = 240;
 
-/// Faults show in the keys with a time to live, too. The judge of registers, who is asked first, may have seen more.
+/// Faults show in the keys with a time to live, too. The judge of registers, who is asked first, may have
+/// seen more.
 #[test]
 fn the_judge_of_ends_sees_missing_tombstones() {
     let migration = sidle_migration::Bugs { no_tombstones: true, ..sidle_migration::Bugs::NONE };

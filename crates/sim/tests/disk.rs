@@ -1,5 +1,5 @@
-//! The real metadata store on the simulated disk: whatever happens to the disk, what is found is what was committed last,
-//! or what was being committed.
+//! The real metadata store on the simulated disk: whatever happens to the disk, what is found is what was
+//! committed last, or what was being committed.
 
 use sidle_cluster::{ClusterId, HostPort, Incarnation, MetaStore, Metadata, NodeInfo, TabletMap};
 use sidle_sim::disk::{Disk, DiskMood};
@@ -63,8 +63,8 @@ fn a_crash_anywhere_leaves_the_old_or_the_new_metadata() {
     assert!(failed_opens > 10 && failed_commits > 10, "{failed_opens} {failed_commits}");
 }
 
-/// After a failed commit the process reads back pages that the disk does not have, and never will: no later sync writes
-/// them.
+/// After a failed commit the process reads back pages that the disk does not have, and never will: no later
+/// sync writes them.
 #[test]
 fn what_a_failed_sync_forgot_is_not_built_on() {
     for seed in 0..40 {

@@ -5,7 +5,7 @@ use sidle_sim::{Bugs, Plan, Simulation, Story};
 /// What the seed draws, but with nothing that goes wrong.
 fn fair(seed: u64) -> Plan {
     let mut plan = Plan::draw(seed, Bugs::default());
-    plan.weather.rest_us = 0;
+    plan.nemesis.rest_us = 0;
     plan
 }
 
@@ -22,8 +22,8 @@ fn workers_tick_however_often_they_are_woken_meanwhile() {
     }
 }
 
-/// Of the seeds in which a command waits for long under a bound: in one for its key's turn, as nothing is pulled out of
-/// turn; in two for everything, at workers that nothing wakes in between.
+/// Of the seeds in which a command waits for long under a bound: in one for its key's turn, as nothing is
+/// pulled out of turn; in two for everything, at workers that nothing wakes in between.
 #[test]
 fn commands_wait_for_their_keys_turns_as_long_as_a_bound_makes_them() {
     for (seed, bytes_per_s, tick_us) in

@@ -1,7 +1,9 @@
-//! Nanoseconds per operation and bytes per second of the store, alone on one core, data far larger than the caches.
+//! Nanoseconds per operation and bytes per second of the store, alone on one core, data far larger than the
+//! caches.
 //!
-//! `cargo bench -p sidle-store --bench store [-- <million keys>]`; 30-byte keys, 100-byte values. Times are CPU times
-//! of one thread. Other load on the machine still takes cache and memory: compare only what one run prints.
+//! `cargo bench -p sidle-store --bench store [-- <million keys>]`; 30-byte keys, 100-byte values. Times are
+//! CPU times of one thread. Other load on the machine still takes cache and memory: compare only what one run
+//! prints.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark may fail")]
 
@@ -50,7 +52,8 @@ fn measure(name: &str, operations: u64, bytes: u64, f: impl FnOnce()) -> f64 {
     ns
 }
 
-/// What a cache miss costs on this machine now: where each load says where the next one is, and where none has to wait for another.
+/// What a cache miss costs on this machine now: where each load says where the next one is, and where none
+/// has to wait for another.
 fn cache_misses() {
     const LINES: usize = 4 << 20;
     let mut memory = vec![[0u64; 8]; LINES];
@@ -217,8 +220,8 @@ fn main() {
     overwrite_at_85_percent(keys / 2);
 }
 
-/// How much of the throughput cleaning takes: overwrites with plenty of room against overwrites at 85 % live, the
-/// cleaner's work done by the writer itself.
+/// How much of the throughput cleaning takes: overwrites with plenty of room against overwrites at 85 % live,
+/// the cleaner's work done by the writer itself.
 fn overwrite_at_85_percent(keys: u64) {
     let record_bytes = 152;
     let live = keys * record_bytes + keys * 22;

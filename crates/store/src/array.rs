@@ -1,7 +1,7 @@
 //! Arrays of buckets: how they are allocated, and named in one word together with their size.
 //!
-//! A small array comes from the allocator; a large one straight from the kernel, zeroed by it page by page as it is
-//! touched, so that allocating one is no pause.
+//! A small array comes from the allocator; a large one straight from the kernel, zeroed by it page by page as
+//! it is touched, so that allocating one is no pause.
 #![allow(unsafe_code)] // owns raw arrays and chains of buckets, which live until their epoch has passed
 
 use crate::bucket::{Bucket, Word};
@@ -65,7 +65,8 @@ impl ArrayWord {
     #[inline]
     pub(crate) fn array<'p>(self, _pin: Pinned<'p>) -> Array<'p> {
         debug_assert!(!self.is_none());
-        // SAFETY: the word was loaded from the slot under the pin, and arrays are retired through the limbo (E1).
+        // SAFETY: the word was loaded from the slot under the pin, and arrays are retired through the limbo
+        // (E1).
         let buckets = unsafe { std::slice::from_raw_parts(self.pointer(), self.buckets()) };
         Array { level: self.level(), buckets }
     }
@@ -186,7 +187,8 @@ impl<'p> Iterator for Chain<'p> {
     }
 }
 
-/// Links a new overflow bucket with one entry behind the last bucket of a chain. Writers only, under the slot's lock.
+/// Links a new overflow bucket with one entry behind the last bucket of a chain. Writers only, under the
+/// slot's lock.
 pub(crate) fn extend(last: &Bucket, word: Word<'_>) {
     let overflow = Box::<Bucket>::default();
     overflow.store(0, word);

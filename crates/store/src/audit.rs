@@ -1,7 +1,8 @@
 //! Counting everything anew: what tests compare the store's own accounting with.
 //!
-//! Purpose: the store keeps its counts by adding and subtracting; a mistake in one of them would grow unseen. Here every
-//! entry of every slot is looked at, and what is found must be what was counted: by slot, by segment, and in the budget.
+//! Purpose: the store keeps its counts by adding and subtracting; a mistake in one of them would grow unseen.
+//! Here every entry of every slot is looked at, and what is found must be what was counted: by slot, by
+//! segment, and in the budget.
 //!
 //! Nobody else may use the store meanwhile: between two looks the counts would change.
 
@@ -29,8 +30,8 @@ struct InSegment {
 }
 
 impl Store {
-    /// Gives every entry in the range to `f`: its record, and whether that is a tombstone. Slots come in order, what is
-    /// in one of them does not.
+    /// Gives every entry in the range to `f`: its record, and whether that is a tombstone. Slots come in
+    /// order, what is in one of them does not.
     pub fn each_entry(&self, range: PositionRange, f: &mut dyn FnMut(Record<'_>, bool)) {
         self.each_word(range, &mut |word, record| f(record, word.kind().is_tombstone));
     }

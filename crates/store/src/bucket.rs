@@ -1,13 +1,13 @@
 //! Index entries and buckets.
 //!
-//! An entry is one word, so that it is read and replaced in one step: the record's address (37 bits), whether it is a
-//! tombstone, whether it has a deadline, and 25 bits of the key's hash as a tag. What the entry says of its record goes: a
-//! value whose entry has become a tombstone is struck out. A bucket is one cache line: seven
-//! entries and a link to an overflow bucket.
+//! An entry is one word, so that it is read and replaced in one step: the record's address (37 bits), whether
+//! it is a tombstone, whether it has a deadline, and 25 bits of the key's hash as a tag. What the entry says
+//! of its record goes: a value whose entry has become a tombstone is struck out. A bucket is one cache line:
+//! seven entries and a link to an overflow bucket.
 //!
-//! The tag holds the upper bits of the hash, which also decide the bucket: as a table grows its entries are told
-//! apart without a look at the records. A large table ([`RETAG_LEVEL`] and up) would use most of the tag up that way,
-//! so its tags start 12 bits further down.
+//! The tag holds the upper bits of the hash, which also decide the bucket: as a table grows its entries are
+//! told apart without a look at the records. A large table ([`RETAG_LEVEL`] and up) would use most of the tag
+//! up that way, so its tags start 12 bits further down.
 
 use crate::address::{Address, UNIT_BITS};
 use crate::epoch::Pinned;
@@ -75,12 +75,12 @@ impl<'p> Word<'p> {
 
     /// The same entry for the same record, which counts as removed from now on.
     #[inline]
-    pub(crate) fn struck_out(self) -> Word<'p> {
+    pub(crate) fn pending_tombstones(self) -> Word<'p> {
         Word { bits: self.bits & !DEADLINE | TOMBSTONE, _pin: std::marker::PhantomData }
     }
 
-    /// The entry for a table of the next level, and whether it belongs to the upper of the two buckets that its
-    /// bucket is split into. `hash` is asked for only where the tag does not tell.
+    /// The entry for a table of the next level, and whether it belongs to the upper of the two buckets that
+    /// its bucket is split into. `hash` is asked for only where the tag does not tell.
     pub(crate) fn split(self, level: u32, hash: impl FnOnce(Word<'p>) -> u64) -> (Word<'p>, bool) {
         if level + 1 == RETAG_LEVEL {
             let hash = hash(self);

@@ -1,24 +1,22 @@
 //! The cleaner: makes room by copying what is live out of segments that are mostly dead.
 //!
-//! Purpose: the log only ever appends; overwritten and removed records leave holes. The cleaner takes segments by
-//! cost and benefit (RAMCloud: free share times age, over the cost of reading and copying), copies their live records
-//! to a head of its own, and retires them.
+//! Purpose: the log only ever appends; overwritten and removed records leave holes. The cleaner takes
+//! segments by cost and benefit (RAMCloud: free share times age, over the cost of reading and copying),
+//! copies their live records to a head of its own, and retires them.
 //!
-//! Invariants:
-//! C1 A record is copied, and its entry pointed to the copy, under its slot's lock: no write is lost.
-//! C2 A segment is retired when none of its records has an entry (whoever kills its last record does it then); it is
-//!    released an epoch later. Who unlinked a record counts it dead before unpinning, so the counters of a released
-//!    segment are at rest.
-//! C3 The cleaner never waits for a lock while it holds one, except for those of the free segments and of the list of what was
-//!    struck out, under which nothing else is locked.
-//! C4 Of a value that was struck out only a tombstone is copied; large ones come first.
-//! C5 A mark of absence is never copied: it goes with its segment.
+//! Invariants: C1 A record is copied, and its entry pointed to the copy, under its slot's lock: no write is
+//! lost. C2 A segment is retired when none of its records has an entry (whoever kills its last record does it
+//! then); it is released an epoch later. Who unlinked a record counts it dead before unpinning, so the
+//! counters of a released segment are at rest. C3 The cleaner never waits for a lock while it holds one,
+//! except for those of the free segments and of the list of what was struck out, under which nothing else is
+//! locked. C4 Of a value that was struck out only a tombstone is copied; large ones come first. C5 A mark of
+//! absence is never copied: it goes with its segment.
 //!
-//! Realises: Kulkarni, chapter 2, and the RAMCloud papers cited there. Deviations: one level (memory only); survivors
-//! are not sorted by age, a survivor segment takes the age of the segment that it was opened for.
+//! Realises: Kulkarni, chapter 2, and the RAMCloud papers cited there. Deviations: one level (memory only);
+//! survivors are not sorted by age, a survivor segment takes the age of the segment that it was opened for.
 //!
-//! Ownership: one background thread calls [`Cleaner::step`] in a loop; a writer that finds memory short helps, before
-//! it locks its slot. Whoever steps holds the lock of [`Cleaning`].
+//! Ownership: one background thread calls [`Cleaner::step`] in a loop; a writer that finds memory short
+//! helps, before it locks its slot. Whoever steps holds the lock of [`Cleaning`].
 
 use crate::address::Address;
 use crate::bucket::Word;
@@ -41,16 +39,17 @@ const RECORDS_TOGETHER: usize = 24;
 const HELP_BYTES: usize = 64 << 10;
 /// Steps after which a helping writer gives up and tries its luck.
 const HELP_STEPS: usize = 256;
-/// How often a helping writer lets others have the processor because readers are still in what was emptied, before it rests;
-/// how long a rest is; and how many rests it takes before it tries its luck. A reader is pinned for one command: longer than
-/// this only where its thread is kept off the processor.
+/// How often a helping writer lets others have the processor because readers are still in what was emptied,
+/// before it rests; how long a rest is; and how many rests it takes before it tries its luck. A reader is
+/// pinned for one command: longer than this only where its thread is kept off the processor.
 const HELP_YIELDS: usize = 64;
 const HELP_REST: Duration = Duration::from_micros(200);
 const HELP_RESTS: usize = 10_000;
 /// While nothing is worth cleaning, one in so many helpers looks again.
 const HELPERS_TURNED_AWAY: u32 = 64;
 
-/// Tables that are looked at, when no segment is worth cleaning, and how often one of them is locked to move a few buckets.
+/// Tables that are looked at, when no segment is worth cleaning, and how often one of them is locked to move
+/// a few buckets.
 const SLOTS_PER_LOOK: usize = 2048;
 const SHRINKING_STEPS: usize = 256;
 
@@ -94,8 +93,8 @@ pub struct Cleaner<'s> {
 }
 
 impl Cleaner<'_> {
-    /// Does a piece of work: goes through about `budget_bytes` of log. Also frees what readers have left, and backs
-    /// free segments with pages ahead of their use.
+    /// Does a piece of work: goes through about `budget_bytes` of log. Also frees what readers have left, and
+    /// backs free segments with pages ahead of their use.
     pub fn step(&mut self, budget_bytes: usize) -> CleanOutcome {
         let store = self.store;
         store.index.collect(&store.log.epochs, &store.log.segments);
@@ -128,9 +127,9 @@ impl Store {
         Cleaner { store: self }
     }
 
-    /// Cleans until values of this many bytes in all, with their keys, fit; false if it does not come to that. For what takes
-    /// much at once: less finds room by itself. A caller with a guard or a lock is told only; nobody is promised anything,
-    /// since other writers may take the room.
+    /// Cleans until values of this many bytes in all, with their keys, fit; false if it does not come to
+    /// that. For what takes much at once: less finds room by itself. A caller with a guard or a lock is told
+    /// only; nobody is promised anything, since other writers may take the room.
     pub fn make_room(&self, bytes: usize) -> bool {
         let room = self.log.room_for(bytes as u64 + crate::record::OVERHEAD_ALLOWANCE_BYTES);
         let fits = || self.log.segments.available(Purpose::Value) >= room;
@@ -142,8 +141,8 @@ impl Store {
         fits()
     }
 
-    /// Whether values of so many bytes fit by now: for a write that was refused while it held a guard, which keeps it from
-    /// cleaning, and that may run again. Cleans if that is not known to be in vain.
+    /// Whether values of so many bytes fit by now: for a write that was refused while it held a guard, which
+    /// keeps it from cleaning, and that may run again. Cleans if that is not known to be in vain.
     pub fn has_room(&self, bytes: usize) -> bool {
         let is_hopeless = lock(&self.cleaning).is_hopeless(self);
         if is_hopeless {
@@ -167,8 +166,8 @@ impl Store {
 
     fn help(&self, steps: usize) {
         debug_assert!(!self.log.epochs.participant().is_pinned(), "a pinned thread waits for itself");
-        // Unless they are in the way, arrays are freed by the background thread: a large one takes longer than a write
-        // should.
+        // Unless they are in the way, arrays are freed by the background thread: a large one takes longer
+        // than a write should.
         let (mut steps, mut waits) = (steps, 0);
         while steps != 0 && self.log.segments.is_short() {
             let mut cleaning = lock(&self.cleaning);
@@ -195,7 +194,7 @@ impl Store {
         let freed = self.log.collect() != 0;
         let waiting =
             || if self.log.segments.is_limbo_empty() { CleanOutcome::Idle } else { CleanOutcome::Waiting };
-        if !self.struck_out.is_empty()
+        if !self.pending_tombstones.is_empty()
             && self.shrink_large(cleaning.head.get_or_insert_with(|| self.log_head())).is_ok()
         {
             return CleanOutcome::Progress;
@@ -225,8 +224,9 @@ impl Store {
         }
     }
 
-    /// Goes on with tables that are larger than they need to be, of some slots: those for whose new array there was no room
-    /// when entries were removed, and those that nobody has written to since. Returns whether there was any.
+    /// Goes on with tables that are larger than they need to be, of some slots: those for whose new array
+    /// there was no room when entries were removed, and those that nobody has written to since. Returns
+    /// whether there was any.
     fn shrink_tables(&self, next_slot: &mut usize) -> bool {
         let mut steps = 0;
         for _ in 0..SLOTS_PER_LOOK {
@@ -258,8 +258,8 @@ impl Store {
             let live = segment.live_bytes();
             let kept = segment.kept_bytes();
             let used = segment.used_bytes();
-            // What is left at the end of a segment because the next record did not fit would be left in another: it
-            // counts only where it is more than that.
+            // What is left at the end of a segment because the next record did not fit would be left in
+            // another: it counts only where it is more than that.
             let is_cut_short = segments.segment_bytes() - used > segments.largest_ordinary();
             let whole = if is_cut_short { segments.segment_bytes() } else { used };
             if kept * 100 > whole * MOST_LIVE_PERCENT {
@@ -328,8 +328,8 @@ impl Store {
         Ok(())
     }
 
-    /// Moves a record to the cleaner's head if it is still referred to (C1); whether it was. The caller counts the
-    /// old copy as dead. A mark of absence is dropped instead, and counted (C5).
+    /// Moves a record to the cleaner's head if it is still referred to (C1); whether it was. The caller
+    /// counts the old copy as dead. A mark of absence is dropped instead, and counted (C5).
     fn relocate(
         &self,
         guard: &Guard<'_>,
@@ -373,14 +373,14 @@ impl Store {
 }
 
 impl Cleaning {
-    /// Whether helping is in vain: no segment was worth cleaning, and none has been opened since. Records may have been
-    /// removed, so one helper in some looks again.
+    /// Whether helping is in vain: no segment was worth cleaning, and none has been opened since. Records may
+    /// have been removed, so one helper in some looks again.
     fn is_hopeless(&mut self, store: &Store) -> bool {
         if self.current.is_some() || self.hopeless_at != Some(store.log.segments.clock()) {
             return false;
         }
         self.turned_away = (self.turned_away + 1) % HELPERS_TURNED_AWAY;
-        self.turned_away != 0 && store.struck_out.is_empty() && store.log.segments.is_limbo_empty()
+        self.turned_away != 0 && store.pending_tombstones.is_empty() && store.log.segments.is_limbo_empty()
     }
 
     /// Leaves the chosen segments that were not begun.

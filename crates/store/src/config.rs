@@ -8,10 +8,11 @@ pub const MIN_SEGMENT_BYTES: u32 = 4 << 10;
 const MIN_CHOSEN_SEGMENT_BYTES: u32 = 64 << 10;
 /// The largest segment that is accepted.
 pub const MAX_SEGMENT_BYTES: u32 = 64 << 20;
-/// A store has at least so many segments where that is not asked to be otherwise: what the cleaner keeps for itself, and what
-/// heads have open, is then little of it.
+/// A store has at least so many segments where that is not asked to be otherwise: what the cleaner keeps for
+/// itself, and what heads have open, is then little of it.
 const CHOSEN_SEGMENTS: u64 = 256;
-/// What a store needs beside what its heads take: the cleaner's reserve and head, some index, and something to clean.
+/// What a store needs beside what its heads take: the cleaner's reserve and head, some index, and something
+/// to clean.
 const SEGMENTS_BESIDE_HEADS: u64 = 12;
 /// What each head takes: the segment that it has open, which cannot be cleaned, and one to clean meanwhile.
 const SEGMENTS_PER_HEAD: u64 = 2;
@@ -25,8 +26,8 @@ pub const MAX_KEY_BYTES: usize = (512 << 20) - 1;
 pub struct StoreConfig {
     /// Log and index together stay below this many bytes.
     pub memory_bytes: u64,
-    /// The unit in which the log is allocated, cleaned and freed; a power of two. Records over a quarter of it take
-    /// pages of their own.
+    /// The unit in which the log is allocated, cleaned and freed; a power of two. Records over a quarter of
+    /// it take pages of their own.
     pub segment_bytes: u32,
     /// How many heads append at a time, about: it decides how little memory is too little.
     pub heads: u16,
@@ -34,7 +35,8 @@ pub struct StoreConfig {
     pub huge_pages: bool,
     /// How many free segments the cleaner keeps backed with pages ahead of their use.
     pub warm_segments: usize,
-    /// Whether to have the kernel back the whole log with pages when the store is made, instead of as it fills.
+    /// Whether to have the kernel back the whole log with pages when the store is made, instead of as it
+    /// fills.
     pub preallocate: bool,
 }
 

@@ -17,13 +17,14 @@ enum What {
 }
 
 impl Store {
-    /// Removes everything from `from` to `last`, values and tombstones, about `budget` entries; returns where to go
-    /// on. Their memory is free for the cleaner at once.
+    /// Removes everything from `from` to `last`, values and tombstones, about `budget` entries; returns where
+    /// to go on. Their memory is free for the cleaner at once.
     pub fn discard(&self, from: Position, last: Position, budget: usize) -> Option<Position> {
         self.take_out(What::Everything, from, last, budget)
     }
 
-    /// Removes the tombstones from `from` to `last`, looking at about `budget` entries; returns where to go on.
+    /// Removes the tombstones from `from` to `last`, looking at about `budget` entries; returns where to go
+    /// on.
     pub fn sweep_tombstones(&self, from: Position, last: Position, budget: usize) -> Option<Position> {
         self.take_out(What::Tombstones, from, last, budget)
     }

@@ -1,20 +1,21 @@
 //! Epochs: how memory that readers may still look at is given back.
 //!
-//! Purpose: readers take no lock and do no read-modify-write, yet a segment, a bucket array or a chain that a writer
-//! has unlinked must outlive every reader that may have found it before.
+//! Purpose: readers take no lock and do no read-modify-write, yet a segment, a bucket array or a chain that a
+//! writer has unlinked must outlive every reader that may have found it before.
 //!
-//! How: each thread has a participant per store. Pinning stores the current epoch there, unpinning stores 0. What
-//! was unlinked is retired into a limbo, which closes the current epoch over it; collecting frees it once no
-//! participant is pinned in that epoch or an earlier one.
+//! How: each thread has a participant per store. Pinning stores the current epoch there, unpinning stores 0.
+//! What was unlinked is retired into a limbo, which closes the current epoch over it; collecting frees it
+//! once no participant is pinned in that epoch or an earlier one.
 //!
 //! Invariants:
 //! E1 An object is retired, and an epoch closed over it, after the store that unlinks it.
 //! E2 A participant pinned with an epoch later than the object's has seen the closing, hence the unlinking.
 //! E3 A participant whose pin the collector does not see will, by the fence, see the unlinking.
 //!
-//! Why not crossbeam-epoch: its pin is a sequentially consistent fence, 10 to 20 ns where a whole GET is to take 60.
-//! Here the collector pays: on Linux `membarrier` makes every running thread pass a barrier, so that a pin is a plain
-//! store; where that call is refused a pin falls back to a fence. The collector runs once per freed segment.
+//! Why not crossbeam-epoch: its pin is a sequentially consistent fence, 10 to 20 ns where a whole GET is to
+//! take 60. Here the collector pays: on Linux `membarrier` makes every running thread pass a barrier, so that
+//! a pin is a plain store; where that call is refused a pin falls back to a fence. The collector runs once
+//! per freed segment.
 //!
 //! Ownership: participants belong to their threads; any thread collects.
 #![allow(unsafe_code)] // one dereference of a thread-local cache, see `Epochs::participant`
@@ -177,7 +178,8 @@ struct Cache {
 impl Drop for Cache {
     fn drop(&mut self) {
         for (_, participant) in self.all.get_mut().drain(..) {
-            // A guard that was leaked keeps its pin, for ever: what it protects may be in use on another thread.
+            // A guard that was leaked keeps its pin, for ever: what it protects may be in use on another
+            // thread.
             if !participant.is_pinned() {
                 participant.owned.store(0, Ordering::Release);
             }
@@ -196,8 +198,8 @@ impl Epochs {
         CACHE.with(|cache| {
             let (id, last) = cache.last.get();
             let pointer = if id == self.id { last } else { self.participant_cold(cache) };
-            // SAFETY: `participants` of this very store holds the Arc for as long as self lives; ids are never
-            // given twice, so a cached pointer with this id is one of them.
+            // SAFETY: `participants` of this very store holds the Arc for as long as self lives; ids are
+            // never given twice, so a cached pointer with this id is one of them.
             unsafe { &*pointer }
         })
     }

@@ -1,15 +1,15 @@
 //! Removing values past their deadline.
 //!
-//! Purpose: an expired value reads as absent for whoever asks, but takes memory until somebody removes it. There are two
-//! ways to come by such values. In the order of positions: that finds all of them. And by segment, the one that was
-//! written first before others: that is for a writer who needs memory now, since what expires together was mostly
-//! written together, and a segment without live records is free at once.
+//! Purpose: an expired value reads as absent for whoever asks, but takes memory until somebody removes it.
+//! There are two ways to come by such values. In the order of positions: that finds all of them. And by
+//! segment, the one that was written first before others: that is for a writer who needs memory now, since
+//! what expires together was mostly written together, and a segment without live records is free at once.
 //!
-//! Neither looks where nothing can be: a slot and a segment know a time before which nothing in it expires. It is never
-//! later than the earliest deadline. In a segment deadlines only go; it is told when its head closes it, and again when it
-//! has been gone through. A slot's is lowered by each write, and told anew by whoever goes through the whole slot in one
-//! call: it is taken off before, so that what is written meanwhile lowers it from the top, and put back if the call ends
-//! early.
+//! Neither looks where nothing can be: a slot and a segment know a time before which nothing in it expires.
+//! It is never later than the earliest deadline. In a segment deadlines only go; it is told when its head
+//! closes it, and again when it has been gone through. A slot's is lowered by each write, and told anew by
+//! whoever goes through the whole slot in one call: it is taken off before, so that what is written meanwhile
+//! lowers it from the top, and put back if the call ends early.
 //!
 //! Whether and how a value may be removed is for the caller to say, who knows what is moved just now.
 
@@ -44,8 +44,8 @@ pub struct ExpirySweep {
 }
 
 impl Store {
-    /// Removes values past their deadline from `from` on, until about `budget` values with a deadline have been looked at.
-    /// Slots in which nothing can have expired cost a look at each.
+    /// Removes values past their deadline from `from` on, until about `budget` values with a deadline have
+    /// been looked at. Slots in which nothing can have expired cost a look at each.
     pub fn expire(
         &self,
         head: &mut LogHead,
@@ -113,8 +113,8 @@ impl Store {
         at
     }
 
-    /// Removes the values past their deadline that lie in one closed segment: of those that may have any, the one that was
-    /// written first. None if there is no such segment.
+    /// Removes the values past their deadline that lie in one closed segment: of those that may have any, the
+    /// one that was written first. None if there is no such segment.
     pub fn expire_segment(
         &self,
         head: &mut LogHead,

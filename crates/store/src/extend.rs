@@ -1,15 +1,16 @@
 //! Adding to the end of a value in time that is in proportion to what is added.
 //!
-//! A record never changes, and a reader without a lock sees it whole: so a value that grows lies outside of its record, in a
-//! run of pages of its own. What is added is written behind what any record covers. Then a record with the new length, the
-//! checksum continued and a new version takes the entry: that one store is the write. The record before is dead, but for its
-//! value, which is the beginning of the new one.
+//! A record never changes, and a reader without a lock sees it whole: so a value that grows lies outside of
+//! its record, in a run of pages of its own. What is added is written behind what any record covers. Then a
+//! record with the new length, the checksum continued and a new version takes the entry: that one store is
+//! the write. The record before is dead, but for its value, which is the beginning of the new one.
 //!
-//! A run has addresses, not memory, for its value to double, and takes those behind it where they are free. When there are
-//! none the value is copied to another run: each byte a constant number of times, over all. Short values are copied each
-//! time: to them a page of their own would be much.
+//! A run has addresses, not memory, for its value to double, and takes those behind it where they are free.
+//! When there are none the value is copied to another run: each byte a constant number of times, over all.
+//! Short values are copied each time: to them a page of their own would be much.
 //!
-//! The cleaner moves the record and leaves the value where it is. A value that is set is inside of its record again.
+//! The cleaner moves the record and leaves the value where it is. A value that is set is inside of its record
+//! again.
 
 use crate::bucket::Word;
 use crate::config::OutOfMemory;
@@ -19,14 +20,16 @@ use crate::slot_table::Counted;
 use crate::writer::{SlotGuard, counted};
 use sidle_types::{HashedKey, Version};
 
-/// Values shorter than this are copied when something is added to them. The last page of a run is half empty on average:
-/// of what lies outside that is a sixteenth at most.
+/// Values shorter than this are copied when something is added to them. The last page of a run is half empty
+/// on average: of what lies outside that is a sixteenth at most.
 const OUTSIDE_FROM_BYTES: usize = 32 << 10;
 
 impl SlotGuard<'_> {
-    /// Adds to the end of a key's value, `added` being the parts to join; the deadline stays. Returns the new version.
+    /// Adds to the end of a key's value, `added` being the parts to join; the deadline stays. Returns the new
+    /// version.
     ///
-    /// The time is in proportion to what is added, over many calls, once the value is longer than some tens of kilobytes.
+    /// The time is in proportion to what is added, over many calls, once the value is longer than some tens
+    /// of kilobytes.
     ///
     /// # Panics
     /// When the key has no value, or the new one is longer than the limit.

@@ -1,10 +1,10 @@
-//! The read, publish and reclaim kernel under loom: every interleaving, within bounds, of a reader with writers that
-//! replace, split and retire.
+//! The read, publish and reclaim kernel under loom: every interleaving, within bounds, of a reader with
+//! writers that replace, split and retire.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p sidle-store --lib --release kernel_model`
 //!
-//! The tables, the epochs and the limbo are the real ones. Records are cells that loom watches: reading one that has
-//! been released, or is still being written, fails the model.
+//! The tables, the epochs and the limbo are the real ones. Records are cells that loom watches: reading one
+//! that has been released, or is still being written, fails the model.
 
 use crate::address::Address;
 use crate::array::ArrayWord;
@@ -107,7 +107,8 @@ impl Kernel {
         self.table.release();
     }
 
-    /// Frees what can be freed: writing the cells and freeing the arrays is what loom would catch a reader at.
+    /// Frees what can be freed: writing the cells and freeing the arrays is what loom would catch a reader
+    /// at.
     #[allow(unsafe_code)]
     fn collect(&self) {
         for cell in self.released_cells.collect(&self.epochs) {
@@ -170,8 +171,8 @@ fn model_with(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     model.check(f);
 }
 
-/// A reader against overwrites whose old records are released at once: it sees one of the versions, never going
-/// back, and never a released record.
+/// A reader against overwrites whose old records are released at once: it sees one of the versions, never
+/// going back, and never a released record.
 #[test]
 fn reader_against_replacement_and_release() {
     model(|| {
@@ -194,8 +195,8 @@ fn reader_against_replacement_and_release() {
     });
 }
 
-/// A reader against growth bucket by bucket, overwrites before and after the buckets move, and the release of the old
-/// array and the old records.
+/// A reader against growth bucket by bucket, overwrites before and after the buckets move, and the release of
+/// the old array and the old records.
 #[test]
 fn reader_against_growth_replacement_and_release() {
     model(|| {
@@ -220,8 +221,8 @@ fn reader_against_growth_replacement_and_release() {
     });
 }
 
-/// A reader against shrinking unit by unit, overwrites before and after the buckets move, and the release of the old array
-/// and the old records.
+/// A reader against shrinking unit by unit, overwrites before and after the buckets move, and the release of
+/// the old array and the old records.
 #[test]
 fn reader_against_shrinking_replacement_and_release() {
     // Twice as many buckets move as in growth.
@@ -251,7 +252,8 @@ fn reader_against_shrinking_replacement_and_release() {
     });
 }
 
-/// A reader against a table that grows and shrinks again: what one resizing has moved says nothing of the next one.
+/// A reader against a table that grows and shrinks again: what one resizing has moved says nothing of the
+/// next one.
 #[test]
 fn reader_against_growth_and_shrinking() {
     model_with(PREEMPTIONS - 1, || {

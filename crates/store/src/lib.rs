@@ -1,7 +1,7 @@
 //! Log-structured memory and the per-slot hash index.
 //!
-//! All threads share one [`Store`]. Reading takes a pin and no lock; writing locks the key's slot and appends to a log
-//! head of the writer's own.
+//! All threads share one [`Store`]. Reading takes a pin and no lock; writing locks the key's slot and appends
+//! to a log head of the writer's own.
 //!
 //! ```
 //! use sidle_store::{Entry, Leave, Store, StoreConfig};
@@ -25,27 +25,28 @@
 //! | mover | [`Store::partition`], [`Store::scan`], [`Store::pack`], [`Store::pack_position`], [`RecordBatch::parse`], [`Store::replay`], [`Store::discard`], [`Store::sweep_tombstones`], [`Store::highest_version`], [`Store::raise_version_floor`] |
 //! | control thread | [`Store::cleaner`], [`Store::memory`] |
 //!
-//! The clock is never read: whether a record [is expired](Record::is_expired) is for the caller to ask, who brings the
-//! time. Expired values stay until the caller has them removed.
+//! The clock is never read: whether a record [is expired](Record::is_expired) is for the caller to ask, who
+//! brings the time. Expired values stay until the caller has them removed.
 //!
-//! Threads hold pins and locks briefly: a pin keeps emptied memory from being reused, a lock keeps the writers of one
-//! slot waiting. Memory is reclaimed only while some thread steps the [`Cleaner`].
+//! Threads hold pins and locks briefly: a pin keeps emptied memory from being reused, a lock keeps the
+//! writers of one slot waiting. Memory is reclaimed only while some thread steps the [`Cleaner`].
 //!
 //! # How it is built
 //! - `record`: one layout for memory and for migration batches (`batch`), so that packing is a copy.
-//! - `memory`, `segment`, `runs`, `log`, `cleaner`: a reserved range with segments that heads append to and runs of pages
-//!   for large records, and the cleaner that makes room (invariants L1 to L5, C1 to C5).
-//! - `bucket`, `array`, `slot_table`, `resize`, `index`: a table per slot in the order of the hash, which grows and shrinks
-//!   (T1 to T4: why a reader without a lock never misses a key).
+//! - `memory`, `segment`, `runs`, `log`, `cleaner`: a reserved range with segments that heads append to and
+//!   runs of pages for large records, and the cleaner that makes room (invariants L1 to L5, C1 to C5).
+//! - `bucket`, `array`, `slot_table`, `resize`, `index`: a table per slot in the order of the hash, which
+//!   grows and shrinks (T1 to T4: why a reader without a lock never misses a key).
 //! - `occupancy`: which slots have entries, so that walks and counts pass over the others.
 //! - `epoch`: when what has been unlinked may be reused (E1 to E3).
 //! - `store`, `writer`, `walk`, `scan`, `partition`, `replay`, `discard`, `expiry`: what others call.
 //! - `extend`: values that grow (L5).
-//! - `struck_out`: removals where there is no room for tombstones.
+//! - `pending_tombstones`: removals where there is no room for tombstones.
 //!
-//! Unsafe code is in `memory`, `log`, `array`, `index` and `epoch` only. The property test and the fuzzer share
-//! `testing`, and whoever tests accounts has `audit`; loom checks the kernel with `RUSTFLAGS="--cfg loom" cargo test -p sidle-store --lib --release
-//! kernel_model` (half a minute; give it a target directory of its own).
+//! Unsafe code is in `memory`, `log`, `array`, `index` and `epoch` only. The property test and the fuzzer
+//! share `testing`, and whoever tests accounts has `audit`; loom checks the kernel with `RUSTFLAGS="--cfg
+//! loom" cargo test -p sidle-store --lib --release kernel_model` (half a minute; give it a target directory
+//! of its own).
 
 mod address;
 mod array;
@@ -66,6 +67,7 @@ mod log;
 mod memory;
 mod occupancy;
 mod partition;
+mod pending_tombstones;
 mod record;
 mod replay;
 mod resize;
@@ -74,7 +76,6 @@ mod scan;
 mod segment;
 mod slot_table;
 mod store;
-mod struck_out;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;

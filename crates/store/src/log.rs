@@ -1,16 +1,15 @@
 //! The log: segments of one reserved range, and the heads that append to them.
 //!
-//! Invariants:
-//! L1 A record is immutable from its publication in the index until its segment is released.
-//! L2 A head is the only one that writes to its open segment, and only behind the last record published from it.
-//! L3 A segment is closed only when every record in it has been published (or counted dead).
-//! L4 A segment is released only when nothing in the index refers into it and an epoch has passed since.
-//! L5 A run that a value grows in belongs to one key. Of its bytes those that a record in the index ever covered are written
-//!    no more; those behind are written by the holder of the slot's lock. It is released as a segment is, after its last
-//!    record has lost its entry.
+//! Invariants: L1 A record is immutable from its publication in the index until its segment is released. L2 A
+//! head is the only one that writes to its open segment, and only behind the last record published from it.
+//! L3 A segment is closed only when every record in it has been published (or counted dead). L4 A segment is
+//! released only when nothing in the index refers into it and an epoch has passed since. L5 A run that a
+//! value grows in belongs to one key. Of its bytes those that a record in the index ever covered are written
+//! no more; those behind are written by the holder of the slot's lock. It is released as a segment is, after
+//! its last record has lost its entry.
 //!
-//! Ownership: each worker and each replay slot owns a head; the cleaner owns one; segments change hands under the
-//! lock in [`Segments`].
+//! Ownership: each worker and each replay slot owns a head; the cleaner owns one; segments change hands under
+//! the lock in [`Segments`].
 #![allow(unsafe_code)] // slices of the region, by the invariants above
 
 use crate::address::Address;
@@ -65,7 +64,8 @@ impl Log {
     #[inline]
     pub(crate) fn record<'p>(&'p self, address: Address, _pin: Pinned<'p>) -> Record<'p> {
         let offset = address.offset();
-        // SAFETY: an address in the index is that of a published record (L1), whose segment outlives the pin (L4).
+        // SAFETY: an address in the index is that of a published record (L1), whose segment outlives the pin
+        // (L4).
         unsafe {
             let shape = Shape::read(self.region.bytes(offset, 12));
             self.record_of(offset, shape)
@@ -81,14 +81,16 @@ impl Log {
         // SAFETY: by the contract.
         let record = Record::of_shape(unsafe { self.region.bytes(offset, shape.total_bytes()) }, shape, &[]);
         let Some(run) = record.run() else { return record };
-        // SAFETY: a run is retired when its last record is, and what was published of it is written no more (L5).
+        // SAFETY: a run is retired when its last record is, and what was published of it is written no more
+        // (L5).
         Record::of_shape(record.in_log(), shape, unsafe {
             self.region.bytes(run, shape.value_bytes as usize)
         })
     }
 
-    /// The records of a segment that the caller has taken out of the hands of everybody else ([`State::Leaving`]).
-    /// The walk starts `at` so many bytes from the segment's start, where a record starts.
+    /// The records of a segment that the caller has taken out of the hands of everybody else
+    /// ([`State::Leaving`]). The walk starts `at` so many bytes from the segment's start, where a record
+    /// starts.
     pub(crate) fn records_of(&self, number: u64, at: u64) -> SegmentRecords<'_> {
         debug_assert_eq!(self.segments.at(number).state(), State::Leaving);
         let start = number << self.segment_shift;
@@ -96,8 +98,8 @@ impl Log {
         SegmentRecords { log: self, offset: start + at, end }
     }
 
-    /// How many bytes must be left for records of so many bytes in all to fit for certain, but for what is lost between
-    /// them.
+    /// How many bytes must be left for records of so many bytes in all to fit for certain, but for what is
+    /// lost between them.
     pub(crate) fn room_for(&self, bytes: u64) -> u64 {
         bytes.next_multiple_of(self.segments.segment_bytes())
     }
@@ -114,8 +116,8 @@ impl Log {
         self.region.prefetch_rest(address.offset(), record.in_log().len());
     }
 
-    /// Counts what is not worth keeping of a record whose entry the caller is about to make a tombstone, so that the cleaner
-    /// knows what it would gain.
+    /// Counts what is not worth keeping of a record whose entry the caller is about to make a tombstone, so
+    /// that the cleaner knows what it would gain.
     pub(crate) fn note_spare(&self, address: Address, record: Record<'_>) {
         if !self.is_large(address) {
             self.segment_of(address).add_spare(record.spare_bytes() as u64);
@@ -165,9 +167,9 @@ impl Log {
         }
     }
 
-    /// Retires a closed segment whose last record has died, without waiting for the cleaner. (A record may die just
-    /// as the segment is closed, unseen by both; then the cleaner finds it.) The caller is pinned: the segment stays
-    /// the one that it looked at.
+    /// Retires a closed segment whose last record has died, without waiting for the cleaner. (A record may
+    /// die just as the segment is closed, unseen by both; then the cleaner finds it.) The caller is pinned:
+    /// the segment stays the one that it looked at.
     fn retire_if_dead(&self, number: u64) {
         let segment = self.segments.at(number);
         if segment.live_bytes() == 0 && segment.try_leave() {
@@ -175,7 +177,8 @@ impl Log {
         }
     }
 
-    /// Leaves a closed segment that the caller has taken to whoever cleans it next, or retires it if nothing is left.
+    /// Leaves a closed segment that the caller has taken to whoever cleans it next, or retires it if nothing
+    /// is left.
     pub(crate) fn stay_or_retire(&self, number: u64) {
         let segment = self.segments.at(number);
         match segment.live_bytes() {
@@ -243,7 +246,8 @@ impl Log {
         number.map(|number| number << self.segment_shift).ok_or(OutOfMemory)
     }
 
-    /// Takes a run for so many bytes, with addresses to grow to `room`, as [`allocate`](Self::allocate) does; its offset.
+    /// Takes a run for so many bytes, with addresses to grow to `room`, as [`allocate`](Self::allocate) does;
+    /// its offset.
     fn allocate_run(&self, bytes: u64, room: u64) -> Result<u64, OutOfMemory> {
         let allocate = || self.segments.allocate_run(bytes, room, |number| self.chill_segment(number));
         let run = allocate().or_else(|| {
@@ -269,9 +273,9 @@ impl Log {
         Ok(run)
     }
 
-    /// Writes behind the value that lies in a run, of which so many bytes are published; false if the run cannot be made
-    /// longer where it is. The caller has the lock of the slot, and publishes a record with the longer value or does this
-    /// again.
+    /// Writes behind the value that lies in a run, of which so many bytes are published; false if the run
+    /// cannot be made longer where it is. The caller has the lock of the slot, and publishes a record with
+    /// the longer value or does this again.
     pub(crate) fn extend_outside(
         &self,
         run: u64,
@@ -296,7 +300,8 @@ impl Log {
 
     fn write_parts(&self, mut offset: u64, parts: &[&[u8]]) {
         for part in parts {
-            // SAFETY: behind what is published of the run (L5), by the only thread that has the lock of its slot.
+            // SAFETY: behind what is published of the run (L5), by the only thread that has the lock of its
+            // slot.
             unsafe { self.region.bytes_mut(offset, part.len()) }.copy_from_slice(part);
             offset += part.len() as u64;
         }
@@ -317,11 +322,11 @@ impl<'l> Iterator for SegmentRecords<'l> {
         if self.offset >= self.end {
             return None;
         }
-        // SAFETY: a closed segment holds records without gaps up to its end (L2, L3); it is in the hands of the
-        // walker, who releases it after the walk.
+        // SAFETY: a closed segment holds records without gaps up to its end (L2, L3); it is in the hands of
+        // the walker, who releases it after the walk.
         let shape = Shape::read(unsafe { self.log.region.bytes(self.offset, 12) });
-        // SAFETY: as above. A value outside may be gone already, with an entry that did not wait for the walk: nobody
-        // looks at it here.
+        // SAFETY: as above. A value outside may be gone already, with an entry that did not wait for the
+        // walk: nobody looks at it here.
         let bytes = unsafe { self.log.region.bytes(self.offset, shape.total_bytes()) };
         let record = Record::of_shape(bytes, shape, &[]);
         let address = Address::from_offset(self.offset);
@@ -342,7 +347,8 @@ pub struct LogHead {
     end: u64,
     /// No record in the open segment has an earlier deadline.
     earliest: WallMs,
-    /// Pieces taken ahead for records that are about to be appended, in reverse order; empty between two calls of others.
+    /// Pieces taken ahead for records that are about to be appended, in reverse order; empty between two
+    /// calls of others.
     prepared: Vec<u64>,
     /// Positions of the batch being replayed, kept for its memory.
     pub(crate) replay: Vec<crate::replay::Incoming>,
@@ -380,7 +386,8 @@ impl LogHead {
         let shape = draft.shape();
         let total = shape.total_bytes();
         let offset = self.reserve(total, purpose)?;
-        // SAFETY: `reserve` gives each byte to one record only, and nobody reads it before it is published (L2).
+        // SAFETY: `reserve` gives each byte to one record only, and nobody reads it before it is published
+        // (L2).
         let bytes = unsafe { self.log.region.bytes_mut(offset, total) };
         draft.write(shape, bytes);
         if let Some(deadline) = draft.expires_at {
@@ -414,8 +421,9 @@ impl LogHead {
         Ok(Address::from_offset(offset))
     }
 
-    /// Takes all the segments that records of these sizes need when they are appended in this order, so that none of them
-    /// finds too little memory half-way. `beside`: how many bytes more must be left. Takes nothing where there are too few.
+    /// Takes all the segments that records of these sizes need when they are appended in this order, so that
+    /// none of them finds too little memory half-way. `beside`: how many bytes more must be left. Takes
+    /// nothing where there are too few.
     pub(crate) fn prepare(
         &mut self,
         sizes: impl Iterator<Item = usize>,

@@ -1,8 +1,8 @@
 //! The reserved address range that the log lives in.
 //!
-//! Reserved in one piece without being backed; the kernel gives pages when they are first touched. Replay into pages
-//! never touched costs 20 times what it costs in prepared memory (measured), so the range asks for huge pages and
-//! segments are populated ahead of use.
+//! Reserved in one piece without being backed; the kernel gives pages when they are first touched. Replay
+//! into pages never touched costs 20 times what it costs in prepared memory (measured), so the range asks for
+//! huge pages and segments are populated ahead of use.
 #![allow(unsafe_code)] // raw memory is what this module is for; everything else reaches it through these few methods
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -15,8 +15,8 @@ pub(crate) struct Region {
     bytes: usize,
 }
 
-// SAFETY: a Region is plain memory that belongs to no thread; the rules for touching it are those of `bytes` and
-// `bytes_mut`.
+// SAFETY: a Region is plain memory that belongs to no thread; the rules for touching it are those of `bytes`
+// and `bytes_mut`.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -39,7 +39,8 @@ impl Region {
         for (advice, from, to) in
             [(Advice::LinuxHugepage, 0, huge_bytes), (Advice::LinuxNoHugepage, huge_bytes, bytes)]
         {
-            // SAFETY: the range was mapped just above. Huge pages are a wish: a kernel without them may refuse.
+            // SAFETY: the range was mapped just above. Huge pages are a wish: a kernel without them may
+            // refuse.
             let _ = unsafe { madvise(base.as_ptr().add(from).cast(), to - from, advice) };
         }
         Ok(Region { base, bytes })
@@ -58,7 +59,8 @@ impl Region {
     /// Nobody writes these bytes, nor gives them back with [`release`](Self::release), while the slice lives.
     #[inline]
     pub(crate) unsafe fn bytes(&self, offset: u64, bytes: usize) -> &[u8] {
-        // SAFETY: inside the mapping and always initialised (zeroed by the kernel); not written, by the contract.
+        // SAFETY: inside the mapping and always initialised (zeroed by the kernel); not written, by the
+        // contract.
         unsafe { std::slice::from_raw_parts(self.at(offset, bytes), bytes) }
     }
 
@@ -81,8 +83,8 @@ impl Region {
         prefetch(pointer.wrapping_add(CACHE_LINE));
     }
 
-    /// Starts loading what [`prefetch`](Self::prefetch) leaves of a record of so many bytes. Of a long one only the
-    /// beginning: the processor sees by itself where its reader goes.
+    /// Starts loading what [`prefetch`](Self::prefetch) leaves of a record of so many bytes. Of a long one
+    /// only the beginning: the processor sees by itself where its reader goes.
     #[inline]
     pub(crate) fn prefetch_rest(&self, offset: u64, bytes: usize) {
         let end = offset + bytes.min(PREFETCHED_BYTES) as u64;
@@ -114,7 +116,8 @@ impl Region {
     /// # Safety
     /// No slice of the range is alive.
     pub(crate) unsafe fn release(&self, offset: u64, bytes: usize) {
-        // SAFETY: inside the mapping and, by the contract, unused. A refusal keeps the pages, which is only wasteful.
+        // SAFETY: inside the mapping and, by the contract, unused. A refusal keeps the pages, which is only
+        // wasteful.
         let _ = unsafe { madvise(self.at(offset, bytes).cast::<c_void>(), bytes, Advice::LinuxDontNeed) };
     }
 }

@@ -1,14 +1,14 @@
 //! Which slots have entries, a bit for each.
 //!
-//! Purpose: counts, walks and samples go through the slots in order. Most slots of a small store are empty, and to ask
-//! each table costs a cache line; here 64 slots are passed over with one load.
+//! Purpose: counts, walks and samples go through the slots in order. Most slots of a small store are empty,
+//! and to ask each table costs a cache line; here 64 slots are passed over with one load.
 //!
-//! A bit changes only when a slot gets its first entry or loses its last, under the slot's lock: overwriting costs
-//! nothing. Other slots of the word are under other locks, hence the read-modify-write.
+//! A bit changes only when a slot gets its first entry or loses its last, under the slot's lock: overwriting
+//! costs nothing. Other slots of the word are under other locks, hence the read-modify-write.
 //!
-//! What a reader may rely on: the bit is set before the lock under which the entry was put is released. Whoever knows
-//! of an entry, other than by having found it, has heard of it from a thread that held the lock since, so it sees the
-//! bit as well. Of an entry that comes or goes meanwhile it may see either.
+//! What a reader may rely on: the bit is set before the lock under which the entry was put is released.
+//! Whoever knows of an entry, other than by having found it, has heard of it from a thread that held the lock
+//! since, so it sees the bit as well. Of an entry that comes or goes meanwhile it may see either.
 
 use crate::sync::{AtomicU64, Ordering};
 use sidle_types::{SLOT_COUNT, Slot};

@@ -11,7 +11,8 @@ impl Store {
         self.occupied_in(range).map(|slot| self.len_in_slot(slot, range)).sum()
     }
 
-    /// Bytes of log that the records in a range take; where the range cuts a slot, in proportion to its positions.
+    /// Bytes of log that the records in a range take; where the range cuts a slot, in proportion to its
+    /// positions.
     pub fn bytes_in(&self, range: PositionRange) -> u64 {
         self.occupied_in(range)
             .map(|slot| {
@@ -38,8 +39,8 @@ impl Store {
         count
     }
 
-    /// Calls `f` with the last position of each bucket of a part of one slot and how many values of it lie in the
-    /// part, until `f` says no.
+    /// Calls `f` with the last position of each bucket of a part of one slot and how many values of it lie in
+    /// the part, until `f` says no.
     fn for_each_bucket(&self, part: PositionRange, mut f: impl FnMut(Position, u64) -> bool) {
         let guard = self.pin();
         let pin = guard.pinned();
@@ -68,7 +69,8 @@ impl Store {
         }
     }
 
-    /// Cuts a range into at most `n` parts that tile it and hold about equally many values: exact to a bucket.
+    /// Cuts a range into at most `n` parts that tile it and hold about equally many values: exact to a
+    /// bucket.
     pub fn partition(&self, range: PositionRange, n: usize) -> Vec<PositionRange> {
         let total = self.len_in(range);
         let n = (n.max(1) as u64).min(total.max(1));

@@ -1,5 +1,5 @@
-//! The layout of a record, one for memory and for migration batches, so that packing is a copy and replay a check
-//! and a copy.
+//! The layout of a record, one for memory and for migration batches, so that packing is a copy and replay a
+//! check and a copy.
 //!
 //! Little-endian, starting at a multiple of 8 bytes:
 //!
@@ -12,12 +12,13 @@
 //! | 20..28 | deadline in milliseconds since the Unix epoch, only if it has one |
 //! | .. | key, value, zeros up to a multiple of 8 |
 //!
-//! In memory only, the value may lie outside: in a run of its own that it grows in. Then the topmost bit of the value's
-//! length is set, the checksum is that of the value alone, so that it can be continued, and in place of the value stands
-//! where it lies (8 bytes, a multiple of 8). Such a record is packed as one that has its value in it.
+//! In memory only, the value may lie outside: in a run of its own that it grows in. Then the topmost bit of
+//! the value's length is set, the checksum is that of the value alone, so that it can be continued, and in
+//! place of the value stands where it lies (8 bytes, a multiple of 8). Such a record is packed as one that
+//! has its value in it.
 //!
-//! A tombstone of version 0 is a mark of absence: nothing was removed, another node said that there is nothing. The mark
-//! saves asking again, and whoever needs its memory may drop it.
+//! A tombstone of version 0 is a mark of absence: nothing was removed, another node said that there is
+//! nothing. The mark saves asking again, and whoever needs its memory may drop it.
 
 use crate::address::ALIGNMENT;
 use crate::config::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
@@ -328,8 +329,8 @@ impl<'r> Record<'r> {
         HashedKey::new(self.key())
     }
 
-    /// The first 20 bytes as they lie in memory: lengths, version and a checksum of what it holds, which tell two writes of a
-    /// key apart.
+    /// The first 20 bytes as they lie in memory: lengths, version and a checksum of what it holds, which tell
+    /// two writes of a key apart.
     pub fn head(&self) -> &'r [u8; HEADER_BYTES] {
         self.bytes.first_chunk().expect("a record begins with its header")
     }
@@ -384,8 +385,8 @@ impl<'r> Record<'r> {
         self.shape.is_tombstone
     }
 
-    /// How much of a record whose entry is a tombstone need not be kept: all of a mark of absence; of a value that was struck
-    /// out what a tombstone would not take.
+    /// How much of a record whose entry is a tombstone need not be kept: all of a mark of absence; of a value
+    /// that was struck out what a tombstone would not take.
     pub(crate) fn spare_bytes(&self) -> usize {
         let kept = Shape {
             value_bytes: 0,

@@ -1,7 +1,7 @@
 //! Replay: the records of a migration batch enter the log and the index of the target.
 //!
-//! M5: replay inserts only where the target has no entry, be it a value, an expired value or a tombstone. What the
-//! target wrote wins, whatever the versions say.
+//! M5: replay inserts only where the target has no entry, be it a value, an expired value or a tombstone.
+//! What the target wrote wins, whatever the versions say.
 
 use crate::batch::RecordBatch;
 use crate::bucket::EntryKind;
@@ -46,8 +46,8 @@ pub(crate) struct Incoming {
 }
 
 impl Store {
-    /// Inserts the records whose keys have no entry, live or tombstone, here (M5). Idempotent. A batch with a record
-    /// outside `within` is refused as a whole.
+    /// Inserts the records whose keys have no entry, live or tombstone, here (M5). Idempotent. A batch with a
+    /// record outside `within` is refused as a whole.
     pub fn replay(
         &self,
         head: &mut LogHead,

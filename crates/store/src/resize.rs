@@ -1,13 +1,13 @@
 //! Tables that grow and shrink while they are read.
 //!
-//! A table of 2^n buckets grows into a new array of 2^(n+1), bucket b into 2b and 2b + 1; or it shrinks into one of 2^(n-1),
-//! two buckets into one. Either way a bucket of the smaller array and two of the larger one are for the same hashes: a
-//! unit. Each write moves a few units; `split` counts those moved. A bucket that has been moved is left as it was, for
-//! readers that are still in it, and goes with its array.
+//! A table of 2^n buckets grows into a new array of 2^(n+1), bucket b into 2b and 2b + 1; or it shrinks into
+//! one of 2^(n-1), two buckets into one. Either way a bucket of the smaller array and two of the larger one
+//! are for the same hashes: a unit. Each write moves a few units; `split` counts those moved. A bucket that
+//! has been moved is left as it was, for readers that are still in it, and goes with its array.
 //!
-//! A table grows before an entry is added, and shrinks after one was removed, when it holds a quarter of what it would grow
-//! at: both leave it half full. Without room for the new array it stays as it is, with longer chains or emptier buckets,
-//! and asks again; the cleaner asks, too, when it finds nothing else to give back.
+//! A table grows before an entry is added, and shrinks after one was removed, when it holds a quarter of what
+//! it would grow at: both leave it half full. Without room for the new array it stays as it is, with longer
+//! chains or emptier buckets, and asks again; the cleaner asks, too, when it finds nothing else to give back.
 //!
 //! The invariants are those of `slot_table` (T1 to T4). Everything here happens under the slot's lock.
 
@@ -37,8 +37,8 @@ impl SlotTable {
         (!array.is_none()).then_some(array)
     }
 
-    /// Starts growing when it is time, and moves some units when the table is being resized. To be called before an entry
-    /// is added.
+    /// Starts growing when it is time, and moves some units when the table is being resized. To be called
+    /// before an entry is added.
     pub(crate) fn grow<'p>(
         &'p self,
         pin: Pinned<'p>,
@@ -58,8 +58,9 @@ impl SlotTable {
         SlotTable::array_of(&self.next).is_some() || SlotTable::array_of(&self.table).is_some_and(is_sparse)
     }
 
-    /// Starts shrinking when it is time, and moves some units when the table is being resized; returns whether there was
-    /// anything to do and room to do it. To be called after entries were removed, with no place of the table in hand.
+    /// Starts shrinking when it is time, and moves some units when the table is being resized; returns
+    /// whether there was anything to do and room to do it. To be called after entries were removed, with no
+    /// place of the table in hand.
     pub(crate) fn shrink<'p>(
         &'p self,
         pin: Pinned<'p>,

@@ -1,8 +1,9 @@
 //! The address space for large records: which pages of it are free, and which run of pages each record has.
 //!
-//! There is more of it than memory, and a page that is not backed takes none, so what fragments is addresses only. A run
-//! goes to the shortest free stretch that holds it. Of its pages those in front are backed; the others are there for it to
-//! grow into. Numbers are pages; who owns this decides whether there is memory for them.
+//! There is more of it than memory, and a page that is not backed takes none, so what fragments is addresses
+//! only. A run goes to the shortest free stretch that holds it. Of its pages those in front are backed; the
+//! others are there for it to grow into. Numbers are pages; who owns this decides whether there is memory for
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,8 +46,8 @@ impl Runs {
         Some(pages)
     }
 
-    /// Takes a run with so many pages backed, and room to grow to `room` if there is; none where no free stretch holds
-    /// those that are backed.
+    /// Takes a run with so many pages backed, and room to grow to `room` if there is; none where no free
+    /// stretch holds those that are backed.
     pub(crate) fn allocate(&mut self, backed: u64, room: u64) -> Option<u64> {
         let shortest = |pages: u64| self.by_length.range((pages, 0)..).next().map(|&found| (found, pages));
         let ((length, first), pages) = shortest(room.max(backed)).or_else(|| shortest(backed))?;
@@ -56,8 +57,8 @@ impl Runs {
         Some(first)
     }
 
-    /// Backs a run's pages up to so many, with those behind it where they are free; false, and nothing changed, where the
-    /// run would have to go elsewhere for them.
+    /// Backs a run's pages up to so many, with those behind it where they are free; false, and nothing
+    /// changed, where the run would have to go elsewhere for them.
     ///
     /// # Panics
     /// When no run in use starts there.

@@ -1,8 +1,8 @@
 //! Reading a range in the order of positions: packing for a migration, visiting for SCAN and KEYS.
 //!
-//! A cursor is a position, so that nothing is kept between two calls and the table may grow, and the log be cleaned,
-//! in between. Each call ends between two positions: keys that share a position are never torn apart. A visit ends
-//! between two [stretches](ScanCursor), since clients hold its cursors.
+//! A cursor is a position, so that nothing is kept between two calls and the table may grow, and the log be
+//! cleaned, in between. Each call ends between two positions: keys that share a position are never torn
+//! apart. A visit ends between two [stretches](ScanCursor), since clients hold its cursors.
 
 use crate::record::Record;
 use crate::store::{Entry, Guard, Store};
@@ -25,9 +25,9 @@ pub struct ScanEnd {
 }
 
 impl Store {
-    /// Appends the values from `from` to `last` to `batch`, as they lie in the log, until another position would make
-    /// the batch longer than `max_bytes`. Ends between two positions and always makes progress: at least one
-    /// position's records are packed, however large. Tombstones are not packed.
+    /// Appends the values from `from` to `last` to `batch`, as they lie in the log, until another position
+    /// would make the batch longer than `max_bytes`. Ends between two positions and always makes progress: at
+    /// least one position's records are packed, however large. Tombstones are not packed.
     pub fn scan(&self, from: Position, last: Position, max_bytes: usize, batch: &mut Vec<u8>) -> ScanEnd {
         let guard = self.pin();
         let start = batch.len();
@@ -87,9 +87,9 @@ impl Store {
     }
 
     /// Gives the values from `from` to `last` to `f` in the order of positions, about `budget` of them (fewer
-    /// where the table is sparse, more where many share a [stretch](ScanCursor)), and returns where to go on, which is
-    /// always the start of a stretch. A value that exists throughout the visits of a range is visited; no locks are held
-    /// meanwhile.
+    /// where the table is sparse, more where many share a [stretch](ScanCursor)), and returns where to go on,
+    /// which is always the start of a stretch. A value that exists throughout the visits of a range is
+    /// visited; no locks are held meanwhile.
     pub fn visit(
         &self,
         from: Position,
@@ -113,15 +113,16 @@ impl Store {
             visited += 1;
             at = Some(stretch);
         }
-        // The walk ends between two buckets, and a bucket is never finer than a stretch: that would take 2^39 of them.
+        // The walk ends between two buckets, and a bucket is never finer than a stretch: that would take 2^39
+        // of them.
         debug_assert!(walk.rest().is_none_or(ScanCursor::is_boundary), "a bucket is finer than a stretch");
         walk.rest()
     }
 }
 
 impl Guard<'_> {
-    /// A random value: slots are drawn by how many values they have, the place in the slot is uniform. None only
-    /// when there was no value.
+    /// A random value: slots are drawn by how many values they have, the place in the slot is uniform. None
+    /// only when there was no value.
     pub fn random_record(&self, random: u64) -> Option<Record<'_>> {
         let total = self.store.len();
         if total == 0 {

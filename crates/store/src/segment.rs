@@ -1,9 +1,10 @@
 //! Segments: who owns each piece of the log's range, how full it is, and how much may be taken.
 //!
-//! The range has two areas. Ordinary segments lie in the first. A record over a quarter of a segment takes a run of pages
-//! of its own in the second. Both have more addresses than memory: what counts is which pages are backed. A segment that
-//! is closed gives its tail back where the next record did not fit (at most a quarter of it), so the first area is a third
-//! larger than the limit; the second has room for fragmentation. One budget, in bytes, covers both and the index.
+//! The range has two areas. Ordinary segments lie in the first. A record over a quarter of a segment takes a
+//! run of pages of its own in the second. Both have more addresses than memory: what counts is which pages
+//! are backed. A segment that is closed gives its tail back where the next record did not fit (at most a
+//! quarter of it), so the first area is a third larger than the limit; the second has room for fragmentation.
+//! One budget, in bytes, covers both and the index.
 //!
 //! A piece is named by its offset in the range: a segment, or a run.
 
@@ -18,7 +19,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const CLEANER_RESERVE: u64 = 3;
 /// The address space for large records, in multiples of the memory limit.
 const LARGE_AREA_FACTOR: u64 = 4;
-/// A record over a segment's size by this is large; also the most of a segment that is given back when it is closed.
+/// A record over a segment's size by this is large; also the most of a segment that is given back when it is
+/// closed.
 const LARGE_SHARE: u64 = 4;
 /// A tail shorter than a segment's size by this is not worth giving back.
 const TAIL_SHARE: u64 = 64;
@@ -55,12 +57,13 @@ pub(crate) struct Segment {
     used: AtomicU64,
     /// Bytes of records that nothing refers to any more.
     dead: AtomicU64,
-    /// Bytes that are referred to, but not worth keeping: marks of absence, and values that were struck out, up to what a
-    /// tombstone takes.
+    /// Bytes that are referred to, but not worth keeping: marks of absence, and values that were struck out,
+    /// up to what a tombstone takes.
     spare: AtomicU64,
     /// When its contents were written: how many segments had been opened before.
     age: AtomicU64,
-    /// Milliseconds: no live record in it has an earlier deadline, but for those that must stay. Set when it is closed.
+    /// Milliseconds: no live record in it has an earlier deadline, but for those that must stay. Set when it
+    /// is closed.
     earliest: AtomicU64,
     /// Bytes of it that are taken from the budget while it is in use, and backed with pages while it is warm.
     backed: AtomicU64,
@@ -85,8 +88,8 @@ impl Segment {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes still referred to. Exact for a closed segment that cannot be released meanwhile (the caller is pinned or
-    /// has taken it); any number for others.
+    /// Bytes still referred to. Exact for a closed segment that cannot be released meanwhile (the caller is
+    /// pinned or has taken it); any number for others.
     pub(crate) fn live_bytes(&self) -> u64 {
         let dead = self.dead.load(Ordering::Acquire);
         self.used_bytes().saturating_sub(dead)
@@ -317,9 +320,9 @@ impl Segments {
         self.limit.saturating_sub(self.taken_bytes() + self.index_bytes() + reserve)
     }
 
-    /// Whether more is taken than values may take, by the small pieces of index that come with new keys. Values may then
-    /// replace others, but not add to the index. What is in limbo counts as
-    /// free: an allocation may have to wait for it, but nobody needs to go without.
+    /// Whether more is taken than values may take, by the small pieces of index that come with new keys.
+    /// Values may then replace others, but not add to the index. What is in limbo counts as free: an
+    /// allocation may have to wait for it, but nobody needs to go without.
     #[inline]
     pub(crate) fn is_overdrawn(&self) -> bool {
         let taken = self.taken_bytes() + self.index_bytes() + self.reserve;
@@ -377,8 +380,8 @@ impl Segments {
         Some(number)
     }
 
-    /// Takes a run for so many bytes, with addresses to grow to `room` if there are any; returns its offset. `chill` gives the
-    /// pages of a free segment back.
+    /// Takes a run for so many bytes, with addresses to grow to `room` if there are any; returns its offset.
+    /// `chill` gives the pages of a free segment back.
     pub(crate) fn allocate_run(&self, bytes: u64, room: u64, chill: impl FnMut(u64)) -> Option<u64> {
         let mut free = self.free();
         let bytes = self.run_bytes(bytes);
@@ -427,8 +430,8 @@ impl Segments {
         }
     }
 
-    /// What of an open segment's tail, from this many bytes on, is to be given back when it is closed now: offset and
-    /// length, in whole pages.
+    /// What of an open segment's tail, from this many bytes on, is to be given back when it is closed now:
+    /// offset and length, in whole pages.
     pub(crate) fn tail(&self, number: u64, used_bytes: u64) -> Option<(u64, u64)> {
         let tail = self.segment_bytes - used_bytes;
         // Who left so much of a segment ended early: the cleaner joins what such segments hold.

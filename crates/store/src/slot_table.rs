@@ -1,18 +1,18 @@
 //! The index of one slot: a table of buckets in the order of the hash, which grows while it is read.
 //!
-//! Purpose: find a key's entry without a lock or a read-modify-write, while one writer at a time changes the table.
+//! Purpose: find a key's entry without a lock or a read-modify-write, while one writer at a time changes the
+//! table.
 //!
 //! A table grows and shrinks into a new array while it is read and written: see `resize`.
 //!
-//! Invariants:
-//! T1 Within an array an entry never moves from one place to another; it is stored, replaced in place, cleared.
-//! T2 A bucket that has been moved is never written again: one that belongs to a unit below `split`.
-//! T3 `next` is set before the first bucket moves and cleared after `table` names the new array.
-//! T4 What a reader finds was the key's entry at some moment between its load of `next` and its load of the entry:
-//!    any bucket that it takes from `table` had not been moved at the first of the two.
+//! Invariants: T1 Within an array an entry never moves from one place to another; it is stored, replaced in
+//! place, cleared. T2 A bucket that has been moved is never written again: one that belongs to a unit below
+//! `split`. T3 `next` is set before the first bucket moves and cleared after `table` names the new array. T4
+//! What a reader finds was the key's entry at some moment between its load of `next` and its load of the
+//! entry: any bucket that it takes from `table` had not been moved at the first of the two.
 //!
-//! From T1 to T4: a key that has an entry throughout a look-up is found by it, and the entry found was current during
-//! the look-up. That is linearizability of a look-up; writers are serialised by the lock.
+//! From T1 to T4: a key that has an entry throughout a look-up is found by it, and the entry found was
+//! current during the look-up. That is linearizability of a look-up; writers are serialised by the lock.
 //!
 //! Ownership: everything but the look-ups happens under the slot's lock, held by any thread.
 
@@ -31,8 +31,8 @@ const SPINS: u32 = 100;
 #[repr(align(64))]
 pub(crate) struct SlotTable {
     lock: AtomicU32,
-    /// Units that have been moved from `table` to `next`: a bucket of the smaller of the two, and the two buckets of the
-    /// larger one that are for the same hashes.
+    /// Units that have been moved from `table` to `next`: a bucket of the smaller of the two, and the two
+    /// buckets of the larger one that are for the same hashes.
     pub(crate) split: AtomicU32,
     pub(crate) table: AtomicU64,
     /// The array that takes the place of `table`, while the table grows or shrinks.
@@ -90,8 +90,9 @@ pub(crate) trait Arrays {
     fn retire(&self, array: ArrayWord);
     /// The index takes this many bytes more.
     fn grew(&self, bytes: usize);
-    /// Whether there is room for this many bytes more. If not, a table that should grow does not yet: its chains get
-    /// longer, and it asks again at the next entry. Nor does one that should shrink, which asks again too.
+    /// Whether there is room for this many bytes more. If not, a table that should grow does not yet: its
+    /// chains get longer, and it asks again at the next entry. Nor does one that should shrink, which asks
+    /// again too.
     fn has_room(&self, bytes: usize) -> bool;
 }
 
@@ -118,7 +119,8 @@ impl SlotTable {
 
     // ---- reading, by anybody who is pinned ----
 
-    /// The arrays as of one moment: the table, and while it is resized the new one with the number of units moved.
+    /// The arrays as of one moment: the table, and while it is resized the new one with the number of units
+    /// moved.
     #[inline]
     fn arrays(&self) -> (ArrayWord, Option<(ArrayWord, usize)>) {
         loop {
@@ -128,7 +130,8 @@ impl SlotTable {
             if next == 0 {
                 return (table, None);
             }
-            // Unchanged: the same resizing throughout, since a retired array's address is not reused under a pin.
+            // Unchanged: the same resizing throughout, since a retired array's address is not reused under a
+            // pin.
             if self.next.load(Ordering::Acquire) == next {
                 let next = ArrayWord::from_bits(next);
                 // Finished, but `next` not cleared yet (T3).
@@ -176,8 +179,8 @@ impl SlotTable {
         None
     }
 
-    /// The bucket that a hash belongs to. Spans follow each other in the order of the hash; ask again for each, since
-    /// the table may be resized in between: then a span may start before the hash.
+    /// The bucket that a hash belongs to. Spans follow each other in the order of the hash; ask again for
+    /// each, since the table may be resized in between: then a span may start before the hash.
     pub(crate) fn span<'p>(&'p self, hash: u64, pin: Pinned<'p>) -> Option<Span<'p>> {
         let (word, number) = self.locate(hash)?;
         let array = word.array(pin);
@@ -232,9 +235,9 @@ impl SlotTable {
         place(array.chain(number), make(array.level), pin, arrays);
     }
 
-    /// Makes a slot without a table one in which so many entries have room. What arrives in the order of the hash would
-    /// else fill the first buckets of each size that the table grows through, and their chains. Without memory for that
-    /// the slot is left as it is.
+    /// Makes a slot without a table one in which so many entries have room. What arrives in the order of the
+    /// hash would else fill the first buckets of each size that the table grows through, and their chains.
+    /// Without memory for that the slot is left as it is.
     pub(crate) fn reserve(&self, entries: usize, arrays: &impl Arrays) {
         if !ArrayWord::from_bits(self.table.load(Ordering::Relaxed)).is_none() {
             return;
@@ -287,8 +290,8 @@ pub(crate) struct Counted {
 }
 
 impl SlotTable {
-    /// Counts an entry removed, added or replaced. Under the lock. Each counter changes in one step, so that whoever
-    /// reads it meanwhile sees the number before or the number after.
+    /// Counts an entry removed, added or replaced. Under the lock. Each counter changes in one step, so that
+    /// whoever reads it meanwhile sees the number before or the number after.
     #[inline]
     pub(crate) fn count(&self, removed: Option<Counted>, added: Option<Counted>) {
         let change = |of: fn(Counted) -> i64| added.map_or(0, of) - removed.map_or(0, of);

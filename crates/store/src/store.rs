@@ -8,8 +8,8 @@ use crate::epoch::{Participant, Pinned};
 use crate::index::{Index, IndexMemory};
 use crate::log::{Log, LogHead};
 use crate::occupancy::Occupied;
+use crate::pending_tombstones::PendingTombstones;
 use crate::record::Record;
-use crate::struck_out::StruckOut;
 use sidle_types::{HashedKey, KeyHash, PositionRange, Slot, Version};
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ pub struct Store {
     pub(crate) log: Arc<Log>,
     pub(crate) index: Index,
     pub(crate) cleaning: Mutex<Cleaning>,
-    pub(crate) struck_out: StruckOut,
+    pub(crate) pending_tombstones: PendingTombstones,
 }
 
 /// What a key has.
@@ -26,8 +26,8 @@ pub struct Store {
 pub enum Entry<'g> {
     /// Nothing.
     Absent,
-    /// A mark that the key was removed, with the version of the value that was (its own where there was none); or, with
-    /// version 0, that another node said that there is no such key.
+    /// A mark that the key was removed, with the version of the value that was (its own where there was
+    /// none); or, with version 0, that another node said that there is no such key.
     Tombstone(Version),
     /// A value; it may be past its deadline.
     Value(Record<'g>),
@@ -64,7 +64,7 @@ impl Store {
             log: Arc::new(Log::new(&config)?),
             index: Index::new(),
             cleaning: Mutex::default(),
-            struck_out: StruckOut::default(),
+            pending_tombstones: PendingTombstones::default(),
         })
     }
 
@@ -73,8 +73,8 @@ impl Store {
         self.log.segments.is_short()
     }
 
-    /// Pins the calling thread: what it finds stays readable until the guard is dropped. Hold it briefly, for a batch
-    /// of commands at most: memory is not given back meanwhile. Nests.
+    /// Pins the calling thread: what it finds stays readable until the guard is dropped. Hold it briefly, for
+    /// a batch of commands at most: memory is not given back meanwhile. Nests.
     #[inline]
     pub fn pin(&self) -> Guard<'_> {
         let participant = self.log.epochs.participant();
@@ -97,8 +97,9 @@ impl Store {
         self.index.occupied_tables().all(|slot| slot.live() == 0)
     }
 
-    /// Starts loading the key's slot. In a pipelined batch: this for every key, then [`Guard::prefetch_bucket`] for
-    /// every key, then [`Guard::prefetch_record`], then [`Guard::get`]: each step waits for what the one before it loads.
+    /// Starts loading the key's slot. In a pipelined batch: this for every key, then
+    /// [`Guard::prefetch_bucket`] for every key, then [`Guard::prefetch_record`], then [`Guard::get`]: each
+    /// step waits for what the one before it loads.
     #[inline]
     pub fn prefetch_slot(&self, slot: Slot) {
         crate::memory::prefetch(self.index.slot(slot));
@@ -151,7 +152,8 @@ impl Store {
         }
     }
 
-    /// What data and index take, cheap to ask for: `log_used` and `index` of [`memory`](Self::memory) together.
+    /// What data and index take, cheap to ask for: `log_used` and `index` of [`memory`](Self::memory)
+    /// together.
     pub fn used_bytes(&self) -> u64 {
         self.log.segments.taken_bytes() + self.log.segments.index_bytes()
     }

@@ -1,8 +1,8 @@
 //! An interpreter of operation sequences against a plain model, for the property test and the fuzzer.
 //!
 //! Bytes decode to operations on two small stores. After each operation what it answered is compared with a
-//! `BTreeMap`; [`Harness::check_everything`] compares all that the stores hold, their order, their counters and the
-//! accounting of the log, segment by segment.
+//! `BTreeMap`; [`Harness::check_everything`] compares all that the stores hold, their order, their counters
+//! and the accounting of the log, segment by segment.
 
 use crate::{
     CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Record, RecordBatch, ReplayError, Store, StoreConfig,
@@ -23,7 +23,8 @@ struct ModelEntry {
     value: Option<Vec<u8>>,
     version: Version,
     expires_at: Option<WallMs>,
-    /// Of a tombstone: how long the record is of the value that was removed, which may serve as its tombstone.
+    /// Of a tombstone: how long the record is of the value that was removed, which may serve as its
+    /// tombstone.
     removed_bytes: Option<[u64; 2]>,
 }
 

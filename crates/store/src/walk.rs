@@ -1,4 +1,5 @@
-//! Walking the index in the order of positions, without locks: what scans, packs, visits and counts are made of.
+//! Walking the index in the order of positions, without locks: what scans, packs, visits and counts are made
+//! of.
 
 use crate::bucket::{ENTRIES, Word};
 use crate::epoch::Pinned;
@@ -58,8 +59,8 @@ pub(crate) struct Walk<'p> {
     reading: Reading,
     /// Where to look for more; none at the end of the range.
     next: Option<Position>,
-    /// Entries of the buckets at hand, before their records are read, and from where on they have not been given out: a
-    /// table that shrank meanwhile may have what was passed already in the same bucket.
+    /// Entries of the buckets at hand, before their records are read, and from where on they have not been
+    /// given out: a table that shrank meanwhile may have what was passed already in the same bucket.
     words: Vec<(Position, Word<'p>)>,
     /// Values found, in order; those before `given` have been given out.
     found: Vec<(Position, Record<'p>)>,
@@ -138,7 +139,8 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// Reads the records of the entries collected and puts them in order. They are nearly so: buckets are in order.
+    /// Reads the records of the entries collected and puts them in order. They are nearly so: buckets are in
+    /// order.
     fn read_records(&mut self) {
         self.found.clear();
         self.given = 0;

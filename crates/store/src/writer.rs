@@ -11,7 +11,8 @@ use crate::slot_table::{Counted, Place, SlotTable};
 use crate::store::{Entry, Guard, Store};
 use sidle_types::{HashedKey, KeyHash, Slot, Version, WallMs};
 
-/// What a new key may take of the index without asking for room: a bucket, and one for what makes way as its table grows.
+/// What a new key may take of the index without asking for room: a bucket, and one for what makes way as its
+/// table grows.
 const INDEX_BYTES_PER_KEY: u64 = 128;
 
 /// What a removal leaves behind.
@@ -39,7 +40,8 @@ pub struct SlotGuards<'s> {
 impl Store {
     /// Locks a slot for writing. Readers go on. Locking a slot twice in one thread waits for ever.
     ///
-    /// When memory is short and the calling thread holds no [`Guard`] and no lock, it first helps the cleaner.
+    /// When memory is short and the calling thread holds no [`Guard`] and no lock, it first helps the
+    /// cleaner.
     #[inline]
     pub fn lock_slot(&self, slot: Slot) -> SlotGuard<'_> {
         if self.log.segments.is_short() && !self.log.epochs.participant().is_pinned() {
@@ -59,7 +61,8 @@ impl Store {
     /// Locks several slots.
     ///
     /// # Panics
-    /// When the slots are not strictly ascending: that order is what keeps two writers from waiting for each other.
+    /// When the slots are not strictly ascending: that order is what keeps two writers from waiting for each
+    /// other.
     pub fn lock_slots(&self, sorted_unique: &[Slot]) -> SlotGuards<'_> {
         assert!(sorted_unique.is_sorted_by(|a, b| a < b), "slots are locked in ascending order, each once");
         SlotGuards { guards: sorted_unique.iter().map(|&slot| self.lock_slot(slot)).collect() }
@@ -160,7 +163,8 @@ impl<'s> SlotGuard<'s> {
         self.table().find(hash.0, pin, |word| store.log.record(word.address(), pin).key() == key)
     }
 
-    /// Sets a key's value, `value` being the parts to join, and its deadline or none; returns the new version.
+    /// Sets a key's value, `value` being the parts to join, and its deadline or none; returns the new
+    /// version.
     ///
     /// The parts may lie in the store itself when they were found through a [`Guard`] of this thread.
     #[inline]
@@ -180,9 +184,10 @@ impl<'s> SlotGuard<'s> {
 
     /// Removes a key; whether it had a value.
     ///
-    /// Removing what has an entry cannot fail. Leaving nothing takes no memory. A tombstone is written where a value would
-    /// be; where there is no room, the value's own record serves as its tombstone, until the cleaner makes a small one of
-    /// it. Only a tombstone for a key without an entry is refused, as a value would be.
+    /// Removing what has an entry cannot fail. Leaving nothing takes no memory. A tombstone is written where
+    /// a value would be; where there is no room, the value's own record serves as its tombstone, until the
+    /// cleaner makes a small one of it. Only a tombstone for a key without an entry is refused, as a value
+    /// would be.
     pub fn remove(
         &mut self,
         head: &mut LogHead,
@@ -214,9 +219,10 @@ impl<'s> SlotGuard<'s> {
         Ok(found.is_some_and(|(_, word)| !word.kind().is_tombstone))
     }
 
-    /// Notes that another node, asked for a key that has no entry here, said that it has none either. That reads as a
-    /// tombstone of version 0 until the cleaner drops it, which it does whenever it comes by: a mark that is gone costs
-    /// a question, and memory must not fill up with what was never there. A key that has an entry keeps it.
+    /// Notes that another node, asked for a key that has no entry here, said that it has none either. That
+    /// reads as a tombstone of version 0 until the cleaner drops it, which it does whenever it comes by: a
+    /// mark that is gone costs a question, and memory must not fill up with what was never there. A key that
+    /// has an entry keeps it.
     pub fn mark_absent(&mut self, head: &mut LogHead, key: HashedKey<'_>) -> Result<(), OutOfMemory> {
         self.check(head, key);
         if self.find(key).is_some() {
@@ -243,8 +249,8 @@ impl<'s> SlotGuard<'s> {
         Ok(())
     }
 
-    /// Whether a record may be written as far as the index goes: while it takes what is kept for the cleaner, only keys that
-    /// have an entry may be written.
+    /// Whether a record may be written as far as the index goes: while it takes what is kept for the cleaner,
+    /// only keys that have an entry may be written.
     #[inline]
     pub(crate) fn admit(&self, has_entry: impl FnOnce() -> bool) -> Result<(), OutOfMemory> {
         match self.guard.store.log.segments.is_overdrawn() && !has_entry() {
@@ -313,9 +319,9 @@ impl<'s> SlotGuard<'s> {
         self.guard.store.log.bury(word, record);
     }
 
-    /// Makes the slot's table smaller where it has become too large for what is left, and gives it back where nothing is; the
-    /// smallest is kept for the next key. After removals, with no place of the table in hand. Returns whether anything was
-    /// done.
+    /// Makes the slot's table smaller where it has become too large for what is left, and gives it back where
+    /// nothing is; the smallest is kept for the next key. After removals, with no place of the table in hand.
+    /// Returns whether anything was done.
     pub(crate) fn shrink_table(&self) -> bool {
         let (store, table, pin) = (self.guard.store, self.table(), self.pinned());
         if table.entries() == 0 {

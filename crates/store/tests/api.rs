@@ -141,7 +141,8 @@ fn a_preallocated_store_holds_as_much_as_another() {
     assert_eq!(fitted, records_that_fit(false));
 }
 
-/// What arrives in the order of the hash does not grow a table step by step, through chains on its first buckets.
+/// What arrives in the order of the hash does not grow a table step by step, through chains on its first
+/// buckets.
 #[test]
 fn replay_gives_a_slot_a_table_of_the_right_size_at_once() {
     const BUCKET_BYTES: u64 = 64;
@@ -248,7 +249,8 @@ fn lock_slots_writes_several_keys() {
     assert_eq!(store.len(), 3);
 }
 
-/// A table that shrinks under a walk has what was passed already in the bucket at hand: it is not given out again.
+/// A table that shrinks under a walk has what was passed already in the bucket at hand: it is not given out
+/// again.
 #[test]
 fn a_walk_over_a_table_that_shrinks_gives_every_lasting_key_once_and_in_order() {
     for shrinks_after in [1, 300, 700, 1990] {

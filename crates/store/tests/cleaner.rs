@@ -127,7 +127,8 @@ fn a_full_store_refuses_values_and_still_reads_deletes_and_recovers() {
     }
 }
 
-/// Deletions that alternate with writes: a node without room that could not even delete would never have room again.
+/// Deletions that alternate with writes: a node without room that could not even delete would never have room
+/// again.
 #[test]
 fn a_store_that_is_kept_full_deletes() {
     let store = store(2 * MIB, 64 << 10);
@@ -176,7 +177,8 @@ fn segments_that_were_cut_short_are_cleaned() {
     assert!(count > 350, "{count}");
 }
 
-/// What dies is spread so thin that no segment is worth cleaning at first: the values' own records serve as tombstones.
+/// What dies is spread so thin that no segment is worth cleaning at first: the values' own records serve as
+/// tombstones.
 #[test]
 fn a_full_store_deletes_in_any_order() {
     let store = store(32 * MIB, 64 << 10);
@@ -194,8 +196,8 @@ fn a_full_store_deletes_in_any_order() {
     assert_eq!(store.tombstones_in(PositionRange::ALL), count);
 }
 
-/// Nobody writes, and nobody cleans: every value's own record becomes its tombstone. The cleaner then keeps only what a
-/// tombstone takes, and so there is room for values again.
+/// Nobody writes, and nobody cleans: every value's own record becomes its tombstone. The cleaner then keeps
+/// only what a tombstone takes, and so there is room for values again.
 #[test]
 fn values_are_struck_out_where_there_is_no_room_for_tombstones() {
     let store = store(4 * MIB, 64 << 10);

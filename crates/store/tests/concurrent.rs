@@ -1,5 +1,5 @@
-//! Readers, writers, growth and the cleaner at once. Values verify themselves; per-key versions never go back; a key
-//! that is only ever overwritten is never absent.
+//! Readers, writers, growth and the cleaner at once. Values verify themselves; per-key versions never go
+//! back; a key that is only ever overwritten is never absent.
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests have clocks and may fail")]
 
@@ -67,8 +67,8 @@ impl Test {
         }
     }
 
-    /// Puts as a node does. A writer that was kept off the processor between asking for room and taking it may be refused,
-    /// since others took the room meanwhile; it then asks once more.
+    /// Puts as a node does. A writer that was kept off the processor between asking for room and taking it
+    /// may be refused, since others took the room meanwhile; it then asks once more.
     fn put(&self, head: &mut LogHead, key: HashedKey<'_>, value: &[u8]) {
         let mut put = || self.store.lock_slot(key.slot()).put(head, key, &[value], None);
         if put().is_err() {
@@ -276,7 +276,8 @@ fn replay_races_writers_and_never_overwrites_them() {
     let (source, test) = (Test::new(16), Test::new(16));
     let keys = 20_000;
     source.fill(key_of, keys);
-    // The writer stamps from 1 on, the source's values are stamped 0: once written, a key never shows 0 again.
+    // The writer stamps from 1 on, the source's values are stamped 0: once written, a key never shows 0
+    // again.
     let written: Vec<AtomicBool> = (0..keys).map(|_| AtomicBool::new(false)).collect();
     let write = || {
         let mut head = test.store.log_head();

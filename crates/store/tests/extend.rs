@@ -173,8 +173,8 @@ fn values_that_grew_fill_the_limit() {
     assert_eq!(store.check_accounting(), Ok(()));
 }
 
-/// A reader without a lock sees some length and all of its bytes, never an older one than before; so does a scan, by the
-/// checksums.
+/// A reader without a lock sees some length and all of its bytes, never an older one than before; so does a
+/// scan, by the checksums.
 #[test]
 fn readers_see_whole_values_while_they_grow_and_are_cleaned() {
     let (store, mut head) = store();

@@ -1,9 +1,9 @@
 //! How much of the limit can be used: whatever the size of the values, and whatever was there before.
 //!
-//! The measure: what is live (keys, values, and the 20 bytes and padding of each record) and the index (64 bytes for every
-//! bucket of up to seven keys) are together at least nine tenths of the limit when a value is refused, or would be with that
-//! value. The rest is what the cleaner keeps for itself, what heads have open, what is lost at the ends of segments and
-//! pages, and garbage that is too thinly spread to be worth copying.
+//! The measure: what is live (keys, values, and the 20 bytes and padding of each record) and the index (64
+//! bytes for every bucket of up to seven keys) are together at least nine tenths of the limit when a value is
+//! refused, or would be with that value. The rest is what the cleaner keeps for itself, what heads have open,
+//! what is lost at the ends of segments and pages, and garbage that is too thinly spread to be worth copying.
 
 #![expect(clippy::unwrap_used, reason = "tests may fail")]
 
@@ -146,7 +146,8 @@ fn values_of_mixed_sizes_are_overwritten_for_ever_at_85_percent() {
     let (store, mut head) = store(LIMIT);
     let mut state = 3;
     let mut written = 0;
-    // How large the value of a key is at present; none is over a megabyte, or it would be most of what is free.
+    // How large the value of a key is at present; none is over a megabyte, or it would be most of what is
+    // free.
     let mut sizes: Vec<usize> = Vec::new();
     while written < 6 * LIMIT {
         let bytes = SIZES[xorshift(&mut state) as usize % 13] + xorshift(&mut state) as usize % 1_000;

@@ -1,11 +1,11 @@
 //! Named faults, which tests put back one by one to prove that a checker sees each of them.
 //!
-//! A fault sits where the real mistake would be made: one condition on a field of [`bugs!`](crate::bugs)'s `PutBack`.
-//! Crates with faults have a feature `bug-switches`. Without it there is no way to put one back, `PutBack` takes no room,
-//! and every condition is false at compile time.
+//! A fault sits where the real mistake would be made: one condition on a field of [`bugs!`](crate::bugs)'s
+//! `PutBack`. Crates with faults have a feature `bug-switches`. Without it there is no way to put one back,
+//! `PutBack` takes no room, and every condition is false at compile time.
 
-/// Defines a crate's `Bugs`, from what is wrong with each fault (its documentation), its field and its name; and
-/// `PutBack`, which keeps those that are put back into one machine.
+/// Defines a crate's `Bugs`, from what is wrong with each fault (its documentation), its field and its name;
+/// and `PutBack`, which keeps those that are put back into one machine.
 #[macro_export]
 macro_rules! bugs {
     ($($(#[doc = $what:literal])+ $field:ident: $name:literal,)+) => {
@@ -62,8 +62,9 @@ macro_rules! bugs {
     };
 }
 
-/// The two tests of a crate's stories: every fault of `$bugs` has one, in their order, and it fails with its fault and holds
-/// without. `$stories` are pairs of a fault's name and a scenario that takes the faults to put back.
+/// The two tests of a crate's stories: every fault of `$bugs` has one, in their order, and it fails with its
+/// fault and holds without. `$stories` are pairs of a fault's name and a scenario that takes the faults to
+/// put back.
 #[macro_export]
 macro_rules! story_tests {
     ($bugs:ty, $stories:expr) => {

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How hard a migration may press on the nodes that it runs between. Every protocol takes every policy, and it may be
-/// changed while the migration runs. Source: NetMigrate's third challenge (a migration's rate against its impact).
+/// How hard a migration may press on the nodes that it runs between. Every protocol takes every policy, and
+/// it may be changed while the migration runs. Source: NetMigrate's third challenge (a migration's rate
+/// against its impact).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MigrationPolicy {

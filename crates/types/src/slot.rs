@@ -65,8 +65,8 @@ impl std::fmt::Display for Slot {
     }
 }
 
-/// The part of a key that is hashed to a slot: what stands between the first `{` and the first `}` after it, when
-/// that is not empty; otherwise the whole key.
+/// The part of a key that is hashed to a slot: what stands between the first `{` and the first `}` after it,
+/// when that is not empty; otherwise the whole key.
 #[inline]
 pub fn hash_tag(key: &[u8]) -> &[u8] {
     let Some(open) = memchr::memchr(b'{', key) else { return key };
@@ -82,8 +82,8 @@ const CRC16_POLYNOMIAL: u16 = 0x1021;
 /// How many bytes are folded into the checksum in one step.
 const CRC16_STEP: usize = 8;
 
-/// `CRC16_TABLES[k][b]`: the checksum of byte `b` followed by `k` zero bytes, so that a step's bytes are folded in by
-/// independent look-ups.
+/// `CRC16_TABLES[k][b]`: the checksum of byte `b` followed by `k` zero bytes, so that a step's bytes are
+/// folded in by independent look-ups.
 static CRC16_TABLES: [[u16; 256]; CRC16_STEP] = crc16_tables();
 
 const fn crc16_tables() -> [[u16; 256]; CRC16_STEP] {
@@ -123,7 +123,8 @@ fn crc16(bytes: &[u8]) -> u16 {
     }
 }
 
-/// Folds 2 to 8 bytes in. The two bytes of the checksum so far meet the first two, so no look-up waits for another.
+/// Folds 2 to 8 bytes in. The two bytes of the checksum so far meet the first two, so no look-up waits for
+/// another.
 #[inline(always)]
 fn crc16_step(crc: u16, bytes: &[u8]) -> u16 {
     let longest = bytes.len() - 1;

@@ -235,8 +235,8 @@ impl PriorityPullReplyStart {
         PriorityPullReplyStart { start, fixed }
     }
 
-    /// Ends the reply: the first `answered` keys are answered, `absent` of them do not exist, and everything appended
-    /// since [`begin`](Self::begin) are the records of the others.
+    /// Ends the reply: the first `answered` keys are answered, `absent` of them do not exist, and everything
+    /// appended since [`begin`](Self::begin) are the records of the others.
     pub fn finish(self, answered: usize, absent: AbsentKeys, out: &mut Vec<u8>) -> Result<(), WireError> {
         assert!(answered <= PRIORITY_PULL_KEYS_MAX, "an answer to {answered} keys");
         let PriorityPullReplyStart { start, mut fixed } = self;
@@ -258,8 +258,8 @@ impl ChangedPull {
         write_fixed(out, Kind::ChangedPull, &fixed);
     }
 
-    /// Appends the reply to this pull as a frame: `ranges` (at most [`CHANGED_RANGES_MAX`], in order, apart) and what
-    /// stands in them, packed beforehand.
+    /// Appends the reply to this pull as a frame: `ranges` (at most [`CHANGED_RANGES_MAX`], in order, apart)
+    /// and what stands in them, packed beforehand.
     pub fn write_reply(
         &self,
         round: u32,

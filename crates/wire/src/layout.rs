@@ -1,5 +1,5 @@
-//! Fixed parts of the bodies, as they lie in memory. Sizes are multiples of eight, so that what follows a fixed part
-//! keeps the alignment it has in the log.
+//! Fixed parts of the bodies, as they lie in memory. Sizes are multiples of eight, so that what follows a
+//! fixed part keeps the alignment it has in the log.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

@@ -1,13 +1,14 @@
 //! Frames between nodes.
 //!
-//! Every connection between two nodes carries frames: a 16-byte header (length, version, kind, CRC32C) and a body.
-//! All numbers are little-endian. Bulk bodies hold records laid out as the log lays them out, so the sender packs
-//! them straight into the frame ([`PullReplyStart`]) and the receiver reads them where they were received
-//! ([`FrameReader`]): no batch is copied on its way through this crate.
+//! Every connection between two nodes carries frames: a 16-byte header (length, version, kind, CRC32C) and a
+//! body. All numbers are little-endian. Bulk bodies hold records laid out as the log lays them out, so the
+//! sender packs them straight into the frame ([`PullReplyStart`]) and the receiver reads them where they were
+//! received ([`FrameReader`]): no batch is copied on its way through this crate.
 //!
-//! Bytes from the network are parsed once, into a [`Message`], and everything behind that works on checked values.
-//! Whatever does not parse is a [`WireError`] that names its reason; the connection is then closed and nothing of the
-//! frame is applied. A flipped bit anywhere in a frame is always noticed: CRC32C covers header and body.
+//! Bytes from the network are parsed once, into a [`Message`], and everything behind that works on checked
+//! values. Whatever does not parse is a [`WireError`] that names its reason; the connection is then closed
+//! and nothing of the frame is applied. A flipped bit anywhere in a frame is always noticed: CRC32C covers
+//! header and body.
 //!
 //! The crate has no sockets and no state beyond [`FrameReader`]'s buffer.
 

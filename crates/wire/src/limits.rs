@@ -1,4 +1,5 @@
-//! What a frame may hold, as named bounds. A peer that exceeds one is refused before anything is allocated for it.
+//! What a frame may hold, as named bounds. A peer that exceeds one is refused before anything is allocated
+//! for it.
 
 /// The largest value of a record, as in Redis.
 pub const VALUE_BYTES_MAX: usize = 512 << 20;

@@ -202,8 +202,8 @@ pub struct ChangedPull {
     pub max_bytes: u32,
 }
 
-/// What stands in some of the ranges that have changed: everything in them, so that what the target holds there and
-/// does not find here is gone.
+/// What stands in some of the ranges that have changed: everything in them, so that what the target holds
+/// there and does not find here is gone.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangedPullReply<'b> {
     /// The migration.

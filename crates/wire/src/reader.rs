@@ -7,8 +7,9 @@ use crate::{Frame, FrameFilter, WireError};
 /// Cuts a stream of received bytes into frames, without copying them.
 ///
 /// Call order: append what was received ([`push`](Self::push), or read straight into
-/// [`receive_buffer`](Self::receive_buffer)), then [`next_frame`](Self::next_frame) until it returns `None`. After an
-/// error every further call returns it again: frame boundaries are lost, and the connection must be closed.
+/// [`receive_buffer`](Self::receive_buffer)), then [`next_frame`](Self::next_frame) until it returns `None`.
+/// After an error every further call returns it again: frame boundaries are lost, and the connection must be
+/// closed.
 #[derive(Debug, Default)]
 pub struct FrameReader {
     filter: FrameFilter,
@@ -102,8 +103,9 @@ impl FrameReader {
         self.buffer
     }
 
-    /// Moves what is left to the front. What is left is less than one frame, and every byte of a frame is moved at
-    /// most once for each piece it arrives in that completes another. What a large frame took is given back.
+    /// Moves what is left to the front. What is left is less than one frame, and every byte of a frame is
+    /// moved at most once for each piece it arrives in that completes another. What a large frame took is
+    /// given back.
     fn compact(&mut self) {
         let left = &self.buffer[self.start..];
         if self.buffer.capacity() > RECEIVE_KEEP_BYTES && left.len() <= RECEIVE_AHEAD_BYTES {

@@ -366,8 +366,8 @@ fn every_single_flipped_bit_is_noticed() {
     for message in &samples {
         let mut stream = written(message);
         let frame_bytes = stream.len();
-        // A flip in the length can make the frame wait for bytes that the sender never meant; more frames follow, as
-        // they would, until the frame is complete and its checksum is seen to be wrong.
+        // A flip in the length can make the frame wait for bytes that the sender never meant; more frames
+        // follow, as they would, until the frame is complete and its checksum is seen to be wrong.
         stream.resize(frame_bytes + limits::REQUEST_BODY_BYTES_MAX / 256, 0);
         for bit in 0..frame_bytes * 8 {
             stream[bit / 8] ^= 1 << (bit % 8);

@@ -1,9 +1,10 @@
 //! What a reader may see: which writes of each record were asked for and which were acknowledged.
 //!
-//! All clients of a run share one ledger. A record has at most one write under way: its writer claims the record
-//! first, and a client that finds it claimed takes another. So the writes of a record have one order, and a read
-//! called after write n was acknowledged must see n or a later one that was at least asked for. Where a write's fate
-//! is unknown the claim is never given back, since it may still take effect at any later time.
+//! All clients of a run share one ledger. A record has at most one write under way: its writer claims the
+//! record first, and a client that finds it claimed takes another. So the writes of a record have one order,
+//! and a read called after write n was acknowledged must see n or a later one that was at least asked for.
+//! Where a write's fate is unknown the claim is never given back, since it may still take effect at any later
+//! time.
 
 use crate::{Stamp, ValueFault, ValueFormat};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,7 +81,8 @@ impl Ledger {
         &self.records[record as usize]
     }
 
-    /// Claims a record for one write; gives the write's sequence number, or `None` while another is under way.
+    /// Claims a record for one write; gives the write's sequence number, or `None` while another is under
+    /// way.
     #[inline]
     pub fn claim(&self, record: u64) -> Option<u32> {
         let word = self.record(record);
@@ -112,8 +114,8 @@ impl Ledger {
         Floor(unpack(self.record(record).load(Ordering::Acquire)).1)
     }
 
-    /// Judges the answer, arriving now, to a read called when the record stood at `floor`. An absent record or a
-    /// value of an earlier run is right as long as this run had acknowledged no write.
+    /// Judges the answer, arriving now, to a read called when the record stood at `floor`. An absent record
+    /// or a value of an earlier run is right as long as this run had acknowledged no write.
     #[inline]
     pub fn judge(
         &self,

@@ -1,8 +1,8 @@
 //! Scattering: a permutation of the record numbers, so that popular records do not stand side by side.
 //!
-//! YCSB hashes the rank and takes the remainder, which merges some records and never reaches others. A permutation
-//! keeps the distribution exact: multiplications and shifts on just enough bits, repeated while the result lies
-//! outside (fewer than two rounds on average).
+//! YCSB hashes the rank and takes the remainder, which merges some records and never reaches others. A
+//! permutation keeps the distribution exact: multiplications and shifts on just enough bits, repeated while
+//! the result lies outside (fewer than two rounds on average).
 
 use crate::random::mix;
 

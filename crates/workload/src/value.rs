@@ -1,7 +1,7 @@
 //! Values that prove themselves: what was written, by whom, and that it is whole.
 //!
-//! A value is readable text in base 64: record number (8 digits), sequence number of the write (6), writer (4), run
-//! (4), filling up to the length asked for, and 60 bits of XXH3 over all of it (10).
+//! A value is readable text in base 64: record number (8 digits), sequence number of the write (6), writer
+//! (4), run (4), filling up to the length asked for, and 60 bits of XXH3 over all of it (10).
 
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -1,8 +1,9 @@
 //! Zipfian ranks: rank r (from 0) with probability proportional to 1 / (r + 1)^theta.
 //!
-//! The generator is Gray et al., "Quickly generating billion-record synthetic databases", section 3.2, as YCSB uses
-//! it: exact for the first two ranks, close for the others, one power per draw. Its constant zeta(n, theta) is
-//! summed for the first records and continued by the Euler-Maclaurin formula, so any count costs the same.
+//! The generator is Gray et al., "Quickly generating billion-record synthetic databases", section 3.2, as
+//! YCSB uses it: exact for the first two ranks, close for the others, one power per draw. Its constant
+//! zeta(n, theta) is summed for the first records and continued by the Euler-Maclaurin formula, so any count
+//! costs the same.
 
 use crate::Random;
 

@@ -114,7 +114,8 @@ impl<'a> Course<'a> {
         Ok(self.moved)
     }
 
-    /// Goes on with the course; called about every 25 ms. While data moves it waits that long for the end, to see it at once.
+    /// Goes on with the course; called about every 25 ms. While data moves it waits that long for the end, to
+    /// see it at once.
     pub(crate) fn tick(&mut self, tick: Tick, timeline: &mut Timeline) -> Verdict {
         match self.step(tick, timeline) {
             Ok(verdict) => verdict,
@@ -245,8 +246,8 @@ fn cpu(nodes: &NodePair) -> CpuSeconds {
     }
 }
 
-/// The fields of `INFO migration`, where a node has such a section. Records that arrived where the target had an entry
-/// (written there, or pulled before) count as sent for nothing.
+/// The fields of `INFO migration`, where a node has such a section. Records that arrived where the target had
+/// an entry (written there, or pulled before) count as sent for nothing.
 struct Counters {
     source: Option<Control>,
     target: Option<Control>,

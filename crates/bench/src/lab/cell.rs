@@ -1,4 +1,5 @@
-//! One cell of the matrix: what is measured again and again, what its files are called, and which report is one of it.
+//! One cell of the matrix: what is measured again and again, what its files are called, and which report is
+//! one of it.
 
 use crate::lab::folder::costs_file;
 use crate::lab::settings::{OnModel, Settings};

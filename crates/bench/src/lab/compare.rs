@@ -18,7 +18,8 @@ pub struct Compared {
     pub a: Spread,
     /// On the other.
     pub b: Spread,
-    /// Between what the ratio of the medians lies with a confidence of 95 %, where there are runs enough to tell.
+    /// Between what the ratio of the medians lies with a confidence of 95 %, where there are runs enough to
+    /// tell.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -65,8 +66,8 @@ impl ComparedCell {
         &self.a.cell
     }
 
-    /// Whether both sides have runs of the same seeds. Which records are popular decides how much of the load moves with them, and so
-    /// what is served after: with other seeds these differ, too.
+    /// Whether both sides have runs of the same seeds. Which records are popular decides how much of the load
+    /// moves with them, and so what is served after: with other seeds these differ, too.
     pub fn has_same_seeds(&self) -> bool {
         let seeds = |runs: &CellRuns| runs.reports.iter().map(|report| report.seed).collect::<BTreeSet<_>>();
         seeds(&self.a) == seeds(&self.b)
@@ -92,7 +93,8 @@ pub struct Comparison {
     pub alone: [usize; 2],
 }
 
-/// Puts the runs of some labs beside those of others. Runs of one cell are taken together, whichever lab of a side they are of.
+/// Puts the runs of some labs beside those of others. Runs of one cell are taken together, whichever lab of a
+/// side they are of.
 ///
 /// # Errors
 /// What about their loads differs, or that they have no cell in common.

@@ -1,4 +1,5 @@
-//! How well runs tell a ratio of medians: by the bootstrap (Efron, 1979), which assumes nothing about how runs are distributed.
+//! How well runs tell a ratio of medians: by the bootstrap (Efron, 1979), which assumes nothing about how
+//! runs are distributed.
 
 use crate::lab::spread::Spread;
 use sidle_workload::Random;
@@ -11,8 +12,8 @@ const RUNS_MIN: usize = 5;
 /// Equal runs give equal intervals.
 const SEED: u64 = 1;
 
-/// Between what the ratio of two sides' medians lies with a confidence of 95 %; none with fewer than five runs on a side, or if
-/// medians are 0. What is no number is left out.
+/// Between what the ratio of two sides' medians lies with a confidence of 95 %; none with fewer than five
+/// runs on a side, or if medians are 0. What is no number is left out.
 pub(super) fn ratio_interval(a: &[f64], b: &[f64]) -> Option<[f64; 2]> {
     let [a, b] = [a, b].map(|side| side.iter().copied().filter(|it| it.is_finite()).collect::<Vec<_>>());
     if a.len().min(b.len()) < RUNS_MIN {

@@ -16,8 +16,8 @@ const ABLATIONS: [(&str, bool); 17] = [
     ("fulva,sampling=off", true),
     ("fulva,sampling=1", false),
     ("fulva,sampling=100", false),
-    // Rocksteady, figures 2.9 (b) and 2.13: no priority pulls; synchronous ones, one for each missing key, for which its
-    // command waits.
+    // Rocksteady, figures 2.9 (b) and 2.13: no priority pulls; synchronous ones, one for each missing key,
+    // for which its command waits.
     ("rocksteady,priority-pulls=0", true),
     ("rocksteady,missing=wait,priority-keys=1", true),
     // Rocksteady, figure 2.9 (c): the source keeps the ownership until everything is copied.
@@ -33,8 +33,8 @@ const ABLATIONS: [(&str, bool); 17] = [
     ("fulva,pull-bytes=16384", false),
 ];
 
-/// The best found here of each protocol under the load of the ablations, where that is not as its paper has it, with
-/// whether a quick set has them too.
+/// The best found here of each protocol under the load of the ablations, where that is not as its paper has
+/// it, with whether a quick set has them too.
 const BEST: [(&str, bool); 4] = [
     ("fulva,missing=wait", true),
     ("rocksteady,missing=wait,pull-bytes=131072", true),
@@ -42,7 +42,8 @@ const BEST: [(&str, bool); 4] = [
     ("source-driven,pull-bytes=131072", false),
 ];
 
-/// Policies that a frontier is drawn of, with whether a quick set has them too. The default is in every scene.
+/// Policies that a frontier is drawn of, with whether a quick set has them too. The default is in every
+/// scene.
 const POLICIES: [(&str, bool); 9] = [
     ("rate=10", true),
     ("rate=20", false),
@@ -50,8 +51,8 @@ const POLICIES: [(&str, bool); 9] = [
     ("deadline=3", true),
     ("deadline=10", false),
     ("deadline=30", false),
-    // Of nodes under quotas: what the load alone keeps even where the machine is shared. One that it breaks makes a move
-    // crawl, and shows nothing else.
+    // Of nodes under quotas: what the load alone keeps even where the machine is shared. One that it breaks
+    // makes a move crawl, and shows nothing else.
     ("slo-p99=2000", false),
     ("slo-p99=5000", true),
     ("slo-p99=10000", false),
@@ -92,8 +93,8 @@ const ROWS: [Row; 13] = [
     row("b", LOW, true),
     // Fulva, figure 5b.
     row("a", LOW, false),
-    // NetMigrate: write ratios, and the source's processor at read only; of these a quick set has two, with the others'
-    // values.
+    // NetMigrate: write ratios, and the source's processor at read only; of these a quick set has two, with
+    // the others' values.
     row("c", HIGH, true),
     Row { source_percent: 40, ..row("c", HIGH, true) },
     netmigrate("c", 100),

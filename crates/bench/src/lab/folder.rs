@@ -25,7 +25,8 @@ pub(crate) fn is_costs_file(name: &str) -> bool {
 /// The name of the lab's page.
 pub const PAGE_FILE: &str = "report.html";
 const FAILED: &str = ".failed.json";
-/// A process that is being started holds what its parent held for an instant, a lock that was just given back too.
+/// A process that is being started holds what its parent held for an instant, a lock that was just given back
+/// too.
 const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 /// Unfinished; nothing with this ending is ever read.
 const PART: &str = ".part";
@@ -181,7 +182,8 @@ impl Folder {
         Ok(Some(lab))
     }
 
-    /// Begins a lab here or goes on with the one that is here. `fresh` first removes what an earlier lab left.
+    /// Begins a lab here or goes on with the one that is here. `fresh` first removes what an earlier lab
+    /// left.
     pub fn begin(&self, new: LabFile, fresh: bool) -> Result<LabFile, FolderError> {
         if fresh {
             self.clear()?;

@@ -61,8 +61,8 @@ pub fn add(cells: &mut Vec<Cell>, more: impl Iterator<Item = Cell>) {
     }
 }
 
-/// The order in which a round goes through the cells: another in each round, so that whatever drifts (the machine's
-/// temperature, its neighbours) hits all alike.
+/// The order in which a round goes through the cells: another in each round, so that whatever drifts (the
+/// machine's temperature, its neighbours) hits all alike.
 pub fn order(cells: usize, seed: u64, round: u32) -> Vec<usize> {
     let mut random = Random::new(seed, u64::from(round));
     let mut order: Vec<usize> = (0..cells).collect();
@@ -72,8 +72,8 @@ pub fn order(cells: usize, seed: u64, round: u32) -> Vec<usize> {
     order
 }
 
-/// Leaves out what cannot be had without quotas, or, where there are none at all, takes the machine as it is: the one
-/// shared machine stands for a source at 100 %. Gives how many cells were left out.
+/// Leaves out what cannot be had without quotas, or, where there are none at all, takes the machine as it is:
+/// the one shared machine stands for a source at 100 %. Gives how many cells were left out.
 pub fn without_quotas(cells: Vec<Cell>) -> (Vec<Cell>, usize) {
     let all = cells.len();
     let shared = |mut cell: Cell| match cell.scene.source_cpu {

@@ -1,7 +1,7 @@
 //! What is compared: one number of each run, taken from its report.
 //!
-//! Runs of a noisy machine are compared by ratios within each of them (throughput during the move by that before it), so
-//! that a slow minute slows both alike.
+//! Runs of a noisy machine are compared by ratios within each of them (throughput during the move by that
+//! before it), so that a slow minute slows both alike.
 
 use crate::report::{ByKind, MeanLatency, NodeLatencies, Percentiles, Report};
 use crate::timeline::Part;
@@ -191,7 +191,8 @@ pub fn named(key: &str) -> &'static Measure {
     MEASURES.iter().find(|measure| measure.key == key).expect("a measure of the list")
 }
 
-/// Whether the clients had a use for what they knew: the protocol's source answers, so that reads can ask both nodes.
+/// Whether the clients had a use for what they knew: the protocol's source answers, so that reads can ask
+/// both nodes.
 pub fn is_tracked(report: &Report) -> bool {
     report.double_reads.unwrap_or(0) > 0
 }
@@ -206,8 +207,8 @@ pub fn during(report: &Report) -> Option<f64> {
     ratio(report.throughput.during, report.throughput.before)
 }
 
-/// What was not done during the move that could have been had it been over at once, in seconds of the throughput before:
-/// how a slow move that disturbs little compares with a fast one that disturbs much.
+/// What was not done during the move that could have been had it been over at once, in seconds of the
+/// throughput before: how a slow move that disturbs little compares with a fast one that disturbs much.
 fn cost(report: &Report) -> Option<f64> {
     let missed = report.throughput.after? - report.throughput.during?;
     Some(ratio(Some(missed), report.throughput.before)? * report.seconds?)
@@ -238,8 +239,8 @@ fn reads(part: &ByKind, of: fn(&Percentiles) -> f64) -> Option<f64> {
     part.reads.as_ref().map(of)
 }
 
-/// What the clients carried beyond the necessary while data moved: greetings, and maps before the move, are not the
-/// protocol's. A report without a timeline has the whole run's.
+/// What the clients carried beyond the necessary while data moved: greetings, and maps before the move, are
+/// not the protocol's. A report without a timeline has the whole run's.
 fn extra_client_bytes(report: &Report) -> Option<f64> {
     let from = (report.migration?.from_ms / crate::report::WINDOW_MS as f64) as usize;
     let points = report.timeline.get(from..).unwrap_or_default();
@@ -247,7 +248,8 @@ fn extra_client_bytes(report: &Report) -> Option<f64> {
     sum.filter(|_| !points.is_empty()).or(report.extra_bytes.client_side).map(|bytes| bytes as f64)
 }
 
-/// The mean latency of one kind of operation answered by one node, by the same kind's at the source before the move.
+/// The mean latency of one kind of operation answered by one node, by the same kind's at the source before
+/// the move.
 pub fn by_node(report: &Report, is_target: bool, is_write: bool, part: Part) -> Option<f64> {
     let by_node = report.mean_latency_by_node_us.as_ref()?;
     let kind = |latencies: &NodeLatencies, is_target: bool| -> Option<MeanLatency> {

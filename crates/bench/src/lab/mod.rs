@@ -1,9 +1,9 @@
 //! The lab: every protocol under every workload, again and again, and the papers' figures from what came out.
 //!
-//! A [`Matrix`] or the papers' own set ([`figures`]) gives [`Cell`]s; [`run`] measures each of them several times, one
-//! process a run, round by round over all cells in an order that each round draws anew; [`Folder`] keeps a report per run,
-//! which is why a lab that was interrupted goes on where it stopped. [`Results`] reads a folder, [`page`] draws it,
-//! and [`compare`] puts folders beside each other.
+//! A [`Matrix`] or the papers' own set ([`figures`]) gives [`Cell`]s; [`run`] measures each of them several
+//! times, one process a run, round by round over all cells in an order that each round draws anew; [`Folder`]
+//! keeps a report per run, which is why a lab that was interrupted goes on where it stopped. [`Results`]
+//! reads a folder, [`page`] draws it, and [`compare`] puts folders beside each other.
 
 mod cell;
 mod child;

@@ -1,6 +1,7 @@
 //! What the papers report of the same measures, as ratios: their machines are not this one.
 //!
-//! Where a paper gives absolute figures, the ratio is formed from two of the same experiment; how is said with it.
+//! Where a paper gives absolute figures, the ratio is formed from two of the same experiment; how is said
+//! with it.
 
 use crate::lab::cell::Scene;
 use crate::lab::figures::VALUE_BYTES;
@@ -81,7 +82,8 @@ pub(crate) const PAPER_FIGURES: &[PaperFigure] = &[
 /// A paper's ratio of one variant to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PaperRatio {
-    /// Which measure: one of the lab's, `throughput` in operations per second, or `speed` in bytes per second.
+    /// Which measure: one of the lab's, `throughput` in operations per second, or `speed` in bytes per
+    /// second.
     pub(crate) measure: &'static str,
     /// Whose.
     pub(crate) variant: &'static str,

@@ -23,8 +23,8 @@ pub struct CellRuns {
 }
 
 impl CellRuns {
-    /// The runs of a cell, told apart. The host knows nothing of what is measured, so leaving out what it disturbed
-    /// favours nobody.
+    /// The runs of a cell, told apart. The host knows nothing of what is measured, so leaving out what it
+    /// disturbed favours nobody.
     pub(super) fn new(cell: Cell, reports: Vec<Report>) -> CellRuns {
         let (disturbed, quiet): (Vec<_>, Vec<_>) = reports.into_iter().partition(Report::is_disturbed);
         match quiet.is_empty() {
@@ -125,7 +125,8 @@ impl Results {
         self.cells.iter().filter(move |cell| cell.cell.scene == *scene)
     }
 
-    /// The policy under which a scene's protocols are compared: the default, or the first where nothing had that.
+    /// The policy under which a scene's protocols are compared: the default, or the first where nothing had
+    /// that.
     pub fn policy(&self, scene: &Scene) -> PolicyWord {
         let policies = || self.of_scene(scene).map(|cell| cell.cell.policy);
         let default = policies().find(|policy| *policy == PolicyWord::default());

@@ -25,14 +25,16 @@ const START_S: f64 = 0.8;
 const PATIENCE: f64 = 5.0;
 /// And no run is given up sooner than this.
 const LEAST_PATIENCE: Duration = Duration::from_secs(90);
-/// Nor a modelled one, where a protocol that moves slowly is slow to model: many requests for every record that moves.
+/// Nor a modelled one, where a protocol that moves slowly is slow to model: many requests for every record
+/// that moves.
 const LEAST_PATIENCE_MODELLED: Duration = Duration::from_secs(900);
 
 /// What a record takes beside its key and value while it moves.
 const HEADER_BYTES: usize = 28;
 /// How many times as long a move takes that keeps to an objective; how long is the machine's to say.
 const OBJECTIVE: f64 = 3.0;
-/// And how many times as long one may take whose objective cannot be kept: it goes on at a hundredth of a core.
+/// And how many times as long one may take whose objective cannot be kept: it goes on at a hundredth of a
+/// core.
 const CRAWL: f64 = 100.0;
 
 /// Filling a model's nodes.
@@ -252,7 +254,8 @@ fn one(
     }
 }
 
-/// Whether every answer is known to have been right and nothing acknowledged to be lost; modelled runs read nothing back.
+/// Whether every answer is known to have been right and nothing acknowledged to be lost; modelled runs read
+/// nothing back.
 fn is_proven(report: &Report) -> bool {
     report.is_correct() && (report.lost_writes.is_some() || report.modelled.is_some())
 }

@@ -41,8 +41,8 @@ pub struct OnModel {
 }
 
 impl Settings {
-    /// The processors that a node at 100 % has by default: two nodes together leave three fifths of the machine to the
-    /// clients, so that nobody can borrow and the clients are not what limits the load.
+    /// The processors that a node at 100 % has by default: two nodes together leave three fifths of the
+    /// machine to the clients, so that nobody can borrow and the clients are not what limits the load.
     pub fn default_node_cpu() -> f64 {
         (f64::from(crate::machine::cores()) / 5.0).max(LEAST_NODE_CPU)
     }

@@ -1,4 +1,5 @@
-//! What moves the data in a cell: a protocol, with some of its choices changed perhaps, and the clients that go with it.
+//! What moves the data in a cell: a protocol, with some of its choices changed perhaps, and the clients that
+//! go with it.
 
 use serde::{Deserialize, Serialize};
 use sidle_migration::{PROTOCOLS, protocol};

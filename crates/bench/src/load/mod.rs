@@ -1,6 +1,6 @@
 //! Load: threads, each driving several clients, and what they measured.
 
-mod desk;
+mod collector;
 mod feed;
 mod plan;
 mod recording;
@@ -8,7 +8,7 @@ mod run;
 mod socket;
 mod thread;
 
-pub use desk::Totals;
+pub use collector::Totals;
 pub use plan::{ClientKind, Pacing, Plan, World};
 pub use recording::HistoryFile;
 pub use run::{

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 pub enum Pacing {
     /// When an answer has come: as many operations under way as allowed, which measures peak throughput.
     Closed,
-    /// The same, but only when all answers of a connection have come: requests arrive in whole batches. For separate
-    /// clients only.
+    /// The same, but only when all answers of a connection have come: requests arrive in whole batches. For
+    /// separate clients only.
     Batches,
-    /// At this rate in operations per second, whatever the answers: which measures latency. An operation that cannot
-    /// be sent in time is late, and its latency counts from when it was due.
+    /// At this rate in operations per second, whatever the answers: which measures latency. An operation that
+    /// cannot be sent in time is late, and its latency counts from when it was due.
     Open(f64),
 }
 
@@ -64,10 +64,12 @@ pub struct Plan {
     pub clients: u32,
     /// Operations that a client has under way at most.
     pub outstanding: u32,
-    /// Whether each client has connections of its own and learns for itself what has moved. Otherwise the clients of a
-    /// thread belong to one application: they share connections, one for each, and all that is learnt on them.
+    /// Whether each client has connections of its own and learns for itself what has moved. Otherwise the
+    /// clients of a thread belong to one application: they share connections, one for each, and all that is
+    /// learnt on them.
     pub separate_clients: bool,
-    /// Whether clients use what they know to have moved; otherwise every read of a moving key asks both nodes.
+    /// Whether clients use what they know to have moved; otherwise every read of a moving key asks both
+    /// nodes.
     pub tracking: bool,
     /// Threads that drive the clients.
     pub threads: u32,

@@ -1,7 +1,7 @@
 //! A run's phases: loading, the measured load, reading back.
 
 use crate::gap::GapMeter;
-use crate::load::desk::{Desk, Meter, Totals};
+use crate::load::collector::{Collector, Meter, Totals};
 use crate::load::feed::{Feed, Sweep};
 use crate::load::plan::{Pacing, World};
 use crate::load::thread::{Task, Thread};
@@ -91,8 +91,8 @@ fn sweep(world: &World<'_>, write: bool, mut progress: impl FnMut(u64)) -> std::
                 scope.spawn(move || {
                     let feed = Feed::Sweep { sweep, chunk: 0..0, write };
                     let task = Task { clients, outstanding, pacing: Pacing::Closed, feed, end };
-                    let desk = Desk::new(world, Meter::Nobody, clients, outstanding, first_client);
-                    Thread::new(world, task, desk)?.run()
+                    let collector = Collector::new(world, Meter::Nobody, clients, outstanding, first_client);
+                    Thread::new(world, task, collector)?.run()
                 })
             })
             .collect();
@@ -149,8 +149,8 @@ pub fn run_workload(
                     let feed = Feed::workload(world, thread as u32);
                     let task = Task { clients, outstanding: plan.outstanding, pacing, feed, end };
                     let meter = Meter::Load { recorder, start_ns };
-                    let desk = Desk::new(world, meter, clients, plan.outstanding, first_client);
-                    Thread::new(world, task, desk)?.run()
+                    let collector = Collector::new(world, meter, clients, plan.outstanding, first_client);
+                    Thread::new(world, task, collector)?.run()
                 })
             })
             .collect();
@@ -213,11 +213,12 @@ fn watch(
 /// How many records the prober goes round.
 pub const PROBED_RECORDS: usize = 512;
 
-/// How much higher than the load's the prober's priority is, where the system allows that: it is to measure how long
-/// nodes keep it waiting, not how long the load keeps it from a core.
+/// How much higher than the load's the prober's priority is, where the system allows that: it is to measure
+/// how long nodes keep it waiting, not how long the load keeps it from a core.
 const PROBE_NICENESS: i32 = -15;
 
-/// The prober's operations in a second. Back to back they would take a core, and with it the capacity that is measured.
+/// The prober's operations in a second. Back to back they would take a core, and with it the capacity that is
+/// measured.
 pub const PROBES_PER_S: f64 = 5_000.0;
 
 /// One client, one operation at a time, a read and then a write, in turn.
@@ -227,8 +228,8 @@ fn run_probe(world: &World<'_>, gaps: &ProbeGaps, end: &AtomicBool) -> std::io::
     let feed = Feed::Probe { records: world.moving_records(PROBED_RECORDS), turn: 0 };
     let task = Task { clients: 1, outstanding: 1, pacing: Pacing::Open(PROBES_PER_S), feed, end };
     let meter = Meter::Probe { reads: &gaps.reads, writes: &gaps.writes };
-    let desk = Desk::new(world, meter, 1, 1, world.plan.clients);
-    Thread::new(world, task, desk)?.run()
+    let collector = Collector::new(world, meter, 1, 1, world.plan.clients);
+    Thread::new(world, task, collector)?.run()
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! One load thread: several clients on one epoll loop.
 //!
-//! Unless the plan says that clients are separate, those of a thread belong to one application, as the tasks of a program do
-//! that share a client library: one [`Core`] with as many connections to each node as there are clients, so that each finds
-//! one free, and with one knowledge of what has moved. Separate clients have a [`Core`] each, with one connection to each node.
+//! Unless the plan says that clients are separate, those of a thread belong to one application, as the tasks
+//! of a program do that share a client library: one [`Core`] with as many connections to each node as there
+//! are clients, so that each finds one free, and with one knowledge of what has moved. Separate clients have
+//! a [`Core`] each, with one connection to each node.
 //!
 //! Everything shares the machine with the servers under test, so the loop is lean: one read and one write per
 //! connection and round however many operations they carry, no allocation and no task per operation.
 
-use crate::load::desk::{Desk, Flight, Totals};
+use crate::load::collector::{Collector, Flight, Totals};
 use crate::load::feed::{Feed, Next};
 use crate::load::plan::{ClientKind, Pacing, Plan, World};
 use crate::load::socket::{Closed, Sent, Socket};
@@ -51,7 +52,7 @@ pub(crate) struct Task<'a> {
 pub(crate) struct Thread<'a> {
     world: &'a World<'a>,
     task: Task<'a>,
-    desk: Desk<'a>,
+    collector: Collector<'a>,
     applications: Vec<Application>,
     clients_per_application: usize,
     epoll: rustix::fd::OwnedFd,
@@ -70,7 +71,11 @@ pub(crate) struct Thread<'a> {
 }
 
 impl<'a> Thread<'a> {
-    pub(crate) fn new(world: &'a World<'a>, task: Task<'a>, desk: Desk<'a>) -> std::io::Result<Thread<'a>> {
+    pub(crate) fn new(
+        world: &'a World<'a>,
+        task: Task<'a>,
+        collector: Collector<'a>,
+    ) -> std::io::Result<Thread<'a>> {
         let clients_per_application = clients_per_application(&world.plan, task.clients);
         let application = |_| Application {
             core: Core::new(config(&world.plan, clients_per_application, task.outstanding)),
@@ -99,7 +104,7 @@ impl<'a> Thread<'a> {
             value: Vec::new(),
             world,
             task,
-            desk,
+            collector,
         })
     }
 
@@ -109,14 +114,14 @@ impl<'a> Thread<'a> {
         let mut ending_since = None;
         loop {
             let now_ns = self.world.now_ns();
-            self.desk.now_ns = now_ns;
+            self.collector.now_ns = now_ns;
             if self.task.end.load(Ordering::Relaxed) || self.world.is_stopping() {
                 self.is_fed = true;
             }
             if self.is_fed {
                 let since = *ending_since.get_or_insert(now_ns);
                 let limit = if self.world.is_stopping() { 0 } else { World::drain_limit().as_nanos() as u64 };
-                if self.desk.is_idle() || now_ns - since > limit {
+                if self.collector.is_idle() || now_ns - since > limit {
                     break;
                 }
             } else {
@@ -135,10 +140,10 @@ impl<'a> Thread<'a> {
                 let data = event.data.u64();
                 self.ready((data >> 32) as usize, data as u32 as usize, event.flags);
             }
-            let ended = self.desk.ended - self.reported;
+            let ended = self.collector.ended - self.reported;
             if ended > 0 {
                 self.world.ended.fetch_add(ended, Ordering::Relaxed);
-                self.reported = self.desk.ended;
+                self.reported = self.collector.ended;
             }
         }
         self.finish()
@@ -146,17 +151,17 @@ impl<'a> Thread<'a> {
 
     fn finish(mut self) -> std::io::Result<Totals> {
         self.count();
-        self.desk.give_up();
-        if let crate::load::desk::Meter::Load { recorder, .. } = &mut self.desk.meter {
+        self.collector.give_up();
+        if let crate::load::collector::Meter::Load { recorder, .. } = &mut self.collector.meter {
             recorder.hand_over();
         }
         for application in &self.applications {
             let counters = application.core.counters();
-            self.desk.totals.double_reads += counters.double_reads;
-            self.desk.totals.single_target_reads += counters.single_target_reads;
-            self.desk.totals.single_source_reads += counters.single_source_reads;
+            self.collector.totals.double_reads += counters.double_reads;
+            self.collector.totals.single_target_reads += counters.single_target_reads;
+            self.collector.totals.single_source_reads += counters.single_source_reads;
         }
-        Ok(self.desk.totals)
+        Ok(self.collector.totals)
     }
 
     fn issue(&mut self, now_ns: u64) {
@@ -165,10 +170,10 @@ impl<'a> Thread<'a> {
             Pacing::Closed | Pacing::Batches => {
                 let whole = self.task.pacing == Pacing::Batches;
                 for client in 0..self.task.clients as usize {
-                    if whole && self.desk.vacancies(client) < self.task.outstanding as usize {
+                    if whole && self.collector.vacancies(client) < self.task.outstanding as usize {
                         continue;
                     }
-                    while self.desk.vacancies(client) > 0 && self.issue_one(client, now_ns, now_ns) {}
+                    while self.collector.vacancies(client) > 0 && self.issue_one(client, now_ns, now_ns) {}
                 }
             }
         }
@@ -178,8 +183,11 @@ impl<'a> Thread<'a> {
     fn issue_due(&mut self, now_ns: u64) {
         while self.due_ns <= now_ns {
             // The client with the most room, so that one slow node does not hold the others' operations up.
-            let roomiest = (0..self.task.clients as usize).max_by_key(|&client| self.desk.vacancies(client));
-            let Some(client) = roomiest.filter(|&client| self.desk.vacancies(client) > 0) else { return };
+            let roomiest =
+                (0..self.task.clients as usize).max_by_key(|&client| self.collector.vacancies(client));
+            let Some(client) = roomiest.filter(|&client| self.collector.vacancies(client) > 0) else {
+                return;
+            };
             if !self.issue_one(client, self.due_ns, now_ns) {
                 return;
             }
@@ -210,7 +218,7 @@ impl<'a> Thread<'a> {
             due_ns,
             call_ns: self.world_call_ns(now_ns),
         };
-        let token = self.desk.depart(client, flight);
+        let token = self.collector.depart(client, flight);
         let plan = &self.world.plan;
         self.key.clear();
         plan.keys.write(record, &mut self.key);
@@ -220,22 +228,22 @@ impl<'a> Thread<'a> {
         let admitted = if sequence == 0 {
             core.get(now, token, key)
         } else {
-            let writer = self.desk.writer(client);
+            let writer = self.collector.writer(client);
             let stamp = Stamp { record, sequence: u64::from(sequence), writer, run: ledger.run() };
             self.value.clear();
             plan.values.write(stamp, &mut self.value);
             core.submit(now, token, Class::Write, Destination::Key(key), &[b"SET", &self.key, &self.value])
         };
         if admitted.is_err() {
-            self.desk.turn_back(token);
+            self.collector.turn_back(token);
         }
         admitted.is_ok()
     }
 
-    /// When an operation sent now was called. A recorded history needs the true instant, since others may have been
-    /// acknowledged since this round began; a measurement does not.
+    /// When an operation sent now was called. A recorded history needs the true instant, since others may
+    /// have been acknowledged since this round began; a measurement does not.
     fn world_call_ns(&self, now_ns: u64) -> u64 {
-        if self.desk.recording.is_some() { self.world.now_ns() } else { now_ns }
+        if self.collector.recording.is_some() { self.world.now_ns() } else { now_ns }
     }
 
     fn connect_and_close(&mut self, application: usize, now_ns: u64) {
@@ -260,11 +268,11 @@ impl<'a> Thread<'a> {
                     match connected {
                         Ok(socket) => {
                             sockets[index] = Some(socket);
-                            core.handle(now, Input::Connected(connection), &mut self.desk);
+                            core.handle(now, Input::Connected(connection), &mut self.collector);
                         }
                         Err(_) => {
                             sockets[index] = None;
-                            core.handle(now, Input::Disconnected(connection), &mut self.desk);
+                            core.handle(now, Input::Disconnected(connection), &mut self.collector);
                         }
                     }
                 }
@@ -275,7 +283,7 @@ impl<'a> Thread<'a> {
                     }
                 }
                 Event::MapChanged(_) => {}
-                Event::Trouble { address, why } => self.desk.trouble(format!("{address}: {why}")),
+                Event::Trouble { address, why } => self.collector.trouble(format!("{address}: {why}")),
             }
         }
     }
@@ -317,15 +325,16 @@ impl<'a> Thread<'a> {
     fn lost(&mut self, application: usize, connection: ConnectionId, now_ns: u64) {
         let Application { core, sockets, .. } = &mut self.applications[application];
         sockets[connection.index()] = None;
-        core.handle(MonotonicUs(now_ns / 1000), Input::Disconnected(connection), &mut self.desk);
+        core.handle(MonotonicUs(now_ns / 1000), Input::Disconnected(connection), &mut self.collector);
     }
 
     /// Waits for a connection, the next due operation or the next check.
     fn wait(&self, events: &mut Vec<epoll::Event>) -> std::io::Result<()> {
         let mut until_ns = self.next_check_ns;
-        // What is due while every client has as much under way as it may have waits for an answer. Looking again and
-        // again meanwhile would keep the nodes from the cores, and so the answers from coming.
-        let has_vacancy = || (0..self.task.clients as usize).any(|client| self.desk.vacancies(client) > 0);
+        // What is due while every client has as much under way as it may have waits for an answer. Looking
+        // again and again meanwhile would keep the nodes from the cores, and so the answers from coming.
+        let has_vacancy =
+            || (0..self.task.clients as usize).any(|client| self.collector.vacancies(client) > 0);
         if matches!(self.task.pacing, Pacing::Open(_)) && !self.is_fed && has_vacancy() {
             until_ns = until_ns.min(self.due_ns);
         }
@@ -339,7 +348,7 @@ impl<'a> Thread<'a> {
 
     fn ready(&mut self, application: usize, index: usize, flags: epoll::EventFlags) {
         let now_ns = self.world.now_ns();
-        self.desk.now_ns = now_ns;
+        self.collector.now_ns = now_ns;
         if flags.contains(epoll::EventFlags::OUT) {
             self.write(application, index, now_ns);
         }
@@ -353,8 +362,9 @@ impl<'a> Thread<'a> {
             Ok(bytes) => {
                 // The instant of the answer is when it was read.
                 let now_ns = self.world.now_ns();
-                self.desk.now_ns = now_ns;
-                let consumed = core.received(MonotonicUs(now_ns / 1000), connection, bytes, &mut self.desk);
+                self.collector.now_ns = now_ns;
+                let consumed =
+                    core.received(MonotonicUs(now_ns / 1000), connection, bytes, &mut self.collector);
                 socket.consume(consumed);
             }
             Err(Closed) => self.lost(application, connection, now_ns),
@@ -367,7 +377,7 @@ impl<'a> Thread<'a> {
         let mut next_ns = now_ns + CHECK_NS * 4;
         for Application { core, .. } in &mut self.applications {
             if core.poll_timeout().is_some_and(|at| at <= now) {
-                core.handle(now, Input::Tick, &mut self.desk);
+                core.handle(now, Input::Tick, &mut self.collector);
             }
             if let Some(at) = core.poll_timeout() {
                 next_ns = next_ns.min(at.0 * 1000);
@@ -388,10 +398,11 @@ impl<'a> Thread<'a> {
             let extra = |counters: &Counters| counters.extra_request_bytes + counters.extra_reply_bytes;
             let bytes = extra(&counters) - extra(&application.counted);
             if bytes > 0 {
-                self.desk.extra_bytes(bytes);
+                self.collector.extra_bytes(bytes);
             }
             application.counted = counters;
-            self.desk.tracks(application.core.sph_bytes() as u64, application.core.tracking_bytes() as u64);
+            self.collector
+                .tracks(application.core.sph_bytes() as u64, application.core.tracking_bytes() as u64);
         }
     }
 
@@ -402,7 +413,7 @@ impl<'a> Thread<'a> {
         let single = self.positions.iter().filter(|&&position| core.is_single_read(position)).count();
         std::hint::black_box(single);
         let took_ns = own_thread_cpu_ns() - before_ns;
-        self.desk.looked_up(self.positions.len() as u64, took_ns);
+        self.collector.looked_up(self.positions.len() as u64, took_ns);
     }
 }
 
@@ -411,8 +422,8 @@ fn data(application: usize, index: usize) -> epoll::EventData {
     epoll::EventData::new_u64((application as u64) << 32 | index as u64)
 }
 
-/// How many of a thread's clients share a [`Core`]: all of them, unless they are separate, or more than it may have connections
-/// to a node.
+/// How many of a thread's clients share a [`Core`]: all of them, unless they are separate, or more than it
+/// may have connections to a node.
 fn clients_per_application(plan: &Plan, clients: u32) -> u32 {
     assert!(plan.separate_clients || plan.pacing != Pacing::Batches, "a whole batch needs one connection");
     if plan.separate_clients {

@@ -1,5 +1,5 @@
-//! The core against scripted nodes, on time that the script moves: every order of answers, and everything that can change
-//! underneath an operation.
+//! The core against scripted nodes, on time that the script moves: every order of answers, and everything
+//! that can change underneath an operation.
 
 mod moves;
 mod reads;

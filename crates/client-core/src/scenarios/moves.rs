@@ -34,8 +34,8 @@ fn a_chain_of_moves_underneath_a_read() {
     assert_eq!(script.ended(), ended(1, "v"));
 }
 
-/// The range went to B, back to A and again to B within one read: the source's early answer is of the first move, the
-/// target's of the third.
+/// The range went to B, back to A and again to B within one read: the source's early answer is of the first
+/// move, the target's of the third.
 #[test]
 fn a_source_value_older_than_the_targets_migration_is_not_taken() {
     let mut script = Script::new(moving());

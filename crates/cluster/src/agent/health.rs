@@ -40,7 +40,7 @@ impl NodeAgent {
         self.health.coordinator
     }
 
-    /// The node that ran the coordinator in an earlier life of this one.
+    /// The node that ran the coordinator in an earlier incarnation of this one.
     pub fn remember_coordinator(&mut self, coordinator: NodeId) {
         self.health.coordinator = Some(coordinator);
     }

@@ -15,7 +15,8 @@ pub(super) enum Held {
     Counted(PositionRange, Survey),
     /// As the source: the range is copied while it is served.
     Tracking(PositionRange),
-    /// As the target: the driver makes room, and where the protocol says so takes a copy, which has come this far.
+    /// As the target: the driver makes room, and where the protocol says so takes a copy, which has come this
+    /// far.
     Preparing(Option<Import>),
     /// As the target: there is room, or there is none and nothing is kept.
     Prepared(Result<(), PrepareRefusal>),
@@ -116,8 +117,8 @@ impl NodeAgent {
         }
     }
 
-    /// A question that is asked again, or a newer map, may name another policy than the one that the driver knows. Once the
-    /// migration runs only maps count: a late question (M10) may name one that is past.
+    /// A question that is asked again, or a newer map, may name another policy than the one that the driver
+    /// knows. Once the migration runs only maps count: a late question (M10) may name one that is past.
     fn hear_policy(&mut self, record: &MigrationRecord) {
         let (migration, policy) = (record.id, record.policy);
         let known = self.policies.insert(migration, policy);
@@ -156,7 +157,7 @@ impl NodeAgent {
         }
     }
 
-    /// Whether this life of the node takes part in the migration.
+    /// Whether this incarnation of the node takes part in the migration.
     pub(super) fn is_mine(&self, record: &MigrationRecord) -> bool {
         let me = (self.me.id, self.me.incarnation);
         let lives = [(record.source, record.source_incarnation), (record.target, record.target_incarnation)];

@@ -2,23 +2,26 @@
 //!
 //! # Invariants
 //! 1. Maps are published in the order of their epochs, each at most once.
-//! 2. What a map needs is announced before the map: [`AgentEvent::StartExport`] and [`AgentEvent::StartImport`] come
-//!    before the [`AgentEvent::Publish`] of the first map in which the migration runs.
-//! 3. What ends with a map is announced after it: a migration's end comes when every worker uses a map without it,
-//!    whatever order the messages came in.
-//! 4. Nothing that was meant for another life of the node, or of a migration with another life of it, is acted on (M9).
+//! 2. What a map needs is announced before the map: [`AgentEvent::StartExport`] and
+//!    [`AgentEvent::StartImport`] come before the [`AgentEvent::Publish`] of the first map in which the
+//!    migration runs.
+//! 3. What ends with a map is announced after it: a migration's end comes when every worker uses a map
+//!    without it, whatever order the messages came in.
+//! 4. Nothing that was meant for another incarnation of the node, or of a migration with another incarnation
+//!    of it, is acted on (M9).
 //! 5. Every event about a migration comes once, however often its message does (M10).
 //!
 //! # Realises
-//! Migration steps 1, 2 and 9 as one node sees them. An answer that the coordinator needs is kept, and given as often as
-//! it is asked for. Heartbeats list the migrations that the node keeps something for, and the coordinator answers those
-//! that are over, so that no lost message leaves anything behind.
+//! Migration steps 1, 2 and 9 as one node sees them. An answer that the coordinator needs is kept, and given
+//! as often as it is asked for. Heartbeats list the migrations that the node keeps something for, and the
+//! coordinator answers those that are over, so that no lost message leaves anything behind.
 //!
 //! # Ownership
-//! One thread, the node's control thread. Call [`NodeAgent::handle`] for every input, with [`AgentInput::Timer`] once
-//! [`NodeAgent::poll_timeout`] has passed; after each call take from [`NodeAgent::poll_event`], in order, and
-//! [`NodeAgent::poll_transmit`] until both are empty, then ask for the timeout anew. While there is no connection to the
-//! coordinator the driver drops what is to be sent, and says [`AgentInput::Connected`] once there is one.
+//! One thread, the node's control thread. Call [`NodeAgent::handle`] for every input, with
+//! [`AgentInput::Timer`] once [`NodeAgent::poll_timeout`] has passed; after each call take from
+//! [`NodeAgent::poll_event`], in order, and [`NodeAgent::poll_transmit`] until both are empty, then ask for
+//! the timeout anew. While there is no connection to the coordinator the driver drops what is to be sent, and
+//! says [`AgentInput::Connected`] once there is one.
 
 mod health;
 mod migrations;
@@ -49,8 +52,8 @@ pub enum AgentInput {
     Message(ToNode),
     /// The time of [`NodeAgent::poll_timeout`] has come.
     Timer,
-    /// Every worker uses the map of this epoch and has passed a loop boundary since: what an earlier map let it
-    /// acknowledge is acknowledged. Answers [`AgentEvent::Publish`].
+    /// Every worker uses the map of this epoch and has passed a loop boundary since: what an earlier map let
+    /// it acknowledge is acknowledged. Answers [`AgentEvent::Publish`].
     Published {
         /// The map's epoch.
         epoch: MapEpoch,
@@ -86,7 +89,8 @@ pub enum AgentInput {
         /// Why not.
         why: PrepareRefusal,
     },
-    /// How far an import has come, or a copy made before it, while it is prepared. May be said as often as the driver likes.
+    /// How far an import has come, or a copy made before it, while it is prepared. May be said as often as
+    /// the driver likes.
     Progress {
         /// The migration.
         migration: MigrationId,
@@ -100,7 +104,8 @@ pub enum AgentInput {
         /// The final figures.
         progress: Progress,
     },
-    /// An import cannot go on, ever: what has not arrived is given up. A hope to go on is a stall in the progress.
+    /// An import cannot go on, ever: what has not arrived is given up. A hope to go on is a stall in the
+    /// progress.
     Broken {
         /// The migration.
         migration: MigrationId,
@@ -112,8 +117,8 @@ pub enum AgentInput {
 /// What the driver is to do, in the order given.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentEvent {
-    /// The node is a member. Comes again after a repeated join; [`AgentEvent::Publish`] follows if the map is new. The
-    /// driver keeps the cluster's id with the node's identity.
+    /// The node is a member. Comes again after a repeated join; [`AgentEvent::Publish`] follows if the map is
+    /// new. The driver keeps the cluster's id with the node's identity.
     Joined {
         /// The cluster.
         cluster: ClusterId,
@@ -133,10 +138,12 @@ pub enum AgentEvent {
         partitions: usize,
     },
     /// As the target: make room and connect to the source, then answer with [`AgentInput::Prepared`] or
-    /// [`AgentInput::PrepareRefused`]. Where the protocol copies before the freeze, the copy comes before that answer.
+    /// [`AgentInput::PrepareRefused`]. Where the protocol copies before the freeze, the copy comes before
+    /// that answer.
     ///
     /// Answer `Prepared` only when the store holds nothing in the range: whatever an earlier
-    /// [`AgentEvent::ReleaseExport`] of it still has to discard would be taken for newer than what arrives (M5).
+    /// [`AgentEvent::ReleaseExport`] of it still has to discard would be taken for newer than what arrives
+    /// (M5).
     Prepare {
         /// The migration, with its partitions.
         record: MigrationRecord,
@@ -180,15 +187,16 @@ pub enum AgentEvent {
     },
     /// Publish this map to the workers, and answer with [`AgentInput::Published`] when all of them use it.
     ///
-    /// The tablets alone do not say what this node serves: a range of its own with a running migration that was not
-    /// announced by [`AgentEvent::StartImport`] was on its way to an earlier life of the node. Its source may not know
-    /// yet that it is to freeze the range, so nothing of it may be served until the migration is over (M1).
+    /// The tablets alone do not say what this node serves: a range of its own with a running migration that
+    /// was not announced by [`AgentEvent::StartImport`] was on its way to an earlier incarnation of the node.
+    /// Its source may not know yet that it is to freeze the range, so nothing of it may be served until the
+    /// migration is over (M1).
     Publish {
         /// The map.
         map: Arc<TabletMap>,
     },
-    /// As the source: the migration is over and nobody needs the range's records any more: give their memory back. May
-    /// come without a `StartExport`, when the node was cut off all the while.
+    /// As the source: the migration is over and nobody needs the range's records any more: give their memory
+    /// back. May come without a `StartExport`, when the node was cut off all the while.
     ReleaseExport {
         /// The migration.
         migration: MigrationId,
@@ -200,8 +208,8 @@ pub enum AgentEvent {
         /// The migration.
         migration: MigrationId,
     },
-    /// As the target: what has not arrived never will, and is absent from now on. Serve the range, activated or not;
-    /// the source can answer for nothing in it any more.
+    /// As the target: what has not arrived never will, and is absent from now on. Serve the range, activated
+    /// or not; the source can answer for nothing in it any more.
     DiscardRest {
         /// The migration.
         migration: MigrationId,
@@ -255,7 +263,8 @@ pub struct NodeAgent {
 }
 
 impl NodeAgent {
-    /// The agent of a node in a new life. `cluster`: the one that the node belongs to, if it has been in one.
+    /// The agent of a node in a new incarnation. `cluster`: the one that the node belongs to, if it has been
+    /// in one.
     pub fn new(now: MonotonicUs, me: NodeInfo, cluster: Option<ClusterId>) -> NodeAgent {
         NodeAgent {
             me,
@@ -350,13 +359,13 @@ impl NodeAgent {
         self.map.as_ref()
     }
 
-    /// Whether the coordinator has let this life of the node in.
+    /// Whether the coordinator has let this incarnation of the node in.
     pub const fn is_member(&self) -> bool {
         self.joined
     }
 
-    /// What is in hand, in words, each with how many of it there are: nothing when no migration of this node and no
-    /// request is under way.
+    /// What is in hand, in words, each with how many of it there are: nothing when no migration of this node
+    /// and no request is under way.
     pub fn in_hand(&self) -> impl Iterator<Item = (&'static str, usize)> {
         [
             ("migrations held", self.held.len()),
@@ -480,7 +489,7 @@ impl NodeAgent {
         self.map.as_ref().map_or(MapEpoch(0), |map| map.epoch())
     }
 
-    /// Joins or shows a sign of life, when it is time to.
+    /// Joins or shows a heartbeat, when it is time to.
     fn beat(&mut self, now: MonotonicUs) {
         if now < self.next_beat {
             return;

@@ -1,4 +1,5 @@
-//! What the coordinator has heard about an unfinished migration since it opened: all of it can be asked for again.
+//! What the coordinator has heard about an unfinished migration since it opened: all of it can be asked for
+//! again.
 
 use crate::timing::{PREPARE_DEADLINE_US, RATE_WINDOW_US, RETRY_US};
 use crate::{
@@ -70,7 +71,8 @@ impl Attempt {
         }
     }
 
-    /// Takes in progress of a copy that is made before the migration runs; a copy that gets on is not given up.
+    /// Takes in progress of a copy that is made before the migration runs; a copy that gets on is not given
+    /// up.
     pub(super) fn copied(&mut self, now: MonotonicUs, told: Progress) {
         let is_first = self.moves_since.is_none();
         self.moves_since.get_or_insert(now);

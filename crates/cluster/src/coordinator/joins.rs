@@ -1,10 +1,10 @@
 //! Who becomes a member, and who is forgotten.
 //!
-//! A node that starts again joins in a later life, and its earlier life is void from then on. A mistaken
-//! join, of a copy of a data directory for instance, must not do that to a node that serves: see
+//! A node that starts again joins in a later incarnation, and its earlier incarnation is void from then on. A
+//! mistaken join, of a copy of a data directory for instance, must not do that to a node that serves: see
 //! [`Coordinator::earlier_life_obstacle`].
 
-use super::members::{Member, life_of, shown};
+use super::members::{Member, incarnation_of, shown};
 use super::{Coordinator, CoordinatorEvent};
 use crate::limits::{MAX_IDLE_DOWN, MAX_INCARNATION_LEAP, MAX_NODES};
 use crate::timing::{IDLE_FORGOTTEN_AFTER_US, SUSPECTED_AFTER_US};
@@ -49,7 +49,7 @@ impl<M: MetaStore> Coordinator<M> {
         let (node, incarnation) = (info.id, info.incarnation);
         let known = self.data.map.node(node);
         let restarted = known.is_some_and(|known| known.incarnation < incarnation);
-        // In the first life of the first node its founding is its joining.
+        // In the first incarnation of the first node its founding is its joining.
         let is_new = known.is_none_or(|known| known.incarnation < incarnation)
             || self.members.get(&node).is_some_and(|member| member.heard_at.is_none());
         if known != Some(&info) {
@@ -70,7 +70,7 @@ impl<M: MetaStore> Coordinator<M> {
             self.event(CoordinatorEvent::NodeJoined { node, incarnation, restarted });
         }
         self.heard(now, node);
-        // What ends with the node's earlier life ends before the new life sees its first map.
+        // What ends with the node's earlier incarnation ends before the new incarnation sees its first map.
         self.advance(now);
         let map = Arc::clone(&self.data.map);
         if let Some(member) = self.members.get_mut(&node) {
@@ -117,15 +117,16 @@ impl<M: MetaStore> Coordinator<M> {
         )))
     }
 
-    /// Why this life of the node cannot follow what is known of its earlier lives.
+    /// Why this incarnation of the node cannot follow what is known of its earlier incarnations.
     ///
     /// - Its number is below the last one: the data directory is an older copy, or two processes use one.
     /// - Its number is far above: no number of starts explains it, and accepted it would keep the node out
     ///   for good.
-    /// - It is the present life, at other addresses: a second process uses a copy of the data directory.
-    /// - It is a later life while the present one is heard of: only once that is silent, or its conversation
-    ///   with the coordinator has ended, as it does when a process dies, is it certain that not both of them
-    ///   serve.
+    /// - It is the present incarnation, at other addresses: a second process uses a copy of the data
+    ///   directory.
+    /// - It is a later incarnation while the present one is heard of: only once that is silent, or its
+    ///   conversation with the coordinator has ended, as it does when a process dies, is it certain that not
+    ///   both of them serve.
     fn earlier_life_obstacle(&self, now: MonotonicUs, info: &NodeInfo) -> Option<Obstacle> {
         let (last, next) = (self.last_life_of(info.id), info.incarnation);
         if next < last {
@@ -164,7 +165,7 @@ impl<M: MetaStore> Coordinator<M> {
         )))
     }
 
-    /// The last life of the node that anything is remembered of.
+    /// The last incarnation of the node that anything is remembered of.
     fn last_life_of(&self, node: NodeId) -> Incarnation {
         let lives = |record: &MigrationRecord| {
             [
@@ -174,10 +175,14 @@ impl<M: MetaStore> Coordinator<M> {
             ]
         };
         // Of a member the map knows it. Of a node that was forgotten a late message or a repeated request may
-        // still name an earlier life.
-        let past =
-            self.data.all_migrations().flat_map(lives).filter(|(id, _)| *id == node).map(|(_, life)| life);
-        past.max().unwrap_or_default().max(life_of(&self.data, node))
+        // still name an earlier incarnation.
+        let past = self
+            .data
+            .all_migrations()
+            .flat_map(lives)
+            .filter(|(id, _)| *id == node)
+            .map(|(_, incarnation)| incarnation);
+        past.max().unwrap_or_default().max(incarnation_of(&self.data, node))
     }
 
     /// The members that own nothing and have been down for so long, those first that have been silent for

@@ -21,7 +21,7 @@ pub(super) struct Member {
     pub(super) suspected: bool,
     /// Whether the conversation has ended over which it was heard of last.
     pub(super) disconnected: bool,
-    /// The later life that has asked to join while this one was heard of.
+    /// The later incarnation that has asked to join while this one was heard of.
     pub(super) successor: Option<Incarnation>,
     /// The epoch of the map that it has published.
     pub(super) map_epoch: MapEpoch,
@@ -113,7 +113,8 @@ impl<M: MetaStore> Coordinator<M> {
         self.send(node, CoordinatorSays::Over { migration, record, map_epoch });
     }
 
-    /// Whether the member has been silent for too long, counted from the coordinator's own start at the earliest.
+    /// Whether the member has been silent for too long, counted from the coordinator's own start at the
+    /// earliest.
     pub(super) fn is_down(&self, now: MonotonicUs, node: NodeId) -> bool {
         self.members.get(&node).is_none_or(|member| now >= self.suspected_at(member))
     }
@@ -166,8 +167,8 @@ impl<M: MetaStore> Coordinator<M> {
         self.ask(now);
     }
 
-    /// When the member is to be sent the present map: never while it has it or nobody hears of it, and not while a
-    /// target has to see it first.
+    /// When the member is to be sent the present map: never while it has it or nobody hears of it, and not
+    /// while a target has to see it first.
     fn map_due_at(&self, node: NodeId, member: &Member) -> Option<MonotonicUs> {
         let epoch = self.data.map.epoch();
         if member.map_epoch >= epoch || member.heard_at.is_none() || member.suspected {
@@ -185,12 +186,12 @@ impl<M: MetaStore> Coordinator<M> {
         }
     }
 
-    /// Whether a running migration's target has yet to learn that the range is its own. The others are told after it:
-    /// the source serves on until it knows, and whom it then sends to the target is expected there. The other way
-    /// round each of the two would send clients to the other. A target that is down or was restarted keeps nobody
-    /// waiting.
+    /// Whether a running migration's target has yet to learn that the range is its own. The others are told
+    /// after it: the source serves on until it knows, and whom it then sends to the target is expected there.
+    /// The other way round each of the two would send clients to the other. A target that is down or was
+    /// restarted keeps nobody waiting.
     fn awaits_target(&self, record: &MigrationRecord) -> bool {
-        let lives = life_of(&self.data, record.target) == record.target_incarnation;
+        let lives = incarnation_of(&self.data, record.target) == record.target_incarnation;
         let target = self.members.get(&record.target);
         lives && target.is_some_and(|target| !target.suspected && target.map_epoch < record.map_epoch)
     }
@@ -201,8 +202,8 @@ impl<M: MetaStore> Coordinator<M> {
     }
 }
 
-/// The life of a member, which is at least its founding life.
-pub(super) fn life_of(data: &Metadata, node: NodeId) -> Incarnation {
+/// The incarnation of a member, which is at least its founding incarnation.
+pub(super) fn incarnation_of(data: &Metadata, node: NodeId) -> Incarnation {
     data.map.node(node).map_or(Incarnation::default(), |node| node.incarnation)
 }
 

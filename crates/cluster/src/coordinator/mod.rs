@@ -1,37 +1,42 @@
 //! The coordinator: who is a member, who owns what, which migrations run.
 //!
 //! # Invariants
-//! 1. Every change is committed before anything is sent or told because of it; after a failed commit nothing is.
-//! 2. A range changes its owner only when a migration of it starts to run, at an epoch above all earlier ones (M1).
+//! 1. Every change is committed before anything is sent or told because of it; after a failed commit nothing
+//!    is.
+//! 2. A range changes its owner only when a migration of it starts to run, at an epoch above all earlier ones
+//!    (M1).
 //! 3. The end of a migration that ran is committed before its source is told to release anything (M8).
-//! 4. What was arranged with one life of a node is void in its next life: a restart ends every migration that the node
-//!    prepared or ran. If it was the target, the end waits until the source is known to have frozen the range, because
-//!    with the end the target's new life serves it (M1).
-//! 5. Everything that is kept outside the metadata can be lost: a new coordinator on the same metadata asks again for
-//!    whatever it needs to go on (M10).
-//! 6. When a range changes its owner the target, unless it is down, uses the new map before anybody else hears of it.
-//!    Whom the source redirects is thus awaited at the target. The other way round each would send clients to the
-//!    other, and clients give up after 3 to 16 redirections.
+//! 4. What was arranged with one incarnation of a node is void in its next incarnation: a restart ends every
+//!    migration that the node prepared or ran. If it was the target, the end waits until the source is known
+//!    to have frozen the range, because with the end the target's new incarnation serves it (M1).
+//! 5. Everything that is kept outside the metadata can be lost: a new coordinator on the same metadata asks
+//!    again for whatever it needs to go on (M10).
+//! 6. When a range changes its owner the target, unless it is down, uses the new map before anybody else
+//!    hears of it. Whom the source redirects is thus awaited at the target. The other way round each would
+//!    send clients to the other, and clients give up after 3 to 16 redirections.
 //!
 //! # Realises
-//! Migration steps 1, 2 and 9 and cancellation. A migration is `Queued` (if an earlier one shares a node with it), then
-//! `Preparing` (survey of the source; the result is committed; preparation of the target, by a copy where the protocol
-//! says so), then `Running` (ownership
-//! has gone to the target), then `Done`; `Cancelled` only from the first two, `Failed` from any of the three.
+//! Migration steps 1, 2 and 9 and cancellation. A migration is `Queued` (if an earlier one shares a node with
+//! it), then `Preparing` (survey of the source; the result is committed; preparation of the target, by a copy
+//! where the protocol says so), then `Running` (ownership has gone to the target), then `Done`; `Cancelled`
+//! only from the first two, `Failed` from any of the three.
 //!
-//! When a node restarts while a migration of its own runs, no answer can be both complete and right, so the coordinator
-//! chooses right: the target keeps the range, because only it knows which of the source's frozen values are stale.
+//! When a node restarts while a migration of its own runs, no answer can be both complete and right, so the
+//! coordinator chooses right: the target keeps the range, because only it knows which of the source's frozen
+//! values are stale.
 //! - The source restarted: what had not arrived is lost; the target answers "absent" for it.
-//! - The target restarted: all that the range held is lost, the frozen copy included, since newer writes may have been
-//!   acknowledged for any of it; the target owns the range, empty.
+//! - The target restarted: all that the range held is lost, the frozen copy included, since newer writes may
+//!   have been acknowledged for any of it; the target owns the range, empty.
 //!
-//! A node that is only silent loses nothing: its migrations stall until it is back, or back in a new life.
+//! A node that is only silent loses nothing: its migrations stall until it is back, or back in a new
+//! incarnation.
 //!
 //! # Ownership
-//! One thread, the control thread of the process that runs the coordinator. Call [`Coordinator::handle`] for every
-//! message, and with [`CoordinatorInput::Timer`] once [`Coordinator::poll_timeout`] has passed; after each call take
-//! from [`Coordinator::poll_transmit`] and [`Coordinator::poll_event`] until both are empty, then ask for the timeout
-//! anew. A message to a node without a connection is dropped by the driver: it is repeated.
+//! One thread, the control thread of the process that runs the coordinator. Call [`Coordinator::handle`] for
+//! every message, and with [`CoordinatorInput::Timer`] once [`Coordinator::poll_timeout`] has passed; after
+//! each call take from [`Coordinator::poll_transmit`] and [`Coordinator::poll_event`] until both are empty,
+//! then ask for the timeout anew. A message to a node without a connection is dropped by the driver: it is
+//! repeated.
 
 mod attempt;
 mod joins;
@@ -72,7 +77,8 @@ pub enum CoordinatorInput {
     /// A node said something.
     Message(ToCoordinator),
     /// The conversation has ended over which this node was heard of last: its process may be gone. A driver
-    /// that never says so makes a node that was restarted wait until its earlier life counts as silent.
+    /// that never says so makes a node that was restarted wait until its earlier incarnation counts as
+    /// silent.
     Disconnected {
         /// The node.
         node: NodeId,
@@ -84,11 +90,11 @@ pub enum CoordinatorInput {
 /// What an operator may want to read in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CoordinatorEvent {
-    /// A node is a member, newly or in a new life.
+    /// A node is a member, newly or in a new incarnation.
     NodeJoined {
         /// The node.
         node: NodeId,
-        /// Its life.
+        /// Its incarnation.
         incarnation: Incarnation,
         /// Whether it was a member before, and so has lost its data.
         restarted: bool,

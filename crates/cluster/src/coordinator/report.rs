@@ -84,8 +84,8 @@ impl<M: MetaStore> Coordinator<M> {
     }
 }
 
-/// How much of the range has arrived. The partitions hold about equally many records, and positions are hashes, so the
-/// mean of the partitions' shares is the share of the records, whatever is written meanwhile.
+/// How much of the range has arrived. The partitions hold about equally many records, and positions are
+/// hashes, so the mean of the partitions' shares is the share of the records, whatever is written meanwhile.
 fn fraction_of(record: &MigrationRecord, partitions: &[PartitionStatus]) -> f64 {
     if record.state == MigrationState::Done {
         1.0

@@ -1,7 +1,7 @@
-//! Clients' requests: the checks before a migration is written down, cancelling, and answers that survive repeats. Who waits for an
-//! end is in `waits`.
+//! Clients' requests: the checks before a migration is written down, cancelling, and answers that survive
+//! repeats. Who waits for an end is in `waits`.
 
-use super::members::{life_of, shown};
+use super::members::{incarnation_of, shown};
 use super::steps::Step;
 use super::{Attempt, Coordinator, CoordinatorEvent};
 use crate::limits::{MAX_OWNERS_NAMED, MAX_TABLETS, MAX_UNFINISHED, REQUEST_WINDOW};
@@ -103,9 +103,9 @@ impl<M: MetaStore> Coordinator<M> {
             policy,
             range,
             source,
-            source_incarnation: life_of(&self.data, source),
+            source_incarnation: incarnation_of(&self.data, source),
             target,
-            target_incarnation: life_of(&self.data, target),
+            target_incarnation: incarnation_of(&self.data, target),
             epoch: TabletEpoch(0),
             map_epoch: MapEpoch(0),
             partitions: Vec::new(),
@@ -168,8 +168,8 @@ impl<M: MetaStore> Coordinator<M> {
         Ok((source, target))
     }
 
-    /// The member with this name. An address that several members have announced means the one that is up: a node that
-    /// lost its data directory comes back as a new member at its old address.
+    /// The member with this name. An address that several members have announced means the one that is up: a
+    /// node that lost its data directory comes back as a new member at its old address.
     pub(super) fn node_called(&self, now: MonotonicUs, name: &NodeName) -> Result<NodeId, Refusal> {
         let unknown = || Refusal::UnknownNode { name: name.to_string() };
         let address = match name {
@@ -209,7 +209,8 @@ impl<M: MetaStore> Coordinator<M> {
         Reply::Refused(refused)
     }
 
-    /// Changes how hard a migration may press on its nodes. Those of a running one hear of it with the next map.
+    /// Changes how hard a migration may press on its nodes. Those of a running one hear of it with the next
+    /// map.
     fn set_policy(&mut self, now: MonotonicUs, migration: MigrationId, policy: MigrationPolicy) -> Reply {
         let refused = match self.data.migration(migration) {
             None => Refusal::UnknownMigration { migration },
@@ -237,15 +238,15 @@ impl<M: MetaStore> Coordinator<M> {
     pub(super) fn answer_start(&mut self, id: MigrationId) {
         let Some(record) = self.data.migration(id) else { return };
         let RequestKey { node, incarnation, number } = record.requested_by;
-        let asker_lives = life_of(&self.data, node) == incarnation;
+        let asker_lives = incarnation_of(&self.data, node) == incarnation;
         if let Some(reply) = start_reply(record, self.attempts.get(&id)).filter(|_| asker_lives) {
             self.send(node, CoordinatorSays::Reply { number, reply });
         }
     }
 }
 
-/// What to answer to the request that started the migration; nothing yet while it is being prepared, unless by a copy,
-/// which may take its time.
+/// What to answer to the request that started the migration; nothing yet while it is being prepared, unless
+/// by a copy, which may take its time.
 fn start_reply(record: &MigrationRecord, attempt: Option<&Attempt>) -> Option<Reply> {
     let migration = record.id;
     let is_copied = attempt.is_some_and(|attempt| attempt.moves_since.is_some());

@@ -1,6 +1,6 @@
 //! A migration's way from state to state: which step is due, its commit, and what follows from it.
 
-use super::members::{life_of, shown};
+use super::members::{incarnation_of, shown};
 use super::{Attempt, Coordinator, CoordinatorEvent};
 use crate::bounds::clipped;
 use crate::limits::MAX_TEXT_BYTES;
@@ -41,9 +41,9 @@ impl<M: MetaStore> Coordinator<M> {
         let Some(attempt) = self.attempts.get_mut(&migration) else { return };
         let preparing = record.state == MigrationState::Preparing;
         let running = record.state == MigrationState::Running;
-        let life = life_of(&self.data, from);
-        let is_source = (record.source, record.source_incarnation) == (from, life);
-        let is_target = (record.target, record.target_incarnation) == (from, life);
+        let incarnation = incarnation_of(&self.data, from);
+        let is_source = (record.source, record.source_incarnation) == (from, incarnation);
+        let is_target = (record.target, record.target_incarnation) == (from, incarnation);
         let counted = !record.partitions.is_empty();
         match body {
             NodeSays::Surveyed { survey, .. } if preparing && is_source && !counted => {
@@ -83,7 +83,8 @@ impl<M: MetaStore> Coordinator<M> {
     /// Takes every step that is due, unless the metadata cannot be written at present.
     pub(super) fn advance(&mut self, now: MonotonicUs) {
         if let Some(at) = self.commit_retry_at {
-            // After a failed commit the store may hold what was not done, and must hold what is before anything follows.
+            // After a failed commit the store may hold what was not done, and must hold what is before
+            // anything follows.
             if now < at || self.commit(now, self.data.clone()).is_err() {
                 return;
             }
@@ -117,12 +118,12 @@ impl<M: MetaStore> Coordinator<M> {
         let MigrationRecord { source, target, .. } = record;
         let is_silent = self.members.get(source).is_some_and(|member| member.suspected);
         let is_taken_for_dead = self.bugs.silence_counts_as_death && is_silent;
-        if life_of(&self.data, *source) != record.source_incarnation || is_taken_for_dead {
+        if incarnation_of(&self.data, *source) != record.source_incarnation || is_taken_for_dead {
             let source = shown(&self.data, *source);
             let why = format!("the source {source} restarted: {}", self.loss_of_the_rest(record, attempt));
             return Some(Step::End(MigrationState::Failed { why }));
         }
-        let why = if life_of(&self.data, *target) != record.target_incarnation {
+        let why = if incarnation_of(&self.data, *target) != record.target_incarnation {
             format!(
                 "the target {} restarted: it owns {}, empty, and what the range held is lost (about {} records)",
                 shown(&self.data, *target),
@@ -138,8 +139,9 @@ impl<M: MetaStore> Coordinator<M> {
         Some(Step::End(MigrationState::Failed { why }))
     }
 
-    /// Without this no end may let the target serve (M1): whether the life of the source that holds the data is known to acknowledge no more writes of the range: the
-    /// target heard so from it, or all its workers use a map in which the migration runs.
+    /// Without this no end may let the target serve (M1): whether the incarnation of the source that holds
+    /// the data is known to acknowledge no more writes of the range: the target heard so from it, or all its
+    /// workers use a map in which the migration runs.
     fn source_has_frozen(&self, record: &MigrationRecord, attempt: &Attempt) -> bool {
         let published = self.members.get(&record.source).map_or(MapEpoch(0), |member| member.map_epoch);
         attempt.progress.activated || published >= record.map_epoch
@@ -161,7 +163,7 @@ impl<M: MetaStore> Coordinator<M> {
             ("target", record.target, record.target_incarnation),
         ];
         if let Some((role, node, _)) =
-            lives.into_iter().find(|(_, node, life)| life_of(&self.data, *node) != *life)
+            lives.into_iter().find(|(_, node, incarnation)| incarnation_of(&self.data, *node) != *incarnation)
         {
             let node = shown(&self.data, node);
             return fail(format!("the {role} {node} restarted before the range moved; nothing has changed"));
@@ -225,8 +227,8 @@ impl<M: MetaStore> Coordinator<M> {
             match step {
                 Step::Begin => {
                     record.state = MigrationState::Preparing;
-                    record.source_incarnation = life_of(&self.data, record.source);
-                    record.target_incarnation = life_of(&self.data, record.target);
+                    record.source_incarnation = incarnation_of(&self.data, record.source);
+                    record.target_incarnation = incarnation_of(&self.data, record.target);
                 }
                 Step::Counted(survey) => {
                     record.counters.records = survey.records;
@@ -289,7 +291,8 @@ impl<M: MetaStore> Coordinator<M> {
             }
             attempt.asked_at = Some(now);
             if record.partitions.is_empty() {
-                // Read before the migration was written down; a coordinator of another version may know it no more.
+                // Read before the migration was written down; a coordinator of another version may know it no
+                // more.
                 let Ok(outline) = (self.read_protocol)(&record.protocol) else { continue };
                 let question = CoordinatorSays::Survey {
                     migration: record.id,

@@ -1,7 +1,8 @@
-//! Requests that wait for a migration to end, and are answered with the status then, or when their time is up.
+//! Requests that wait for a migration to end, and are answered with the status then, or when their time is
+//! up.
 //!
-//! Nothing of this is written down: a node repeats what was not answered, and a repeated wait is the one that is kept or, after a
-//! restart of the coordinator, begins anew.
+//! Nothing of this is written down: a node repeats what was not answered, and a repeated wait is the one that
+//! is kept or, after a restart of the coordinator, begins anew.
 
 use super::Coordinator;
 use crate::limits::{MAX_OPEN_WAITS, MAX_WAITS};

@@ -1,5 +1,5 @@
-//! Copies that are made before the freeze, while the migration is prepared: they take their time, and come to nothing
-//! without a trace.
+//! Copies that are made before the freeze, while the migration is prepared: they take their time, and come to
+//! nothing without a trace.
 
 use crate::restarts::{at_every_step_by, count};
 use crate::world::{AHEAD, Links, World, assert_defined, chunks, node_id, state_named};

@@ -1,6 +1,6 @@
 //! Whatever a peer sends: arbitrary messages of every kind, valid, out of bounds, stale, repeated, from
-//! strangers and from other lives. Nothing panics, what is kept stays within its limits and readable, and who
-//! belongs here is served.
+//! strangers and from other incarnations. Nothing panics, what is kept stays within its limits and readable,
+//! and who belongs here is served.
 
 use crate::world::{info, node_id, read_protocol};
 use sidle_cluster::limits::{
@@ -165,11 +165,11 @@ impl Draw {
             Some(record) if self.one_in(2) => record.target,
             _ => self.node(),
         };
-        let life = data.map.node(from).map_or(0, |node| node.incarnation.0);
+        let incarnation = data.map.node(from).map_or(0, |node| node.incarnation.0);
         let incarnation = match self.below(8) {
             0 => self.number(),
-            1 => life + 1,
-            _ => life,
+            1 => incarnation + 1,
+            _ => incarnation,
         };
         let body = match self.below(10) {
             0 => NodeSays::Join {

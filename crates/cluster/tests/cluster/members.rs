@@ -8,9 +8,9 @@ use sidle_cluster::{
 };
 use sidle_types::{MapEpoch, MigrationId, NodeId};
 
-/// Says something to the coordinator as this life of a node would; the answers to that life.
-fn says(world: &mut World, from: NodeId, life: u64, body: NodeSays) -> Vec<CoordinatorSays> {
-    let (now, incarnation) = (world.now, Incarnation(life));
+/// Says something to the coordinator as this incarnation of a node would; the answers to that incarnation.
+fn says(world: &mut World, from: NodeId, incarnation: u64, body: NodeSays) -> Vec<CoordinatorSays> {
+    let (now, incarnation) = (world.now, Incarnation(incarnation));
     let coordinator = world.coordinator();
     coordinator.handle(now, CoordinatorInput::Message(ToCoordinator { from, incarnation, body }));
     let sent: Vec<_> = std::iter::from_fn(|| coordinator.poll_transmit()).collect();
@@ -20,11 +20,11 @@ fn says(world: &mut World, from: NodeId, life: u64, body: NodeSays) -> Vec<Coord
         .collect()
 }
 
-/// A join of this life of a node, at the addresses of node `at`.
-fn join(world: &mut World, node: u8, life: u64, at: u8) -> CoordinatorSays {
+/// A join of this incarnation of a node, at the addresses of node `at`.
+fn join(world: &mut World, node: u8, incarnation: u64, at: u8) -> CoordinatorSays {
     let NodeInfo { client_addr, bus_addr, .. } = info(at, 1);
     let body = NodeSays::Join { client_addr, bus_addr, cluster: Some(ClusterId::from_bits(0xc1)) };
-    says(world, node_id(node), life, body).remove(0)
+    says(world, node_id(node), incarnation, body).remove(0)
 }
 
 fn refused(said: CoordinatorSays) -> String {
@@ -61,7 +61,8 @@ fn a_later_life_waits_until_the_present_one_is_gone() {
         }
         assert_eq!(world.coordinator().map().node(node_id(2)), Some(&info(2, 1)));
         assert_eq!(state(&mut world, 2), Some(NodeState::Up), "it was not sent away");
-        // Its conversation ends, as with a process that is killed: at once, and wherever the next life is.
+        // Its conversation ends, as with a process that is killed: at once, and wherever the next incarnation
+        // is.
         world.kill_node(2);
         assert!(matches!(join(&mut world, 2, 2, at), CoordinatorSays::Welcome { .. }));
     }
@@ -75,7 +76,7 @@ fn a_later_life_of_a_node_that_fell_silent_is_let_in() {
     assert!(matches!(join(&mut world, 2, 2, 9), CoordinatorSays::JoinLater { .. }));
     world.run_for(1_500_000);
     assert!(matches!(join(&mut world, 2, 2, 9), CoordinatorSays::Welcome { .. }));
-    // The earlier life hears of it, should it still run.
+    // The earlier incarnation hears of it, should it still run.
     let said = says(&mut world, node_id(2), 1, NodeSays::Heartbeat(Heartbeat::default()));
     assert_eq!(said, [CoordinatorSays::Superseded]);
 }
@@ -159,7 +160,7 @@ fn a_forgotten_node_that_comes_back_joins_anew() {
     world.ask(1, World::start(chunks(3, 5), 3));
     world.settle();
     assert_eq!(world.owner_of(4), node_id(3));
-    // A life that took part in what is remembered stays behind it, forgotten or not.
+    // A incarnation that took part in what is remembered stays behind it, forgotten or not.
     world.ask(1, World::start(chunks(3, 5), 1));
     world.settle();
     world.kill_node(3);

@@ -195,14 +195,14 @@ fn a_repeated_request_starts_one_migration() {
 fn join_refusals_say_what_to_do() {
     let mut world = World::new(9, 2);
     let now = world.now;
-    let mut join = |node: u8, life: u64, address: u8, cluster: Option<u128>| {
-        let me = info(node, life);
+    let mut join = |node: u8, incarnation: u64, address: u8, cluster: Option<u128>| {
+        let me = info(node, incarnation);
         let body = NodeSays::Join {
             client_addr: info(address, 1).client_addr,
             bus_addr: info(address, 1).bus_addr,
             cluster: cluster.map(ClusterId::from_bits),
         };
-        let message = ToCoordinator { from: me.id, incarnation: Incarnation(life), body };
+        let message = ToCoordinator { from: me.id, incarnation: Incarnation(incarnation), body };
         let coordinator = world.coordinator();
         coordinator.handle(now, CoordinatorInput::Message(message));
         let events: Vec<_> = std::iter::from_fn(|| coordinator.poll_event()).collect();

@@ -1,5 +1,5 @@
-//! A fault at every step of a migration: whatever dies, and whenever, the migration ends in a defined state, ownership
-//! is never doubled, and no read is stale (the world checks the latter two at every step).
+//! A fault at every step of a migration: whatever dies, and whenever, the migration ends in a defined state,
+//! ownership is never doubled, and no read is stale (the world checks the latter two at every step).
 
 use crate::world::{Links, World, assert_defined, chunks, node_id};
 use sidle_cluster::{CommitFailure, NodeState};
@@ -22,8 +22,8 @@ fn steps_of(protocol: &str, seed: u64, links: Links) -> u64 {
     world.steps - before + 10
 }
 
-/// Runs `fault` before each step of a migration in turn, then `repair` a while later; checks how it ends, and that the
-/// range can be moved afterwards.
+/// Runs `fault` before each step of a migration in turn, then `repair` a while later; checks how it ends, and
+/// that the range can be moved afterwards.
 fn at_every_step(
     seed: u64,
     links: Links,
@@ -164,8 +164,8 @@ fn a_node_that_is_cut_off_for_long_loses_nothing() {
 
 #[test]
 fn the_target_of_a_cut_off_source_serves_nothing_after_its_restart() {
-    // The one order in which a restart could double ownership: the source has not heard that the range is given away
-    // when the target's new life joins, so the target must not serve it yet.
+    // The one order in which a restart could double ownership: the source has not heard that the range is
+    // given away when the target's new incarnation joins, so the target must not serve it yet.
     let mut world = World::new(22, 3);
     world.node(2).stalled = true;
     let running = |world: &World| world.runs(1);
@@ -234,7 +234,8 @@ fn a_quiet_cluster_stays_quiet() {
     assert!(world.steps - steps < 3 * 10 * 4 * 5, "{} steps", world.steps - steps);
 }
 
-/// A paused machine took every node for silent when it went on, and gave up the migration that was being prepared.
+/// A paused machine took every node for silent when it went on, and gave up the migration that was being
+/// prepared.
 #[test]
 fn a_machine_that_stood_still_suspects_nobody() {
     let mut world = World::new(9, 3);

@@ -1,8 +1,8 @@
 //! Options: a protocol with some of its choices changed, for ablations and for finding each protocol's best.
 //!
-//! `rocksteady,missing=wait,pull-bytes=65536` is Rocksteady whose commands wait where they would be told to come again,
-//! with larger pulls. The text travels as it is, in the request and in the migration's record; every node reads it the
-//! same way.
+//! `rocksteady,missing=wait,pull-bytes=65536` is Rocksteady whose commands wait where they would be told to
+//! come again, with larger pulls. The text travels as it is, in the request and in the migration's record;
+//! every node reads it the same way.
 
 use super::{PROTOCOLS, SOURCE_DRIVEN};
 use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN};
@@ -183,8 +183,8 @@ const OPTIONS: [ProtocolOption; 11] = [
     },
 ];
 
-/// The same partitions, pulls and pace, while the source goes on serving: what changes is sent again, and the ownership
-/// passes at the end (Rocksteady 2.4.2, "leave ownership at the source", without its replication).
+/// The same partitions, pulls and pace, while the source goes on serving: what changes is sent again, and the
+/// ownership passes at the end (Rocksteady 2.4.2, "leave ownership at the source", without its replication).
 fn kept_by_source(choices: &ProtocolChoices) -> ProtocolChoices {
     ProtocolChoices {
         copies: SOURCE_DRIVEN.copies,

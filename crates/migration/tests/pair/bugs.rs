@@ -1,5 +1,5 @@
-//! Tests of the tests: each known fault, put back by name, is seen by the scenario that tells its story, and by the
-//! checkers of the random runs where these come to what it takes.
+//! Tests of the tests: each known fault, put back by name, is seen by the scenario that tells its story, and
+//! by the checkers of the random runs where these come to what it takes.
 
 use crate::model::Op;
 use crate::net::{Arrival, End};
@@ -34,7 +34,8 @@ const STORIES: &[Story] = &[
     ("last-round-before-freeze", write_behind_the_last_round),
 ];
 
-/// What random runs do not come to: their partitions fit into one pull each, and their sampled replies come in time.
+/// What random runs do not come to: their partitions fit into one pull each, and their sampled replies come
+/// in time.
 const NOT_MET_AT_RANDOM: &[&str] = &["partition-skips-position", "tombstones-freed-early"];
 
 fn bugs_named(name: &str) -> Bugs {

@@ -7,7 +7,8 @@ use sidle_types::{HashedKey, PositionRange, WallMs};
 use std::collections::BTreeMap;
 
 impl Pair {
-    /// Neither end thought the other broken: whatever was lost, repeated or late was known for what it was (M10).
+    /// Neither end thought the other broken: whatever was lost, repeated or late was known for what it was
+    /// (M10).
     pub(crate) fn check_no_breach(&self) {
         let target = self.target_events.iter().find(|event| matches!(event, TargetEvent::Close(..)));
         let source = self.source_events.iter().find(|event| matches!(event, SourceEvent::Close(..)));

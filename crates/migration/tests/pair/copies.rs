@@ -1,5 +1,5 @@
-//! Copies made before the freeze: what changes meanwhile, the rounds that bring it, the freeze behind them, and the ends
-//! that change nothing.
+//! Copies made before the freeze: what changes meanwhile, the rounds that bring it, the freeze behind them,
+//! and the ends that change nothing.
 
 use crate::model::Op;
 use crate::net::End;
@@ -28,7 +28,8 @@ fn ends_well(mut pair: Pair) {
     pair.check_no_breach();
 }
 
-/// The source answers everything while it is copied; nobody hears of the target; nothing is in the way at the end.
+/// The source answers everything while it is copied; nobody hears of the target; nothing is in the way at the
+/// end.
 #[test]
 fn the_source_serves_until_the_commit() {
     for_protocols_that(copies_ahead, |protocol| {
@@ -57,7 +58,8 @@ fn the_source_serves_until_the_commit() {
     });
 }
 
-/// M11: what a worker with an old table changes is not marked, so nothing is copied before every worker has the new one.
+/// M11: what a worker with an old table changes is not marked, so nothing is copied before every worker has
+/// the new one.
 #[test]
 fn nothing_is_copied_before_every_worker_marks() {
     for_protocols_that(copies_ahead, |protocol| {
@@ -202,8 +204,8 @@ fn out_of_memory_in_a_round() {
     });
 }
 
-/// The target has no memory for the last round, and nobody serves meanwhile: the copy is thrown away, and what is
-/// frozen arrives anew, is served as it comes, and is what the source had last.
+/// The target has no memory for the last round, and nobody serves meanwhile: the copy is thrown away, and
+/// what is frozen arrives anew, is served as it comes, and is what the source had last.
 #[test]
 fn out_of_memory_in_the_last_round() {
     for_protocols_that(copies_ahead, |protocol| {

@@ -4,7 +4,7 @@ use crate::model::{Answer, Op};
 use crate::net::Faults;
 use crate::protocols::{copies_ahead, for_every_protocol, for_protocols_that, serves_while_it_fills};
 use crate::world::{Outcome, Pair, Setup, key};
-use sidle_migration::{ProtocolChoices, TargetEvent, TargetMachine};
+use sidle_migration::{Importer, ProtocolChoices, TargetEvent};
 use sidle_types::{HashedKey, PositionRange, Slot};
 use sidle_wire::Lane;
 
@@ -30,7 +30,8 @@ fn slow_target() {
     });
 }
 
-/// A way so slow that every timer runs out: requests are repeated, ever more rarely, and repetition is harmless.
+/// A way so slow that every timer runs out: requests are repeated, ever more rarely, and repetition is
+/// harmless.
 #[test]
 fn a_way_slower_than_the_timers() {
     for_every_protocol(|protocol| {
@@ -42,7 +43,8 @@ fn a_way_slower_than_the_timers() {
     });
 }
 
-/// An answer may take longer than the wait after which it is asked for again. It is on its way, and is not sent twice.
+/// An answer may take longer than the wait after which it is asked for again. It is on its way, and is not
+/// sent twice.
 #[test]
 fn an_answer_on_its_way_is_not_given_again() {
     for_every_protocol(|protocol| {
@@ -178,7 +180,8 @@ fn fill(pair: &mut Pair, key_bytes: &str, left: u64) -> Vec<Vec<u8>> {
     ballast
 }
 
-/// A clear event, parked pulls fail, the range is served, and it goes on by itself when there is memory again.
+/// A clear event, parked pulls fail, the range is served, and it goes on by itself when there is memory
+/// again.
 #[test]
 fn target_out_of_memory_in_the_middle() {
     for_every_protocol(|protocol| {
@@ -198,7 +201,8 @@ fn target_out_of_memory_in_the_middle() {
             "about one try a second: {}",
             pulls(&pair) - before
         );
-        // Served all the same: what is here is read, what is not waits for a pull and fails clearly if that has no room.
+        // Served all the same: what is here is read, what is not waits for a pull and fails clearly if that
+        // has no room.
         let mut outcomes = [0; 3];
         for n in 0..500 {
             let name = key(n);
@@ -219,7 +223,8 @@ fn target_out_of_memory_in_the_middle() {
                 other => panic!("{other:?}"),
             }
         }
-        // By the source, if it still has everything; else by the target, though it was to wait until all is here.
+        // By the source, if it still has everything; else by the target, though it was to wait until all is
+        // here.
         assert!(outcomes[0] > 0, "{outcomes:?}");
         assert_eq!(outcomes[1] > 0, !copies_ahead(&protocol), "{outcomes:?}");
         let resumed = |pair: &Pair| pair.target_events.contains(&TargetEvent::Resumed);
@@ -289,11 +294,12 @@ fn flush_while_out_of_memory() {
         pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
         pair.client(Op::Flush);
         pair.ends_well();
-        assert!(!pair.target_machine.as_ref().is_some_and(TargetMachine::is_stalled));
+        assert!(!pair.target_machine.as_ref().is_some_and(Importer::is_stalled));
     });
 }
 
-/// Stalls, rewinds and late replies together: a reply to a pull from before a rewind is not taken for the new one's.
+/// Stalls, rewinds and late replies together: a reply to a pull from before a rewind is not taken for the new
+/// one's.
 #[test]
 fn out_of_memory_under_every_fault() {
     for_every_protocol(|protocol| {

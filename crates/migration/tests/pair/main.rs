@@ -1,11 +1,11 @@
-//! Scenarios of one migration on virtual time: a source and a target machine with their stores, workers that follow the
-//! node's rules at both ends, and links with faults. One test per edge case, one per reordering, and hundreds of seeded
-//! random runs.
+//! Scenarios of one migration on virtual time: a source and a target machine with their stores, workers that
+//! follow the node's rules at both ends, and links with faults. One test per edge case, one per reordering,
+//! and hundreds of seeded random runs.
 //!
 //! A test runs with every protocol of the registry, or with every one that makes the choice that it is about
-//! ([`protocols`]); what it expects follows from the protocol's choices, never from its name. So a further protocol is
-//! tested by its line in the registry. In "the middle" of a migration records arrive, while the target serves, or the
-//! source still does, or nobody ([`world::Pair::begin_to_the_middle`]).
+//! ([`protocols`]); what it expects follows from the protocol's choices, never from its name. So a further
+//! protocol is tested by its line in the registry. In "the middle" of a migration records arrive, while the
+//! target serves, or the source still does, or nobody ([`world::Pair::begin_to_the_middle`]).
 //!
 //! | edge case, with every protocol | test |
 //! |---|---|
@@ -60,8 +60,8 @@
 //! | no memory in the last round (copies) | `copies::out_of_memory_in_the_last_round` |
 //! | changes never end (copies) | `copies::the_rounds_end_though_changes_do_not` |
 //!
-//! What takes whole nodes is in `sidle-node`'s `tests/migration`: commands on many keys and walks over them, overlapping
-//! and queued requests, a cancellation that comes too late, restarts.
+//! What takes whole nodes is in `sidle-node`'s `tests/migration`: commands on many keys and walks over them,
+//! overlapping and queued requests, a cancellation that comes too late, restarts.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! Two lanes between two machines, with the faults that M10 allows: frames are lost, duplicated, delayed, and those of
-//! a connection that was cut may still arrive after the next one is open.
+//! Two lanes between two machines, with the faults that M10 allows: frames are lost, duplicated, delayed, and
+//! those of a connection that was cut may still arrive after the next one is open.
 
 use crate::rng::Rng;
 use sidle_wire::Lane;

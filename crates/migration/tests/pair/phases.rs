@@ -1,4 +1,5 @@
-//! Edge cases of phases: the freeze, activation, flush, cancellation, one migration after another, growth and cleaning.
+//! Edge cases of phases: the freeze, activation, flush, cancellation, one migration after another, growth and
+//! cleaning.
 
 use crate::model::{Answer, Model, Op};
 use crate::net::End;
@@ -14,8 +15,8 @@ fn set(n: u64, value: &str) -> Op {
     Op::Set(key(n), value.as_bytes().to_vec(), None)
 }
 
-/// M1, M2, M11: a worker that has not taken the new table still serves, and what it acknowledges travels, in the last
-/// round if it was copied before; from the barrier on nobody at the source does.
+/// M1, M2, M11: a worker that has not taken the new table still serves, and what it acknowledges travels, in
+/// the last round if it was copied before; from the barrier on nobody at the source does.
 #[test]
 fn writes_that_race_the_freeze_by_clients_with_old_maps() {
     for_every_protocol(|protocol| {
@@ -193,7 +194,8 @@ fn flush_between_arrival_and_replay() {
     });
 }
 
-/// M3: a flush that comes before activation waits for it, as everything does, and what came after it finds nothing.
+/// M3: a flush that comes before activation waits for it, as everything does, and what came after it finds
+/// nothing.
 #[test]
 fn flush_before_activation() {
     for_every_protocol(|protocol| {
@@ -260,7 +262,8 @@ fn overwrite_some(pair: &mut Pair) {
     }
 }
 
-/// A to B to A: nothing of the first migration (versions, tombstones, released records) is in the way of the second.
+/// A to B to A: nothing of the first migration (versions, tombstones, released records) is in the way of the
+/// second.
 #[test]
 fn a_to_b_to_a() {
     for_every_protocol(|protocol| {
@@ -332,8 +335,8 @@ fn index_growth_and_log_cleaning_at_both_ends() {
             pair.expect_ok(Op::Set(tagged(n), vec![b'v'; 100], None));
         }
         pair.begin_to_the_middle();
-        // The source's other slots are overwritten until its log has been cleaned several times over; the table of the
-        // moving slot grows by new keys, and its log is filled with overwrites.
+        // The source's other slots are overwritten until its log has been cleaned several times over; the
+        // table of the moving slot grows by new keys, and its log is filled with overwrites.
         for round in 0..60_000u64 {
             let other = Op::Set(key(round % 500), vec![b'o'; 200], None);
             assert!(matches!(pair.ask_at(End::Source, other), Outcome::Answered(_) | Outcome::Redirected));

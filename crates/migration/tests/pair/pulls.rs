@@ -9,13 +9,13 @@ use crate::protocols::{
 use crate::world::{Outcome, Pair, Setup, key};
 use sidle_migration::tuning::PRIORITY_WAITERS_MAX;
 use sidle_migration::{
-    Load, OnMissing, Pace, PriorityPulls, ProtocolChoices, PullBytes, SourceInput, TargetCounters,
+    ImporterCounters, Load, OnMissing, Pace, PriorityPulls, ProtocolChoices, PullBytes, SourceInput,
     TargetEvent, TargetInput, Waiter, WaiterRefusal,
 };
 use sidle_types::{HashedKey, Position};
 use sidle_wire::Lane;
 
-fn counters(pair: &Pair) -> TargetCounters {
+fn counters(pair: &Pair) -> ImporterCounters {
     pair.target_machine.as_ref().unwrap().counters()
 }
 

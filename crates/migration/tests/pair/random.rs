@@ -1,5 +1,5 @@
-//! Seeded random migrations: one seed draws the data, the commands, the faults and their order; after the end the
-//! target's content equals the model's, and on the way every answer was the model's.
+//! Seeded random migrations: one seed draws the data, the commands, the faults and their order; after the end
+//! the target's content equals the model's, and on the way every answer was the model's.
 
 use crate::model::{Bytes, Op};
 use crate::net::{End, Faults};
@@ -73,8 +73,8 @@ fn draw_op(pair: &mut Pair) -> Op {
     }
 }
 
-/// Goes on with a read: with one half of a double read, both in whichever order they run, or by coming again. Whether
-/// it is over.
+/// Goes on with a read: with one half of a double read, both in whichever order they run, or by coming again.
+/// Whether it is over.
 fn advance(pair: &mut Pair, read: &mut OptedRead) -> bool {
     let reads_twice = pair.spec.protocol.missing == OnMissing::SaysNotHereYet;
     let source_first = pair.rng.chance(500);

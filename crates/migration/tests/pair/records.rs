@@ -100,7 +100,8 @@ fn source_version_higher_than_the_targets() {
     });
 }
 
-/// M5 whatever the versions: even a lower one at the target is not replaced. Of the store alone, whatever the protocol.
+/// M5 whatever the versions: even a lower one at the target is not replaced. Of the store alone, whatever the
+/// protocol.
 #[test]
 fn replay_of_a_higher_version_does_not_replace() {
     let mut pair = Pair::with_records(Setup::of(FULVA), 100, 100);
@@ -134,8 +135,8 @@ fn commands_that_need_the_old_value_of_a_key_not_here_yet() {
     });
 }
 
-/// Where keys are pulled ahead, "absent" is known after one pull: a tombstone says so, and the second command does not
-/// wait.
+/// Where keys are pulled ahead, "absent" is known after one pull: a tombstone says so, and the second command
+/// does not wait.
 #[test]
 fn commands_that_need_the_old_value_of_a_key_that_never_existed() {
     for_every_protocol(|protocol| {
@@ -172,8 +173,8 @@ fn absolute_deadlines_travel() {
     });
 }
 
-/// M6, M11: what expires at the target stays a tombstone, so that the frozen source's copy without a deadline stays away;
-/// what expires at a source that serves is gone from the copy.
+/// M6, M11: what expires at the target stays a tombstone, so that the frozen source's copy without a deadline
+/// stays away; what expires at a source that serves is gone from the copy.
 #[test]
 fn expired_in_the_middle_stays_away() {
     for_every_protocol(|protocol| {
@@ -194,7 +195,8 @@ fn expired_in_the_middle_stays_away() {
     });
 }
 
-/// M2: the frozen source keeps what expires there; it answers it as absent, and the target gets it with its deadline.
+/// M2: the frozen source keeps what expires there; it answers it as absent, and the target gets it with its
+/// deadline.
 #[test]
 fn the_frozen_source_does_not_expire() {
     for_every_protocol(|protocol| {
@@ -259,7 +261,8 @@ fn two_keys_with_equal_position() {
             }
             pair.begin_to_the_middle();
             if delete_one {
-                // One of them gone by a command, the other comes by a sampled pull of the position they share.
+                // One of them gone by a command, the other comes by a sampled pull of the position they
+                // share.
                 pair.client(Op::Del(TWINS[0].to_vec()));
                 pair.read_at_target(TWINS[1]);
             }
@@ -299,7 +302,8 @@ fn a_hash_tag_slot_with_very_many_keys() {
     });
 }
 
-/// A range that starts and ends inside slots moves alone: its neighbours in the same slots stay where they are.
+/// A range that starts and ends inside slots moves alone: its neighbours in the same slots stay where they
+/// are.
 #[test]
 fn a_range_inside_slots_moves_without_its_neighbours() {
     for_every_protocol(|protocol| {

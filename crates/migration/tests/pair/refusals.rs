@@ -159,7 +159,8 @@ fn requests_outside_the_range_are_refused() {
     });
 }
 
-/// A batch that does not hold together is dropped whole, the connection closed and opened again, and nothing is lost.
+/// A batch that does not hold together is dropped whole, the connection closed and opened again, and nothing
+/// is lost.
 #[test]
 fn a_corrupt_batch_closes_the_connection_and_applies_nothing() {
     for_every_protocol(|protocol| {
@@ -180,7 +181,8 @@ fn a_corrupt_batch_closes_the_connection_and_applies_nothing() {
     });
 }
 
-/// A record from outside what was pulled, out of another partition or another range, is as bad as a corrupt one.
+/// A record from outside what was pulled, out of another partition or another range, is as bad as a corrupt
+/// one.
 #[test]
 fn a_record_outside_the_pulled_positions_is_not_applied() {
     for_every_protocol(|protocol| {

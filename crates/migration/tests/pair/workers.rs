@@ -156,7 +156,8 @@ impl Pair {
         }
     }
 
-    /// The same in the middle of the migration, where the protocol's choices say who is answered at once and who waits.
+    /// The same in the middle of the migration, where the protocol's choices say who is answered at once and
+    /// who waits.
     pub(crate) fn client_in_the_middle(&mut self, op: Op) -> Outcome {
         let protocol = &self.spec.protocol;
         let lacks = |key: &[u8]| op.needs_old() && !self.is_settled(HashedKey::new(key));
@@ -185,8 +186,8 @@ impl Pair {
         ops.iter().zip(at_once).map(at_last).collect()
     }
 
-    /// The target's half of an opted-in client's read. An answer, or to wait for one, is final; `None` tells the client
-    /// to go elsewhere or to come again, as [`ImportView::missing`] says.
+    /// The target's half of an opted-in client's read. An answer, or to wait for one, is final; `None` tells
+    /// the client to go elsewhere or to come again, as [`ImportView::missing`] says.
     pub(crate) fn read_at_target(&mut self, wanted: &[u8]) -> Option<Outcome> {
         let worker = self.rng.below(WORKERS as u64) as usize;
         let key = HashedKey::new(wanted);

@@ -1,15 +1,15 @@
 //! The pair: two stores, two machines, two lanes, workers at both ends, on virtual time.
 //!
-//! Workers follow the node's rules: which role their range table gives a range, progress before the store, tombstones
-//! while importing, one command wholly under one table (`workers`).
+//! Workers follow the node's rules: which role their range table gives a range, progress before the store,
+//! tombstones while importing, one command wholly under one table (`workers`).
 
 use crate::model::{Answer, Bytes, Model, Op};
 use crate::net::{Arrival, End, Faults, Net};
 use crate::protocols::copies_ahead;
 use crate::rng::Rng;
 use sidle_migration::{
-    BarrierTicket, ExportPhase, ExportView, ImportView, MigrationSpec, ProtocolChoices, RangeBarrier,
-    SourceEvent, SourceInput, SourceMachine, TargetEvent, TargetInput, TargetMachine, Tuning, Waiter,
+    BarrierTicket, ExportPhase, ExportView, Exporter, ImportView, Importer, MigrationSpec, ProtocolChoices,
+    RangeBarrier, SourceEvent, SourceInput, TargetEvent, TargetInput, Tuning, Waiter,
 };
 use sidle_store::{Leave, LogHead, Store, StoreConfig};
 use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch, WallMs};
@@ -101,8 +101,8 @@ pub(crate) struct Pair {
     pub(crate) spec: MigrationSpec,
     pub(crate) source: Node,
     pub(crate) target: Node,
-    pub(crate) source_machine: Option<SourceMachine>,
-    pub(crate) target_machine: Option<TargetMachine>,
+    pub(crate) source_machine: Option<Exporter>,
+    pub(crate) target_machine: Option<Importer>,
     pub(crate) export: Option<Arc<ExportView>>,
     pub(crate) import: Option<Arc<ImportView>>,
     pub(crate) net: Net,
@@ -234,7 +234,7 @@ impl Pair {
     pub(crate) fn prepare_with_given_partitions(&mut self) {
         let (view, writer) = ImportView::new(&self.spec);
         self.import = Some(view);
-        let machine = TargetMachine::new(self.now, self.spec.clone(), writer, self.target.store.log_head());
+        let machine = Importer::new(self.now, self.spec.clone(), writer, self.target.store.log_head());
         self.target_machine = Some(machine);
         if self.copies_ahead() {
             self.begin_export(Role::Tracked);
@@ -260,7 +260,7 @@ impl Pair {
     fn begin_export(&mut self, role: Role) {
         let (view, writer) = ExportView::new(&self.spec);
         self.export = Some(view);
-        self.source_machine = Some(SourceMachine::new(self.now, self.spec.clone(), writer));
+        self.source_machine = Some(Exporter::new(self.now, self.spec.clone(), writer));
         self.source.publish(self.now.0, role, &mut self.rng);
         // What of a connection the source's driver accepted before it had a machine.
         for lane in self.net.open_lanes() {
@@ -273,7 +273,8 @@ impl Pair {
         self.target_events.contains(&TargetEvent::CaughtUp)
     }
 
-    /// Goes on to where the coordinator commits, and commits: the source may still serve what workers have in hand.
+    /// Goes on to where the coordinator commits, and commits: the source may still serve what workers have in
+    /// hand.
     pub(crate) fn start(&mut self) {
         self.prepare();
         self.run_until_it_may_be_committed();
@@ -305,8 +306,8 @@ impl Pair {
         }
     }
 
-    /// Begins, and goes on to where records arrive: whoever serves meanwhile by this protocol does, and most are to
-    /// come.
+    /// Begins, and goes on to where records arrive: whoever serves meanwhile by this protocol does, and most
+    /// are to come.
     pub(crate) fn begin_to_the_middle(&mut self) {
         self.begin();
         match self.copies_ahead() {
@@ -368,8 +369,8 @@ impl Pair {
     // ---- time
 
     fn next_at(&self) -> Option<u64> {
-        let source = self.source_machine.as_ref().and_then(SourceMachine::poll_timeout);
-        let target = self.target_machine.as_ref().and_then(TargetMachine::poll_timeout);
+        let source = self.source_machine.as_ref().and_then(Exporter::poll_timeout);
+        let target = self.target_machine.as_ref().and_then(Importer::poll_timeout);
         let turns = self.source.turns.iter().chain(&self.target.turns).flatten().copied();
         let timers = [source, target].into_iter().flatten().map(|at| at.0);
         turns.chain(timers).chain(self.net.next_at()).min()
@@ -528,14 +529,14 @@ impl Pair {
                     self.net.send(self.now.0, End::Source, lane, out, &mut self.rng);
                 }
             }
-            while let Some(event) = self.source_machine.as_mut().and_then(SourceMachine::poll_event) {
+            while let Some(event) = self.source_machine.as_mut().and_then(Exporter::poll_event) {
                 is_quiet = false;
                 if let SourceEvent::Close(lane, _) = event {
                     self.net.cut(self.now.0, lane, &mut self.rng);
                 }
                 self.source_events.push(event);
             }
-            while let Some(event) = self.target_machine.as_mut().and_then(TargetMachine::poll_event) {
+            while let Some(event) = self.target_machine.as_mut().and_then(Importer::poll_event) {
                 is_quiet = false;
                 self.target_event(event);
             }

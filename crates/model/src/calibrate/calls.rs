@@ -1,7 +1,8 @@
-//! What system calls take: two threads that send each other messages over the loopback interface, as a node and its clients do.
+//! What system calls take: two threads that send each other messages over the loopback interface, as a node
+//! and its clients do.
 //!
-//! Both are busy at the same time, on cores of their own where there are two: what one writes, the other has to fetch from the
-//! first one's cache, which a single thread that reads what it wrote would never see.
+//! Both are busy at the same time, on cores of their own where there are two: what one writes, the other has
+//! to fetch from the first one's cache, which a single thread that reads what it wrote would never see.
 
 mod waking;
 
@@ -78,8 +79,8 @@ fn poll_ns() -> io::Result<u64> {
     Ok((thread_cpu_ns() - begun_ns) / (MESSAGES / 10))
 }
 
-/// One write and one read of bulk make a copy each; a cost is charged at either end. What is copied is in no cache, as records
-/// are that a mover packs or has received.
+/// One write and one read of bulk make a copy each; a cost is charged at either end. What is copied is in no
+/// cache, as records are that a mover packs or has received.
 fn copy_ns_per_kib() -> io::Result<u64> {
     let (mut near, mut far) = pair()?;
     let mut bulk = vec![7; BULK_AREA_BYTES];
@@ -120,7 +121,8 @@ fn exchange(connections: usize, messages: u64) -> io::Result<Used> {
     for mut stream in &near {
         stream.write_all(&[7; MESSAGE_BYTES])?;
     }
-    // Both ends of each connection outlive both threads: who is done first must not break what the other still reads.
+    // Both ends of each connection outlive both threads: who is done first must not break what the other
+    // still reads.
     let answered = move || answer(&far, messages).map(|used| (used, far));
     let other = std::thread::Builder::new().name("answers".to_owned()).spawn(answered)?;
     answer(&near, messages)?;

@@ -1,7 +1,8 @@
 //! A control thread: the node's control, and the coordinator where that has its seat here.
 //!
-//! As in the server, what the two of one node have to say to each other is said within a turn, and everything that comes for the thread
-//! comes one at a time. It shares its node's quota with workers and movers: while the node stands still it waits as they do.
+//! As in the server, what the two of one node have to say to each other is said within a turn, and everything
+//! that comes for the thread comes one at a time. It shares its node's quota with workers and movers: while
+//! the node stands still it waits as they do.
 
 use super::mover::fires_ns;
 use crate::costs::Costs;
@@ -28,7 +29,8 @@ pub(crate) struct ControlThread {
     /// Who waits for the answer with this number: a worker, and its connection's number.
     asked: BTreeMap<u64, (ThreadId, usize)>,
     last_tag: u64,
-    /// When it is to be called again: asked for after it did something, since a part of it counts from when it is asked.
+    /// When it is to be called again: asked for after it did something, since a part of it counts from when
+    /// it is asked.
     due: Option<MonotonicUs>,
     /// How often it had something to do.
     pub(crate) turns: u64,
@@ -187,7 +189,7 @@ impl ControlThread {
             }
             ControlEvent::Joined(_) | ControlEvent::Note(_) => {}
             ControlEvent::JoinRefused(why) => unreachable!("a founding member was refused: {why}"),
-            ControlEvent::Superseded => unreachable!("each node has one life"),
+            ControlEvent::Superseded => unreachable!("each node has one incarnation"),
         }
     }
 }

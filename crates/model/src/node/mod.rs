@@ -15,8 +15,8 @@ pub(crate) use mover::MoverThread;
 use sidle_cluster::{HostPort, Incarnation, NodeInfo};
 use sidle_migration::Tuning;
 use sidle_node::{
-    Config, Mover, MoverIndex, NodeControl, NodeParts, NodeShared, Now, ProcessFacts, Published, RangeTable,
-    Worker, WorkerIndex, connect,
+    Config, CurrentTable, Mover, MoverIndex, NodeControl, NodeParts, NodeShared, Now, ProcessFacts,
+    RangeTable, Worker, WorkerIndex, connect,
 };
 use sidle_pacing::{Load, probe_after_us};
 use sidle_store::{OutOfMemory, Store, StoreConfig};
@@ -223,6 +223,6 @@ fn parts(info: &NodeInfo, workers: u16, memory_bytes: u64) -> NodeParts {
     NodeParts {
         store: Arc::new(Store::new(StoreConfig::with_memory(memory_bytes)).expect("a good configuration")),
         shared: Arc::new(NodeShared::new(Config::default(), usize::from(workers), facts)),
-        published: Arc::new(Published::new(workers, first)),
+        published: Arc::new(CurrentTable::new(workers, first)),
     }
 }

@@ -1,7 +1,8 @@
 //! A migration thread.
 //!
-//! Where a record stands for many, so does a bulk pull: what it takes is charged that often, one pull's worth at a turn, and
-//! everything else that comes for the thread has its turn in between, as it would have between the many pulls.
+//! Where a record stands for many, so does a bulk pull: what it takes is charged that often, one pull's worth
+//! at a turn, and everything else that comes for the thread has its turn in between, as it would have between
+//! the many pulls.
 
 use crate::costs::Costs;
 use crate::event::{Arrival, ControlMail, Output, Turn};
@@ -39,7 +40,8 @@ pub(crate) struct MoverThread {
     last_link: u64,
     /// For how many records each stands.
     weight: f64,
-    /// What the last bulk pull takes beyond what was charged, a pull's worth, and what leaves when all of it is charged.
+    /// What the last bulk pull takes beyond what was charged, a pull's worth, and what leaves when all of it
+    /// is charged.
     debt_ns: u64,
     slice_ns: u64,
     /// Whether it has slept since its last piece of bulk work.
@@ -156,8 +158,8 @@ impl MoverThread {
         turn.has_more = did_something || sent;
     }
 
-    /// Charges a piece of bulk work: once now, the rest in turns to come. If it is the first after a sleep, so would be each of
-    /// the pieces that it stands for.
+    /// Charges a piece of bulk work: once now, the rest in turns to come. If it is the first after a sleep,
+    /// so would be each of the pieces that it stands for.
     fn owe(&mut self, takes_ns: u64, costs: &Costs, turn: &mut Turn) {
         let resumes = std::mem::take(&mut self.is_cold);
         self.resumptions += u64::from(resumes);
@@ -281,7 +283,8 @@ impl MoverThread {
     }
 }
 
-/// What of the node's cores is left to a mover, measured as the server measures it; a modelled machine runs nothing else.
+/// What of the node's cores is left to a mover, measured as the server measures it; a modelled machine runs
+/// nothing else.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
     at_us: u64,
@@ -318,7 +321,8 @@ pub(super) fn fires_ns(at: MonotonicUs) -> u64 {
     at.0.next_multiple_of(TIMER_US) * 1000
 }
 
-/// Whether a frame carries records that stand for others: not those that were asked for one by one, nor those that changed.
+/// Whether a frame carries records that stand for others: not those that were asked for one by one, nor those
+/// that changed.
 fn is_bulk(kind: Option<Kind>) -> bool {
     kind == Some(Kind::PullReply)
 }

@@ -278,8 +278,8 @@ struct Commands {
 }
 
 impl Commands {
-    /// Counts requests: those of three words (SET, key, value) as writes, the others (GET; the same of the frozen source; the
-    /// few greetings) as reads. No modelled value has a line that looks like a request.
+    /// Counts requests: those of three words (SET, key, value) as writes, the others (GET; the same of the
+    /// frozen source; the few greetings) as reads. No modelled value has a line that looks like a request.
     fn of(input: &[u8]) -> Commands {
         let mut commands = Commands::default();
         let mut is_line_start = true;

@@ -1,6 +1,7 @@
 //! What was lately, on average: the kernel's load tracking.
 
-/// Time is taken by periods of this length, each of which weighs so much of the one after it: by half after 32.
+/// Time is taken by periods of this length, each of which weighs so much of the one after it: by half after
+/// 32.
 const PERIOD_NS: u64 = 1_024_000;
 const DECAY: f64 = 0.978_572;
 /// What is older says nothing.

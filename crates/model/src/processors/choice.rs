@@ -1,9 +1,11 @@
 //! On which core a thread wakes up: by and large what Linux 6.18 does.
 //!
-//! It compares the core that the thread was on with that of whoever wakes it, and where neither is idle it looks for an idle one, at
-//! fewer cores the busier they all are. On two cores that are busy for more than three fifths of the time it looks at none.
+//! It compares the core that the thread was on with that of whoever wakes it, and where neither is idle it
+//! looks for an idle one, at fewer cores the busier they all are. On two cores that are busy for more than
+//! three fifths of the time it looks at none.
 //!
-//! Whoever wakes many has no company on its core: a node and several client threads that wake each other stay where they are.
+//! Whoever wakes many has no company on its core: a node and several client threads that wake each other stay
+//! where they are.
 
 use super::{PoolId, Processors, ThreadId};
 
@@ -36,8 +38,8 @@ impl Flips {
         self.count += u64::from(self.last.replace(id) != Some(id));
     }
 
-    /// Whether one of the two wakes so many threads that the other does not belong to it. Every thread is taken to wake so many as
-    /// there are cores: it is interrupted by what wakes the system's own.
+    /// Whether one of the two wakes so many threads that the other does not belong to it. Every thread is
+    /// taken to wake so many as there are cores: it is interrupted by what wakes the system's own.
     fn is_wide(self, other: Flips, cores: usize) -> bool {
         let (few, many) = (self.count.min(other.count), self.count.max(other.count));
         many >= few.max(cores as u64) * cores as u64
@@ -113,7 +115,8 @@ mod tests {
         assert!(node.is_wide(client, 2), "it was long ago");
     }
 
-    /// Two cores and three threads, of which the first runs on the first core and wakes the third, which was there as well.
+    /// Two cores and three threads, of which the first runs on the first core and wakes the third, which was
+    /// there as well.
     fn woken_on(level: f64, is_sync: bool) -> usize {
         let mut processors = Processors::default();
         let pool = processors.add_pool(2);

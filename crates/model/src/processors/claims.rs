@@ -1,13 +1,15 @@
 //! Who has a core next: groups' claims on it against each other, and threads' against those of their group.
 //!
-//! As the kernel's fair scheduler has it, with groups: on each core a group that has threads there competes as one, and its turns are its
-//! threads' by their own claims. A claim is what one has behind it, processor time by weight; the less, the sooner. Who leaves (a thread
-//! falls asleep, a group has no thread left or stands still) takes along by how much it had less or more than the mean of those there,
-//! and is as far from the mean of those that it comes to; it has no claim on what others used meanwhile.
+//! As the kernel's fair scheduler has it, with groups: on each core a group that has threads there competes
+//! as one, and its turns are its threads' by their own claims. A claim is what one has behind it, processor
+//! time by weight; the less, the sooner. Who leaves (a thread falls asleep, a group has no thread left or
+//! stands still) takes along by how much it had less or more than the mean of those there, and is as far from
+//! the mean of those that it comes to; it has no claim on what others used meanwhile.
 //!
-//! A group's weight on a core is the part of its threads' weight that is there: what runs or waits there now, or was there lately if that
-//! is more, by that and what was on other cores lately. So a group with one busy thread weighs more where that is than one that is busy
-//! everywhere, and hardly anything is left of a group beside its own heavy thread elsewhere.
+//! A group's weight on a core is the part of its threads' weight that is there: what runs or waits there now,
+//! or was there lately if that is more, by that and what was on other cores lately. So a group with one busy
+//! thread weighs more where that is than one that is busy everywhere, and hardly anything is left of a group
+//! beside its own heavy thread elsewhere.
 
 use super::average::Average;
 use super::{GroupId, PoolId, Processors, TICK_NS, ThreadId};
@@ -34,7 +36,8 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// What it has behind it while so much of its thread's turn, which is charged at its beginning, is still to come.
+    /// What it has behind it while so much of its thread's turn, which is charged at its beginning, is still
+    /// to come.
     fn behind_before(&self, rest_ns: u64) -> u64 {
         self.behind_ns - by_weight(rest_ns, self.weight).min(self.behind_ns)
     }

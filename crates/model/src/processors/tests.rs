@@ -237,7 +237,8 @@ fn ticks_come_when_they_are_drawn_to() {
     }
 }
 
-/// Between two ticks more periods begin than the pool can hold. (On a machine a busy loop gets 0.7 of its core this way.)
+/// Between two ticks more periods begin than the pool can hold. (On a machine a busy loop gets 0.7 of its
+/// core this way.)
 #[test]
 fn a_thread_alone_with_a_whole_processor_does_not_get_it() {
     let quota = Quota { budget_ns: 2_500_000, ..QUOTA };
@@ -261,7 +262,8 @@ fn a_thread_that_asks_for_its_processor_time_is_looked_at() {
     assert_eq!(now_ns, QUOTA.budget_ns);
 }
 
-/// The core counts when a thread of the group joins it, and the one that runs is stopped though no tick has come.
+/// The core counts when a thread of the group joins it, and the one that runs is stopped though no tick has
+/// come.
 #[test]
 fn a_thread_of_the_group_that_wakes_up_beside_one_that_runs_makes_the_core_count() {
     let (mut processors, pool, threads) = cores(1, Some(Quota { budget_ns: 300_000, ..QUOTA }), 2);
@@ -276,7 +278,8 @@ fn a_thread_of_the_group_that_wakes_up_beside_one_that_runs_makes_the_core_count
     assert_eq!(processors.take(pool, 2_500_000).map(|(id, _)| id), Some(b), "the second has used less");
 }
 
-/// Debts are a core's own: the group runs on elsewhere, and who wakes up on the core that owes stands beside an idle one.
+/// Debts are a core's own: the group runs on elsewhere, and who wakes up on the core that owes stands beside
+/// an idle one.
 #[test]
 fn a_thread_stands_on_a_core_that_owes_while_its_group_runs_on_another() {
     let (mut processors, pool, threads) = cores(2, Some(QUOTA), 2);
@@ -415,7 +418,8 @@ fn a_heavy_thread_has_its_share_of_a_core() {
     assert!((0.7..0.8).contains(&part), "{part} of a core");
 }
 
-/// What counts of a turn that goes on is what has been used so far, and of a heavy thread its weight's part of that.
+/// What counts of a turn that goes on is what has been used so far, and of a heavy thread its weight's part
+/// of that.
 #[test]
 fn who_comes_beside_a_heavy_thread_in_its_turn_gets_the_place_that_it_has_then() {
     let mut processors = Processors::default();

@@ -1,7 +1,7 @@
 //! CLUSTER and its companions: the cluster as clients of Redis Cluster see it.
 //!
-//! Every slot is shown with one owner, the owner of its first position, and migrations are never shown: clients follow
-//! MOVED and ASK, and markers of moving slots only confuse their tools.
+//! Every slot is shown with one owner, the owner of its first position, and migrations are never shown:
+//! clients follow MOVED and ASK, and markers of moving slots only confuse their tools.
 
 use super::reply_help;
 use crate::call::{Call, CommandResult, Flow};

@@ -79,8 +79,8 @@ struct Greeting<'a> {
 }
 
 impl<'a> Greeting<'a> {
-    /// A name is taken at once, whatever stands behind it, and even from a client that has yet to authenticate: as
-    /// Redis does.
+    /// A name is taken at once, whatever stands behind it, and even from a client that has yet to
+    /// authenticate: as Redis does.
     fn parse(args: &[&'a [u8]], session: &Session) -> Result<Greeting<'a>, ReplyError> {
         let mut greeting = Greeting::default();
         let [version, options @ ..] = args else { return Ok(greeting) };

@@ -2,7 +2,7 @@
 
 use super::entry::live;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
-use crate::extended::Extended;
+use crate::float80::Float80;
 use crate::number::{Decimal, parse_i64};
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
 
@@ -81,10 +81,10 @@ fn incrbyfloat(call: &mut Call<'_>) -> CommandResult {
     let guard = call.store.pin();
     let mut slot = call.store.lock_slot(key.slot());
     let (old, expires_at) = match live(guard.get(key), call.now) {
-        Some(record) => (Extended::parse(record.value()).ok_or(ReplyError::NotAFloat)?, record.expires_at()),
-        None => (Extended::ZERO, None),
+        Some(record) => (Float80::parse(record.value()).ok_or(ReplyError::NotAFloat)?, record.expires_at()),
+        None => (Float80::ZERO, None),
     };
-    let amount = Extended::parse(call.args[2]).ok_or(ReplyError::NotAFloat)?;
+    let amount = Float80::parse(call.args[2]).ok_or(ReplyError::NotAFloat)?;
     let sum = old.plus(amount).to_decimal();
     let sum = sum.ok_or(ReplyError::text("ERR increment would produce NaN or Infinity"))?;
     slot.put(call.head, key, &[sum.as_bytes()], expires_at)?;

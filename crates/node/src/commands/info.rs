@@ -1,7 +1,8 @@
-//! INFO: the node in figures, under the names that Redis gives them, since exporters and clients look for those.
+//! INFO: the node in figures, under the names that Redis gives them, since exporters and clients look for
+//! those.
 //!
-//! Only what is measured is told. [`FACTS`] are the exception: what cannot be anything else here, where clients or tools
-//! look for it.
+//! Only what is measured is told. [`FACTS`] are the exception: what cannot be anything else here, where
+//! clients or tools look for it.
 
 use crate::call::{Call, CommandResult, Flow};
 use crate::observe::percentiles;
@@ -27,7 +28,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[CommandSpec::new(
 struct Section {
     name: &'static str,
     by_default: bool,
-    write: fn(&Call<'_>, &mut Lines),
+    write: fn(&Call<'_>, &mut Channels),
 }
 
 /// In the order in which they are told.
@@ -47,7 +48,7 @@ const SECTIONS: &[Section] = &[
     Section { name: "Keyspace", by_default: true, write: keyspace },
 ];
 
-/// Lines that never change, each with who looks for it.
+/// Channels that never change, each with who looks for it.
 const FACTS: &[(&str, &str, &str)] = &[
     // Clients choose how they route requests by it.
     ("Server", "redis_mode", "cluster"),
@@ -67,11 +68,11 @@ const FACTS: &[(&str, &str, &str)] = &[
 ];
 
 /// The lines of the reply.
-struct Lines {
+struct Channels {
     text: String,
 }
 
-impl Lines {
+impl Channels {
     fn heading(&mut self, name: &str) {
         if !self.text.is_empty() {
             self.text.push_str("\r\n");
@@ -95,7 +96,7 @@ fn info(call: &mut Call<'_>) -> CommandResult {
     let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
     let everything = asked.iter().any(|word| is(word, "all") || is(word, "everything"));
     let defaults = asked.is_empty() || asked.iter().any(|word| is(word, "default"));
-    let mut lines = Lines { text: String::new() };
+    let mut lines = Channels { text: String::new() };
     for section in SECTIONS {
         let named = asked.iter().any(|word| is(word, section.name));
         if everything || named || defaults && section.by_default {
@@ -119,7 +120,7 @@ fn human(bytes: u64) -> String {
     }
 }
 
-fn server(call: &Call<'_>, lines: &mut Lines) {
+fn server(call: &Call<'_>, lines: &mut Channels) {
     let process = &call.shared.process;
     let uptime_seconds = call.now.0.saturating_sub(process.started_at.0) / 1000;
     lines.add("redis_version", REDIS_VERSION);
@@ -137,13 +138,13 @@ fn server(call: &Call<'_>, lines: &mut Lines) {
     lines.add("worker_threads", call.shared.workers.len());
 }
 
-fn clients(call: &Call<'_>, lines: &mut Lines) {
+fn clients(call: &Call<'_>, lines: &mut Channels) {
     lines.add("connected_clients", call.shared.clients.len());
     lines.add("maxclients", call.shared.config.value("maxclients"));
     lines.add("blocked_clients", call.shared.sum(|worker| worker.parked.read()));
 }
 
-fn memory(call: &Call<'_>, lines: &mut Lines) {
+fn memory(call: &Call<'_>, lines: &mut Channels) {
     let memory = call.store.memory();
     let gauges = &call.shared.gauges;
     let used = memory.log_used + memory.index;
@@ -171,7 +172,7 @@ fn memory(call: &Call<'_>, lines: &mut Lines) {
     }
 }
 
-fn stats(call: &Call<'_>, lines: &mut Lines) {
+fn stats(call: &Call<'_>, lines: &mut Channels) {
     let shared = call.shared;
     let gauges = &shared.gauges;
     let kilobytes = |gauge| format!("{:.2}", Gauges::read(gauge) as f64 / 1024.0);
@@ -196,9 +197,9 @@ fn stats(call: &Call<'_>, lines: &mut Lines) {
 }
 
 /// A section of facts only.
-fn facts(_: &Call<'_>, _: &mut Lines) {}
+fn facts(_: &Call<'_>, _: &mut Channels) {}
 
-fn cpu(call: &Call<'_>, lines: &mut Lines) {
+fn cpu(call: &Call<'_>, lines: &mut Channels) {
     let seconds = |gauge| {
         let us = Gauges::read(gauge);
         format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
@@ -207,7 +208,7 @@ fn cpu(call: &Call<'_>, lines: &mut Lines) {
     lines.add("used_cpu_user", seconds(&call.shared.gauges.cpu_user_us));
 }
 
-fn command_stats(call: &Call<'_>, lines: &mut Lines) {
+fn command_stats(call: &Call<'_>, lines: &mut Channels) {
     for found in commands().all() {
         let sum = |read: fn(&crate::stats::CommandCounters) -> u64| {
             call.shared.sum(|worker| read(worker.command(found.id)))
@@ -229,7 +230,7 @@ fn command_stats(call: &Call<'_>, lines: &mut Lines) {
     }
 }
 
-fn error_stats(call: &Call<'_>, lines: &mut Lines) {
+fn error_stats(call: &Call<'_>, lines: &mut Channels) {
     let mut errors = BTreeMap::new();
     call.shared.workers.iter().for_each(|worker| worker.add_errors_to(&mut errors));
     for (code, count) in errors {
@@ -237,7 +238,7 @@ fn error_stats(call: &Call<'_>, lines: &mut Lines) {
     }
 }
 
-fn latency_stats(call: &Call<'_>, lines: &mut Lines) {
+fn latency_stats(call: &Call<'_>, lines: &mut Channels) {
     let percents = percentiles(&call.shared.config.value("latency-tracking-info-percentiles"));
     let percents = percents.unwrap_or_default();
     for found in commands().all().iter().filter(|_| !percents.is_empty()) {
@@ -252,7 +253,7 @@ fn latency_stats(call: &Call<'_>, lines: &mut Lines) {
 }
 
 /// What migrations cost this node since it started.
-fn migration(call: &Call<'_>, lines: &mut Lines) {
+fn migration(call: &Call<'_>, lines: &mut Channels) {
     let totals = &call.shared.gauges.migration;
     for (name, sum) in [
         ("pulls", &totals.pulls),
@@ -266,7 +267,7 @@ fn migration(call: &Call<'_>, lines: &mut Lines) {
     }
 }
 
-fn keyspace(call: &Call<'_>, lines: &mut Lines) {
+fn keyspace(call: &Call<'_>, lines: &mut Channels) {
     let keys = call.key_count();
     if keys > 0 {
         let expires = call.store.expiring_len().min(keys);

@@ -1,7 +1,7 @@
 //! Changing a part of a string: APPEND and SETRANGE.
 //!
-//! What is added at the end of a value costs as much as is added. A SETRANGE before the end copies the value: readers without
-//! a lock may be in it.
+//! What is added at the end of a value costs as much as is added. A SETRANGE before the end copies the value:
+//! readers without a lock may be in it.
 
 use super::entry::{live, remove_if_expired};
 use crate::call::{Call, CommandResult, Flow, ReplyError};

@@ -28,13 +28,13 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "string",
         "2.0.0",
         "O(1)",
-        "Sets the value of a key and its life in seconds.",
+        "Sets the value of a key and its time to live in seconds.",
     ),
     CommandSpec::new("psetex", 4, SLOW, psetex).keys(KeySpec::one(&["OW", "update"]), ALWAYS).docs(
         "string",
         "2.6.0",
         "O(1)",
-        "Sets the value of a key and its life in milliseconds.",
+        "Sets the value of a key and its time to live in milliseconds.",
     ),
     CommandSpec::new("getset", 3, FAST, getset)
         .keys(KeySpec::one(&["RW", "access", "update"]), Access::ReadWrite)
@@ -74,7 +74,7 @@ enum When {
 
 /// What becomes of the expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Life<'a> {
+enum TimeToLive<'a> {
     /// None afterwards.
     #[default]
     Endless,
@@ -88,7 +88,7 @@ enum Life<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SetOptions<'a> {
     when: When,
-    life: Life<'a>,
+    ttl: TimeToLive<'a>,
     /// GET: the reply is the old value.
     returns_old: bool,
 }
@@ -106,13 +106,13 @@ impl<'a> SetOptions<'a> {
                 parsed.when = When::Present;
             } else if is(b"get") {
                 parsed.returns_old = true;
-            } else if is(b"keepttl") && !matches!(parsed.life, Life::Until(..)) {
-                parsed.life = Life::AsBefore;
+            } else if is(b"keepttl") && !matches!(parsed.ttl, TimeToLive::Until(..)) {
+                parsed.ttl = TimeToLive::AsBefore;
             } else if let Some(unit) = Unit::named(option)
                 && let [text, rest @ ..] = options
-                && parsed.life.may_become(unit)
+                && parsed.ttl.may_become(unit)
             {
-                parsed.life = Life::Until(unit, text);
+                parsed.ttl = TimeToLive::Until(unit, text);
                 options = rest;
             } else {
                 return Err(ReplyError::Syntax);
@@ -125,17 +125,17 @@ impl<'a> SetOptions<'a> {
     fn are_blind(args: &[&[u8]]) -> bool {
         args.len() == 3
             || SetOptions::parse(&args[3..]).is_ok_and(|options| {
-                options.when == When::Always && !options.returns_old && options.life != Life::AsBefore
+                options.when == When::Always && !options.returns_old && options.ttl != TimeToLive::AsBefore
             })
     }
 }
 
-impl Life<'_> {
+impl TimeToLive<'_> {
     fn may_become(self, unit: Unit) -> bool {
         match self {
-            Life::Endless => true,
-            Life::AsBefore => false,
-            Life::Until(other, _) => other == unit,
+            TimeToLive::Endless => true,
+            TimeToLive::AsBefore => false,
+            TimeToLive::Until(other, _) => other == unit,
         }
     }
 }
@@ -147,9 +147,9 @@ fn set(call: &mut Call<'_>) -> CommandResult {
         return Ok(Flow::Done);
     }
     let options = SetOptions::parse(&call.args[3..])?;
-    let mut expires_at = match options.life {
-        Life::Until(unit, text) => Some(deadline(unit, text, call.now, "set")?),
-        Life::Endless | Life::AsBefore => None,
+    let mut expires_at = match options.ttl {
+        TimeToLive::Until(unit, text) => Some(deadline(unit, text, call.now, "set")?),
+        TimeToLive::Endless | TimeToLive::AsBefore => None,
     };
     let key = call.keys[0];
     let guard = call.store.pin();
@@ -162,7 +162,7 @@ fn set(call: &mut Call<'_>) -> CommandResult {
         When::Present => old.is_some(),
     };
     if writes {
-        if options.life == Life::AsBefore {
+        if options.ttl == TimeToLive::AsBefore {
             expires_at = old.and_then(|record| record.expires_at());
         }
         write_until(call, &mut slot, call.args[2], expires_at)?;
@@ -181,7 +181,8 @@ fn set(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// Sets the first key to the request's last argument: that is where SET without options, SETEX and PSETEX have it.
+/// Sets the first key to the request's last argument: that is where SET without options, SETEX and PSETEX
+/// have it.
 fn write(call: &mut Call<'_>, expires_at: Option<WallMs>) -> Result<(), ReplyError> {
     let key = call.keys[0];
     let value = call.args[call.args.len() - 1];
@@ -278,7 +279,8 @@ impl Pairs {
         Ok(Pairs { slots: slots_of(call.keys) })
     }
 
-    /// Writes all of them, or none where there is no memory for all; the locks make it one change to every other writer.
+    /// Writes all of them, or none where there is no memory for all; the locks make it one change to every
+    /// other writer.
     fn write(&self, call: &mut Call<'_>, slots: &mut SlotGuards<'_>) -> Result<(), ReplyError> {
         let values = call.args[1..].chunks_exact(2).map(|pair| pair[1]);
         Ok(slots.put_all(call.head, call.keys.iter().copied().zip(values))?)
@@ -315,7 +317,7 @@ mod tests {
         for good in ["nx nx", "nx get", "ex 1 ex 2", "keepttl keepttl", "XX Get pxAT 5", "ex nx"] {
             assert!(parse(good).is_ok(), "{good}");
         }
-        assert_eq!(parse("ex 1 ex 2").unwrap().life, Life::Until(Unit::Seconds, b"2"));
+        assert_eq!(parse("ex 1 ex 2").unwrap().ttl, TimeToLive::Until(Unit::Seconds, b"2"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Sidle's own commands: the map, frozen reads, migrations, status.
 //!
-//! SIDLE.MAP and SIDLE.FROZEN serve opted-in clients (Fulva's double read); they are answered to anyone who asks.
-//! SIDLE.MIGRATE and SIDLE.STATUS are for operators, on any node; the control thread has their answers.
+//! SIDLE.MAP and SIDLE.FROZEN serve opted-in clients (Fulva's double read); they are answered to anyone who
+//! asks. SIDLE.MIGRATE and SIDLE.STATUS are for operators, on any node; the control thread has their answers.
 
 use crate::call::{Call, CommandResult, Flow};
 use crate::number::parse_i64;
@@ -99,8 +99,9 @@ fn map(call: &mut Call<'_>) -> CommandResult {
 
 /// `SIDLE.FROZEN <migration> GET <key>`: the second half of a double read (M4).
 ///
-/// The answer counts only while this node still has its frozen copy for the very migration that the client was told
-/// of. The phase is loaded again after the look-up: had the copy begun to go in between, absent would be a lie (M8).
+/// The answer counts only while this node still has its frozen copy for the very migration that the client
+/// was told of. The phase is loaded again after the look-up: had the copy begun to go in between, absent
+/// would be a lie (M8).
 fn frozen(call: &mut Call<'_>) -> CommandResult {
     let migration = migration_argument(call.args[1])?;
     if !call.args[2].eq_ignore_ascii_case(b"get") {
@@ -135,7 +136,8 @@ fn frozen(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// A migration that the map still shows as running may not have reached this node's range table; any other is over.
+/// A migration that the map still shows as running may not have reached this node's range table; any other is
+/// over.
 fn no_copy(call: &Call<'_>, migration: MigrationId) -> ReplyError {
     match call.ranges.map().migration(migration) {
         Some(record) if record.source == call.ranges.node() => not_frozen(migration),
@@ -203,7 +205,8 @@ fn wait(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Control(ControlRequest::AwaitEnd { migration, patience_us }))
 }
 
-/// `SIDLE.MIGRATE SET <migration> ADAPTIVE | RATE <bytes a second> | DEADLINE <milliseconds> | SLO-P99 <microseconds>`.
+/// `SIDLE.MIGRATE SET <migration> ADAPTIVE | RATE <bytes a second> | DEADLINE <milliseconds> | SLO-P99
+/// <microseconds>`.
 fn set_policy(call: &mut Call<'_>) -> CommandResult {
     let migration = migration_argument(call.args[2])?;
     let words: Vec<&str> = call.args[3..].iter().map(|word| text(word)).collect::<Result<_, _>>()?;
@@ -218,8 +221,8 @@ fn text(argument: &[u8]) -> Result<&str, ReplyError> {
     std::str::from_utf8(argument).map_err(|_| ReplyError::Syntax)
 }
 
-/// `SIDLE.MIGRATE START SLOTS <a>[-<b>] TO <node> [PROTOCOL <name>[,<option>=<value>...]] [<policy>]`, or `POSITIONS
-/// <first>-<last>`; the policy as for SET.
+/// `SIDLE.MIGRATE START SLOTS <a>[-<b>] TO <node> [PROTOCOL <name>[,<option>=<value>...]] [<policy>]`, or
+/// `POSITIONS <first>-<last>`; the policy as for SET.
 fn start(call: &mut Call<'_>) -> CommandResult {
     let text = |index: usize| text(call.args[index]);
     let span = text(3)?;

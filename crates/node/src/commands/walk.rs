@@ -4,9 +4,9 @@
 //! in the order of positions, so a cursor stays good whatever the index does meanwhile and at whichever node,
 //! and a key that exists all the time is returned at least once. A stretch is returned whole, also where it
 //! consists of several ranges. Where a range still arrives from another node, SCAN stops in front of what has
-//! not come yet. A call that stands there waits for it, and after a while returns no keys and the same cursor;
-//! so the walk goes on as fast as the range arrives. KEYS waits for everything, and so does RANDOMKEY where
-//! there is no key yet.
+//! not come yet. A call that stands there waits for it, and after a while returns no keys and the same
+//! cursor; so the walk goes on as fast as the range arrives. KEYS waits for everything, and so does RANDOMKEY
+//! where there is no key yet.
 
 use crate::call::{Awaited, Call, CommandResult, Flow, ReplyError};
 use crate::glob;

@@ -1,5 +1,5 @@
-//! This node as the source: where the protocol says so tracked first, then published as exported, frozen behind the
-//! barrier, released behind another.
+//! This node as the source: where the protocol says so tracked first, then published as exported, frozen
+//! behind the barrier, released behind another.
 
 use super::table::Then;
 use super::{ControlEvent, NodeControl};
@@ -9,8 +9,8 @@ use sidle_migration::ExportView;
 use sidle_types::{MigrationId, PositionRange};
 
 impl NodeControl {
-    /// The range is copied while this node serves it: from the next table on workers mark what they change in it, and
-    /// behind its barrier it is copied (C5).
+    /// The range is copied while this node serves it: from the next table on workers mark what they change in
+    /// it, and behind its barrier it is copied (C5).
     pub(super) fn start_tracking(&mut self, record: MigrationRecord) {
         self.drop_tracked_in(record.range, record.id);
         self.to_track.insert(record.id, record);
@@ -40,9 +40,9 @@ impl NodeControl {
         }
     }
 
-    /// Whether this node owns all of the range and takes part in nothing there. The coordinator asks for nothing before
-    /// that, but this node may hear of the end of what came before later than of what comes next; and what it is asked
-    /// late is of a migration that is over.
+    /// Whether this node owns all of the range and takes part in nothing there. The coordinator asks for
+    /// nothing before that, but this node may hear of the end of what came before later than of what comes
+    /// next; and what it is asked late is of a migration that is over.
     fn is_whole(&self, range: PositionRange) -> bool {
         let is_owned = self
             .map
@@ -62,8 +62,8 @@ impl NodeControl {
         }
     }
 
-    /// Earlier migrations that tracked something of the range were given up, though this node has not heard of it: the
-    /// coordinator begins nothing that overlaps what is not over.
+    /// Earlier migrations that tracked something of the range were given up, though this node has not heard
+    /// of it: the coordinator begins nothing that overlaps what is not over.
     fn drop_tracked_in(&mut self, range: PositionRange, later: MigrationId) {
         let tracked =
             (self.exports.iter()).filter(|(_, view)| view.is_tracked()).map(|(&id, view)| (id, view.range()));

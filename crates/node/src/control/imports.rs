@@ -1,15 +1,16 @@
-//! This node as the target: room is made, the source connected, where the protocol says so the range copied, then taken,
-//! and in the end swept.
+//! This node as the target: room is made, the source connected, where the protocol says so the range copied,
+//! then taken, and in the end swept.
 
 use super::table::Then;
 use super::{ControlEvent, NodeControl};
 use crate::mover::{MoverCommand, MoverReport};
 use sidle_cluster::{AgentInput, MigrationRecord, PrepareRefusal, Progress};
-use sidle_migration::{Copies, ImportView, MigrationSpec, TargetCounters};
+use sidle_migration::{Copies, ImportView, ImporterCounters, MigrationSpec};
 use sidle_types::{MigrationId, MonotonicUs, PositionRange};
 use std::sync::Arc;
 
-/// Of the free memory, how much an import may plan to fill: the rest is for writes meanwhile, and for the cleaner.
+/// Of the free memory, how much an import may plan to fill: the rest is for writes meanwhile, and for the
+/// cleaner.
 const FILL_PERCENT: u64 = 90;
 
 /// A migration to this node that may begin.
@@ -37,7 +38,7 @@ enum Stage {
 #[derive(Debug)]
 pub(super) struct Import {
     pub(super) view: Arc<ImportView>,
-    counters: TargetCounters,
+    counters: ImporterCounters,
     stalled: bool,
     /// What the mover said last, if it came before the commit was heard of.
     ended: Option<Ended>,
@@ -51,11 +52,11 @@ enum Ended {
 
 impl Import {
     fn new(view: Arc<ImportView>) -> Import {
-        Import { view, counters: TargetCounters::default(), stalled: false, ended: None }
+        Import { view, counters: ImporterCounters::default(), stalled: false, ended: None }
     }
 
-    /// Whether this is a copy without the last round: what was deleted or overwritten at the source may still be in it,
-    /// and a stale value is worse than none. To be asked when nothing more is replayed.
+    /// Whether this is a copy without the last round: what was deleted or overwritten at the source may still
+    /// be in it, and a stale value is worse than none. To be asked when nothing more is replayed.
     fn is_stale_copy(&self) -> bool {
         self.view.is_copied_ahead() && !self.view.activated()
     }
@@ -150,7 +151,8 @@ impl NodeControl {
         )
     }
 
-    /// Whether another migration, whose end this node has not heard of yet, has copied something of the range.
+    /// Whether another migration, whose end this node has not heard of yet, has copied something of the
+    /// range.
     fn copies_in(&self, but: MigrationId, range: PositionRange) -> bool {
         let mut others = self.preparations.iter().filter(|(id, _)| **id != but);
         others.any(|(_, other)| other.copy.is_some() && other.record.range.overlaps(range))
@@ -176,9 +178,9 @@ impl NodeControl {
         true
     }
 
-    /// The map may say that a range is this node's whose copy is still prepared: the migration ran and is over, and the
-    /// maps in between were lost. The copy becomes an import, of which nothing is served unless it is activated, until
-    /// the migration's end comes and says what is to be done with it (C8).
+    /// The map may say that a range is this node's whose copy is still prepared: the migration ran and is
+    /// over, and the maps in between were lost. The copy becomes an import, of which nothing is served unless
+    /// it is activated, until the migration's end comes and says what is to be done with it (C8).
     pub(super) fn meet_missed_commits(&mut self) {
         for id in self.owned_copies() {
             if let Some(copy) = self.preparations.remove(&id).and_then(|preparation| preparation.copy) {
@@ -202,8 +204,8 @@ impl NodeControl {
         let spec = match (self.preparations.remove(&id), self.spec(&record)) {
             (Some(Preparation { copy: Some(copy), .. }), _) => return self.go_on_with_copy(now, id, copy),
             (Some(_), Ok(spec)) => spec,
-            // The coordinator begins nothing that this life of the node has not prepared. Without an import the range
-            // is lost (R3), and nothing is acknowledged in it.
+            // The coordinator begins nothing that this incarnation of the node has not prepared. Without an
+            // import the range is lost (R3), and nothing is acknowledged in it.
             (None, _) => {
                 return self.event(ControlEvent::Note(format!(
                     "migration {id} begins without having been prepared"
@@ -281,7 +283,8 @@ impl NodeControl {
         }
     }
 
-    /// What has not arrived is given up. First nothing more may be replayed; then the range is an ordinary one.
+    /// What has not arrived is given up. First nothing more may be replayed; then the range is an ordinary
+    /// one.
     pub(super) fn discard_rest(&mut self, id: MigrationId, why: String) {
         if self.imports.contains_key(&id) {
             self.event(ControlEvent::Note(format!("migration {id} is given up: {why}")));
@@ -345,7 +348,7 @@ impl NodeControl {
         }
     }
 
-    fn count(&mut self, id: MigrationId, counters: TargetCounters) {
+    fn count(&mut self, id: MigrationId, counters: ImporterCounters) {
         if let Some(import) = self.arriving(id) {
             let before = std::mem::replace(&mut import.counters, counters);
             self.parts.shared.gauges.migration.add(before, counters);

@@ -43,8 +43,8 @@ impl Jobs {
         self.push(What::Tombstones, range, None);
     }
 
-    /// Clears the range of an import that was given up before it was activated: no worker has served anything in it
-    /// (M3), and none does before it is clear.
+    /// Clears the range of an import that was given up before it was activated: no worker has served anything
+    /// in it (M3), and none does before it is clear.
     pub(super) fn clear_unserved(&mut self, id: MigrationId, range: PositionRange) {
         self.push(What::Everything, range, Some(id));
     }

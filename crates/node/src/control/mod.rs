@@ -1,28 +1,33 @@
 //! The node's control: what the coordinator says, done step by step on this node.
 //!
-//! Purpose: ties the node agent of crate `cluster` to the range table, the barrier and the movers. It decides nothing
-//! about the cluster and nothing about a migration's protocol; it sees to it that things happen in the right order.
+//! Purpose: ties the node agent of crate `cluster` to the range table, the barrier and the movers. It decides
+//! nothing about the cluster and nothing about a migration's protocol; it sees to it that things happen in
+//! the right order.
 //!
-//! Call order, for whoever drives it: [`NodeControl::handle`] for every input, with [`ControlInput::Timer`] once
-//! [`NodeControl::poll_timeout`] has passed; after each call take [`NodeControl::poll_transmit`] and
-//! [`NodeControl::poll_event`] until both are empty, and carry the events out in order. [`ControlEvent::NotifyWorkers`]
-//! is carried out by waking every worker's thread, so that it calls [`Worker::turn`](crate::Worker::turn).
+//! Call order, for whoever drives it: [`NodeControl::handle`] for every input, with [`ControlInput::Timer`]
+//! once [`NodeControl::poll_timeout`] has passed; after each call take [`NodeControl::poll_transmit`] and
+//! [`NodeControl::poll_event`] until both are empty, and carry the events out in order.
+//! [`ControlEvent::NotifyWorkers`] is carried out by waking every worker's thread, so that it calls
+//! [`Worker::turn`](crate::Worker::turn).
 //!
 //! Invariants:
-//! - C1 (M2): a mover hears that a range is frozen only with the proof that every worker has passed the table in which it
-//!   is exported.
-//! - C2 (M8): an export's memory goes back only with the proof that every worker has passed a table without the export.
-//! - C3 (M6): an import's tombstones go only with the proof that every worker has passed a table without the import.
-//! - C4 (M5): an import is prepared only when the store holds nothing in its range, neither values nor tombstones: an
-//!   earlier owner's leavings would be taken for newer than what arrives.
-//! - C5 (M11): a mover hears that a range is tracked only with the proof that every worker has passed the table by which
-//!   it marks what it changes there.
-//! - C6 (M11): a range is tracked only where this node owns it and no import or export of its own overlaps it: what is
-//!   written into an import is not marked.
-//! - C7: nothing is discarded that this node owns, exports, imports or copies. Messages may be late and come twice (M10),
-//!   and what was nobody's when they were sent may be somebody's since.
-//! - C8 (M11): what is copied ahead of the freeze is served as an import, or not at all: what was deleted or overwritten
-//!   since may still be in it. A node may come to own the range without having heard that the migration ran.
+//! - C1 (M2): a mover hears that a range is frozen only with the proof that every worker has passed the table
+//!   in which it is exported.
+//! - C2 (M8): an export's memory goes back only with the proof that every worker has passed a table without
+//!   the export.
+//! - C3 (M6): an import's tombstones go only with the proof that every worker has passed a table without the
+//!   import.
+//! - C4 (M5): an import is prepared only when the store holds nothing in its range, neither values nor
+//!   tombstones: an earlier owner's leavings would be taken for newer than what arrives.
+//! - C5 (M11): a mover hears that a range is tracked only with the proof that every worker has passed the
+//!   table by which it marks what it changes there.
+//! - C6 (M11): a range is tracked only where this node owns it and no import or export of its own overlaps
+//!   it: what is written into an import is not marked.
+//! - C7: nothing is discarded that this node owns, exports, imports or copies. Messages may be late and come
+//!   twice (M10), and what was nobody's when they were sent may be somebody's since.
+//! - C8 (M11): what is copied ahead of the freeze is served as an import, or not at all: what was deleted or
+//!   overwritten since may still be in it. A node may come to own the range without having heard that the
+//!   migration ran.
 //!
 //! Realises: design "Ownership changes use one barrier", and "Fulva, step by step", steps 1 to 3 and 9.
 //! Ownership: the control thread.
@@ -97,7 +102,8 @@ pub enum ControlEvent {
     Joined(ClusterId),
     /// The coordinator does not let the node in, for this reason; it will be asked again.
     JoinRefused(String),
-    /// Another process has joined with this node's identity, later. This one serves nothing any more, and is to exit.
+    /// Another process has joined with this node's identity, later. This one serves nothing any more, and is
+    /// to exit.
     Superseded,
     /// Something that an operator may want to know.
     Note(String),
@@ -120,8 +126,8 @@ pub struct NodeControl {
     to_track: BTreeMap<MigrationId, MigrationRecord>,
     /// As the source, from commit on, or from when the range is copied before.
     exports: BTreeMap<MigrationId, Arc<ExportView>>,
-    /// Migrations that are over and whose leavings a mover clears: exports their records, imports their tombstones,
-    /// copies that came to nothing everything.
+    /// Migrations that are over and whose leavings a mover clears: exports their records, imports their
+    /// tombstones, copies that came to nothing everything.
     clearing: BTreeMap<MigrationId, PositionRange>,
     /// Exports that have to be frozen with the next table.
     to_freeze: Vec<MigrationId>,
@@ -132,8 +138,8 @@ pub struct NodeControl {
 }
 
 impl NodeControl {
-    /// The control of a node in a new life. `cluster`: the one that the node belongs to, if it has been in one.
-    /// `movers`: how many there are.
+    /// The control of a node in a new incarnation. `cluster`: the one that the node belongs to, if it has
+    /// been in one. `movers`: how many there are.
     pub fn new(
         now: MonotonicUs,
         me: NodeInfo,
@@ -170,7 +176,7 @@ impl NodeControl {
         self.agent.put_back(of_cluster);
     }
 
-    /// The node that ran the coordinator in an earlier life of this one.
+    /// The node that ran the coordinator in an earlier incarnation of this one.
     pub fn remember_coordinator(&mut self, coordinator: NodeId) {
         self.agent.remember_coordinator(coordinator);
     }
@@ -235,7 +241,8 @@ impl NodeControl {
         self.imports.values().map(|import| &import.view)
     }
 
-    /// The exports that this node takes part in, from commit, or the copy before it, until their memory goes back.
+    /// The exports that this node takes part in, from commit, or the copy before it, until their memory goes
+    /// back.
     pub fn exports(&self) -> impl Iterator<Item = &Arc<ExportView>> {
         self.exports.values()
     }
@@ -250,8 +257,8 @@ impl NodeControl {
         self.requests.len()
     }
 
-    /// What is in hand, in words, each with how many of it there are: nothing when no migration and no request is
-    /// under way and everything is cleared.
+    /// What is in hand, in words, each with how many of it there are: nothing when no migration and no
+    /// request is under way and everything is cleared.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         let own = [
             ("preparations", self.preparations.len()),

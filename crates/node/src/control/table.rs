@@ -35,7 +35,8 @@ pub(super) struct Awaited {
 }
 
 impl NodeControl {
-    /// Publishes the table of the present map, imports and exports. What was not waited for before may wait for it.
+    /// Publishes the table of the present map, imports and exports. What was not waited for before may wait
+    /// for it.
     pub(super) fn publish(&mut self, mut then: Vec<Then>) {
         let Some(map) = &self.map else { return };
         let imports: Vec<_> = self.imports.values().map(|import| Arc::clone(&import.view)).collect();
@@ -102,7 +103,8 @@ impl NodeControl {
         self.awaited.iter().any(|awaited| awaited.then.iter().any(clears))
     }
 
-    /// Goes on with what waited for tables that every worker has passed, in the order in which they were published.
+    /// Goes on with what waited for tables that every worker has passed, in the order in which they were
+    /// published.
     pub(super) fn pass_barriers(&mut self, now: MonotonicUs) {
         while let Some(Awaited { ticket, .. }) = self.awaited.front() {
             // Each step takes a proof of its own.

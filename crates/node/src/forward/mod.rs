@@ -27,13 +27,13 @@
 //! Ownership: each worker has its own lines, one for each node and protocol version, opened when they are
 //! needed.
 
-mod line;
-mod lines;
+mod channel;
+mod channels;
 mod progress;
 mod run;
 
-pub use lines::ForwardEvent;
-pub(crate) use lines::Lines;
+pub(crate) use channels::Channels;
+pub use channels::ForwardEvent;
 pub(crate) use progress::{NOT_HERE_ERROR, Progress};
 pub(crate) use run::refused;
 

@@ -1,9 +1,9 @@
 //! FLUSHALL at an import: what is here goes, what has not arrived never comes.
 //!
-//! Each key has one instant at which it is flushed. A key with an entry is removed, and leaves a tombstone (M6). Then the
-//! machine is told to flush: what has no entry is absent from that instant on. A key that gets its entry in between keeps
-//! it: it was written there, and its flush came just before. Nothing is replayed in between, since replay belongs to this
-//! thread: a record that arrived there would outlive the flush.
+//! Each key has one instant at which it is flushed. A key with an entry is removed, and leaves a tombstone
+//! (M6). Then the machine is told to flush: what has no entry is absent from that instant on. A key that gets
+//! its entry in between keeps it: it was written there, and its flush came just before. Nothing is replayed
+//! in between, since replay belongs to this thread: a record that arrived there would outlive the flush.
 
 use sidle_store::{Entry, Leave, LogHead, Store};
 use sidle_types::PositionRange;
@@ -18,8 +18,9 @@ pub(super) fn remove_all(store: &Store, head: &mut LogHead, range: PositionRange
         from = store.visit(position, range.last(), BATCH_RECORDS, &mut |record| {
             let key = record.hashed_key();
             let mut slot = store.lock_slot(key.slot());
-            // It may have been overwritten since the visit found it, by a write that saw what was there before: then this
-            // goes as well, or the flush would not have happened. An entry is visited once, so no key is flushed twice.
+            // It may have been overwritten since the visit found it, by a write that saw what was there
+            // before: then this goes as well, or the flush would not have happened. An entry is visited once,
+            // so no key is flushed twice.
             if matches!(slot.get(key), Entry::Value(_)) {
                 slot.remove(head, key, Leave::Tombstone).expect("what has an entry can be removed");
             }

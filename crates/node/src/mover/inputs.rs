@@ -32,13 +32,13 @@ impl Mover {
             }
             MoverCommand::StartImport(spec, writer) => {
                 self.expected.remove(&id);
-                let machine = TargetMachine::new(now, *spec, writer, self.store.log_head());
-                let import = Import { machine, told: TargetCounters::default(), told_at: now };
+                let machine = Importer::new(now, *spec, writer, self.store.log_head());
+                let import = Import { machine, told: ImporterCounters::default(), told_at: now };
                 assert!(self.imports.insert(id, import).is_none(), "import {id} is started twice");
                 self.drain_target(now, id);
             }
             MoverCommand::StartExport(spec, writer) => {
-                let machine = SourceMachine::new(now, *spec, writer);
+                let machine = Exporter::new(now, *spec, writer);
                 assert!(self.exports.insert(id, machine).is_none(), "export {id} is started twice");
                 self.drain_source(now, id);
                 self.hear_early_greetings(now, id);
@@ -79,8 +79,8 @@ impl Mover {
         self.tell_progress(now);
     }
 
-    /// What the node and its workers have to bear; bulk work slows down for it. To be called every few milliseconds, and
-    /// between pieces of work.
+    /// What the node and its workers have to bear; bulk work slows down for it. To be called every few
+    /// milliseconds, and between pieces of work.
     pub fn load(&mut self, now: MonotonicUs, load: Load) {
         for import in self.imports.values_mut() {
             let replay = import.machine.handle(now, &self.store, TargetInput::Load(load));
@@ -111,8 +111,8 @@ impl Mover {
                 if self.imports.contains_key(&migration) {
                     self.target(now, migration, TargetInput::PriorityPull(&key, waiter(ticket)));
                 } else {
-                    // V3: the import is over, or not begun here; whatever is true of the key, the worker will see it. This is
-                    // no answer to its question.
+                    // V3: the import is over, or not begun here; whatever is true of the key, the worker will
+                    // see it. This is no answer to its question.
                     self.wakes.tell(worker, ToWorker::WakeAll(migration));
                 }
             }
@@ -159,8 +159,8 @@ impl Mover {
         }
     }
 
-    /// A message arrived over a link. On a link that another node opened the first is `Hello`, which names the
-    /// migration, and so the mover ([`MoverIndex::of`]) that the link belongs to.
+    /// A message arrived over a link. On a link that another node opened the first is `Hello`, which names
+    /// the migration, and so the mover ([`MoverIndex::of`]) that the link belongs to.
     pub fn message<'b>(
         &mut self,
         now: MonotonicUs,
@@ -221,7 +221,8 @@ impl Mover {
     fn greet(&mut self, now: MonotonicUs, link: Link, hello: &Hello) {
         let migration = hello.scope.migration;
         if !self.exports.contains_key(&migration) {
-            // The target uses the new map before its source does, so this is the rule. A refusal would make it wait.
+            // The target uses the new map before its source does, so this is the rule. A refusal would make
+            // it wait.
             self.early.insert(link, *hello);
             return;
         }

@@ -1,19 +1,19 @@
 //! One mover: the migrations that one mover thread carries out.
 //!
-//! Purpose: composition only. A mover owns the source and target machines of its migrations and knows which connection
-//! each of their lanes runs over; it carries frames, worker messages and commands of the control thread in, and frames,
-//! wakes and reports out. What a migration does is decided in crate `migration`.
+//! Purpose: composition only. A mover owns the source and target machines of its migrations and knows which
+//! connection each of their lanes runs over; it carries frames, worker messages and commands of the control
+//! thread in, and frames, wakes and reports out. What a migration does is decided in crate `migration`.
 //!
-//! Call order, for whoever drives it: [`Mover::turn`] whenever the thread was notified or [`Mover::poll_timeout`] has
-//! passed; [`Mover::command`] for what the control thread says; [`Mover::connected`], [`Mover::message`] and
-//! [`Mover::closed`] for what the network says. After any of them, until each is exhausted: [`Mover::poll_event`],
-//! [`Mover::poll_transmit`] for every open link whose output is short, [`Mover::poll_notify`]. When `message` returned a
-//! [`PendingReplay`], that comes first, so that the next pull is on its way; then [`Mover::replay`], then all of it
-//! again.
+//! Call order, for whoever drives it: [`Mover::turn`] whenever the thread was notified or
+//! [`Mover::poll_timeout`] has passed; [`Mover::command`] for what the control thread says;
+//! [`Mover::connected`], [`Mover::message`] and [`Mover::closed`] for what the network says. After any of
+//! them, until each is exhausted: [`Mover::poll_event`], [`Mover::poll_transmit`] for every open link whose
+//! output is short, [`Mover::poll_notify`]. When `message` returned a [`PendingReplay`], that comes first, so
+//! that the next pull is on its way; then [`Mover::replay`], then all of it again.
 //!
 //! Invariants:
-//! - V1: a migration belongs to the mover that [`MoverIndex::of`] names, for its whole life; so the commands, frames and
-//!   worker messages of one migration are never handled on two threads.
+//! - V1: a migration belongs to the mover that [`MoverIndex::of`] names, for its whole life; so the commands,
+//!   frames and worker messages of one migration are never handled on two threads.
 //! - V2: a lane has at most one link; a link that was replaced or closed is never heard again (M10).
 //! - V3: every pull, flush and wait for arrivals that a worker sends is answered, by a wake, a refusal, or
 //!   the new range table that ends the migration.
@@ -34,8 +34,7 @@ use crate::worker::NodeParts;
 use arrivals::Arrivals;
 use links::{LinkEnd, Links};
 use sidle_migration::{
-    BarrierPassed, ExportWriter, ImportWriter, MigrationSpec, Replay, SourceMachine, TargetCounters,
-    TargetMachine,
+    BarrierPassed, ExportWriter, Exporter, ImportWriter, Importer, ImporterCounters, MigrationSpec, Replay,
 };
 use sidle_store::{LogHead, Store};
 use sidle_types::{Fill, MigrationId, MigrationPolicy, MonotonicUs, NodeId};
@@ -65,7 +64,8 @@ pub enum MoverCommand {
     ReleaseExport(MigrationId, BarrierPassed),
     /// The migration is done, and every worker uses a range table without the import: free the tombstones.
     FinishImport(MigrationId, BarrierPassed),
-    /// Forget the import, or the copy: it was never committed, or what has not arrived is given up. Nothing is replayed any more.
+    /// Forget the import, or the copy: it was never committed, or what has not arrived is given up. Nothing
+    /// is replayed any more.
     DropImport(MigrationId),
 }
 
@@ -132,13 +132,13 @@ pub enum MoverReport {
     /// The import serves.
     Activated,
     /// How much has arrived.
-    Moved(TargetCounters),
+    Moved(ImporterCounters),
     /// The import has no memory for what arrives, and waits.
     Stalled,
     /// It goes on.
     Resumed,
     /// Everything has arrived.
-    Finished(TargetCounters),
+    Finished(ImporterCounters),
     /// The import cannot go on.
     Failed(String),
     /// The import's tombstones are freed; nothing is kept for it.
@@ -158,9 +158,9 @@ pub struct PendingReplay<'b> {
 }
 
 struct Import {
-    machine: TargetMachine,
+    machine: Importer,
     /// What the control thread was told last, and when.
-    told: TargetCounters,
+    told: ImporterCounters,
     told_at: MonotonicUs,
 }
 
@@ -174,7 +174,7 @@ pub struct Mover {
     /// Migrations that may begin.
     expected: BTreeSet<MigrationId>,
     imports: BTreeMap<MigrationId, Import>,
-    exports: BTreeMap<MigrationId, SourceMachine>,
+    exports: BTreeMap<MigrationId, Exporter>,
     links: Links,
     /// Greetings of targets that know of their migration before this node does: answered as soon as it does.
     early: BTreeMap<Link, Hello>,
@@ -207,8 +207,8 @@ impl Mover {
         self.index
     }
 
-    /// What is in hand, in words, each with how many of it there are: nothing when no migration is under way and nobody
-    /// has to be told anything.
+    /// What is in hand, in words, each with how many of it there are: nothing when no migration is under way
+    /// and nobody has to be told anything.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         [
             ("expected imports", self.expected.len()),
@@ -229,7 +229,7 @@ impl Mover {
     /// How full the queues of its migrations are.
     pub fn queues(&self) -> impl Iterator<Item = Fill> {
         let imports = self.imports.values().flat_map(|import| import.machine.queues());
-        let exports = self.exports.values().flat_map(SourceMachine::queues);
+        let exports = self.exports.values().flat_map(Exporter::queues);
         imports.chain(exports).chain([self.arrivals.queue()])
     }
 

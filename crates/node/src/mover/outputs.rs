@@ -39,7 +39,7 @@ impl Mover {
     pub fn poll_timeout(&self, now: MonotonicUs) -> Option<MonotonicUs> {
         let blocked = self.wakes.is_blocked().then(|| now.plus_us(BLOCKED_RETRY_US));
         (self.imports.values().filter_map(|import| import.machine.poll_timeout()))
-            .chain(self.exports.values().filter_map(SourceMachine::poll_timeout))
+            .chain(self.exports.values().filter_map(Exporter::poll_timeout))
             .chain(self.arrivals.deadline())
             .chain(blocked)
             .min()

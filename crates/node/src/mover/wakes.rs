@@ -6,7 +6,8 @@ use std::collections::{BTreeSet, VecDeque};
 /// The mover's ends of its queues with every worker.
 pub(super) struct Wakes {
     ports: Vec<MoverPort>,
-    /// By worker; bounded by the pulls and flushes that its connections wait for, and a few words on each migration.
+    /// By worker; bounded by the pulls and flushes that its connections wait for, and a few words on each
+    /// migration.
     kept: Vec<VecDeque<ToWorker>>,
     notify: BTreeSet<WorkerIndex>,
 }

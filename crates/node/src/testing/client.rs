@@ -94,7 +94,8 @@ impl TestClient {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Lets the worker run what is in the input, unless the connection waits; returns whether it got anywhere.
+    /// Lets the worker run what is in the input, unless the connection waits; returns whether it got
+    /// anywhere.
     pub fn serve(&mut self, worker: &mut Worker, now: Now) -> bool {
         if !matches!(self.waits, Waits::No) || self.input.is_empty() {
             return false;

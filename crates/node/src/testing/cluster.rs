@@ -1,7 +1,7 @@
 //! Several whole nodes and their coordinator on virtual time, driven by real commands.
 //!
-//! Nothing here is random or real: time jumps to the next thing that happens, messages take a fixed time, and a test
-//! decides what is held back, cut, or not given a turn.
+//! Nothing here is random or real: time jumps to the next thing that happens, messages take a fixed time, and
+//! a test decides what is held back, cut, or not given a turn.
 
 use super::TestClient;
 use super::network::{Delivery, LATENCY_US, Network, Purpose, Side};
@@ -18,7 +18,7 @@ use sidle_resp::Value;
 use sidle_types::{MigrationId, MonotonicUs, NodeId, WallMs};
 use sidle_wire::Message;
 
-/// How much memory a node has in its next life.
+/// How much memory a node has in its next incarnation.
 const RESTARTED_MEMORY_BYTES: u64 = 64 << 20;
 
 /// How a test cluster is made.
@@ -126,7 +126,8 @@ impl TestCluster {
         panic!("the cluster does not settle at {} us", self.network.now_us);
     }
 
-    /// Does what happens now, then jumps to the next instant at which something happens, at most to `until_us`.
+    /// Does what happens now, then jumps to the next instant at which something happens, at most to
+    /// `until_us`.
     pub fn advance(&mut self, until_us: u64) {
         self.settle();
         let now = self.now();
@@ -262,8 +263,8 @@ impl TestCluster {
         &mut movers[usize::from(index.0)]
     }
 
-    /// A node's process ends and another begins: it has lost its data, its connections and everything it knew but its
-    /// identity.
+    /// A node's process ends and another begins: it has lost its data, its connections and everything it knew
+    /// but its identity.
     pub fn restart(&mut self, node: usize) {
         for connection in self.network.connections_of(node) {
             self.network.break_off(connection);

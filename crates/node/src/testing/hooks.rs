@@ -19,7 +19,8 @@ impl Worker {
 }
 
 impl Hooks {
-    /// Has `hook` called once, after the next decision about keys and before its command looks into the store.
+    /// Has `hook` called once, after the next decision about keys and before its command looks into the
+    /// store.
     pub fn once_judged(&mut self, hook: impl FnOnce(&Store) + Send + 'static) {
         self.judged = Some(Box::new(hook));
     }

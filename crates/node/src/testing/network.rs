@@ -94,7 +94,8 @@ pub struct Network {
     sequence: u64,
     pub(super) connections: BTreeMap<u64, Connection>,
     next_connection: u64,
-    /// Bulk frames stay on their way while this is set: what has not arrived does not arrive, except out of turn.
+    /// Bulk frames stay on their way while this is set: what has not arrived does not arrive, except out of
+    /// turn.
     pub hold_bulk: bool,
     /// Priority frames stay on their way while this is set: pulls out of turn, and activation.
     pub hold_priority: bool,

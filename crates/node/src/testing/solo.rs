@@ -2,8 +2,8 @@
 
 use super::TestClient;
 use crate::config::Config;
+use crate::current_table::CurrentTable;
 use crate::now::Now;
-use crate::published::Published;
 use crate::queue::{WorkerIndex, connect};
 use crate::range_table::RangeTable;
 use crate::shared::{NodeShared, ProcessFacts};
@@ -41,7 +41,7 @@ pub fn parts(info: &NodeInfo, workers: u16, memory_bytes: u64) -> NodeParts {
     NodeParts {
         store: Arc::new(Store::new(StoreConfig::with_memory(memory_bytes)).expect("a good configuration")),
         shared: Arc::new(NodeShared::new(Config::default(), usize::from(workers), process)),
-        published: Arc::new(Published::new(workers, first)),
+        published: Arc::new(CurrentTable::new(workers, first)),
     }
 }
 

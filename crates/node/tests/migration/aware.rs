@@ -28,7 +28,8 @@ fn a_read_that_misses_is_not_here_yet_and_the_source_has_it() {
     assert_eq!(scene.cluster.ask(target, "GET key"), Value::Null);
 }
 
-/// By whatever protocol, if the target serves meanwhile: as its choices say, and nobody is left without the value.
+/// By whatever protocol, if the target serves meanwhile: as its choices say, and nobody is left without the
+/// value.
 #[test]
 fn what_a_client_is_told_of_a_key_that_is_not_here_yet() {
     for_protocols_that(serves_while_it_fills, 2, |mut scene| {

@@ -1,4 +1,5 @@
-//! Tests of the tests: each known fault of a node, put back by name, is seen by the scenario that tells its story.
+//! Tests of the tests: each known fault of a node, put back by name, is seen by the scenario that tells its
+//! story.
 
 use crate::common::*;
 use sidle_migration::{SOURCE_DRIVEN, Tuning};

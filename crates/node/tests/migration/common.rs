@@ -32,7 +32,8 @@ pub(crate) fn ask(key: &str, node: usize) -> Value {
     error(&format!("ASK {} 127.0.0.1:{}", Slot::of_key(key.as_bytes()), 7001 + node))
 }
 
-/// Runs a story with every protocol that there is, each time in a scene of its own, and names those that it fails with.
+/// Runs a story with every protocol that there is, each time in a scene of its own, and names those that it
+/// fails with.
 pub(crate) fn for_every_protocol(story: impl Fn(Scene)) {
     for_protocols_that(|_| true, 2, story);
 }
@@ -97,9 +98,9 @@ impl Scene {
         self.cluster.ask(self.to[node], request)
     }
 
-    /// What a client comes to in the middle of a migration that is held: it asks the target, and follows a redirection.
-    /// Where the protocol serves nobody meanwhile it waits until everything is let through, and nothing is held any
-    /// more.
+    /// What a client comes to in the middle of a migration that is held: it asks the target, and follows a
+    /// redirection. Where the protocol serves nobody meanwhile it waits until everything is let through, and
+    /// nothing is held any more.
     pub(crate) fn client(&mut self, request: &str) -> Value {
         let to = self.to[self.target];
         self.cluster.send(to, request);
@@ -143,9 +144,9 @@ impl Scene {
         }
     }
 
-    /// Starts a migration and lets it come to its middle: bulk frames are held from here on. The source is frozen,
-    /// nothing has arrived, and the target serves if the protocol lets it. Or the copy is made but for what changes
-    /// from here on.
+    /// Starts a migration and lets it come to its middle: bulk frames are held from here on. The source is
+    /// frozen, nothing has arrived, and the target serves if the protocol lets it. Or the copy is made but
+    /// for what changes from here on.
     pub(crate) fn start_and_hold(&mut self, span: &str, to: usize) -> MigrationId {
         if copies_ahead(&self.protocol) {
             return self.copy_and_hold(span, to);
@@ -159,8 +160,8 @@ impl Scene {
         id
     }
 
-    /// Starts a migration that copies before the freeze, and lets the copy be made but for what changes from here on: bulk
-    /// frames are held then.
+    /// Starts a migration that copies before the freeze, and lets the copy be made but for what changes from
+    /// here on: bulk frames are held then.
     pub(crate) fn copy_and_hold(&mut self, span: &str, to: usize) -> MigrationId {
         assert!(copies_ahead(&self.protocol));
         self.cluster.network.hold_bulk = true;
@@ -172,8 +173,8 @@ impl Scene {
         id
     }
 
-    /// Starts a migration of all slots to node 1 that waits to be frozen: one of the source's workers has not passed the
-    /// barrier.
+    /// Starts a migration of all slots to node 1 that waits to be frozen: one of the source's workers has not
+    /// passed the barrier.
     pub(crate) fn start_and_hold_freeze(&mut self) -> MigrationId {
         let hold = |scene: &mut Scene| scene.cluster.nodes[0].held_workers = vec![1];
         if !copies_ahead(&self.protocol) {

@@ -1,5 +1,5 @@
-//! A range that is copied while its source serves it: nobody sees anything of the copy, and what ends it before the
-//! commit leaves no trace.
+//! A range that is copied while its source serves it: nobody sees anything of the copy, and what ends it
+//! before the commit leaves no trace.
 
 use crate::common::*;
 use sidle_cluster::CoordinatorSays;
@@ -117,7 +117,8 @@ fn cancelled_and_copied_again_at_once() {
     });
 }
 
-/// To the source the range is an import still, into which it writes without marks: it is tracked when that is over (C6).
+/// To the source the range is an import still, into which it writes without marks: it is tracked when that is
+/// over (C6).
 #[test]
 fn a_source_that_has_not_heard_of_its_imports_end() {
     for_protocols_that(copies_ahead, 2, |mut scene| {
@@ -178,8 +179,8 @@ fn the_target_restarts_while_it_is_copied() {
     });
 }
 
-/// After the commit the last changes are lost with the source. The copy may hold what they replaced, so none of it is
-/// served, and that is told.
+/// After the commit the last changes are lost with the source. The copy may hold what they replaced, so none
+/// of it is served, and that is told.
 #[test]
 fn the_source_restarts_before_the_last_round() {
     for_protocols_that(copies_ahead, 2, |mut scene| {
@@ -205,8 +206,8 @@ fn the_source_restarts_before_the_last_round() {
     });
 }
 
-/// The same, and the target hears of no map until all is over: it has the range, and has never heard that the migration
-/// ran (C8).
+/// The same, and the target hears of no map until all is over: it has the range, and has never heard that the
+/// migration ran (C8).
 #[test]
 fn the_source_restarts_before_the_last_round_and_the_target_hears_of_it_late() {
     for_protocols_that(copies_ahead, 2, |mut scene| {

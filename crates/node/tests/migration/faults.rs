@@ -56,8 +56,8 @@ fn a_record_that_arrives_between_decision_and_look_up_is_found() {
     let mut scene = Scene::new();
     scene.fill(["key".to_owned()]);
     let id = scene.start_and_hold("SLOTS 0-16383", 1);
-    // A key that was deleted here has an entry: the command runs. Were the store asked before the progress, or the
-    // first look-up handed on, what happens in between would be missed.
+    // A key that was deleted here has an entry: the command runs. Were the store asked before the progress,
+    // or the first look-up handed on, what happens in between would be missed.
     assert_eq!(scene.ask(1, "DEL key"), int(1));
     scene.cluster.nodes[1].workers[0].hooks().once_judged(|store| {
         let key = sidle_types::HashedKey::new(b"key");

@@ -32,8 +32,9 @@ fn a_worker_with_the_old_table_still_acknowledges_and_nothing_is_lost() {
     for_every_protocol(|mut scene| {
         scene.fill(["key".to_owned()]);
         let id = scene.start_and_hold_freeze();
-        // The held worker has the old table; what it acknowledges before its next boundary must reach the target. Its
-        // boundary is at the start of the very call that serves it, so such a command can only have run before.
+        // The held worker has the old table; what it acknowledges before its next boundary must reach the
+        // target. Its boundary is at the start of the very call that serves it, so such a command can only
+        // have run before.
         let late = scene.cluster.connect(0, 1);
         scene.cluster.send(late, "SET key late");
         assert_eq!(scene.cluster.reply_now(late), None, "the worker has no turn");

@@ -15,7 +15,8 @@ fn start_and_keep(scene: &mut Scene, is_kind: fn(&CoordinatorSays) -> bool) {
     scene.cluster.network.keep = None;
 }
 
-/// Moves everything to and fro from node 1 on, until that migration is forgotten and this node owns everything.
+/// Moves everything to and fro from node 1 on, until that migration is forgotten and this node owns
+/// everything.
 fn move_about(scene: &mut Scene, until: usize) {
     let turns = sidle_cluster::HISTORY + 1;
     for turn in 0..turns + usize::from(turns % 2 == until) {
@@ -57,7 +58,8 @@ fn an_end_after_which_the_range_came_back() {
     });
 }
 
-/// The question to let a range be copied comes again, while a later migration copies it: that one is not disturbed.
+/// The question to let a range be copied comes again, while a later migration copies it: that one is not
+/// disturbed.
 #[test]
 fn a_question_to_track_what_another_migration_tracks() {
     for_protocols_that(copies_ahead, 2, |mut scene| {

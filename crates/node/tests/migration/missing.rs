@@ -140,8 +140,8 @@ fn program_order_holds_while_a_command_waits() {
     });
 }
 
-/// D5: what says that a key is absent may make way, where memory is short, before the command that asked runs again. Were it
-/// to ask once more, commands at a full node could make each other's answers go for ever.
+/// D5: what says that a key is absent may make way, where memory is short, before the command that asked runs
+/// again. Were it to ask once more, commands at a full node could make each other's answers go for ever.
 #[test]
 fn an_answer_holds_although_its_mark_has_gone() {
     for request in ["GET nobody", "DEL nobody", "INCR nobody"] {

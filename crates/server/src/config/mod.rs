@@ -1,7 +1,7 @@
 //! A node's settings: the file `sidle.toml`, its defaults, and what the flags of `sidle server` override.
 //!
-//! [`EXAMPLE`] is the documented default file. It is the one place where settings are described; tests hold it and
-//! [`Config::default`] together.
+//! [`EXAMPLE`] is the documented default file. It is the one place where settings are described; tests hold
+//! it and [`Config::default`] together.
 
 mod cpu_list;
 mod file;

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub(super) struct CoordinatorSeat {
     coordinator: Coordinator<RedbMetaStore>,
     own: NodeId,
-    /// Where the present life of each other member was last heard.
+    /// Where the present incarnation of each other member was last heard.
     outboxes: BTreeMap<NodeId, Outbox>,
     /// Who spoke last without being a member, and where: answered, and no longer known when somebody else has
     /// spoken.
@@ -54,8 +54,8 @@ impl CoordinatorSeat {
 
     /// Takes in what a node said. `outbox`: where to answer it; `None` for this node itself.
     pub(super) fn handle(&mut self, now: MonotonicUs, message: ToCoordinator, outbox: Option<Outbox>) {
-        let (from, life) = (message.from, message.incarnation);
-        // A process that died has let its conversation go, and its next life need not wait.
+        let (from, incarnation) = (message.from, message.incarnation);
+        // A process that died has let its conversation go, and its next incarnation need not wait.
         let joins = matches!(message.body, NodeSays::Join { .. });
         if joins && self.outboxes.get(&from).is_some_and(Outbox::is_closed) {
             self.coordinator.handle(now, CoordinatorInput::Disconnected { node: from });
@@ -63,13 +63,13 @@ impl CoordinatorSeat {
         self.coordinator.handle(now, CoordinatorInput::Message(message));
         let Some(outbox) = outbox else { return };
         let map = self.coordinator.map();
-        // Another life of a member must not take its answers, and strangers must not be remembered.
-        if from != self.own && map.node(from).is_some_and(|member| member.incarnation == life) {
+        // Another incarnation of a member must not take its answers, and strangers must not be remembered.
+        if from != self.own && map.node(from).is_some_and(|member| member.incarnation == incarnation) {
             if self.outboxes.insert(from, outbox).is_none() {
                 self.outboxes.retain(|&node, _| map.node(node).is_some());
             }
         } else {
-            self.guest = Some((from, life, outbox));
+            self.guest = Some((from, incarnation, outbox));
         }
     }
 
@@ -90,14 +90,15 @@ impl CoordinatorSeat {
         self.coordinator.poll_timeout()
     }
 
-    /// Sends what is to be sent to other nodes, logs what is worth it, and returns the next message to this node.
+    /// Sends what is to be sent to other nodes, logs what is worth it, and returns the next message to this
+    /// node.
     pub(super) fn poll_local(&mut self) -> Option<ToNode> {
         while let Some(event) = self.coordinator.poll_event() {
             log(&event);
         }
         while let Some(message) = self.coordinator.poll_transmit() {
-            if let Some((node, life, outbox)) = &self.guest
-                && (*node, *life) == (message.to, message.incarnation)
+            if let Some((node, incarnation, outbox)) = &self.guest
+                && (*node, *incarnation) == (message.to, message.incarnation)
             {
                 outbox.send(&ControlMessage::from(message));
                 continue;
@@ -117,10 +118,10 @@ impl CoordinatorSeat {
 fn log(event: &CoordinatorEvent) {
     match event {
         CoordinatorEvent::NodeJoined { node, incarnation, restarted: false } => {
-            tracing::info!("node {node} joined the cluster, life {incarnation}");
+            tracing::info!("node {node} joined the cluster, incarnation {incarnation}");
         }
         CoordinatorEvent::NodeJoined { node, incarnation, restarted: true } => {
-            tracing::info!("node {node} is back with nothing in memory, life {incarnation}");
+            tracing::info!("node {node} is back with nothing in memory, incarnation {incarnation}");
         }
         CoordinatorEvent::JoinRefused { node, why } => tracing::warn!("node {node} was not let in: {why}"),
         CoordinatorEvent::NodeForgotten { node } => tracing::info!("node {node} is no member any more"),

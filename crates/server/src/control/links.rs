@@ -1,5 +1,5 @@
-//! Conversations over the bus, as tasks of the control thread: each one reads control messages into the thread's
-//! queue and writes what is put into its own.
+//! Conversations over the bus, as tasks of the control thread: each one reads control messages into the
+//! thread's queue and writes what is put into its own.
 //!
 //! Every message may be lost (M10), so a conversation that cannot take more simply loses some.
 

@@ -1,7 +1,8 @@
-//! The control thread: the node's control, the coordinator's seat or the conversation with it, signals, timers.
+//! The control thread: the node's control, the coordinator's seat or the conversation with it, signals,
+//! timers.
 //!
-//! Everything that happens comes in through one loop; after each input whatever came out of the machines is carried
-//! out before the next is taken.
+//! Everything that happens comes in through one loop; after each input whatever came out of the machines is
+//! carried out before the next is taken.
 //!
 //! Ownership: the thread that called [`run`](crate::run).
 
@@ -77,7 +78,7 @@ pub(crate) struct ControlSetup {
     pub(crate) data_dir: Arc<DataDir>,
     /// Whether the coordinator is on this node.
     pub(crate) founds: bool,
-    /// The node that ran the coordinator in an earlier life of this one, as far as known.
+    /// The node that ran the coordinator in an earlier incarnation of this one, as far as known.
     pub(crate) last_coordinator: Option<NodeId>,
     /// The client address of a node of the cluster to join; empty: none.
     pub(crate) join: String,
@@ -452,7 +453,7 @@ impl ControlThread {
         }
     }
 
-    /// Keeps the map for the node's next life.
+    /// Keeps the map for the node's next incarnation.
     fn remember_map(&mut self) {
         let Some(map) = self.control.map() else { return };
         let newest = (map.epoch(), self.control.agent().coordinator());

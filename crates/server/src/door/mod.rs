@@ -11,8 +11,8 @@
 //! | of members, for migrations | [`LANES_MAX`] | [`LANES_PER_SOURCE_MAX`] |
 //! | of members, for their clients' requests | [`FORWARDS_MAX`] | [`FORWARDS_PER_SOURCE_MAX`] |
 //!
-//! A handshake holds a buffer of fixed length, for [`HANDSHAKE_TIMEOUT`] at most; what members' connections hold is
-//! bounded by [`crate::bus`].
+//! A handshake holds a buffer of fixed length, for [`HANDSHAKE_TIMEOUT`] at most; what members' connections
+//! hold is bounded by [`crate::bus`].
 //!
 //! While all places for handshakes are taken, the oldest handshake of the source with the most makes way: a
 //! stranger who holds connections open shuts nobody out. Members beyond their bound are refused.

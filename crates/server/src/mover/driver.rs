@@ -144,7 +144,8 @@ impl Driver {
         self.at_work(|driver| driver.mover.command(driver.now(), command));
     }
 
-    /// Time has passed without anything else: what has it brought? Finds out now and then how late the slowest worker is.
+    /// Time has passed without anything else: what has it brought? Finds out now and then how late the
+    /// slowest worker is.
     pub(super) fn measure_again(&mut self) {
         self.at_work(|driver| {
             let now = driver.now();
@@ -189,8 +190,8 @@ impl Driver {
         self.at_work(|driver| driver.mover.connect_failed(driver.now(), wanted.migration, wanted.lane));
     }
 
-    /// A message arrived. What it asks for is sent before what it brought is replayed, so that the next records are
-    /// under way meanwhile.
+    /// A message arrived. What it asks for is sent before what it brought is replayed, so that the next
+    /// records are under way meanwhile.
     pub(super) fn message(&mut self, link: Link, message: Message<'_>) {
         self.at_work(|driver| {
             if let Some(pending) = driver.mover.message(driver.now(), link, message) {
@@ -240,7 +241,8 @@ impl Driver {
         }
     }
 
-    /// Gives a connection what the mover has to send over it, and the socket what it takes; how many bytes there were.
+    /// Gives a connection what the mover has to send over it, and the socket what it takes; how many bytes
+    /// there were.
     fn give(&mut self, now: MonotonicUs, link: Link) -> u64 {
         let mut given_bytes = 0;
         loop {

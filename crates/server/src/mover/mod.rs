@@ -1,10 +1,10 @@
 //! Mover threads: migrations' connections to other nodes, on a runtime of their own.
 //!
-//! The mover itself is pure and sits in a [`Driver`]; one task for each connection reads frames into it, a main task brings
-//! it commands, worker messages and the time. Whoever called it takes its output at once.
+//! The mover itself is pure and sits in a [`Driver`]; one task for each connection reads frames into it, a
+//! main task brings it commands, worker messages and the time. Whoever called it takes its output at once.
 //!
-//! For comparison the tasks can run on a worker's runtime instead, where they take turns with its clients (Fulva, VI-C:
-//! without offloading).
+//! For comparison the tasks can run on a worker's runtime instead, where they take turns with its clients
+//! (Fulva, VI-C: without offloading).
 //!
 //! Ownership: the thread owns everything here; other threads hold a [`MoverLink`] and a [`MoverInbox`].
 

@@ -24,7 +24,8 @@ pub(super) struct SpareCoresProbe {
 }
 
 impl SpareCoresProbe {
-    /// What it was in the last window, in thousandths of a core. To be called often; measures when a window is over.
+    /// What it was in the last window, in thousandths of a core. To be called often; measures when a window
+    /// is over.
     pub(super) fn permille(&mut self, now_us: u64, mover_us: u64, node_us: u64) -> u64 {
         if self.spare.is_due(now_us) {
             let idle_us = self.idle_us();
@@ -54,7 +55,8 @@ impl SpareCoresProbe {
     }
 }
 
-/// Idle time of all cores, of the first line of `/proc/stat`: time without work, and time that waited for disks.
+/// Idle time of all cores, of the first line of `/proc/stat`: time without work, and time that waited for
+/// disks.
 fn idle_us(text: &str) -> Option<u64> {
     let mut fields = text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().skip(3);
     let mut next = || fields.next()?.parse::<u64>().ok();

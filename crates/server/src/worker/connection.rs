@@ -1,7 +1,8 @@
 //! One client's connection: read, let others read, run everything that is complete, write once; again.
 //!
 //! A connection is one future, polled by hand rather than written as an `async fn`, so that a turn that finds
-//! everything ready makes two system calls (read, write) and uses its waker once, to come after others that are ready too.
+//! everything ready makes two system calls (read, write) and uses its waker once, to come after others that
+//! are ready too.
 //!
 //! Invariants:
 //! - C1: replies leave in the order of their requests: while output is pending, nothing is run.
@@ -187,7 +188,8 @@ impl Connection {
         Poll::Ready(Ok(if *full_reads >= READS_A_TURN { step.or_yield() } else { step }))
     }
 
-    /// Lets others that are ready read before what was read is run, so that what all of them need is loaded at the same time.
+    /// Lets others that are ready read before what was read is run, so that what all of them need is loaded
+    /// at the same time.
     fn await_round(&mut self, engine: &mut Engine, length: usize) -> Step {
         engine.stats.bytes_in.add(length as u64);
         engine.worker.foresee(&engine.input[JOIN_BYTES..JOIN_BYTES + length]);
@@ -319,8 +321,8 @@ impl Connection {
         }
     }
 
-    /// Sends the shared output buffer, keeping what the socket does not take. `output` is empty before (C1), unless
-    /// this is a push.
+    /// Sends the shared output buffer, keeping what the socket does not take. `output` is empty before (C1),
+    /// unless this is a push.
     fn send(&mut self, engine: &mut Engine) -> io::Result<()> {
         if engine.output.is_empty() {
             return Ok(());

@@ -1,7 +1,8 @@
-//! What the connections of one worker share: the worker itself, and the buffers that a turn of any of them uses.
+//! What the connections of one worker share: the worker itself, and the buffers that a turn of any of them
+//! uses.
 //!
-//! Requests are read into one buffer and answered into another, both of the worker, so that an idle connection holds
-//! no buffer at all and a busy one finds them in the cache.
+//! Requests are read into one buffer and answered into another, both of the worker, so that an idle
+//! connection holds no buffer at all and a busy one finds them in the cache.
 
 use super::WorkerLink;
 use super::forward::LinkHandle;
@@ -25,11 +26,11 @@ use tokio::sync::mpsc;
 
 /// How much is read at once.
 pub(super) const READ_BYTES: usize = 64 << 10;
-/// The longest unfinished request that is joined with what is read next in the shared buffer. A longer one is read
-/// straight into the connection's own buffer.
+/// The longest unfinished request that is joined with what is read next in the shared buffer. A longer one is
+/// read straight into the connection's own buffer.
 pub(super) const JOIN_BYTES: usize = 16 << 10;
-/// What is read and shorter than this waits until other connections have read too: a round. What is longer is a batch by itself, or not
-/// worth a copy.
+/// What is read and shorter than this waits until other connections have read too: a round. What is longer is
+/// a batch by itself, or not worth a copy.
 pub(super) const ROUND_BYTES: usize = 512;
 /// How many buffers for that are kept.
 const ROUND_BUFFERS: usize = 64;
@@ -161,7 +162,8 @@ impl Engine {
         }
     }
 
-    /// Passes on what the worker has to say to movers and to other connections; to be called after every use of it.
+    /// Passes on what the worker has to say to movers and to other connections; to be called after every use
+    /// of it.
     #[inline]
     pub(super) fn after_serving(&mut self) {
         while let Some(mover) = self.worker.poll_notify() {

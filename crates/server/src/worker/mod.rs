@@ -1,8 +1,8 @@
 //! Worker threads: each one current-thread runtime with its own listening socket.
 //!
-//! A connection lives and dies on one worker. Nothing on a request's way wakes another thread, sets a timer, locks or
-//! allocates: the runtime has no timer at all (but for movers that are to run on it, which is for experiments), and is ticked
-//! from outside for what must happen now and then.
+//! A connection lives and dies on one worker. Nothing on a request's way wakes another thread, sets a timer,
+//! locks or allocates: the runtime has no timer at all (but for movers that are to run on it, which is for
+//! experiments), and is ticked from outside for what must happen now and then.
 //!
 //! Ownership: the thread owns its [`Engine`](engine::Engine); other threads hold a [`WorkerLink`].
 
@@ -98,8 +98,8 @@ impl WorkerLink {
         self.notify.notify_one();
     }
 
-    /// How late the worker is: what its last turn waited for the thread, or the present one has waited so far. Asks
-    /// for the next measurement.
+    /// How late the worker is: what its last turn waited for the thread, or the present one has waited so
+    /// far. Asks for the next measurement.
     pub(crate) fn probe_lag_us(&self, now_us: u64) -> u64 {
         let unasked =
             self.probed_at_us.compare_exchange(0, now_us.max(1), Ordering::AcqRel, Ordering::Acquire);

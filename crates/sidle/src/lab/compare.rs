@@ -9,13 +9,15 @@ use sidle_bench::lab::{Compared, ComparedCell, Comparison, Folder, LabFile, Resu
 use sidle_bench::words::counted;
 use std::path::PathBuf;
 
-/// Compared where nothing else is asked for: throughput and latency, in ratios to before the move, and how long it takes.
+/// Compared where nothing else is asked for: throughput and latency, in ratios to before the move, and how
+/// long it takes.
 const USUAL: [&str; 8] = ["during", "worst", "after", "p50", "p99", "after_p50", "after_p99", "seconds"];
 const ALL: &str = "all";
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArguments {
-    /// The folders of the one side, A. Runs of one cell are taken together, whichever folder of a side they are in
+    /// The folders of the one side, A. Runs of one cell are taken together, whichever folder of a side they
+    /// are in
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<PathBuf>,
     /// The folders of the other, B
@@ -27,7 +29,8 @@ pub(super) struct CompareArguments {
     /// What is compared: names of measures, or `all`
     #[arg(long, value_name = "NAME", num_args = 1.., default_values = USUAL, value_parser = names())]
     measures: Vec<String>,
-    /// Print JSON instead of tables: every figure with its name, its unit, medians and ranges, their ratio and its interval
+    /// Print JSON instead of tables: every figure with its name, its unit, medians and ranges, their ratio
+    /// and its interval
     #[arg(long)]
     json: bool,
 }
@@ -48,7 +51,8 @@ struct Figures<'c> {
     figures: Vec<Compared>,
 }
 
-/// How many figures agree, of how many that say anything; and how many of those other runs might tell otherwise.
+/// How many figures agree, of how many that say anything; and how many of those other runs might tell
+/// otherwise.
 struct Agreement {
     agree: usize,
     of: usize,
@@ -127,7 +131,8 @@ fn print_tables(
     }
 }
 
-/// Everything that the tables say, for programs. Figures are in the unit that they are measured in, not in the one that people read.
+/// Everything that the tables say, for programs. Figures are in the unit that they are measured in, not in
+/// the one that people read.
 fn as_json(
     arguments: &CompareArguments,
     comparison: &Comparison,

@@ -36,7 +36,8 @@ pub(crate) async fn request(client: &Client, words: &[String]) -> Result<Value, 
     }
 }
 
-/// Runs the library's clients on a runtime of this thread until the run is over; returns all their operations.
+/// Runs the library's clients on a runtime of this thread until the run is over; returns all their
+/// operations.
 pub(crate) fn on_runtime(run: &Run, addresses: &[String], clients: &[Awareness]) -> Vec<Operation> {
     let runtime = runtime();
     runtime.block_on(async {
@@ -107,7 +108,8 @@ impl Plain {
         self.connections.entry(address.to_owned()).or_insert_with(|| Connection::connect(address))
     }
 
-    /// Sends a request about the key that is its second word, and breaks the connection before the answer comes.
+    /// Sends a request about the key that is its second word, and breaks the connection before the answer
+    /// comes.
     pub(crate) fn request_and_leave(&mut self, words: &[String]) -> Result<Value, Effect> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let at = self.owners.get(words[1]).unwrap_or(&self.first).clone();

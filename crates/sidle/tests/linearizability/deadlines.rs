@@ -1,9 +1,10 @@
 //! Keys with a time to live: one client writes them all, others read them, and a simple rule judges.
 //!
-//! Each value is written once and says how long it lives. Since each key has one writer, what a read may see is what was
-//! written last before it, or while it lasted. The rule:
+//! Each value is written once and says how long it lives. Since each key has one writer, what a read may see
+//! is what was written last before it, or while it lasted. The rule:
 //! - a value is seen only by reads that began before its deadline, and a margin;
-//! - nothing is seen only while no value is certain to live: before its deadline, less the margin, and not deleted;
+//! - nothing is seen only while no value is certain to live: before its deadline, less the margin, and not
+//!   deleted;
 //! - a value that a read has seen gone, or replaced, is not seen by later reads: nothing is resurrected.
 
 use crate::clients::{Plain, connect, request, runtime};
@@ -143,7 +144,8 @@ fn judge_key(operations: &[&Operation]) -> Result<(), String> {
     let mut reads: Vec<&Operation> =
         operations.iter().copied().filter(|operation| operation.op == Op::Get).collect();
     reads.sort_by_key(|read| read.call_ns);
-    // Reads that have returned, and the first write that each of them proves all later reads to be at or behind.
+    // Reads that have returned, and the first write that each of them proves all later reads to be at or
+    // behind.
     let mut proofs: Vec<(u64, usize)> = Vec::new();
     for read in reads {
         let return_ns = read.return_ns.expect("it was answered");

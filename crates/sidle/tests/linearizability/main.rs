@@ -1,9 +1,9 @@
-//! Real nodes, real clients of every kind, ranges that move there and back under them: every operation is recorded, and the
-//! linearizability checker judges.
+//! Real nodes, real clients of every kind, ranges that move there and back under them: every operation is
+//! recorded, and the linearizability checker judges.
 //!
-//! Aware clients, clients that know only slots, and connections that follow MOVED share few keys, some of them
-//! within one slot that is split. Meanwhile half of the slots, and the upper part of that slot, go round the nodes. Keys
-//! with a time to live have a history of their own and a rule of their own (`deadlines`).
+//! Aware clients, clients that know only slots, and connections that follow MOVED share few keys, some of
+//! them within one slot that is split. Meanwhile half of the slots, and the upper part of that slot, go round
+//! the nodes. Keys with a time to live have a history of their own and a rule of their own (`deadlines`).
 
 #![allow(clippy::disallowed_methods)] // tests run processes and read clocks
 

@@ -27,8 +27,8 @@ pub(crate) fn ranges(tag: &str) -> [Moving; 2] {
     [Moving { range: half, number: 0 }, Moving { range: upper, number: 1 }]
 }
 
-/// Moves a range from node to node until the run is over. The first node has it to start with; the other range may be on
-/// its way between the same nodes, and then one of the two waits.
+/// Moves a range from node to node until the run is over. The first node has it to start with; the other
+/// range may be on its way between the same nodes, and then one of the two waits.
 pub(crate) fn go_round(run: &Run, cluster: &TestCluster, moving: Moving) {
     let nodes = cluster.nodes.len();
     let span = format!("{}-{}", moving.range.first(), moving.range.last());
@@ -54,7 +54,8 @@ pub(crate) fn go_round(run: &Run, cluster: &TestCluster, moving: Moving) {
     }
 }
 
-/// Lets one node after the other stand still for a moment, as an overloaded machine would, until the run is over.
+/// Lets one node after the other stand still for a moment, as an overloaded machine would, until the run is
+/// over.
 pub(crate) fn pause_nodes(run: &Run, cluster: &TestCluster) {
     let mut random = run.random(300);
     while !run.is_over() {

@@ -1,9 +1,9 @@
-//! Unmodified clients against real nodes, working while data moves: `redis-cli -c`, `redis-benchmark --cluster` and
-//! redis-py, with its cluster client and with its plain one.
+//! Unmodified clients against real nodes, working while data moves: `redis-cli -c`, `redis-benchmark
+//! --cluster` and redis-py, with its cluster client and with its plain one.
 //!
-//! Each of them runs through migrations and must see neither an error nor a wrong value. A program that is not there
-//! is named in a line that starts with "skipped:", and its tests pass; `cargo xtask test` looks for the programs,
-//! installs what it can and lists what is missing.
+//! Each of them runs through migrations and must see neither an error nor a wrong value. A program that is
+//! not there is named in a line that starts with "skipped:", and its tests pass; `cargo xtask test` looks for
+//! the programs, installs what it can and lists what is missing.
 
 #![allow(clippy::disallowed_methods)] // tests run processes and read clocks
 
@@ -80,8 +80,8 @@ fn fill(client: &mut Client) {
     }
 }
 
-/// Moves a range while a client works, and checks that the client got on in the meantime. `count` says how often the
-/// client has been answered so far.
+/// Moves a range while a client works, and checks that the client got on in the meantime. `count` says how
+/// often the client has been answered so far.
 fn move_under_load(
     cluster: &TestCluster,
     unit: &str,

@@ -1,4 +1,5 @@
-//! `redis-cli -c` reads and writes across a move and inside a split slot; its cluster commands find nothing wrong.
+//! `redis-cli -c` reads and writes across a move and inside a split slot; its cluster commands find nothing
+//! wrong.
 
 use crate::support::{Node, StopWhenDropped, TestCluster, eventually};
 use crate::{Program, Running, errors_sent, fill, move_under_load, text, upper_half};

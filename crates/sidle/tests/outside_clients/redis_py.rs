@@ -1,5 +1,5 @@
-//! redis-py's cluster client and its plain one, in RESP2 and in RESP3. The work, and the checks of every answer, are in
-//! `redis_py_program.py`.
+//! redis-py's cluster client and its plain one, in RESP2 and in RESP3. The work, and the checks of every
+//! answer, are in `redis_py_program.py`.
 
 use crate::support::{Node, TestCluster, eventually};
 use crate::{Program, Running, errors_sent, fill, move_under_load, text, upper_half};

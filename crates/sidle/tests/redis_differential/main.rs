@@ -1,7 +1,8 @@
-//! The same requests to Redis and to a Sidle node: the replies are compared byte for byte, in RESP2 and in RESP3.
+//! The same requests to Redis and to a Sidle node: the replies are compared byte for byte, in RESP2 and in
+//! RESP3.
 //!
-//! `commands.txt` is the table; it says where a reply may differ, how far, and why. `random.rs` adds sequences that
-//! nobody thought of. Without a `redis-server` the tests say so and pass.
+//! `commands.txt` is the table; it says where a reply may differ, how far, and why. `random.rs` adds
+//! sequences that nobody thought of. Without a `redis-server` the tests say so and pass.
 
 #![allow(clippy::disallowed_methods)] // tests run processes and read clocks
 

@@ -1,8 +1,8 @@
 //! Sequences of commands that nobody thought of, the same for the same seed.
 //!
-//! Arguments come from small pools of awkward values. Life times are far apart and far from now, so that a millisecond
-//! more or less changes no reply beyond what `near` allows. DBSIZE is left out: both count keys whose time is over until
-//! they come across them, but not at the same moment.
+//! Arguments come from small pools of awkward values. Ttl times are far apart and far from now, so that a
+//! millisecond more or less changes no reply beyond what `near` allows. DBSIZE is left out: both count keys
+//! whose time is over until they come across them, but not at the same moment.
 
 use crate::script::Expectation;
 
@@ -15,7 +15,7 @@ enum Pool {
     Value,
     Integer,
     Float,
-    Life,
+    Ttl,
     Word(&'static [&'static str]),
 }
 
@@ -91,7 +91,7 @@ const FLOATS: &[&str] = &[
     "0.000000000000000005",
     "12345678901234567.5",
 ];
-const LIVES: &[&str] = &[
+const TTLS: &[&str] = &[
     "60000",
     "9000",
     "200000",
@@ -121,15 +121,15 @@ const FORMS: &[Form] = &[
     ("GET", &[Pool::Key], None),
     ("SET", &[Pool::Key, Pool::Value], None),
     ("SET", &[Pool::Key, Pool::Value], Some(Pool::Word(SET_OPTIONS))),
-    ("SET", &[Pool::Key, Pool::Value, Pool::Word(&["EX", "PX", "EXAT", "PXAT"]), Pool::Life], None),
+    ("SET", &[Pool::Key, Pool::Value, Pool::Word(&["EX", "PX", "EXAT", "PXAT"]), Pool::Ttl], None),
     ("SET", &[Pool::Key, Pool::Value, Pool::Word(&["NX", "XX", "GET", "KEEPTTL"])], None),
     ("SETNX", &[Pool::Key, Pool::Value], None),
-    ("SETEX", &[Pool::Key, Pool::Life, Pool::Value], None),
-    ("PSETEX", &[Pool::Key, Pool::Life, Pool::Value], None),
+    ("SETEX", &[Pool::Key, Pool::Ttl, Pool::Value], None),
+    ("PSETEX", &[Pool::Key, Pool::Ttl, Pool::Value], None),
     ("GETSET", &[Pool::Key, Pool::Value], None),
     ("GETDEL", &[Pool::Key], None),
     ("GETEX", &[Pool::Key], Some(Pool::Word(GETEX_OPTIONS))),
-    ("GETEX", &[Pool::Key, Pool::Word(&["EX", "PX", "EXAT", "PXAT"]), Pool::Life], None),
+    ("GETEX", &[Pool::Key, Pool::Word(&["EX", "PX", "EXAT", "PXAT"]), Pool::Ttl], None),
     ("MGET", &[Pool::Key, Pool::Key], Some(Pool::Key)),
     ("MSET", &[Pool::Key, Pool::Value], Some(Pool::Key)),
     ("MSETNX", &[Pool::Key, Pool::Value, Pool::Key, Pool::Value], Some(Pool::Key)),
@@ -148,10 +148,10 @@ const FORMS: &[Form] = &[
     ("INCRBY", &[Pool::Key, Pool::Integer], None),
     ("DECRBY", &[Pool::Key, Pool::Integer], None),
     ("INCRBYFLOAT", &[Pool::Key, Pool::Float], None),
-    ("EXPIRE", &[Pool::Key, Pool::Life], Some(Pool::Word(CONDITIONS))),
-    ("PEXPIRE", &[Pool::Key, Pool::Life], Some(Pool::Word(CONDITIONS))),
-    ("EXPIREAT", &[Pool::Key, Pool::Life], Some(Pool::Word(ABSOLUTE_CONDITIONS))),
-    ("PEXPIREAT", &[Pool::Key, Pool::Life], Some(Pool::Word(ABSOLUTE_CONDITIONS))),
+    ("EXPIRE", &[Pool::Key, Pool::Ttl], Some(Pool::Word(CONDITIONS))),
+    ("PEXPIRE", &[Pool::Key, Pool::Ttl], Some(Pool::Word(CONDITIONS))),
+    ("EXPIREAT", &[Pool::Key, Pool::Ttl], Some(Pool::Word(ABSOLUTE_CONDITIONS))),
+    ("PEXPIREAT", &[Pool::Key, Pool::Ttl], Some(Pool::Word(ABSOLUTE_CONDITIONS))),
     ("TTL", &[Pool::Key], None),
     ("PTTL", &[Pool::Key], None),
     ("EXPIRETIME", &[Pool::Key], None),
@@ -177,7 +177,7 @@ impl Random {
             Pool::Value => VALUES,
             Pool::Integer => INTEGERS,
             Pool::Float => FLOATS,
-            Pool::Life => LIVES,
+            Pool::Ttl => TTLS,
             Pool::Word(words) => words,
         };
         words[self.below(words.len())].into()

@@ -86,7 +86,8 @@ impl Client {
         self.try_reply()
     }
 
-    /// A request and its reply, following MOVED and ASK on connections of their own, as a cluster client does.
+    /// A request and its reply, following MOVED and ASK on connections of their own, as a cluster client
+    /// does.
     pub fn request_anywhere(&mut self, words: &[&str]) -> Value {
         let mut reply = self.request(words);
         // While a new map is on its way two nodes may point at each other for a moment.

@@ -1,11 +1,12 @@
-//! No acknowledged write is lost and nothing that was overwritten comes back, judged by a few instants for each key.
+//! No acknowledged write is lost and nothing that was overwritten comes back, judged by a few instants for
+//! each key.
 //!
-//! This is a floor below the search for an order: it says less, and says it in one line, at the instant at which the
-//! answer comes. Two answers are impossible whatever else happens:
-//! - a text that was overwritten or removed by an operation that was called after the write had returned, and that had
-//!   returned before the read was called: every text is written once;
-//! - "absent" for a key that had a value, when nothing that removes was called since, no fate of a removal is unknown, and
-//!   no node died that had the key.
+//! This is a floor below the search for an order: it says less, and says it in one line, at the instant at
+//! which the answer comes. Two answers are impossible whatever else happens:
+//! - a text that was overwritten or removed by an operation that was called after the write had returned, and
+//!   that had returned before the read was called: every text is written once;
+//! - "absent" for a key that had a value, when nothing that removes was called since, no fate of a removal is
+//!   unknown, and no node died that had the key.
 
 use super::Violation;
 use super::keys::ByKey;

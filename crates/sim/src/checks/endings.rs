@@ -1,5 +1,5 @@
-//! Every migration that was ever written down comes to one end, which does not change any more, is true, and is what the
-//! status says.
+//! Every migration that was ever written down comes to one end, which does not change any more, is true, and
+//! is what the status says.
 
 use super::Violation;
 use crate::clients::Told;
@@ -55,8 +55,8 @@ impl Endings {
         agrees(process, seat)
     }
 
-    /// The operator was told that so many migrations had been started, and was not told what became of so many requests
-    /// (M10: a request that is repeated is carried out once, and has one answer).
+    /// The operator was told that so many migrations had been started, and was not told what became of so
+    /// many requests (M10: a request that is repeated is carried out once, and has one answer).
     pub(super) fn operator_was_told(&self, started: u64, untold: u64) -> Result<(), Violation> {
         let written = self.records.len() as u64;
         let is_done = |record: &&MigrationRecord| record.state == MigrationState::Done;
@@ -126,7 +126,8 @@ fn ends_well(hosts: &[Host], data: &Metadata, record: &MigrationRecord) -> Resul
     if is_newest && data.map.tablets_in(record.range).iter().any(|tablet| tablet.owner != record.target) {
         return Err(wrong(record, "ran, and its target does not own the range"));
     }
-    let lives = |node, life: sidle_cluster::Incarnation| hosts[host_of(node).0].lives == life.0;
+    let lives =
+        |node, incarnation: sidle_cluster::Incarnation| hosts[host_of(node).0].incarnations == incarnation.0;
     let source_lives = lives(record.source, record.source_incarnation);
     let target_lives = lives(record.target, record.target_incarnation);
     let says = |what: &str| record.state.why().is_some_and(|why| why.contains(what));

@@ -1,8 +1,9 @@
-//! M2: after the freeze nothing that the source holds in the range changes, until it is told to give the memory back.
+//! M2: after the freeze nothing that the source holds in the range changes, until it is told to give the
+//! memory back.
 //!
-//! What the range holds is remembered when the mover is told that it is frozen: of each record its key and its header,
-//! whose checksum covers the rest. Tombstones that an earlier import left may still be swept, since to everybody who asks
-//! the source they are the same as nothing; none may come.
+//! What the range holds is remembered when the mover is told that it is frozen: of each record its key and
+//! its header, whose checksum covers the rest. Tombstones that an earlier import left may still be swept,
+//! since to everybody who asks the source they are the same as nothing; none may come.
 
 use super::Violation;
 use crate::world::HostId;

@@ -1,7 +1,8 @@
 //! Every key by itself behaves as one register; what a dead node took with it may be gone from then on.
 //!
-//! Each operation is judged as soon as everything that was called before its return has come to its end, so that a fault
-//! shows near the instant at which it happened. Keys that are too hard for that are judged once more as a whole.
+//! Each operation is judged as soon as everything that was called before its return has come to its end, so
+//! that a fault shows near the instant at which it happened. Keys that are too hard for that are judged once
+//! more as a whole.
 
 use super::Violation;
 use super::keys::ByKey;
@@ -19,8 +20,8 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Hears what has just ended: the last part of `history`, from `from` on. `under_way_ns`: when the oldest operation
-    /// of a key that is still under way was called.
+    /// Hears what has just ended: the last part of `history`, from `from` on. `under_way_ns`: when the oldest
+    /// operation of a key that is still under way was called.
     pub(super) fn hear(
         &mut self,
         history: &[Operation],

@@ -1,14 +1,15 @@
 //! What a node's death may cost: exactly what stood in its memory and nowhere else.
 //!
-//! By what the coordinator has committed, or may have while it stands in the middle of a commit, a key is at risk when
-//! the process dies that
-//! - owns it, be it with its source's frozen copy still there: any value of that may be older than what was acknowledged;
+//! By what the coordinator has committed, or may have while it stands in the middle of a commit, a key is at
+//! risk when the process dies that
+//! - owns it, be it with its source's frozen copy still there: any value of that may be older than what was
+//!   acknowledged;
 //! - gives it up in a migration that runs, if it has not arrived: the target has no entry of its own for it;
-//! - is about to take it over, the preparation being at the point where nothing lacks but its answer: the coordinator may
-//!   have that already, and hears of the death afterwards.
+//! - is about to take it over, the preparation being at the point where nothing lacks but its answer: the
+//!   coordinator may have that already, and hears of the death afterwards.
 //!
-//! A key that the dying process owns outright, with no move of it under way, is not only at risk: it is gone, from before
-//! the next life begins. Nothing brings it back.
+//! A key that the dying process owns outright, with no move of it under way, is not only at risk: it is gone,
+//! from before the next incarnation begins. Nothing brings it back.
 
 use crate::disk::Disk;
 use crate::host::Host;
@@ -29,8 +30,8 @@ pub fn keys_at_risk(hosts: &[Host], dying: HostId, keys: impl Iterator<Item = St
     keys.filter(|key| !matches!(fate(hosts, dying, &possible, key), Fate::Kept)).collect()
 }
 
-/// Which of these keys, none of which exists, may be set when this machine's process has died and be gone after that: they
-/// are on their way to it or from it, by a map that is being committed perhaps.
+/// Which of these keys, none of which exists, may be set when this machine's process has died and be gone
+/// after that: they are on their way to it or from it, by a map that is being committed perhaps.
 pub fn keys_in_doubt(hosts: &[Host], dying: HostId, keys: impl Iterator<Item = String>) -> Vec<String> {
     let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
     keys.filter(|key| matches!(fate(hosts, dying, &possible, key), Fate::AtRisk)).collect()
@@ -39,7 +40,7 @@ pub fn keys_in_doubt(hosts: &[Host], dying: HostId, keys: impl Iterator<Item = S
 /// What the dead took with them, until they are back.
 #[derive(Debug, Default)]
 pub struct Losses {
-    /// What is certainly gone before this machine's next life begins, and since when.
+    /// What is certainly gone before this machine's next incarnation begins, and since when.
     gone: Vec<(HostId, Operation)>,
 }
 
@@ -65,7 +66,7 @@ impl Losses {
         }
     }
 
-    /// Some machines have begun a new life, perhaps. Records what is gone for certain where they have.
+    /// Some machines have begun a new incarnation, perhaps. Records what is gone for certain where they have.
     pub fn births(&mut self, hosts: &[Host], now_us: u64, history: &mut Vec<Operation>) {
         let is_back = |(host, _): &mut (HostId, Operation)| hosts[host.0].process.is_some();
         for (_, look) in self.gone.extract_if(.., is_back) {
@@ -121,8 +122,8 @@ fn is_prepared(data: &Metadata, target: NodeId, position: Position) -> bool {
     })
 }
 
-/// Whether the node that the key moves to has an entry of its own for it, which then wins for ever. A copy made before
-/// the freeze is thrown away without its last round.
+/// Whether the node that the key moves to has an entry of its own for it, which then wins for ever. A copy
+/// made before the freeze is thrown away without its last round.
 fn has_arrived(hosts: &[Host], dying: HostId, key: &str) -> bool {
     let position = Position::of_key(key.as_bytes());
     hosts.iter().enumerate().filter(|(number, _)| *number != dying.0).any(|(_, host)| {

@@ -32,8 +32,8 @@ use sidle_node::NodeControl;
 use sidle_store::Store;
 use sidle_types::MonotonicUs;
 
-/// A machine's frozen ranges and the queues of all are looked at after so many facts: a walk over a store takes longer
-/// than most of what happens.
+/// A machine's frozen ranges and the queues of all are looked at after so many facts: a walk over a store
+/// takes longer than most of what happens.
 const FACTS_BETWEEN_WALKS: u64 = 16;
 
 /// Something that must not be.
@@ -113,8 +113,9 @@ impl Checks {
         Checks { is_fair, ..Checks::default() }
     }
 
-    /// A command that was parked at this machine has been woken. `since`: when it was parked, or, if that was later, when
-    /// commands there last had to wait for their keys' turns. `link_us`: what a migration's message may wait for its link.
+    /// A command that was parked at this machine has been woken. `since`: when it was parked, or, if that was
+    /// later, when commands there last had to wait for their keys' turns. `link_us`: what a migration's
+    /// message may wait for its link.
     pub fn waited(&mut self, host: HostId, now: MonotonicUs, since: MonotonicUs, link_us: u64) {
         let found = waits::check(host, now, since, link_us).err();
         if let Some(violation) = found.filter(|_| self.is_fair) {
@@ -200,9 +201,9 @@ impl Checks {
         self.progress.forget(host);
     }
 
-    /// Nothing goes wrong any more, every request and every migration is over, and there was time to clear away.
-    /// `started`: how many migrations the operator was told had been started; `untold`: how many of its requests ended
-    /// without an answer.
+    /// Nothing goes wrong any more, every request and every migration is over, and there was time to clear
+    /// away. `started`: how many migrations the operator was told had been started; `untold`: how many of its
+    /// requests ended without an answer.
     pub fn at_rest(
         &mut self,
         hosts: &[Host],

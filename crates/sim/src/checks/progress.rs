@@ -1,8 +1,8 @@
 //! M7: an import's progress never passes a record that is not readable at the target, and never moves back.
 //!
-//! What the source holds is known from the copy that was taken at the freeze. Each record that the progress passed since
-//! the last look must have an entry at the target, value or tombstone; that it keeps one is M6, which replay and the reads
-//! of clients depend on, and which they show.
+//! What the source holds is known from the copy that was taken at the freeze. Each record that the progress
+//! passed since the last look must have an entry at the target, value or tombstone; that it keeps one is M6,
+//! which replay and the reads of clients depend on, and which they show.
 
 use super::Violation;
 use super::frozen::FrozenCopy;
@@ -25,7 +25,8 @@ struct Seen {
 #[derive(Debug, Default)]
 pub(super) struct ProgressSeen {
     imports: BTreeMap<(HostId, MigrationId), Vec<Seen>>,
-    /// Machines that were asked to flush: from then on progress may pass what never arrives, and is absent for good.
+    /// Machines that were asked to flush: from then on progress may pass what never arrives, and is absent
+    /// for good.
     flushed: BTreeSet<HostId>,
 }
 
@@ -39,7 +40,8 @@ impl ProgressSeen {
         store: &Store,
     ) -> Result<(), Violation> {
         if !view.activated() {
-            // Nobody reads there, and nobody is told: what has arrived may still be thrown away. All of it is looked at later.
+            // Nobody reads there, and nobody is told: what has arrived may still be thrown away. All of it is
+            // looked at later.
             self.imports.remove(&(host, view.id()));
             return Ok(());
         }

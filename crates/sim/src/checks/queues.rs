@@ -26,7 +26,8 @@ use sidle_cluster::limits::{MAX_OPEN_REQUESTS, MAX_OPEN_WAITS, MAX_UNFINISHED};
 use sidle_node::TO_WORKER_CAPACITY;
 use sidle_types::Fill;
 
-/// Tables that one migration makes a node publish at most: its beginning, its end, and the clearing after either.
+/// Tables that one migration makes a node publish at most: its beginning, its end, and the clearing after
+/// either.
 const TABLES_PER_MIGRATION: usize = 4;
 
 /// Looks at every process and at all connections between nodes.

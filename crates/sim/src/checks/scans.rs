@@ -1,8 +1,8 @@
 //! A whole SCAN loop over one node returns every key that the node owned, and that was there, all the time.
 //!
-//! A loop over all nodes promises nothing while ranges move: a key may move from a node that is still to be asked to one
-//! that has been. So each node is judged by itself, on the keys of those tablets that were its own, by one and the same
-//! ownership epoch, in every worker's eyes when the loop began and when it ended.
+//! A loop over all nodes promises nothing while ranges move: a key may move from a node that is still to be
+//! asked to one that has been. So each node is judged by itself, on the keys of those tablets that were its
+//! own, by one and the same ownership epoch, in every worker's eyes when the loop began and when it ended.
 
 use super::Violation;
 use crate::disk::Disk;
@@ -33,8 +33,9 @@ impl<'h> Ownership<'h> {
         self.holder(key).filter(|holder| holder.is_self).map(|holder| holder.epoch)
     }
 
-    /// Who has a key, and under which ownership epoch; nothing while they do not all say the same. Who says the same twice
-    /// has said so all the time between, in one life: an owner never comes back under an old epoch.
+    /// Who has a key, and under which ownership epoch; nothing while they do not all say the same. Who says
+    /// the same twice has said so all the time between, in one incarnation: an owner never comes back under
+    /// an old epoch.
     pub fn holder(&self, key: &str) -> Option<Holder> {
         let position = Position::of_key(key.as_bytes());
         let mut tablets = self.possible.iter().map(|data| data.map.tablet_at(position));
@@ -63,7 +64,7 @@ pub struct Holder {
 #[derive(Clone, Debug)]
 pub struct Scan {
     host: HostId,
-    life: u64,
+    incarnation: u64,
     expected: BTreeMap<String, TabletEpoch>,
 }
 
@@ -72,7 +73,7 @@ impl Scan {
     pub fn begin(hosts: &[Host], host: HostId, kept: &BTreeSet<String>) -> Scan {
         let ownership = Ownership::of(hosts, host);
         let owned = kept.iter().filter_map(|key| Some((key.clone(), ownership.since(key)?)));
-        Scan { host, life: hosts[host.0].lives, expected: owned.collect() }
+        Scan { host, incarnation: hosts[host.0].incarnations, expected: owned.collect() }
     }
 
     /// How many keys it has to return.
@@ -87,7 +88,7 @@ impl Scan {
         kept: &BTreeSet<String>,
         found: &BTreeSet<String>,
     ) -> Result<(), Violation> {
-        if hosts[self.host.0].lives != self.life {
+        if hosts[self.host.0].incarnations != self.incarnation {
             return Ok(());
         }
         let ownership = Ownership::of(hosts, self.host);

@@ -1,18 +1,20 @@
-//! Where nothing goes wrong no command waits for long: it waits for one pull out of turn, or for an activation.
+//! Where nothing goes wrong no command waits for long: it waits for one pull out of turn, or for an
+//! activation.
 //!
-//! Two things excuse more. A pull of large values takes long over a slow link. And a migration whose protocol serves nobody
-//! until everything is there, or pulls nothing out of turn, makes it wait for all that comes before, as long as that takes
-//! under the bound that the operator has set.
+//! Two things excuse more. A pull of large values takes long over a slow link. And a migration whose protocol
+//! serves nobody until everything is there, or pulls nothing out of turn, makes it wait for all that comes
+//! before, as long as that takes under the bound that the operator has set.
 
 use super::Violation;
 use crate::world::HostId;
 use sidle_types::MonotonicUs;
 
-/// Beyond what its message waits for the link: far above what movers and workers take, and below what a bulk move of
-/// everything takes on a node that bounds it.
+/// Beyond what its message waits for the link: far above what movers and workers take, and below what a bulk
+/// move of everything takes on a node that bounds it.
 const LONGEST_US: u64 = 1_500_000;
 
-/// A command of this node has been woken that has waited since then for a message that waits so long for its link.
+/// A command of this node has been woken that has waited since then for a message that waits so long for its
+/// link.
 pub(super) fn check(
     host: HostId,
     now: MonotonicUs,

@@ -1,9 +1,10 @@
 //! The one who thinks better of migrations: cancels some, each in a state that it has chosen beforehand.
 //!
-//! It sees what the coordinator has committed at the instant of the commit, so that its request, which then still has to
-//! travel, meets every state: also those that last a few messages only, and that no operator could aim at.
+//! It sees what the coordinator has committed at the instant of the commit, so that its request, which then
+//! still has to travel, meets every state: also those that last a few messages only, and that no operator
+//! could aim at.
 
-use super::line::{Heard, Line};
+use super::resp_stream::{Received, RespStream};
 use crate::host::Host;
 use crate::network::{Signal, StreamId};
 use crate::random::Random;
@@ -67,7 +68,8 @@ pub struct Told {
     pub is_cancelled: bool,
 }
 
-/// How long it waits at most after a migration has come to the state that it is cancelled in; mostly not at all.
+/// How long it waits at most after a migration has come to the state that it is cancelled in; mostly not at
+/// all.
 const LATER_US: u64 = 5_000;
 
 /// The canceller.
@@ -75,7 +77,7 @@ pub struct Canceller {
     number: usize,
     setup: CancellerSetup,
     random: Random,
-    line: Option<Line>,
+    line: Option<RespStream>,
     /// What it has asked for over the line and was not told.
     asked: VecDeque<MigrationId>,
     /// In which phase each migration is to be cancelled, if in any.
@@ -105,7 +107,7 @@ impl Canceller {
     /// It has its turn.
     pub fn turn(&mut self, world: &mut World) {
         if self.line.is_none() && !self.is_stopped {
-            self.line = Some(Line::to(self.setup.host, Actor::Client(self.number), world));
+            self.line = Some(RespStream::to(self.setup.host, Actor::Client(self.number), world));
         }
         self.pump(world);
     }
@@ -137,13 +139,15 @@ impl Canceller {
 
     /// Something arrived.
     pub fn hear(&mut self, stream: StreamId, signal: Signal, world: &mut World) -> Result<(), String> {
-        let Some(heard) = Line::hear_only(&mut self.line, stream, signal, world)? else { return Ok(()) };
+        let Some(heard) = RespStream::hear_only(&mut self.line, stream, signal, world)? else {
+            return Ok(());
+        };
         match heard {
-            Heard::Gone => {
+            Received::Gone => {
                 self.asked.clear();
                 world.turn_at(Actor::Client(self.number), world.now_us + self.random.magnitude(1, LATER_US));
             }
-            Heard::Replies(replies) => {
+            Received::Replies(replies) => {
                 for reply in replies {
                     let asked =
                         self.asked.pop_front().ok_or("a client that asked for nothing was answered")?;

@@ -21,7 +21,8 @@ pub struct OperatorSetup {
     pub cancel_permille: u64,
     /// So many of a thousand moves are undone as soon as they can be.
     pub return_permille: u64,
-    /// So many of a thousand ranges are moved in two parts, one right after the other, which then waits for the first.
+    /// So many of a thousand ranges are moved in two parts, one right after the other, which then waits for
+    /// the first.
     pub hurry_permille: u64,
     /// How many nodes there are.
     pub nodes: usize,
@@ -30,7 +31,8 @@ pub struct OperatorSetup {
 /// How long it waits for an answer: longer than a preparation may take.
 const TIMEOUT_US: u64 = 45_000_000;
 
-/// How long it rests before it asks for what is to go back, at most, and how often it is refused before it gives that up.
+/// How long it rests before it asks for what is to go back, at most, and how often it is refused before it
+/// gives that up.
 const RETURN_US: u64 = 50_000;
 const RETURN_TRIES: u32 = 12;
 
@@ -260,7 +262,8 @@ impl Operator {
         PositionRange::new(first, last).expect("in order")
     }
 
-    /// A place to cut at: the middle of the slot that many keys share, one of its ends, any slot's beginning, any position.
+    /// A place to cut at: the middle of the slot that many keys share, one of its ends, any slot's beginning,
+    /// any position.
     fn cut(&mut self) -> Position {
         let tagged = Slot::of_key(TAG.as_bytes());
         match self.random.below(5) {

@@ -1,6 +1,8 @@
 //! Clients that speak the protocol by themselves.
 
-use super::{Canceller, CancellerSetup, Hand, HandSetup, Rude, RudeSetup, Surveyor, SurveyorSetup};
+use super::{
+    Bare, BareSetup, Canceller, CancellerSetup, Misbehaving, MisbehavingSetup, Surveyor, SurveyorSetup,
+};
 use crate::host::Host;
 use crate::network::{Signal, StreamId};
 use crate::random::Random;
@@ -12,9 +14,9 @@ use sidle_history::Operation;
 #[derive(Clone, Debug)]
 pub enum OtherSetup {
     /// One that knows only what redirects tell it.
-    Hand(HandSetup),
+    Bare(BareSetup),
     /// One that does not play by the rules.
-    Rude(RudeSetup),
+    Misbehaving(MisbehavingSetup),
     /// The one that walks over nodes.
     Surveyor(SurveyorSetup),
     /// The one that cancels migrations.
@@ -25,9 +27,9 @@ pub enum OtherSetup {
 #[allow(clippy::large_enum_variant)] // a simulation has a handful of them
 pub enum Other {
     /// One that knows only what redirects tell it.
-    Hand(Box<Hand>),
+    Bare(Box<Bare>),
     /// One that does not play by the rules.
-    Rude(Box<Rude>),
+    Misbehaving(Box<Misbehaving>),
     /// The one that walks over nodes.
     Surveyor(Box<Surveyor>),
     /// The one that cancels migrations.
@@ -38,8 +40,10 @@ impl Other {
     /// The client with this number.
     pub fn new(number: usize, setup: OtherSetup, random: Random, world: &mut World) -> Other {
         match setup {
-            OtherSetup::Hand(setup) => Other::Hand(Box::new(Hand::new(number, setup, random))),
-            OtherSetup::Rude(setup) => Other::Rude(Box::new(Rude::new(number, setup, random, world))),
+            OtherSetup::Bare(setup) => Other::Bare(Box::new(Bare::new(number, setup, random))),
+            OtherSetup::Misbehaving(setup) => {
+                Other::Misbehaving(Box::new(Misbehaving::new(number, setup, random, world)))
+            }
             OtherSetup::Surveyor(setup) => Other::Surveyor(Box::new(Surveyor::new(number, setup, random))),
             OtherSetup::Canceller(setup) => Other::Canceller(Box::new(Canceller::new(number, setup, random))),
         }
@@ -48,8 +52,8 @@ impl Other {
     /// From now on it begins nothing.
     pub fn stop(&mut self) {
         match self {
-            Other::Hand(hand) => hand.stop(),
-            Other::Rude(rude) => rude.stop(),
+            Other::Bare(hand) => hand.stop(),
+            Other::Misbehaving(misbehaving) => misbehaving.stop(),
             Other::Surveyor(surveyor) => surveyor.stop(),
             Other::Canceller(canceller) => canceller.stop(),
         }
@@ -58,8 +62,10 @@ impl Other {
     /// What is under way, in words; nothing when it is done.
     pub fn under_way(&self) -> Vec<String> {
         match self {
-            Other::Hand(hand) => hand.under_way(),
-            Other::Rude(rude) => rude.under_way().map(str::to_owned).into_iter().collect(),
+            Other::Bare(hand) => hand.under_way(),
+            Other::Misbehaving(misbehaving) => {
+                misbehaving.under_way().map(str::to_owned).into_iter().collect()
+            }
             Other::Surveyor(surveyor) => surveyor.under_way().map(str::to_owned).into_iter().collect(),
             Other::Canceller(canceller) => canceller.under_way().map(str::to_owned).into_iter().collect(),
         }
@@ -68,8 +74,8 @@ impl Other {
     /// The records of what is under way.
     pub fn open_records(&self) -> Box<dyn Iterator<Item = &Operation> + '_> {
         match self {
-            Other::Hand(hand) => Box::new(hand.open_records()),
-            Other::Rude(_) | Other::Canceller(_) => Box::new(std::iter::empty()),
+            Other::Bare(hand) => Box::new(hand.open_records()),
+            Other::Misbehaving(_) | Other::Canceller(_) => Box::new(std::iter::empty()),
             Other::Surveyor(surveyor) => Box::new(surveyor.open_records().iter()),
         }
     }
@@ -90,9 +96,9 @@ impl Other {
         history: &mut History,
     ) -> Result<(), String> {
         match self {
-            Other::Hand(hand) => hand.turn(workload, hosts, world, history),
-            Other::Rude(rude) => {
-                rude.turn(world);
+            Other::Bare(hand) => hand.turn(workload, hosts, world, history),
+            Other::Misbehaving(misbehaving) => {
+                misbehaving.turn(world);
                 Ok(())
             }
             Other::Surveyor(surveyor) => surveyor.turn(workload, hosts, world),
@@ -113,8 +119,8 @@ impl Other {
         history: &mut History,
     ) -> Result<(), String> {
         match self {
-            Other::Hand(hand) => hand.hear(stream, signal, hosts, world, history),
-            Other::Rude(rude) => rude.hear(stream, signal, world),
+            Other::Bare(hand) => hand.hear(stream, signal, hosts, world, history),
+            Other::Misbehaving(misbehaving) => misbehaving.hear(stream, signal, world),
             Other::Surveyor(surveyor) => surveyor.hear(stream, signal, hosts, world, history),
             Other::Canceller(canceller) => canceller.hear(stream, signal, world),
         }

@@ -1,6 +1,7 @@
-//! The surveyor: keeps keys that nobody else touches, walks over nodes with SCAN, and in some simulations flushes nodes.
+//! The surveyor: keeps keys that nobody else touches, walks over nodes with SCAN, and in some simulations
+//! flushes nodes.
 
-use super::line::{Heard, Line};
+use super::resp_stream::{Received, RespStream};
 use super::wires::{Ended, Wires};
 use crate::checks::{Holder, Ownership, Scan};
 use crate::host::Host;
@@ -52,7 +53,8 @@ struct Flush {
 /// What a flush did to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
-    /// It removed the key at one instant between call and return: the node that was asked owned it all the time.
+    /// It removed the key at one instant between call and return: the node that was asked owned it all the
+    /// time.
     Removed,
     /// Another node owned it all the time.
     LeftAlone,
@@ -73,7 +75,7 @@ pub struct Surveyor {
     is_in_doubt: bool,
     /// Keys that are certainly there.
     kept: BTreeSet<String>,
-    line: Option<(Line, Round)>,
+    line: Option<(RespStream, Round)>,
     next_us: u64,
     is_stopped: bool,
     /// Keys that whole walks had to return.
@@ -112,7 +114,8 @@ impl Surveyor {
         }
     }
 
-    /// How often flushes were met that certainly removed a register, certainly left it alone, or may have done either.
+    /// How often flushes were met that certainly removed a register, certainly left it alone, or may have
+    /// done either.
     pub fn flushed_registers(&self) -> [(&'static str, u64); 3] {
         let names =
             ["flushed registers", "registers of others at a flush", "registers that a flush may have met"];
@@ -144,8 +147,8 @@ impl Surveyor {
         self.unset.clone().into_iter()
     }
 
-    /// A process died: keys at risk may be gone from now on, and so may what is being set; those in doubt may go later,
-    /// were they set.
+    /// A process died: keys at risk may be gone from now on, and so may what is being set; those in doubt may
+    /// go later, were they set.
     pub fn lose(&mut self, at_risk: &[String], in_doubt: &[String]) {
         self.is_in_doubt = self.setting.is_some();
         at_risk.iter().for_each(|key| {
@@ -185,7 +188,7 @@ impl Surveyor {
         let may_flush = self.flushes < self.setup.flushes && self.setting.is_none();
         let target = hosts.iter().position(takes_in).filter(|_| may_flush && self.random.one_in(2));
         let host = HostId(target.unwrap_or_else(|| self.random.index(self.setup.nodes)));
-        let mut line = Line::to(host, Actor::Client(self.number), world);
+        let mut line = RespStream::to(host, Actor::Client(self.number), world);
         let round = if may_flush && (target.is_some() || self.random.permille(self.setup.flushes_permille)) {
             self.flushes += 1;
             world.tell(|| format!("the surveyor flushes node {}", host.0));
@@ -247,8 +250,8 @@ impl Surveyor {
         }
         let Some((mut line, mut round)) = self.line.take() else { return Ok(()) };
         let replies = match line.hear(signal)? {
-            Heard::Replies(replies) => replies,
-            Heard::Gone => {
+            Received::Replies(replies) => replies,
+            Received::Gone => {
                 world.close(stream, Side::Opener);
                 if let Round::Flushing(flush) = round {
                     self.flushed(flush, None, line.host, hosts, history);

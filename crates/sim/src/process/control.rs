@@ -45,7 +45,8 @@ pub struct ControlThread {
     conversation: Option<(StreamId, FrameReader)>,
     is_open: bool,
     reconnect_at_us: u64,
-    /// Connections of other nodes that have not said what they are for, or are conversations with the coordinator.
+    /// Connections of other nodes that have not said what they are for, or are conversations with the
+    /// coordinator.
     guests: BTreeMap<StreamId, FrameReader>,
     pub(super) calls: VecDeque<Call>,
     pub(super) reports: VecDeque<(MigrationId, MoverReport)>,

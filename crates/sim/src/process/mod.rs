@@ -23,7 +23,8 @@ pub use seat::Seat;
 use sidle_cluster::{HostPort, MetaError, NodeInfo, TabletMap};
 use sidle_migration::ImportView;
 use sidle_node::{
-    Config, MoverIndex, NodeParts, NodeShared, Now, ProcessFacts, Published, RangeTable, WorkerIndex, connect,
+    Config, CurrentTable, MoverIndex, NodeParts, NodeShared, Now, ProcessFacts, RangeTable, WorkerIndex,
+    connect,
 };
 use sidle_store::{Store, StoreConfig};
 use sidle_types::{MonotonicUs, NodeId, WallMs};
@@ -94,7 +95,7 @@ pub fn host_at(address: &HostPort) -> HostId {
 /// What arrived for a thread and was not looked at.
 pub(crate) type Mailbox = VecDeque<(StreamId, Side, Signal)>;
 
-/// A node's process, for one life.
+/// A node's process, for one incarnation.
 pub struct Process {
     /// The machine.
     pub host: HostId,
@@ -113,17 +114,17 @@ pub struct Process {
 }
 
 impl Process {
-    /// A new life of the machine's node. `disk`: on the machine that the coordinator runs on. An error when the disk lets
-    /// it not start.
+    /// A new incarnation of the machine's node. `disk`: on the machine that the coordinator runs on. An error
+    /// when the disk lets it not start.
     pub fn start(
         host: HostId,
         setup: HostSetup,
-        life: u64,
+        incarnation: u64,
         disk: Option<Disk>,
         world: &mut World,
     ) -> Result<Process, MetaError> {
         let now = setup.clock.now(world.now_us);
-        let info = node_info(host, life);
+        let info = node_info(host, incarnation);
         let parts = parts(&info, &setup);
         let (worker_ports, mover_ports) = connect(setup.workers, MOVERS);
         let workers = (worker_ports.into_iter().enumerate())
@@ -202,10 +203,15 @@ impl Process {
     }
 }
 
-fn node_info(host: HostId, life: u64) -> NodeInfo {
+fn node_info(host: HostId, incarnation: u64) -> NodeInfo {
     let client_addr = client_address(host);
     let bus_addr = HostPort::new("127.0.0.1", client_addr.port() + 10_000).expect("a good address");
-    NodeInfo { id: node_id(host), incarnation: sidle_cluster::Incarnation(life), client_addr, bus_addr }
+    NodeInfo {
+        id: node_id(host),
+        incarnation: sidle_cluster::Incarnation(incarnation),
+        client_addr,
+        bus_addr,
+    }
 }
 
 fn parts(info: &NodeInfo, setup: &HostSetup) -> NodeParts {
@@ -224,6 +230,6 @@ fn parts(info: &NodeInfo, setup: &HostSetup) -> NodeParts {
     NodeParts {
         store: Arc::new(Store::new(config).expect("a good configuration")),
         shared: Arc::new(NodeShared::new(Config::default(), usize::from(setup.workers), facts)),
-        published: Arc::new(Published::new(setup.workers, first)),
+        published: Arc::new(CurrentTable::new(setup.workers, first)),
     }
 }

@@ -54,7 +54,8 @@ impl Seat {
         let phase = |seat: &Seat| seat.coordinator.data().migration(cancelled?).and_then(Phase::of);
         let before = phase(self);
         self.coordinator.handle(now, CoordinatorInput::Message(message));
-        // It is over, or runs as before; it may also be that the coordinator could not write, or heard it before.
+        // It is over, or runs as before; it may also be that the coordinator could not write, or heard it
+        // before.
         if let Some(before) =
             before.filter(|before| (phase(self) == Some(*before)) == (*before == Phase::Running))
         {

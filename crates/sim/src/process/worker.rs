@@ -48,8 +48,8 @@ impl WorkerThread {
         self.links.streams()
     }
 
-    /// Turns the worker's loop once; returns whether its range table changed. `for_turns_at`: when commands last had to wait
-    /// for their keys' turns.
+    /// Turns the worker's loop once; returns whether its range table changed. `for_turns_at`: when commands
+    /// last had to wait for their keys' turns.
     fn look_around(&mut self, host: HostId, now: Now, for_turns_at: MonotonicUs, world: &mut World) -> bool {
         let changed = self.worker.turn();
         if changed {
@@ -69,7 +69,8 @@ impl WorkerThread {
         changed
     }
 
-    /// Runs one command of one connection that has one; returns whether there was one, and what the control is asked.
+    /// Runs one command of one connection that has one; returns whether there was one, and what the control
+    /// is asked.
     pub(super) fn serve_one(&mut self, host: HostId, now: Now, world: &mut World) -> (bool, Option<Call>) {
         let mut held_back = 0;
         let mut ready: Vec<(&StreamId, &mut Connection)> = (self.connections.iter_mut())

@@ -1,7 +1,7 @@
 //! What clients ask for: drawn operations, each with the records that its answer completes.
 //!
-//! There are three key spaces, so that each is judged by rules of its own: registers (`k`), keys with a time to live (`t`)
-//! and noise (`n`), of which only the kind of the answer is looked at.
+//! There are three key spaces, so that each is judged by rules of its own: registers (`k`), keys with a time
+//! to live (`t`) and noise (`n`), of which only the kind of the answer is looked at.
 
 mod asked;
 mod noise;

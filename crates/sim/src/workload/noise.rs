@@ -1,5 +1,5 @@
-//! Noise: every command that a node knows but those that end it, on keys that nobody judges or on none. An answer has to
-//! come, and has to be of the right kind.
+//! Noise: every command that a node knows but those that end it, on keys that nobody judges or on none. An
+//! answer has to come, and has to be of the right kind.
 
 use super::asked::{Asked, Order, Purpose};
 use super::{TAG, Workload};
@@ -15,7 +15,8 @@ pub(super) enum Kind {
     Integer,
     IntegerOrNull,
     Text,
-    /// A text of the coordinator's; or, from a node that has long been cut off from it, that there was no answer.
+    /// A text of the coordinator's; or, from a node that has long been cut off from it, that there was no
+    /// answer.
     Told,
     TextOrNull,
     StatusOrNull,
@@ -58,7 +59,8 @@ impl Kind {
     }
 }
 
-/// A request: its words, with `K` for a key, `M` for one of the slot that many share, `I` for a number and `V` for a value.
+/// A request: its words, with `K` for a key, `M` for one of the slot that many share, `I` for a number and
+/// `V` for a value.
 type Template = (&'static str, Class, Kind);
 
 use Class::{Read, Write};

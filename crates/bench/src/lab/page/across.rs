@@ -57,7 +57,8 @@ struct Axis {
 }
 
 impl Axis {
-    /// The longest row of scenes along this axis, in its order; the first scene's own where they are equally long.
+    /// The longest row of scenes along this axis, in its order; the first scene's own where they are equally
+    /// long.
     fn row<'a>(&self, results: &'a Results, first: &'a Scene) -> Vec<&'a Scene> {
         let cleared = |scene: &Scene| {
             let mut scene = scene.clone();

@@ -1,7 +1,7 @@
 //! What the lab's page shows, as it stands in the page: `assets/lab.js` draws exactly this and adds nothing.
 //!
-//! Figures are in the base unit of their [`Unit`]: ratios and shares of 1, seconds, milliseconds, bytes, microseconds,
-//! nanoseconds, operations per second.
+//! Figures are in the base unit of their [`Unit`]: ratios and shares of 1, seconds, milliseconds, bytes,
+//! microseconds, nanoseconds, operations per second.
 
 use crate::lab::measures::Unit;
 use crate::lab::settings::{LabMachine, Settings};
@@ -305,7 +305,8 @@ impl Line {
     }
 }
 
-/// A point of a line: x, then the median, the least and the most of the runs. An array, as there are thousands of them.
+/// A point of a line: x, then the median, the least and the most of the runs. An array, as there are
+/// thousands of them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LinePoint(pub f64, pub f64, pub f64, pub f64);
 

@@ -1,5 +1,5 @@
-//! The lab's report as one HTML page: what it shows is [`LabPage`], one JSON document in the page, and the page's script
-//! draws it. No network, light and dark, and readable without a pointer.
+//! The lab's report as one HTML page: what it shows is [`LabPage`], one JSON document in the page, and the
+//! page's script draws it. No network, light and dark, and readable without a pointer.
 //!
 //! Here it is decided what is shown and what it is called; how it looks is the business of `assets/lab.js`,
 //! `assets/charts.js` and `assets/lab.css`.

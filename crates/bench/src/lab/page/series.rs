@@ -74,7 +74,8 @@ mod tests {
         let series = series(&cell, until_s(&[&cell]), |_, point| Some(point.operations as f64));
         let seen: Vec<(i64, f64, f64, usize)> =
             series.iter().map(|(at, s)| ((at * 1000.0).round() as i64, s.min, s.max, s.runs)).collect();
-        // Window 0 of the first run is its third, of the second its second. Before it only the first run has one that counts.
+        // Window 0 of the first run is its third, of the second its second. Before it only the first run has
+        // one that counts.
         assert_eq!(seen, [(50, 2.0, 4.0, 2), (150, 3.0, 5.0, 2)]);
     }
 }

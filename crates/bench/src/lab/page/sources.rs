@@ -1,4 +1,5 @@
-//! Where the papers' figures on the page are written: each source once, numbered in the order that they are cited.
+//! Where the papers' figures on the page are written: each source once, numbered in the order that they are
+//! cited.
 
 use super::data::Cited;
 use crate::lab::papers::PaperFigure;

@@ -1,10 +1,12 @@
-//! A cluster on virtual time: a coordinator, nodes, links that lose, double and delay, and a small model of data that
-//! knows after every step what each node would acknowledge.
+//! A cluster on virtual time: a coordinator, nodes, links that lose, double and delay, and a small model of
+//! data that knows after every step what each node would acknowledge.
 //!
-//! The positions are cut into [`CHUNKS`] equal chunks with one record each. At every step the world checks that
-//! - at most one node acknowledges writes of a chunk (M1), and no ownership epoch ever names two owners of a chunk;
-//! - a read answers the last value acknowledged, or "absent" if a node that held it has restarted since: never an
-//!   older value;
+//! The positions are cut into [`CHUNKS`] equal chunks with one record each. At every step the world checks
+//! that
+//! - at most one node acknowledges writes of a chunk (M1), and no ownership epoch ever names two owners of a
+//!   chunk;
+//! - a read answers the last value acknowledged, or "absent" if a node that held it has restarted since:
+//!   never an older value;
 //! - where nothing is lost or late, no source sends clients to a target that would send them back.
 
 mod node;
@@ -91,11 +93,11 @@ pub(crate) fn node_id(number: u8) -> NodeId {
     NodeId::from_bytes([number; 20])
 }
 
-pub(crate) fn info(number: u8, life: u64) -> NodeInfo {
+pub(crate) fn info(number: u8, incarnation: u64) -> NodeInfo {
     let addr = |port| HostPort::new(&format!("10.0.0.{number}"), port).unwrap();
     NodeInfo {
         id: node_id(number),
-        incarnation: Incarnation(life),
+        incarnation: Incarnation(incarnation),
         client_addr: addr(7000),
         bus_addr: addr(17000),
     }
@@ -285,8 +287,8 @@ impl World {
         record.is_some_and(|record| !record.partitions.is_empty())
     }
 
-    /// Whether the chunk was given to a target that restarted before everything had arrived, which gives the source's
-    /// values up too.
+    /// Whether the chunk was given to a target that restarted before everything had arrived, which gives the
+    /// source's values up too.
     fn is_given_up(&self, chunk: u64) -> bool {
         self.committed().is_some_and(|data| {
             data.all_migrations().any(|record| {

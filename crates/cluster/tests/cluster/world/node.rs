@@ -59,7 +59,7 @@ enum Pending {
 pub(crate) struct SimNode {
     pub(crate) info: NodeInfo,
     bugs: Bugs,
-    life: u64,
+    incarnation: u64,
     cluster: Option<ClusterId>,
     agent: Option<NodeAgent>,
     driver: Driver,
@@ -77,7 +77,7 @@ pub(crate) struct SimNode {
     pub(crate) suspected: BTreeSet<NodeId>,
     /// How often it announced that.
     pub(crate) announcements: u64,
-    /// Values that were lost with a life of the node.
+    /// Values that were lost with an incarnation of the node.
     pub(crate) lost: BTreeSet<(u64, u64)>,
 }
 
@@ -86,7 +86,7 @@ impl SimNode {
         SimNode {
             info: info(number, 0),
             bugs,
-            life: 0,
+            incarnation: 0,
             cluster: None,
             agent: None,
             driver: Driver::default(),
@@ -102,8 +102,8 @@ impl SimNode {
     }
 
     pub(crate) fn start(&mut self, now: MonotonicUs) {
-        self.life += 1;
-        self.info.incarnation.0 = self.life;
+        self.incarnation += 1;
+        self.info.incarnation.0 = self.incarnation;
         let mut agent = NodeAgent::new(now, self.info.clone(), self.cluster);
         agent.put_back(self.bugs);
         self.agent = Some(agent);
@@ -343,7 +343,10 @@ impl SimNode {
             }
             AgentEvent::Prepare { record, .. } => self.later(now.plus_us(300), Pending::Prepare(record)),
             AgentEvent::Track { record } => {
-                assert_eq!(record.source_incarnation, self.info.incarnation, "tracking is this life's own");
+                assert_eq!(
+                    record.source_incarnation, self.info.incarnation,
+                    "tracking is this incarnation's own"
+                );
                 assert!(self.driver.tracked.insert(record.id), "tracking starts once");
             }
             AgentEvent::StopTracking { migration } => {
@@ -357,7 +360,10 @@ impl SimNode {
                 });
             }
             AgentEvent::StartExport { record } => {
-                assert_eq!(record.source_incarnation, self.info.incarnation, "an export is this life's own");
+                assert_eq!(
+                    record.source_incarnation, self.info.incarnation,
+                    "an export is this incarnation's own"
+                );
                 assert!(self.driver.exports.insert(record.id), "an export starts once");
                 let was_tracked = self.driver.tracked.remove(&record.id);
                 assert_eq!(

@@ -1,4 +1,4 @@
-//! What one life of a node does in each range, as a map says it.
+//! What one incarnation of a node does in each range, as a map says it.
 
 use sidle_cluster::{Incarnation, MigrationRecord, TabletMap};
 use sidle_types::{MigrationId, NodeId, PositionRange};
@@ -12,15 +12,20 @@ pub(crate) enum Role {
     Importing(MigrationId),
     /// It has given the range away and serves it, frozen, to the migration's clients and target.
     Exporting(MigrationId),
-    /// It owns the range, but a migration to an earlier life of it is not over: the source may not know yet that it is to
-    /// freeze the range, so nothing may be served (M1). The coordinator ends this as soon as it knows that it has.
+    /// It owns the range, but a migration to an earlier incarnation of it is not over: the source may not
+    /// know yet that it is to freeze the range, so nothing may be served (M1). The coordinator ends this as
+    /// soon as it knows that it has.
     Withheld(MigrationId),
     /// Another node owns the range.
     Elsewhere(NodeId),
 }
 
-/// What this life of a node does, for ranges that are in order and cover every position.
-pub(crate) fn roles_of(map: &TabletMap, node: NodeId, life: Incarnation) -> Vec<(PositionRange, Role)> {
+/// What this incarnation of a node does, for ranges that are in order and cover every position.
+pub(crate) fn roles_of(
+    map: &TabletMap,
+    node: NodeId,
+    incarnation: Incarnation,
+) -> Vec<(PositionRange, Role)> {
     let mut roles: Vec<(PositionRange, Role)> = Vec::new();
     let mut migrations: Vec<&MigrationRecord> = map.migrations().iter().collect();
     migrations.sort_by_key(|record| record.range);
@@ -42,7 +47,7 @@ pub(crate) fn roles_of(map: &TabletMap, node: NodeId, life: Incarnation) -> Vec<
             if let Some(before) = before {
                 push(before, unmoved);
             }
-            push(moving, role_in(record, node, life).unwrap_or(unmoved));
+            push(moving, role_in(record, node, incarnation).unwrap_or(unmoved));
             rest = after;
         }
         if let Some(rest) = rest {
@@ -52,12 +57,12 @@ pub(crate) fn roles_of(map: &TabletMap, node: NodeId, life: Incarnation) -> Vec<
     roles
 }
 
-/// The part that this life of a node plays in a running migration.
-fn role_in(record: &MigrationRecord, node: NodeId, life: Incarnation) -> Option<Role> {
+/// The part that this incarnation of a node plays in a running migration.
+fn role_in(record: &MigrationRecord, node: NodeId, incarnation: Incarnation) -> Option<Role> {
     if record.target == node {
-        let own = record.target_incarnation == life;
+        let own = record.target_incarnation == incarnation;
         Some(if own { Role::Importing(record.id) } else { Role::Withheld(record.id) })
-    } else if record.source == node && record.source_incarnation == life {
+    } else if record.source == node && record.source_incarnation == incarnation {
         Some(Role::Exporting(record.id))
     } else {
         None

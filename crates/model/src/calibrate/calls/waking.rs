@@ -1,7 +1,8 @@
-//! What it takes to wake a thread: at the one who does it and at the one who slept, with and without its core.
+//! What it takes to wake a thread: at the one who does it and at the one who slept, with and without its
+//! core.
 //!
-//! A core that sleeps has to be interrupted and to start again. On a virtual machine the host does both: tens of microseconds, where a
-//! thread alone takes a few.
+//! A core that sleeps has to be interrupted and to start again. On a virtual machine the host does both: tens
+//! of microseconds, where a thread alone takes a few.
 
 use crate::calibrate::{monotonic_ns, thread_cpu_ns};
 use rustix::event::{EventfdFlags, eventfd};

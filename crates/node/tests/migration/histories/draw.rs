@@ -11,8 +11,8 @@ pub(super) const TAG: &str = "{tag}";
 /// SplitMix64.
 pub(super) struct Draw {
     state: u64,
-    /// Every time that is drawn is a multiple of this. Coarse, since things that happen at the very same instant are where
-    /// faults hide; or 1, so that nearly nothing does.
+    /// Every time that is drawn is a multiple of this. Coarse, since things that happen at the very same
+    /// instant are where faults hide; or 1, so that nearly nothing does.
     grain_us: u64,
 }
 
@@ -43,8 +43,8 @@ impl Draw {
         self.below(bound_us.div_ceil(self.grain_us)) * self.grain_us
     }
 
-    /// The next operation of a client, called now. Half of the keys hold numbers, half of them texts; every value is
-    /// written once.
+    /// The next operation of a client, called now. Half of the keys hold numbers, half of them texts; every
+    /// value is written once.
     pub(super) fn operation(&mut self, client: u64, serial: u64, now_us: u64) -> Asked {
         let number = self.below(2 * KEYS);
         let is_number = number.is_multiple_of(2);

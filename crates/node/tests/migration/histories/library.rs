@@ -1,4 +1,5 @@
-//! Sessions of the client library: its core, with one or several connections to each node that are slow and break.
+//! Sessions of the client library: its core, with one or several connections to each node that are slow and
+//! break.
 
 use super::draw::{Asked, Draw, datum, is_failure};
 use sidle_client_core::{

@@ -1,32 +1,33 @@
-//! Several sessions, aware and unaware, at random while ranges move there and back, links break and are slow; their
-//! histories judged by the linearizability checker. One seed draws everything.
+//! Several sessions, aware and unaware, at random while ranges move there and back, links break and are slow;
+//! their histories judged by the linearizability checker. One seed draws everything.
 //!
-//! The faults that are put back at the end prove that the judge sees them: each history with the fault fails, and the same
-//! seed without it does not.
+//! The faults that are put back at the end prove that the judge sees them: each history with the fault fails,
+//! and the same seed without it does not.
 
+mod bare;
 mod draw;
-mod hand;
 mod library;
+mod nemesis;
 mod split;
-mod weather;
 
 use crate::common::{Scene, keys};
+use bare::BareSession;
 use draw::Draw;
-use hand::HandSession;
 use library::LibrarySession;
+use nemesis::Nemesis;
 use sidle_client_core::{Awareness, Counters};
 use sidle_history::{CheckOptions, Datum, Op, Operation, Outcome, Report, check};
 use sidle_migration::{Bugs, PROTOCOLS, Tuning};
 use sidle_node::testing::{ClusterSetup, TestCluster};
 use sidle_resp::Value;
-use weather::Weather;
 
 /// Sessions driven by hand, every other one aware.
 const HAND_SESSIONS: u64 = 3;
 /// Sessions of the client library, the first ones aware.
 const LIBRARY_SESSIONS: u64 = 3;
 const UNAWARE_LIBRARY_SESSIONS: u64 = 1;
-/// The most connections to each node that a session of the library makes; each seed has sessions with one and with more.
+/// The most connections to each node that a session of the library makes; each seed has sessions with one and
+/// with more.
 const MAX_CONNECTIONS_PER_NODE: usize = 3;
 /// Operations of each session.
 const OPERATIONS: u64 = 100;
@@ -67,8 +68,8 @@ fn run_by(protocol: &'static str, seed: u64, faults: Faults) -> Run {
     for node in &mut cluster.nodes {
         node.workers.iter_mut().for_each(|worker| worker.put_back(faults.node));
     }
-    let mut by_hand: Vec<HandSession> =
-        (0..HAND_SESSIONS).map(|number| HandSession::new(&mut cluster, number, OPERATIONS)).collect();
+    let mut by_hand: Vec<BareSession> =
+        (0..HAND_SESSIONS).map(|number| BareSession::new(&mut cluster, number, OPERATIONS)).collect();
     let library = |index: u64| {
         let is_aware = index < LIBRARY_SESSIONS - UNAWARE_LIBRARY_SESSIONS;
         let awareness = if is_aware { Awareness::Sidle } else { Awareness::Plain };
@@ -76,21 +77,22 @@ fn run_by(protocol: &'static str, seed: u64, faults: Faults) -> Run {
         LibrarySession::new(HAND_SESSIONS + index, OPERATIONS, awareness, connections, faults.client)
     };
     let mut libraries: Vec<LibrarySession> = (0..LIBRARY_SESSIONS).map(library).collect();
-    let mut weather = Weather::new(&mut cluster, protocol);
+    let mut nemesis = Nemesis::new(&mut cluster, protocol);
     let mut history = Vec::new();
     let limit_us = cluster.now().mono.0 + 60_000_000;
-    while !by_hand.iter().all(HandSession::is_over) || !libraries.iter().all(LibrarySession::is_over) {
+    while !by_hand.iter().all(BareSession::is_over) || !libraries.iter().all(LibrarySession::is_over) {
         assert!(cluster.now().mono.0 < limit_us, "seed {seed}: some operation never ends");
-        // Requests come first: whatever arrives from a node at the same instant, they are there when it is handled.
+        // Requests come first: whatever arrives from a node at the same instant, they are there when it is
+        // handled.
         by_hand.iter_mut().for_each(|session| session.step_requests(&mut cluster, &mut draw));
         libraries.iter_mut().for_each(|session| session.step_requests(&mut cluster, &mut draw, &mut history));
         cluster.settle();
         by_hand.iter_mut().for_each(|session| history.extend(session.step_replies(&mut cluster, &mut draw)));
         libraries.iter_mut().for_each(|session| session.step_replies(&mut cluster, &mut draw, &mut history));
-        weather.step(&mut cluster, &mut draw);
-        let wakes = by_hand.iter().filter_map(HandSession::wake_us);
+        nemesis.step(&mut cluster, &mut draw);
+        let wakes = by_hand.iter().filter_map(BareSession::wake_us);
         let wakes = wakes.chain(libraries.iter_mut().filter_map(LibrarySession::wake_us));
-        let next_us = wakes.chain([weather.next_us]).min().expect("the weather always changes");
+        let next_us = wakes.chain([nemesis.next_us]).min().expect("the nemesis always changes");
         cluster.advance(next_us);
     }
     let epoch = cluster.nodes[0].workers[0].ranges().map().epoch().0;
@@ -165,8 +167,8 @@ fn the_judge_sees_replay_that_overwrites() {
     assert!(is_seen(Faults { migration, ..Faults::default() }));
 }
 
-/// The history of reads of keys that exist, asked at every single instant while everything arrives. Random sessions seldom
-/// ask at the very instant between progress and replay.
+/// The history of reads of keys that exist, asked at every single instant while everything arrives. Random
+/// sessions seldom ask at the very instant between progress and replay.
 fn reads_while_all_arrives(bugs: Bugs) -> Report {
     let tuning = Tuning { bugs: bugs.into(), ..Tuning::default() };
     let mut scene = Scene::of(ClusterSetup { tuning, ..ClusterSetup::default() });

@@ -2,7 +2,7 @@
 //! the node that is shown as the slot's owner, for single keys and for several at once.
 
 use super::draw::{Asked, Draw, KEYS, TAG, datum, is_failure};
-use super::weather::Weather;
+use super::nemesis::Nemesis;
 use super::{Faults, SEEDS_OF_EACH, SEEDS_UNTIL_SEEN};
 use sidle_history::{CheckOptions, Datum, Op, Operation, Outcome, Report, check};
 use sidle_migration::{PROTOCOLS, Tuning};
@@ -159,7 +159,7 @@ fn run(protocol: &'static str, seed: u64, faults: Faults) -> (Report, u64) {
         node.workers.iter_mut().for_each(|worker| worker.put_back(faults.node));
     }
     let mut clients: Vec<Client> = (0..CLIENTS).map(|number| Client::new(&mut cluster, number)).collect();
-    let mut weather = Weather::of_the_slot(&mut cluster, protocol);
+    let mut nemesis = Nemesis::of_the_slot(&mut cluster, protocol);
     let mut history = Vec::new();
     let limit_us = cluster.now().mono.0 + 60_000_000;
     while !clients.iter().all(Client::is_over) {
@@ -167,15 +167,15 @@ fn run(protocol: &'static str, seed: u64, faults: Faults) -> (Report, u64) {
         clients.iter_mut().for_each(|client| client.step_requests(&mut cluster, &mut draw));
         cluster.settle();
         clients.iter_mut().for_each(|client| client.step_replies(&mut cluster, &mut draw, &mut history));
-        weather.step(&mut cluster, &mut draw);
+        nemesis.step(&mut cluster, &mut draw);
         match draw.below(400) {
             0 => cluster.network.cut_forwarding(),
             1 => cluster.network.hold_forwarded = true,
             _ => {}
         }
         let idle = clients.iter().filter(|client| client.under_way.is_none() && client.left > 0);
-        let wakes = idle.map(|client| client.wake_us).chain([weather.next_us]);
-        let next_us = wakes.min().expect("the weather always changes");
+        let wakes = idle.map(|client| client.wake_us).chain([nemesis.next_us]);
+        let next_us = wakes.min().expect("the nemesis always changes");
         cluster.advance(next_us);
     }
     let forwarded = cluster.nodes.iter().map(|node| node.parts.shared.sum(|worker| worker.forwarded.read()));

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Puts each known fault back in turn, and fails unless each is found within its number of seeds from `first` on.
+/// Puts each known fault back in turn, and fails unless each is found within its number of seeds from `first`
+/// on.
 pub(crate) fn hunt(first: u64, threads: usize) -> ExitCode {
     // Assertions that fail are what is hoped for here.
     std::panic::set_hook(Box::new(|_| {}));

@@ -22,7 +22,8 @@ use totals::Totals;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Simulate whole clusters on virtual time: one seed draws the cluster, the load and everything that goes wrong.
+/// Simulate whole clusters on virtual time: one seed draws the cluster, the load and everything that goes
+/// wrong.
 ///
 /// A seed that fails fails again: the last line says how to see its story.
 #[derive(Parser)]

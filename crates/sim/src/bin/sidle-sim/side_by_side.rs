@@ -11,8 +11,8 @@ pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs `run` for one seed after the other on so many threads, as long as `goes_on` says so before each, and gives what
-/// comes of it to `hear` in the order of the seeds, until it breaks.
+/// Runs `run` for one seed after the other on so many threads, as long as `goes_on` says so before each, and
+/// gives what comes of it to `hear` in the order of the seeds, until it breaks.
 pub(crate) fn each<R: Send>(
     threads: usize,
     seeds: RangeInclusive<u64>,

@@ -1,9 +1,10 @@
-//! Keys with a time to live: each by itself behaves as one register whose value ends, by clocks that are a little off.
+//! Keys with a time to live: each by itself behaves as one register whose value ends, by clocks that are a
+//! little off.
 //!
-//! The rule is linearizability with a model that knows of ends: a value may be seen only where some order of the
-//! operations leaves it in place and the read's machine may have shown a time up to its end; nothing may be seen only
-//! where some order has nothing there or the machine may have shown a time past the end. What is gone for certain and
-//! comes back all the same is a violation, whatever brought it back.
+//! The rule is linearizability with a model that knows of ends: a value may be seen only where some order of
+//! the operations leaves it in place and the read's machine may have shown a time up to its end; nothing may
+//! be seen only where some order has nothing there or the machine may have shown a time past the end. What is
+//! gone for certain and comes back all the same is a violation, whatever brought it back.
 //!
 //! What is not claimed: that two machines agree within [`WALL_OFF_MS`] of an end.
 
@@ -18,7 +19,8 @@ use std::collections::BTreeMap;
 
 /// How many configurations of one key are looked at before the judge gives up on it.
 const CONFIGURATIONS: usize = 30_000;
-/// What a machine's wall clock may differ by from the simulation's time, with what whole milliseconds cut off.
+/// What a machine's wall clock may differ by from the simulation's time, with what whole milliseconds cut
+/// off.
 const TOLERANCE_MS: u64 = WALL_OFF_MS + 1;
 /// How much of a story is told: the last operations before it breaks.
 const TOLD: usize = 60;

@@ -1,10 +1,11 @@
-//! The search for an order: operations take effect no earlier than they have to, which is when one of them returns (Lowe,
-//! "Testing for linearizability").
+//! The search for an order: operations take effect no earlier than they have to, which is when one of them
+//! returns (Lowe, "Testing for linearizability").
 //!
-//! A configuration is a state with the operations under way that have taken effect in it. Two rules keep them few:
+//! A configuration is a state with the operations under way that have taken effect in it. Two rules keep them
+//! few:
 //! - a read that fits the state takes effect at once, since it changes nothing for the others;
-//! - of two configurations with the same state and the same operations that will return, the one that has made use of
-//!   fewer of unknown fate stands for both, since those need never take effect.
+//! - of two configurations with the same state and the same operations that will return, the one that has
+//!   made use of fewer of unknown fate stands for both, since those need never take effect.
 
 use super::model::{Action, State};
 use crate::workload::TimedOperation;

@@ -1,0 +1,282 @@
+//! Answering pulls out of frozen data.
+//!
+//! Requests wait here until their lane takes an answer, and are packed straight into the lane's output. What
+//! waits is bounded: one pull for each partition, one sampled pull, one probe, and a few priority pulls.
+
+use super::Exporter;
+use super::recent_replies::{RecentReplies, Request};
+use crate::tuning::{PRIORITY_PULLS_QUEUED_MAX, PRIORITY_REPLY_BYTES, PULL_BYTES_MAX, SAMP_REPLY_BYTES};
+use crate::{Breach, ExportPhase};
+use sidle_store::Store;
+use sidle_types::{Fill, HashedKey, MonotonicUs, Position, PositionRange};
+use sidle_wire::{
+    AbsentKeys, Lane, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart,
+    RefusalCode, SampPull, SampPullReplyStart, WireError,
+};
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+struct Positions {
+    sequence: u64,
+    positions: Vec<Position>,
+}
+
+#[derive(Debug)]
+struct Keys {
+    sequence: u64,
+    keys: Vec<Box<[u8]>>,
+}
+
+/// Requests that wait for their lane.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// In the order they came; one for each partition at most.
+    pulls: VecDeque<Pull>,
+    samp_pull: Option<Positions>,
+    priority_pulls: VecDeque<Keys>,
+    probe: Option<Positions>,
+    answered: RecentReplies,
+    /// Pulls are not answered before this, to spare the workers.
+    pub(super) paced_until: Option<MonotonicUs>,
+}
+
+impl Requests {
+    pub(super) fn timeout(&mut self, now: MonotonicUs) {
+        self.paced_until = self.paced_until.filter(|&until| until > now);
+    }
+
+    pub(super) fn deadline(&self) -> Option<MonotonicUs> {
+        self.paced_until
+    }
+
+    /// How full the queues are. `partitions`: how many the range has.
+    pub(super) fn queues(&self, partitions: usize) -> [Fill; 2] {
+        let priority = self.priority_pulls.len();
+        [
+            Fill::new("pulls to be answered", self.pulls.len(), partitions),
+            Fill::new("priority pulls to be answered", priority, PRIORITY_PULLS_QUEUED_MAX),
+        ]
+    }
+
+    pub(super) fn forget(&mut self, lane: Lane) {
+        self.answered.forget(lane);
+        match lane {
+            Lane::Bulk => self.pulls.clear(),
+            Lane::Priority => {
+                self.samp_pull = None;
+                self.probe = None;
+                self.priority_pulls.clear();
+            }
+        }
+    }
+}
+
+impl Exporter {
+    /// Whether a request for something in or out of the range can be answered; refuses it otherwise.
+    pub(super) fn accepts(&mut self, lane: Lane, is_in_range: bool) -> bool {
+        let refusal = self.not_ready(lane).or_else(|| {
+            let text = || format!("migration {} moves {}", self.scope.migration, self.spec.range);
+            (!is_in_range).then(|| (RefusalCode::OutOfRange, text()))
+        });
+        match refusal {
+            Some((code, text)) => {
+                self.outbox.refuse(lane, self.scope, code, text);
+                false
+            }
+            None => {
+                // A target that copies ahead pulls before it has heard `Activate`.
+                if !self.copies_ahead() {
+                    self.target_activated();
+                }
+                true
+            }
+        }
+    }
+
+    pub(super) fn take_pull(&mut self, now: MonotonicUs, lane: Lane, pull: Pull) {
+        let partition = self.spec.partitions.get(usize::from(pull.partition));
+        let is_rest_of = |bounds: &sidle_types::PositionRange| {
+            bounds.covers(pull.range) && bounds.last() == pull.range.last()
+        };
+        let request = Request::Pull(pull.partition, pull.sequence);
+        if !self.accepts(lane, partition.is_some_and(is_rest_of))
+            || self.requests.answered.stands(now, request)
+        {
+            return;
+        }
+        match self.requests.pulls.iter_mut().find(|waiting| waiting.partition == pull.partition) {
+            // M10: an older pull that arrives late does not replace a newer one.
+            Some(waiting) if waiting.sequence <= pull.sequence => *waiting = pull,
+            Some(_) => {}
+            None => self.requests.pulls.push_back(pull),
+        }
+    }
+
+    pub(super) fn take_samp_pull(&mut self, now: MonotonicUs, lane: Lane, pull: SampPull<'_>) {
+        let range = self.spec.range;
+        let is_in_range = pull.positions.iter().all(|position| range.contains(position));
+        let request = Request::SampPull(pull.sequence);
+        if !self.accepts(lane, is_in_range) || self.requests.answered.stands(now, request) {
+            return;
+        }
+        if self.requests.samp_pull.as_ref().is_none_or(|waiting| waiting.sequence <= pull.sequence) {
+            let positions = pull.positions.iter().collect();
+            self.requests.samp_pull = Some(Positions { sequence: pull.sequence, positions });
+        }
+    }
+
+    pub(super) fn take_probe(&mut self, lane: Lane, probe: Probe<'_>) {
+        let range = self.spec.range;
+        let is_in_range = probe.positions.iter().all(|position| range.contains(position));
+        if self.accepts(lane, is_in_range)
+            && self.requests.probe.as_ref().is_none_or(|waiting| waiting.sequence <= probe.sequence)
+        {
+            let positions = probe.positions.iter().collect();
+            self.requests.probe = Some(Positions { sequence: probe.sequence, positions });
+        }
+    }
+
+    pub(super) fn take_priority_pull(&mut self, now: MonotonicUs, lane: Lane, pull: PriorityPull<'_>) {
+        let range = self.spec.range;
+        let is_in_range = pull.keys.iter().all(|key| range.contains(Position::of_key(key)));
+        let request = Request::PriorityPull(pull.sequence);
+        if !self.accepts(lane, is_in_range && !pull.keys.is_empty())
+            || self.requests.answered.stands(now, request)
+        {
+            return;
+        }
+        let queue = &mut self.requests.priority_pulls;
+        if queue.iter().any(|waiting| waiting.sequence == pull.sequence) {
+            return;
+        }
+        if queue.len() == PRIORITY_PULLS_QUEUED_MAX {
+            queue.pop_front();
+        }
+        queue.push_back(Keys { sequence: pull.sequence, keys: pull.keys.iter().map(Box::from).collect() });
+    }
+
+    pub(super) fn assert_answerable(&self) {
+        let phase = self.writer.view().phase();
+        assert!(
+            matches!(phase, ExportPhase::Tracking | ExportPhase::Frozen),
+            "M2, M8, M11: records leave only a range that is frozen or tracked, and not over"
+        );
+    }
+
+    /// Whether bulk work has to wait for the workers; notes until when.
+    pub(super) fn is_paced(&mut self, now: MonotonicUs) -> bool {
+        let ready_at = self.governor.may_answer_at(now);
+        if ready_at > now {
+            self.requests.paced_until = Some(ready_at);
+        }
+        ready_at > now
+    }
+
+    pub(super) fn answer_pull(&mut self, now: MonotonicUs, store: &Store, out: &mut Vec<u8>) -> bool {
+        if self.requests.pulls.is_empty() || self.is_paced(now) {
+            return false;
+        }
+        let Some(pull) = self.requests.pulls.pop_front() else { return false };
+        self.assert_answerable();
+        let start = PullReplyStart::begin(&pull, out);
+        let before = out.len();
+        let max_bytes = pull.max_bytes.min(PULL_BYTES_MAX) as usize;
+        let end = store.scan(pull.range.first(), pull.range.last(), max_bytes, out);
+        let bytes = (out.len() - before) as u64;
+        assert!(end.next.is_none_or(|next| next > pull.range.first()), "a pull always makes progress");
+        let mut next = end.next;
+        if self.spec.tuning.bugs.partition_skips_position {
+            next = next.and_then(Position::next).filter(|&next| pull.range.contains(next));
+        }
+        if self.spec.tuning.bugs.source_releases_at_fin && next.is_none() {
+            let partition = self.spec.partitions[usize::from(pull.partition)];
+            store.discard(partition.first(), partition.last(), usize::MAX);
+        }
+        match start.finish(next, out) {
+            Ok(()) => {
+                self.requests.answered.note(now, Request::Pull(pull.partition, pull.sequence));
+                self.counters.records_sent += u64::from(end.records);
+                self.counters.bytes_sent += bytes;
+                true
+            }
+            Err(error) => self.unsendable(Lane::Bulk, pull.range.first(), error, out),
+        }
+    }
+
+    pub(super) fn answer_samp_pull(&mut self, now: MonotonicUs, store: &Store, out: &mut Vec<u8>) -> bool {
+        let Some(Positions { sequence, positions }) = self.requests.samp_pull.take() else { return false };
+        self.assert_answerable();
+        let start = SampPullReplyStart::begin(self.scope, sequence, out);
+        let before = out.len();
+        let mut records = 0;
+        for &position in &positions {
+            records += u64::from(store.pack_position(position, out));
+            if out.len() - before >= SAMP_REPLY_BYTES {
+                break;
+            }
+        }
+        let bytes = (out.len() - before) as u64;
+        match start.finish(out) {
+            Ok(()) => {
+                self.requests.answered.note(now, Request::SampPull(sequence));
+                self.counters.records_sent_early += records;
+                self.counters.bytes_sent += bytes;
+                true
+            }
+            Err(error) => self.unsendable(Lane::Priority, self.spec.range.first(), error, out),
+        }
+    }
+
+    pub(super) fn answer_probe(&mut self, store: &Store, out: &mut Vec<u8>) -> bool {
+        let Some(Positions { sequence, positions }) = self.requests.probe.take() else { return false };
+        self.assert_answerable();
+        let at = |position| PositionRange::new(position, position).expect("one position");
+        let found = positions.iter().filter(|&&position| store.len_in(at(position)) > 0).count() as u64;
+        ProbeReply { scope: self.scope, sequence, found }.write(out);
+        true
+    }
+
+    pub(super) fn answer_priority_pull(
+        &mut self,
+        now: MonotonicUs,
+        store: &Store,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some(Keys { sequence, keys }) = self.requests.priority_pulls.pop_front() else { return false };
+        self.assert_answerable();
+        let start = PriorityPullReplyStart::begin(self.scope, sequence, out);
+        let before = out.len();
+        let mut absent = AbsentKeys::default();
+        let mut answered = 0;
+        for (index, key) in keys.iter().enumerate() {
+            if !store.pack(HashedKey::new(key), out) {
+                absent.insert(index);
+            } else {
+                self.counters.records_sent_early += 1;
+            }
+            answered = index + 1;
+            if out.len() - before >= PRIORITY_REPLY_BYTES {
+                break;
+            }
+        }
+        self.counters.bytes_sent += (out.len() - before) as u64;
+        self.requests.answered.note(now, Request::PriorityPull(sequence));
+        start.finish(answered, absent, out).expect("a reply ends after the record that passes its bound");
+        true
+    }
+
+    /// What stands at one position does not fit into a frame: the target hears it, and the migration stops
+    /// there.
+    pub(super) fn unsendable(
+        &mut self,
+        lane: Lane,
+        from: Position,
+        error: WireError,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let text = format!("the records from {from} on do not fit into a frame: {error}");
+        self.outbox.refuse(lane, self.scope, RefusalCode::TooLarge, text.clone());
+        self.events.push_back(crate::SourceEvent::Close(lane, Breach::Unsendable(text)));
+        self.outbox.transmit(lane, out)
+    }
+}

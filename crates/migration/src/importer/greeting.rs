@@ -1,0 +1,132 @@
+//! Connections to the source: opened by the target, one for each lane, greeted, and opened again when they
+//! are cut.
+//!
+//! M10: whatever was in flight on a lane is sent again once its new connection is greeted.
+
+use super::Importer;
+use crate::ImportPhase;
+use crate::resend::Resend;
+use crate::tuning::{RECONNECT_US, RECONNECT_US_MAX, RESEND_US};
+use sidle_types::MonotonicUs;
+use sidle_wire::{Hello, Lane};
+
+#[derive(Debug)]
+enum State {
+    /// The driver was asked to open the connection.
+    Connecting,
+    /// No connection; to be opened at this instant.
+    Down { retry_at: MonotonicUs },
+    /// Open; `Hello` is to be sent, or was and is not answered.
+    Greeting(Resend),
+    /// Open, but the source does not take part (yet): to be greeted at this instant.
+    Postponed { retry_at: MonotonicUs },
+    /// Greeted.
+    Up,
+}
+
+/// One lane's connection.
+#[derive(Debug)]
+pub(super) struct Greeting {
+    state: State,
+    wait_us: u64,
+}
+
+impl Default for Greeting {
+    fn default() -> Greeting {
+        Greeting { state: State::Connecting, wait_us: RECONNECT_US }
+    }
+}
+
+impl Greeting {
+    pub(super) fn connected(&mut self) {
+        self.state = State::Greeting(Resend::new(RESEND_US));
+    }
+
+    pub(super) fn disconnected(&mut self, now: MonotonicUs) {
+        self.state = State::Down { retry_at: self.back_off(now) };
+    }
+
+    pub(super) fn postponed(&mut self, now: MonotonicUs) {
+        if matches!(self.state, State::Greeting(_) | State::Up) {
+            self.state = State::Postponed { retry_at: self.back_off(now) };
+        }
+    }
+
+    fn back_off(&mut self, now: MonotonicUs) -> MonotonicUs {
+        let retry_at = now.plus_us(self.wait_us);
+        self.wait_us = (self.wait_us * 2).min(RECONNECT_US_MAX);
+        retry_at
+    }
+
+    /// The connection carried a right answer: the next failure is a first one.
+    pub(super) fn proved(&mut self) {
+        self.wait_us = RECONNECT_US;
+    }
+
+    /// Time has passed; whether the connection is to be opened.
+    pub(super) fn timeout(&mut self, now: MonotonicUs) -> bool {
+        match &mut self.state {
+            State::Down { retry_at } if *retry_at <= now => {
+                self.state = State::Connecting;
+                return true;
+            }
+            State::Postponed { retry_at } if *retry_at <= now => self.connected(),
+            State::Greeting(resend) => resend.expire(now),
+            State::Down { .. } | State::Postponed { .. } | State::Connecting | State::Up => {}
+        }
+        false
+    }
+
+    pub(super) fn deadline(&self) -> Option<MonotonicUs> {
+        match &self.state {
+            State::Down { retry_at } | State::Postponed { retry_at } => Some(*retry_at),
+            State::Greeting(resend) => resend.deadline(),
+            State::Connecting | State::Up => None,
+        }
+    }
+}
+
+impl Importer {
+    pub(super) fn is_up(&self, lane: Lane) -> bool {
+        matches!(self.greetings[lane.index()].state, State::Up)
+    }
+
+    /// Whether there is anything left to ask the source for.
+    pub(super) fn wants_connections(&self) -> bool {
+        !self.failed && self.writer.view().phase() != ImportPhase::Complete
+    }
+
+    /// Sends `Hello` if it is due.
+    pub(super) fn greet(&mut self, now: MonotonicUs, lane: Lane, out: &mut Vec<u8>) -> bool {
+        let State::Greeting(resend) = &mut self.greetings[lane.index()].state else { return false };
+        if !resend.is_due() {
+            return false;
+        }
+        resend.sent(now);
+        Hello { scope: self.scope, node: self.spec.target, lane }.write(out);
+        true
+    }
+
+    /// The source answered `Hello`.
+    pub(super) fn greeted(&mut self, lane: Lane) {
+        let greeting = &mut self.greetings[lane.index()];
+        // An answer of an earlier connection says nothing about one that has not been greeted.
+        if !matches!(greeting.state, State::Greeting(_)) {
+            return;
+        }
+        greeting.state = State::Up;
+        match lane {
+            Lane::Bulk => {
+                self.pulls.reconnected();
+                if let Some(changes) = &mut self.changes {
+                    changes.reconnected();
+                }
+            }
+            Lane::Priority => {
+                self.samples.reconnected();
+                self.probes.reconnected();
+                self.priority.reconnected();
+            }
+        }
+    }
+}

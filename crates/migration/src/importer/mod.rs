@@ -1,0 +1,341 @@
+//! The target of a migration: pulls, replays, and wakes who waits.
+//!
+//! Purpose: from activation on this node owns the range and serves it, while the machine brings in what the
+//! source still has. It is split by phase: greeting (connections), activation, pull (bulk), replay,
+//! samp_pull, priority_pull, probe (counting), changes (rounds of a copy made before the freeze), release
+//! (completion and sweep).
+//!
+//! Call order. After construction and after every call of [`Importer::handle`]: take events until
+//! [`Importer::poll_event`] has none, and for each lane whose output is short call
+//! [`Importer::poll_transmit`] until it writes nothing. When `handle` returned a [`Replay`], do that first,
+//! so that the next pull is on its way, then give it to [`Importer::replay`], then take events again. When
+//! the instant of [`Importer::poll_timeout`] comes, hand in [`TargetInput::Timeout`].
+//!
+//! Invariants: M3 (activation), M5 and M7 (replay), M6 and M8 (release), M11 (changes), M9 (`message`), M10:
+//! every request carries a sequence number that its reply repeats; a reply to anything but the request in
+//! flight is ignored; what is not answered is sent again, and replaying twice changes nothing.
+//!
+//! Realises: Fulva III and IV-A to IV-C (destination side), Rocksteady 2.3.1 (pipelined pulls by partition),
+//! 2.3.3 (batched, de-duplicated priority pulls). Deviations: the cursor is a position and travels in every
+//! pull, so the source keeps nothing; progress moves after replay; a finished partition has a state of its
+//! own; "not here yet" and "absent" are different answers; `Fin` goes through the coordinator, which commits
+//! it.
+//!
+//! Ownership: one mover thread. Workers see only [`ImportView`](crate::ImportView).
+
+mod activation;
+mod changes;
+mod greeting;
+mod position_queue;
+mod priority_pull;
+mod probe;
+mod pull;
+mod release;
+mod replay;
+mod samp_pull;
+
+pub use replay::Replay;
+
+use crate::outbox::Outbox;
+use crate::{
+    Breach, Copies, Failure, ImportPhase, ImportView, ImportWriter, MigrationSpec, TargetEvent, TargetInput,
+    Waiter,
+};
+use changes::Changes;
+use greeting::Greeting;
+use priority_pull::PriorityQueue;
+use probe::Probes;
+use pull::Pulls;
+use release::Sweep;
+use replay::Stall;
+use samp_pull::Samples;
+use sidle_pacing::Governor;
+use sidle_store::{LogHead, Store};
+use sidle_types::{Fill, MonotonicUs};
+use sidle_wire::{Lane, Message, Refusal, RefusalCode, Scope};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a target has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImporterCounters {
+    /// Records that arrived and were new.
+    pub records_moved: u64,
+    /// Records that arrived although the target had an entry for their key: written here, or pulled twice.
+    pub records_present: u64,
+    /// Bytes of records that arrived.
+    pub bytes_moved: u64,
+    /// Bulk pulls sent, resent ones included.
+    pub pulls: u64,
+    /// Sampled pulls sent, resent ones included.
+    pub samp_pulls: u64,
+    /// Priority pulls sent, resent ones included.
+    pub priority_pulls: u64,
+    /// Ranges and positions that had changed at the source and were brought up to date here.
+    pub changes: u64,
+    /// Of those, as many as were left at the source when it was last heard of.
+    pub changes_left: u64,
+}
+
+/// The target of a migration: see the module's header.
+#[derive(Debug)]
+pub struct Importer {
+    spec: MigrationSpec,
+    scope: Scope,
+    writer: ImportWriter,
+    /// Where replay appends: a side log, so that nothing else waits for it.
+    head: LogHead,
+    greetings: [Greeting; Lane::ALL.len()],
+    /// `Activate` was heard, and its answer is not sent.
+    owes_activated: bool,
+    pulls: Pulls,
+    /// Of a copy made before the freeze.
+    changes: Option<Changes>,
+    samples: Samples,
+    probes: Probes,
+    priority: PriorityQueue,
+    governor: Governor,
+    stall: Option<Stall>,
+    /// Flushes that came before activation.
+    flushes: Vec<Waiter>,
+    sweep: Sweep,
+    failed: bool,
+    outbox: Outbox,
+    events: VecDeque<TargetEvent>,
+    counters: ImporterCounters,
+}
+
+impl Importer {
+    /// The machine of an import that has not begun. Its first events ask for the two connections.
+    ///
+    /// `head` must be of the store that every later call gets. The range must be empty here; what an earlier
+    /// owner left (tombstones) must have been discarded.
+    pub fn new(now: MonotonicUs, spec: MigrationSpec, writer: ImportWriter, head: LogHead) -> Importer {
+        assert_eq!(writer.view().id(), spec.id, "M9: the view belongs to another migration");
+        Importer {
+            scope: spec.scope(),
+            greetings: Lane::ALL.map(|_| Greeting::default()),
+            owes_activated: false,
+            pulls: Pulls::new(&spec),
+            changes: match spec.protocol.copies {
+                Copies::AfterFreeze => None,
+                Copies::BeforeFreeze(rounds) => Some(Changes::new(rounds)),
+            },
+            samples: Samples::new(spec.protocol.sampling),
+            probes: Probes::default(),
+            priority: PriorityQueue::new(spec.protocol.priority),
+            governor: spec.governor(now),
+            stall: None,
+            flushes: Vec::new(),
+            sweep: Sweep::NotYet,
+            failed: false,
+            outbox: Outbox::default(),
+            events: Lane::ALL.map(TargetEvent::Connect).into(),
+            counters: ImporterCounters::default(),
+            spec,
+            writer,
+            head,
+        }
+    }
+
+    /// What workers see of the migration.
+    pub fn view(&self) -> &Arc<ImportView> {
+        self.writer.view()
+    }
+
+    /// The migration.
+    pub fn spec(&self) -> &MigrationSpec {
+        &self.spec
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> ImporterCounters {
+        self.counters
+    }
+
+    /// Whether pulls pause for lack of memory.
+    pub fn is_stalled(&self) -> bool {
+        self.stall.is_some()
+    }
+
+    /// Whether both connections are open and greeted: the migration may be committed.
+    pub fn is_connected(&self) -> bool {
+        Lane::ALL.into_iter().all(|lane| self.is_up(lane))
+    }
+
+    /// How full its queues are.
+    pub fn queues(&self) -> impl Iterator<Item = Fill> {
+        let queues = self.samples.queues().into_iter().chain(self.probes.queues());
+        let queues = queues.chain(self.priority.queues());
+        queues.chain(self.outbox.queues())
+    }
+
+    /// Takes in what happened. A [`Replay`] that is returned must be given to [`Importer::replay`] before the
+    /// next input, after the machine's output has been taken.
+    pub fn handle<'b>(
+        &mut self,
+        now: MonotonicUs,
+        store: &Store,
+        input: TargetInput<'b>,
+    ) -> Option<Replay<'b>> {
+        match input {
+            TargetInput::Connected(lane) => self.greetings[lane.index()].connected(),
+            TargetInput::Disconnected(lane) => {
+                self.outbox.clear(lane);
+                self.greetings[lane.index()].disconnected(now);
+            }
+            TargetInput::Message(lane, message) => return self.message(now, store, lane, message),
+            TargetInput::Timeout => self.timeout(now, store),
+            TargetInput::SampledMiss(position) => self.samples.offer(position, self.writer.view()),
+            TargetInput::WrittenUnseen(position) => self.probes.offer(position, self.writer.view()),
+            TargetInput::PriorityPull(key, waiter) => self.pull_at_once(store, key, waiter),
+            TargetInput::Wanted(key) => self.pull_soon(store, key),
+            TargetInput::Flush(waiter) => self.flush(waiter),
+            TargetInput::Load(load) => self.governor.measured(now, load),
+            TargetInput::Policy(policy) => self.governor.follow(now, policy),
+            TargetInput::Done(passed) => self.begin_sweep(now, passed),
+        }
+        None
+    }
+
+    fn message<'b>(
+        &mut self,
+        now: MonotonicUs,
+        store: &Store,
+        lane: Lane,
+        message: Message<'b>,
+    ) -> Option<Replay<'b>> {
+        if message.scope().is_some_and(|scope| scope != self.scope) {
+            self.stale(lane, &message);
+            return None;
+        }
+        match message {
+            Message::HelloAck(_) => self.greeted(lane),
+            Message::Refuse(refusal) => self.refused(now, lane, refusal),
+            Message::Activate(activate) => {
+                self.activate(store, activate.highest_version, activate.records);
+            }
+            Message::PullReply(reply) => return self.pulled(now, lane, &reply),
+            Message::ChangedPullReply(reply) => self.changed(now, store, lane, &reply),
+            Message::SampPullReply(reply) => self.samp_pulled(store, lane, &reply),
+            Message::ProbeReply(reply) => self.probed(lane, reply),
+            Message::PriorityPullReply(reply) => self.priority_pulled(store, lane, &reply),
+            Message::Ping(nonce) => self.outbox.pong(lane, nonce),
+            Message::Pong(_) => {}
+            Message::Hello(_) => self.breach(lane, Breach::WrongDirection("Hello")),
+            Message::Activated(_) => self.breach(lane, Breach::WrongDirection("Activated")),
+            Message::Pull(_) => self.breach(lane, Breach::WrongDirection("Pull")),
+            Message::SampPull(_) => self.breach(lane, Breach::WrongDirection("SampPull")),
+            Message::PriorityPull(_) => self.breach(lane, Breach::WrongDirection("PriorityPull")),
+            Message::ChangedPull(_) => self.breach(lane, Breach::WrongDirection("ChangedPull")),
+            Message::Probe(_) => self.breach(lane, Breach::WrongDirection("Probe")),
+            Message::Forward(_) => self.breach(lane, Breach::WrongDirection("Forward")),
+            Message::Control(_) => self.breach(lane, Breach::WrongDirection("Control")),
+        }
+        None
+    }
+
+    /// M9: a message of another migration, or of this one under another epoch, is refused and not applied.
+    fn stale(&mut self, lane: Lane, message: &Message<'_>) {
+        // A refusal is not refused: two nodes would go on for ever.
+        if let (Some(scope), false) = (message.scope(), matches!(message, Message::Refuse(_))) {
+            let text = format!("this is migration {} at epoch {}", self.scope.migration, self.scope.epoch.0);
+            self.outbox.refuse(lane, scope, RefusalCode::StaleScope, text);
+        }
+    }
+
+    fn breach(&mut self, lane: Lane, breach: Breach) {
+        self.events.push_back(TargetEvent::Close(lane, breach));
+    }
+
+    fn refused(&mut self, now: MonotonicUs, lane: Lane, refusal: Refusal<'_>) {
+        match refusal.code {
+            // The source may hear of the migration a moment later than this node, and of the freeze later
+            // still.
+            RefusalCode::UnknownMigration | RefusalCode::NotFrozen => {
+                self.greetings[lane.index()].postponed(now);
+            }
+            // The coordinator committed the end, so this node reported it: a request crossed it on its way.
+            RefusalCode::Done if self.writer.view().phase() == ImportPhase::Complete => {}
+            RefusalCode::Done
+            | RefusalCode::StaleScope
+            | RefusalCode::WrongNode
+            | RefusalCode::OutOfRange
+            | RefusalCode::TooLarge => self.fail(Failure::RefusedBySource(refusal.text.to_owned())),
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        if !self.failed {
+            self.failed = true;
+            self.events.push_back(TargetEvent::Failed(failure));
+        }
+    }
+
+    fn timeout(&mut self, now: MonotonicUs, store: &Store) {
+        for lane in Lane::ALL {
+            if self.wants_connections() && self.greetings[lane.index()].timeout(now) {
+                self.events.push_back(TargetEvent::Connect(lane));
+            }
+        }
+        self.pulls.timeout(now);
+        if let Some(changes) = &mut self.changes {
+            changes.timeout(now);
+        }
+        self.samples.timeout(now);
+        self.probes.timeout(now);
+        self.priority.timeout(now);
+        if let Some(stall) = &mut self.stall {
+            stall.timeout(now);
+        }
+        self.sweep_slice(now, store);
+    }
+
+    /// Appends one frame for this lane to `out`; whether there was one. Call it while the lane's output is
+    /// short.
+    pub fn poll_transmit(&mut self, now: MonotonicUs, store: &Store, lane: Lane, out: &mut Vec<u8>) -> bool {
+        if self.failed {
+            return false;
+        }
+        if !self.is_up(lane) {
+            return self.greet(now, lane, out);
+        }
+        if self.outbox.transmit(lane, out) {
+            return true;
+        }
+        match lane {
+            Lane::Bulk => self.transmit_pull(now, out) || self.transmit_changed_pull(now, out),
+            Lane::Priority => {
+                self.transmit_activated(out)
+                    || self.transmit_priority_pull(now, store, out)
+                    || self.transmit_samp_pull(now, out)
+                    || self.transmit_probe(now, out)
+            }
+        }
+    }
+
+    /// When [`TargetInput::Timeout`] is due, if ever.
+    pub fn poll_timeout(&self) -> Option<MonotonicUs> {
+        let greetings = self.greetings.iter().filter_map(Greeting::deadline);
+        let greetings = greetings.filter(|_| self.wants_connections()).min();
+        let stall = self.stall.as_ref().and_then(Stall::deadline);
+        [
+            greetings,
+            self.pulls.deadline(),
+            self.changes.as_ref().and_then(Changes::deadline),
+            self.samples.deadline(),
+            self.probes.deadline(),
+            self.priority.deadline(),
+            stall,
+            self.sweep.deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The next thing that the driver should do or know.
+    pub fn poll_event(&mut self) -> Option<TargetEvent> {
+        self.events.pop_front()
+    }
+}

@@ -1,0 +1,291 @@
+//! Priority pulls: keys that commands wait for.
+//!
+//! Each key is asked for once, however many commands wait for it. A command is woken only when the store's
+//! word on its key is final: the record is here (by this pull, or by its partition's), or, where the source
+//! has none, a mark of absence that says so, so that "absent" is known here and no second pull is needed.
+//! When there is no memory for either, the command fails. The store drops marks when it needs their memory:
+//! then whoever asks for the key next pulls it again.
+//!
+//! Realises: Rocksteady 2.3.3 (asynchronous, batched, de-duplicated; at most 16 keys). Opted-in clients are
+//! told to come again where the protocol says so; for them a key is wanted and nobody waits. Deviation: all
+//! others' commands are parked and answered.
+
+use super::Importer;
+use crate::resend::Resend;
+use crate::tuning::{KEYS_WANTED_MAX, PRIORITY_REQUEST_BYTES, PRIORITY_RESEND_US, PRIORITY_WAITERS_MAX};
+use crate::{Breach, ImportPhase, ImportView, PriorityPulls, TargetEvent, Waiter, WaiterRefusal};
+use sidle_store::{Entry, Leave, RecordBatch, ReplayError, Store};
+use sidle_types::{Fill, HashedKey, MonotonicUs, Position, PositionRange};
+use sidle_wire::{Lane, PriorityPull, PriorityPullReply};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+type Key = Arc<[u8]>;
+
+#[derive(Debug)]
+struct InFlight {
+    sequence: u64,
+    keys: Vec<Key>,
+    resend: Resend,
+}
+
+/// The commands that wait for one key; none, if it is only wanted.
+#[derive(Debug)]
+struct Waiting {
+    position: Position,
+    waiters: Vec<Waiter>,
+}
+
+/// Keys that commands wait for, and keys that clients will come again for while there are fewer than
+/// [`KEYS_WANTED_MAX`] in all.
+///
+/// A command that is woken by something else, or whose client goes, still waits here as far as this machine
+/// knows, until the pull returns; while the source is out of reach none does. So the node's bound on parked
+/// commands bounds nothing here, and there is a bound of its own: [`PRIORITY_WAITERS_MAX`].
+#[derive(Debug)]
+pub(super) struct PriorityQueue {
+    choices: PriorityPulls,
+    waiting: BTreeMap<Key, Waiting>,
+    /// How many commands wait for all of them.
+    waiters: usize,
+    /// Keys not in flight, in the order they were asked for. Those that have arrived meanwhile are passed
+    /// over.
+    queue: VecDeque<Key>,
+    next_sequence: u64,
+    in_flight: Vec<InFlight>,
+}
+
+impl PriorityQueue {
+    pub(super) fn new(choices: PriorityPulls) -> PriorityQueue {
+        PriorityQueue {
+            choices,
+            waiting: BTreeMap::new(),
+            waiters: 0,
+            queue: VecDeque::new(),
+            next_sequence: 0,
+            in_flight: Vec::new(),
+        }
+    }
+
+    /// How many pulls may be in flight. While nothing comes in bulk for want of memory, even a protocol
+    /// without priority pulls makes them: a deletion that would make room may wait for its key.
+    fn most_in_flight(&self, is_stalled: bool) -> usize {
+        if is_stalled { self.choices.in_flight.max(1) } else { self.choices.in_flight }
+    }
+
+    /// How full the queues are.
+    pub(super) fn queues(&self) -> [Fill; 4] {
+        let in_flight = self.in_flight.len();
+        [
+            Fill::new("commands that wait for a key", self.waiters, PRIORITY_WAITERS_MAX),
+            Fill::new("keys that are waited for", self.waiting.len(), self.waiters + KEYS_WANTED_MAX),
+            Fill::new("keys to be pulled", self.queue.len(), 2 * PRIORITY_WAITERS_MAX + KEYS_WANTED_MAX),
+            Fill::new("priority pulls under way", in_flight, self.most_in_flight(true)),
+        ]
+    }
+
+    pub(super) fn timeout(&mut self, now: MonotonicUs) {
+        self.in_flight.iter_mut().for_each(|pull| pull.resend.expire(now));
+    }
+
+    pub(super) fn reconnected(&mut self) {
+        self.in_flight.iter_mut().for_each(|pull| pull.resend.reset());
+    }
+
+    pub(super) fn deadline(&self) -> Option<MonotonicUs> {
+        self.in_flight.iter().filter_map(|pull| pull.resend.deadline()).min()
+    }
+
+    /// Forgets everything; returns who waited.
+    pub(super) fn stop(&mut self) -> impl Iterator<Item = Waiter> + use<> {
+        self.queue.clear();
+        self.in_flight.clear();
+        self.waiters = 0;
+        std::mem::take(&mut self.waiting).into_values().flat_map(|waiting| waiting.waiters)
+    }
+
+    /// Adds a command to those that wait for the key, or just the key; false when there is no room for the
+    /// command.
+    fn add(&mut self, key: HashedKey<'_>, waiter: Option<Waiter>) -> bool {
+        if self.waiters == PRIORITY_WAITERS_MAX && waiter.is_some() {
+            return false;
+        }
+        self.waiters += usize::from(waiter.is_some());
+        if let Some(waiting) = self.waiting.get_mut(key.bytes()) {
+            waiting.waiters.extend(waiter);
+            return true;
+        }
+        let bytes: Key = key.bytes().into();
+        let waiting = Waiting { position: key.position(), waiters: waiter.into_iter().collect() };
+        self.waiting.insert(Arc::clone(&bytes), waiting);
+        self.queue.push_back(bytes);
+        true
+    }
+
+    /// Who waits for the key; nobody does any more.
+    fn take(&mut self, key: &[u8]) -> Vec<Waiter> {
+        let waiters = self.waiting.remove(key).map(|waiting| waiting.waiters).unwrap_or_default();
+        self.waiters -= waiters.len();
+        waiters
+    }
+
+    /// Who waits for a key in this range; nobody does any more.
+    fn take_covered(&mut self, covered: PositionRange) -> Vec<Waiter> {
+        let taken = self.waiting.extract_if(.., |_, waiting| covered.contains(waiting.position));
+        let waiters: Vec<Waiter> = taken.flat_map(|(_, waiting)| waiting.waiters).collect();
+        self.waiters -= waiters.len();
+        if self.queue.len() > PRIORITY_WAITERS_MAX {
+            // Nobody waits any more for those that have come with their partition.
+            self.queue.retain(|key| self.waiting.contains_key(key));
+        }
+        waiters
+    }
+
+    /// Takes keys for one pull off the queue. Keys that arrived meanwhile are left out; their waiters are
+    /// returned.
+    fn next_batch(&mut self, store: &Store, view: &ImportView) -> (Vec<Key>, Vec<Waiter>) {
+        let (mut keys, mut arrived, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while keys.len() < self.choices.batch && bytes < PRIORITY_REQUEST_BYTES {
+            let Some(key) = self.queue.pop_front() else { break };
+            if is_settled(store, view, HashedKey::new(&key)) {
+                arrived.extend(self.take(&key));
+                continue;
+            }
+            bytes += key.len();
+            keys.push(key);
+        }
+        (keys, arrived)
+    }
+}
+
+/// Whether the store's word on the key is final: it has an entry, or everything from the source is here.
+fn is_settled(store: &Store, view: &ImportView, key: HashedKey<'_>) -> bool {
+    // M7: progress before the store.
+    view.has_arrived(key.position()) || !matches!(store.pin().get(key), Entry::Absent)
+}
+
+impl Importer {
+    pub(super) fn pull_at_once(&mut self, store: &Store, key: &[u8], waiter: Waiter) {
+        let key = HashedKey::new(key);
+        if is_settled(store, self.writer.view(), key) {
+            self.events.push_back(TargetEvent::Wake(waiter));
+        } else if !self.priority.add(key, Some(waiter)) {
+            self.events.push_back(TargetEvent::Refuse(waiter, WaiterRefusal::TooManyWait));
+        }
+    }
+
+    /// A client will come again for this key.
+    pub(super) fn pull_soon(&mut self, store: &Store, key: &[u8]) {
+        let key = HashedKey::new(key);
+        let is_full = self.priority.waiting.len() >= KEYS_WANTED_MAX;
+        if !is_full && !is_settled(store, self.writer.view(), key) {
+            let has_room = self.priority.add(key, None);
+            debug_assert!(has_room, "a key without a command takes no command's place");
+        }
+    }
+
+    fn wake(&mut self, waiters: impl IntoIterator<Item = Waiter>) {
+        self.events.extend(waiters.into_iter().map(TargetEvent::Wake));
+    }
+
+    /// Everything in this range is here now, by its partition's pull.
+    pub(super) fn wake_covered(&mut self, covered: PositionRange) {
+        let waiters = self.priority.take_covered(covered);
+        self.wake(waiters);
+    }
+
+    pub(super) fn wake_all_waiting(&mut self) {
+        let waiters = self.priority.stop();
+        self.wake(waiters);
+    }
+
+    pub(super) fn transmit_priority_pull(
+        &mut self,
+        now: MonotonicUs,
+        store: &Store,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if self.writer.view().phase() != ImportPhase::Serving {
+            return false;
+        }
+        if !self.priority.in_flight.iter().any(|pull| pull.resend.is_due())
+            && self.priority.in_flight.len() < self.priority.most_in_flight(self.stall.is_some())
+        {
+            let (keys, arrived) = self.priority.next_batch(store, self.writer.view());
+            self.wake(arrived);
+            if !keys.is_empty() {
+                self.priority.next_sequence += 1;
+                let sequence = self.priority.next_sequence;
+                let resend = Resend::new(PRIORITY_RESEND_US);
+                self.priority.in_flight.push(InFlight { sequence, keys, resend });
+            }
+        }
+        let Some(pull) = self.priority.in_flight.iter_mut().find(|pull| pull.resend.is_due()) else {
+            return false;
+        };
+        pull.resend.sent(now);
+        PriorityPull::write(self.scope, pull.sequence, pull.keys.iter().map(|key| &**key), out)
+            .expect("keys of a bounded length in all, and one more");
+        self.counters.priority_pulls += 1;
+        true
+    }
+
+    pub(super) fn priority_pulled(&mut self, store: &Store, lane: Lane, reply: &PriorityPullReply<'_>) {
+        let sequence = reply.sequence;
+        let Some(index) = self.priority.in_flight.iter().position(|pull| pull.sequence == sequence) else {
+            return;
+        };
+        if self.writer.view().phase() != ImportPhase::Serving {
+            return;
+        }
+        let asked = self.priority.in_flight[index].keys.len();
+        let batch = match RecordBatch::parse(reply.batch) {
+            Ok(batch) if (1..=asked).contains(&reply.answered) => batch,
+            Ok(_) => {
+                return self.breach(lane, Breach::CorruptBatch("no key is answered, or too many".to_owned()));
+            }
+            Err(error) => return self.breach(lane, Breach::CorruptBatch(error.to_string())),
+        };
+        let no_memory = match self.insert(store, &batch, self.spec.range, reply.batch.len()) {
+            Ok(_) => false,
+            Err(ReplayError::OutOfMemory(_)) => true,
+            Err(error @ ReplayError::OutsideRange(_)) => {
+                return self.breach(lane, Breach::CorruptBatch(error.to_string()));
+            }
+        };
+        self.greetings[lane.index()].proved();
+        let mut keys = self.priority.in_flight.swap_remove(index).keys;
+        let mut unanswered = keys.split_off(reply.answered);
+        for (index, key) in keys.into_iter().enumerate() {
+            let is_absent = reply.absent.contains(index);
+            let is_here = self.settle(store, HashedKey::new(&key), is_absent);
+            if !is_here && !is_absent && !no_memory {
+                let reason = "a key is neither absent nor in the batch".to_owned();
+                self.breach(lane, Breach::CorruptBatch(reason));
+                unanswered.push(key);
+                continue;
+            }
+            let event = |waiter| match is_here {
+                true => TargetEvent::Wake(waiter),
+                false => TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory),
+            };
+            let mut waiters = self.priority.take(&key);
+            if self.spec.tuning.bugs.lost_wake {
+                waiters.truncate(1);
+            }
+            self.events.extend(waiters.into_iter().map(event));
+        }
+        unanswered.into_iter().rev().for_each(|key| self.priority.queue.push_front(key));
+    }
+
+    /// Whether the store has an entry for a key that the source has answered for; makes one where the source
+    /// says that the key does not exist.
+    fn settle(&mut self, store: &Store, key: HashedKey<'_>, is_absent: bool) -> bool {
+        let mut slot = store.lock_slot(key.slot());
+        let overwrites = self.spec.tuning.bugs.absent_answer_overwrites && is_absent;
+        if overwrites {
+            return slot.remove(&mut self.head, key, Leave::Tombstone).is_ok();
+        }
+        !matches!(slot.get(key), Entry::Absent) || is_absent && slot.mark_absent(&mut self.head, key).is_ok()
+    }
+}

@@ -1,0 +1,244 @@
+//! Bulk pulls: one in flight for each partition, sequential within it.
+//!
+//! The cursor is a position: all that the source needs stands in the pull. When a reply comes, the next pull
+//! is sent before the reply is replayed (Rocksteady, figure 2.8). The size of each partition's pulls follows
+//! how long the last one took. M10: a reply counts only for the pull in flight; a rewind gives the next pull
+//! a new number, so that a reply to the one before is late.
+
+use super::{Importer, Replay};
+use crate::resend::Resend;
+use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN, PULL_TARGET_US, RESEND_US};
+use crate::{Breach, MigrationSpec, PullBytes};
+use sidle_store::RecordBatch;
+use sidle_types::{MonotonicUs, Position, PositionRange};
+use sidle_wire::{Lane, Pull, PullReply};
+
+#[derive(Debug)]
+struct InFlight {
+    from: Position,
+    asked_bytes: u32,
+    sent_at: MonotonicUs,
+    resend: Resend,
+}
+
+/// One partition's pulls.
+#[derive(Debug)]
+struct Partition {
+    bounds: PositionRange,
+    /// From where to pull next; `None` when everything has been asked for and has come.
+    cursor: Option<Position>,
+    /// Of the pull in flight, or of the next one.
+    sequence: u64,
+    in_flight: Option<InFlight>,
+    /// A reply was handed out as a [`Replay`] that has not come back.
+    replaying: bool,
+    pull_bytes: u32,
+}
+
+impl Partition {
+    fn adapt(&mut self, took_us: u64, asked_bytes: u32, bytes: usize) {
+        let was_full = bytes >= asked_bytes as usize / 2;
+        if took_us > PULL_TARGET_US * 2 {
+            self.pull_bytes = (self.pull_bytes / 2).max(PULL_BYTES_MIN);
+        } else if took_us < PULL_TARGET_US / 2 && was_full {
+            self.pull_bytes = (self.pull_bytes * 2).min(PULL_BYTES_MAX);
+        }
+    }
+}
+
+/// The pulls of all partitions.
+#[derive(Debug)]
+pub(super) struct Pulls {
+    partitions: Vec<Partition>,
+    /// Which partition sends first the next time, so that a slow lane starves none.
+    turn: usize,
+    /// When the last reply came.
+    replied_at: MonotonicUs,
+    /// Nothing is to go out before this, to spare the workers or to keep a rate.
+    paced_until: Option<MonotonicUs>,
+}
+
+impl Pulls {
+    pub(super) fn new(spec: &MigrationSpec) -> Pulls {
+        let partition = |&bounds: &PositionRange| Partition {
+            bounds,
+            cursor: Some(bounds.first()),
+            sequence: 0,
+            in_flight: None,
+            replaying: false,
+            pull_bytes: spec.protocol.pulls.first(),
+        };
+        Pulls {
+            partitions: spec.partitions.iter().map(partition).collect(),
+            turn: 0,
+            replied_at: MonotonicUs(0),
+            paced_until: None,
+        }
+    }
+
+    pub(super) fn timeout(&mut self, now: MonotonicUs) {
+        self.in_flight_mut().for_each(|pull| pull.resend.expire(now));
+        self.paced_until = self.paced_until.filter(|&until| until > now);
+    }
+
+    pub(super) fn reconnected(&mut self) {
+        self.in_flight_mut().for_each(|pull| pull.resend.reset());
+    }
+
+    pub(super) fn deadline(&self) -> Option<MonotonicUs> {
+        let resends = self.partitions.iter().filter_map(|partition| partition.in_flight.as_ref());
+        resends.filter_map(|pull| pull.resend.deadline()).chain(self.paced_until).min()
+    }
+
+    /// Everything is here, or will never come: nothing is asked for any more.
+    pub(super) fn stop(&mut self) {
+        for partition in &mut self.partitions {
+            (partition.cursor, partition.in_flight) = (None, None);
+        }
+        self.paced_until = None;
+    }
+
+    /// Pulls everything again, from the start.
+    pub(super) fn begin_anew(&mut self) {
+        for index in 0..self.partitions.len() {
+            self.rewind(index, self.partitions[index].bounds.first());
+        }
+    }
+
+    /// Pulls the partition again from `from` on. A pull in flight is forgotten, and its reply will be late
+    /// (M10).
+    pub(super) fn rewind(&mut self, partition: usize, from: Position) {
+        let partition = &mut self.partitions[partition];
+        partition.cursor = Some(from);
+        partition.sequence += 1;
+        partition.in_flight = None;
+        partition.replaying = false;
+    }
+
+    pub(super) fn replayed(&mut self, partition: usize) {
+        self.partitions[partition].replaying = false;
+    }
+
+    fn in_flight_mut(&mut self) -> impl Iterator<Item = &mut InFlight> {
+        self.partitions.iter_mut().filter_map(|partition| partition.in_flight.as_mut())
+    }
+
+    /// The next partition that has something to send. `alone`: only while nothing else is in flight or being
+    /// replayed.
+    fn next_to_send(&mut self, alone: bool) -> Option<usize> {
+        let count = self.partitions.len();
+        let is_busy = |partition: &Partition| partition.in_flight.is_some() || partition.replaying;
+        let others = self.partitions.iter().any(is_busy);
+        let wants = |partition: &Partition| match &partition.in_flight {
+            Some(pull) => pull.resend.is_due(),
+            None => partition.cursor.is_some() && !(alone && others),
+        };
+        let index =
+            (0..count).map(|step| (self.turn + step) % count).find(|&i| wants(&self.partitions[i]))?;
+        self.turn = (index + 1) % count;
+        Some(index)
+    }
+}
+
+impl Importer {
+    /// About how many bytes have not arrived: partitions hold about equally many records, and positions are
+    /// hashes, so the share of positions is that of the bytes.
+    fn left_bytes(&self) -> u64 {
+        let view = self.writer.view();
+        let bytes_each = u128::from(self.spec.bytes) / view.partitions().len() as u128;
+        let left = view.partitions().iter().zip(view.progress()).map(|(partition, next)| {
+            let (first, last) = (u128::from(partition.first().0), u128::from(partition.last().0));
+            let left = next.map_or(0, |next| last + 1 - u128::from(next.0));
+            (bytes_each * left / (last + 1 - first)) as u64
+        });
+        left.sum()
+    }
+
+    /// Whether everything has been copied, apart from what changed since.
+    pub(super) fn is_all_pulled(&self) -> bool {
+        self.writer.view().progress().all(|next| next.is_none())
+    }
+
+    /// Whether bulk work has to wait, as the migration's policy says; notes until when.
+    pub(super) fn is_paced(&mut self, now: MonotonicUs) -> bool {
+        let ready_at = self.governor.may_pull_at(now, self.left_bytes());
+        if ready_at > now {
+            self.pulls.paced_until = Some(ready_at);
+        }
+        ready_at > now
+    }
+
+    pub(super) fn transmit_pull(&mut self, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
+        if !self.writer.view().phase().takes_records() {
+            return false;
+        }
+        // Out of memory: wait, then ask for one reply at a time until one fits.
+        let alone = match &self.stall {
+            Some(stall) if stall.deadline().is_some_and(|deadline| deadline > now) => return false,
+            stall => stall.is_some(),
+        };
+        if self.is_paced(now) {
+            return false;
+        }
+        let Some(index) = self.pulls.next_to_send(alone) else { return false };
+        let partition = &mut self.pulls.partitions[index];
+        let pull = partition.in_flight.get_or_insert_with(|| InFlight {
+            from: partition.cursor.expect("it wants to send"),
+            asked_bytes: partition.pull_bytes,
+            sent_at: now,
+            resend: Resend::new(RESEND_US),
+        });
+        pull.sent_at = now;
+        pull.resend.sent(now);
+        let range = PositionRange::new(pull.from, partition.bounds.last()).expect("cursors stay in bounds");
+        let (sequence, max_bytes) = (partition.sequence, pull.asked_bytes);
+        Pull { scope: self.scope, partition: index as u8, sequence, range, max_bytes }.write(out);
+        self.governor.asked(now, u64::from(max_bytes));
+        self.counters.pulls += 1;
+        true
+    }
+
+    /// A reply to a pull: moves the cursor, so that the next pull can go out, and hands the records back for
+    /// replay.
+    pub(super) fn pulled<'b>(
+        &mut self,
+        now: MonotonicUs,
+        lane: Lane,
+        reply: &PullReply<'b>,
+    ) -> Option<Replay<'b>> {
+        let index = usize::from(reply.partition);
+        let partition = self.pulls.partitions.get_mut(index)?;
+        let pull = partition.in_flight.as_ref().filter(|_| partition.sequence == reply.sequence)?;
+        assert!(!partition.replaying, "call order: a replay was handed out and did not come back");
+        if pull.from != reply.from || reply.next.is_some_and(|next| !partition.bounds.contains(next)) {
+            self.breach(lane, Breach::CorruptBatch("it is not of the partition that was pulled".to_owned()));
+            return None;
+        }
+        let batch = match RecordBatch::parse(reply.batch) {
+            Ok(batch) => batch,
+            Err(error) => {
+                self.breach(lane, Breach::CorruptBatch(error.to_string()));
+                return None;
+            }
+        };
+        let asked_bytes = pull.asked_bytes;
+        // The source answers one pull after the other: a reply took from the one before it.
+        let took_us = now.since(pull.sent_at.max(self.pulls.replied_at));
+        self.pulls.replied_at = now;
+        if matches!(self.spec.protocol.pulls, PullBytes::Adaptive(_)) {
+            partition.adapt(took_us, asked_bytes, reply.batch.len());
+        }
+        partition.in_flight = None;
+        partition.sequence += 1;
+        partition.cursor = reply.next;
+        partition.replaying = true;
+        let last = reply.next.map_or(partition.bounds.last(), |next| next.previous().expect("after `from`"));
+        self.governor.arrived(u64::from(asked_bytes), reply.batch.len() as u64);
+        self.greetings[lane.index()].proved();
+        if self.spec.tuning.bugs.progress_before_replay {
+            self.writer.advance(index, reply.next);
+        }
+        let covers = PositionRange::new(reply.from, last).expect("the cursor moved");
+        Some(Replay { partition: index, covers, next: reply.next, batch, bytes: reply.batch.len() })
+    }
+}

@@ -1,0 +1,364 @@
+//! All lines of a worker, and the commands that wait for answers over them.
+
+use super::channel::{Channel, Endings, Part, Request, Wants};
+use super::{Ending, ForwardLink, LOOK_AGAIN_US, WINDOW};
+use crate::parking::{ParkingLot, Ticket};
+use crate::range_table::RangeTable;
+use sidle_cluster::{HostPort, NodeInfo};
+use sidle_resp::RespVersion;
+use sidle_types::{Fill, MonotonicUs, NodeId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a worker wants of its driver, for requests to other nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardEvent {
+    /// Open a connection to a node, for clients of this version of the protocol; then report
+    /// [`forward_connected`](crate::Worker::forward_connected) or
+    /// [`forward_lost`](crate::Worker::forward_lost).
+    Connect {
+        /// What the connection is called from now on.
+        link: ForwardLink,
+        /// The node.
+        node: NodeId,
+        /// Where it accepts nodes.
+        address: HostPort,
+        /// The version.
+        version: RespVersion,
+    },
+    /// There is something to be sent: call [`forward_output`](crate::Worker::forward_output) until it has
+    /// nothing more.
+    Send(ForwardLink),
+    /// Close this connection. Nothing is to be reported.
+    Close(ForwardLink),
+}
+
+/// Which line: to this node, for clients that speak RESP3 or RESP2.
+type LineKey = (NodeId, bool);
+
+/// A command that waits for answers.
+#[derive(Debug)]
+struct Waiting {
+    /// How many answers are still to come.
+    left: usize,
+    /// What came, by the number of the part.
+    ended: Vec<(u32, Ending)>,
+}
+
+/// The lines of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Channels {
+    lines: BTreeMap<LineKey, Channel>,
+    links: BTreeMap<ForwardLink, LineKey>,
+    last_link: u64,
+    waiting: BTreeMap<Ticket, Waiting>,
+    /// Commands that look again then who owns their keys.
+    looking: VecDeque<(MonotonicUs, Ticket)>,
+    /// Commands that wait until some line has room.
+    for_room: Vec<Ticket>,
+    events: VecDeque<ForwardEvent>,
+}
+
+impl Channels {
+    /// The next thing that the driver is to do.
+    pub(crate) fn poll_event(&mut self) -> Option<ForwardEvent> {
+        self.events.pop_front()
+    }
+
+    /// Whether one more request to the node may wait.
+    pub(super) fn has_room(&self, node: NodeId, version: RespVersion) -> bool {
+        self.lines.get(&key(node, version)).is_none_or(Channel::has_room)
+    }
+
+    /// Parks a command until some line has room. It looks by itself too: those in front may have gone away.
+    pub(super) fn park_for_room(&mut self, now: MonotonicUs, lot: &mut ParkingLot) -> Ticket {
+        let ticket = self.park_to_look_again(now, lot);
+        self.for_room.push(ticket);
+        ticket
+    }
+
+    /// Parks a command until there is another range table, or a little time has passed.
+    pub(super) fn park_to_look_again(&mut self, now: MonotonicUs, lot: &mut ParkingLot) -> Ticket {
+        let ticket = lot.park_for_a_new_table();
+        self.looking.push_back((now.plus_us(LOOK_AGAIN_US), ticket));
+        ticket
+    }
+
+    /// Parks a command until each of these requests has ended. `since`: when it was forwarded first.
+    pub(super) fn send(
+        &mut self,
+        now: MonotonicUs,
+        since: MonotonicUs,
+        requests: Vec<(NodeInfo, Vec<u8>)>,
+        version: RespVersion,
+        lot: &mut ParkingLot,
+    ) -> Ticket {
+        let ticket = lot.park_for_another_node();
+        self.waiting.insert(ticket, Waiting { left: requests.len(), ended: Vec::new() });
+        let mut ended = Endings::new();
+        for (number, (node, bytes)) in requests.into_iter().enumerate() {
+            let key = key(node.id, version);
+            let line = self.lines.entry(key).or_insert_with(|| Channel::new(node));
+            let part = Part { ticket, number: number as u32 };
+            line.push(Request { part, since, queued_at: now, bytes }, &mut ended);
+            self.follow(now, key, &mut ended);
+            if let Some(link) = self.lines.get(&key).and_then(Channel::open_link) {
+                self.events.push_back(ForwardEvent::Send(link));
+            }
+        }
+        self.end(ended, lot);
+        ticket
+    }
+
+    /// What came of a command's requests, in no order; once.
+    pub(super) fn take_endings(&mut self, ticket: Ticket) -> Vec<(u32, Ending)> {
+        self.waiting.remove(&ticket).map_or_else(Vec::new, |waiting| waiting.ended)
+    }
+
+    /// Nobody waits for this command any more.
+    pub(crate) fn forget(&mut self, ticket: Ticket) {
+        if self.waiting.remove(&ticket).is_some() {
+            self.lines.values_mut().for_each(|line| line.forget(ticket));
+        }
+        self.looking.retain(|(_, looking)| *looking != ticket);
+        self.for_room.retain(|waiting| *waiting != ticket);
+    }
+
+    /// A connection stands. Returns whether it is still wanted.
+    pub(crate) fn connected(&mut self, now: MonotonicUs, link: ForwardLink) -> bool {
+        let Some(line) = self.links.get(&link).and_then(|key| self.lines.get_mut(key)) else { return false };
+        line.connected(now, link);
+        self.events.push_back(ForwardEvent::Send(link));
+        true
+    }
+
+    /// A connection could not be made, or is over.
+    pub(crate) fn lost(&mut self, now: MonotonicUs, link: ForwardLink, lot: &mut ParkingLot) {
+        let Some(key) = self.links.remove(&link) else { return };
+        let mut ended = Endings::new();
+        if let Some(line) = self.lines.get_mut(&key) {
+            line.lost(now, &mut ended);
+        }
+        self.end(ended, lot);
+    }
+
+    /// Bytes came over a connection.
+    pub(crate) fn received(
+        &mut self,
+        now: MonotonicUs,
+        link: ForwardLink,
+        bytes: &[u8],
+        lot: &mut ParkingLot,
+    ) {
+        let Some(&key) = self.links.get(&link) else { return };
+        let Some(line) = self.lines.get_mut(&key) else { return };
+        let mut ended = Endings::new();
+        let is_sound = line.received(now, bytes, &mut ended);
+        let (unsent, _) = line.len();
+        if !is_sound {
+            self.close(now, link, &mut ended);
+        } else if unsent > 0 {
+            // The window may have been full.
+            self.events.push_back(ForwardEvent::Send(link));
+        }
+        self.end(ended, lot);
+    }
+
+    /// Moves some of what waits for a connection to `out`; returns whether there was any.
+    pub(crate) fn take_output(&mut self, link: ForwardLink, out: &mut Vec<u8>, lot: &mut ParkingLot) -> bool {
+        let Some(line) = self.links.get(&link).and_then(|key| self.lines.get_mut(key)) else { return false };
+        let has_any = line.take_output(out);
+        if line.has_room() {
+            self.for_room.drain(..).for_each(|ticket| lot.wake(ticket));
+        }
+        has_any
+    }
+
+    /// There is another range table. Commands whose requests were not sent decide again; nodes that have
+    /// another address or incarnation by now are called anew.
+    pub(crate) fn table_changed(&mut self, ranges: &RangeTable, lot: &mut ParkingLot) {
+        // The lot has woken them.
+        self.looking.clear();
+        self.for_room.clear();
+        let mut ended = Endings::new();
+        let keys: Vec<LineKey> = self.lines.keys().copied().collect();
+        for key in keys {
+            let Some(line) = self.lines.get_mut(&key) else { continue };
+            line.end_unsent(Ending::MapChanged, &mut ended);
+            if ranges.map().node(key.0) != Some(&line.node) {
+                let link = self.links.iter().find(|(_, of)| **of == key).map(|(&link, _)| link);
+                if let Some(link) = link {
+                    // Nobody waits for the next attempt.
+                    self.close(MonotonicUs(0), link, &mut ended);
+                }
+                self.lines.remove(&key);
+            }
+        }
+        self.end(ended, lot);
+    }
+
+    /// Time has passed.
+    pub(crate) fn pass_time(&mut self, now: MonotonicUs, lot: &mut ParkingLot) {
+        while let Some((_, ticket)) = self.looking.pop_front_if(|(at, _)| *at <= now) {
+            self.for_room.retain(|waiting| *waiting != ticket);
+            lot.wake(ticket);
+        }
+        let mut ended = Endings::new();
+        let keys: Vec<LineKey> = self.lines.keys().copied().collect();
+        keys.into_iter().for_each(|key| self.follow(now, key, &mut ended));
+        self.end(ended, lot);
+    }
+
+    /// When time is to be passed though nothing happens.
+    pub(crate) fn poll_timeout(&self) -> Option<MonotonicUs> {
+        let looking = self.looking.front().map(|(at, _)| *at);
+        self.lines.values().filter_map(Channel::timeout).chain(looking).min()
+    }
+
+    /// Does what a line wants.
+    fn follow(&mut self, now: MonotonicUs, key: LineKey, ended: &mut Endings) {
+        let Some(line) = self.lines.get_mut(&key) else { return };
+        match line.pass_time(now, ended) {
+            Wants::Nothing => {}
+            Wants::Close(link) => self.close(now, link, ended),
+            Wants::End => {
+                self.lines.remove(&key);
+            }
+            Wants::Connection => {
+                self.last_link += 1;
+                let link = ForwardLink(self.last_link);
+                line.opening();
+                self.links.insert(link, key);
+                let (node, address) = (line.node.id, line.node.bus_addr.clone());
+                let version = if key.1 { RespVersion::Resp3 } else { RespVersion::Resp2 };
+                self.events.push_back(ForwardEvent::Connect { link, node, address, version });
+            }
+        }
+    }
+
+    fn close(&mut self, now: MonotonicUs, link: ForwardLink, ended: &mut Endings) {
+        self.events.push_back(ForwardEvent::Close(link));
+        if let Some(line) = self.links.remove(&link).and_then(|key| self.lines.get_mut(&key)) {
+            line.lost(now, ended);
+        }
+    }
+
+    fn end(&mut self, ended: Endings, lot: &mut ParkingLot) {
+        for (Part { ticket, number }, ending) in ended {
+            // Whoever is not in the list has gone away.
+            let Some(waiting) = self.waiting.get_mut(&ticket) else { continue };
+            waiting.ended.push((number, ending));
+            waiting.left -= 1;
+            if waiting.left == 0 {
+                lot.wake(ticket);
+            }
+        }
+    }
+
+    /// How full the queues are. `connections`: how many the worker has.
+    pub(crate) fn queues(&self, connections: usize) -> [Fill; 3] {
+        let lines = self.lines.len();
+        let (unsent, sent): (Vec<usize>, Vec<usize>) = self.lines.values().map(Channel::len).unzip();
+        [
+            Fill::new("commands that wait for other nodes", self.waiting.len(), connections),
+            Fill::new("requests that wait for a connection", unsent.into_iter().sum(), connections * lines),
+            Fill::new("requests sent to other nodes", sent.into_iter().sum(), WINDOW * lines),
+        ]
+    }
+
+    /// How many commands wait for answers.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+fn key(node: NodeId, version: RespVersion) -> LineKey {
+    (node, version == RespVersion::Resp3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::{QUEUE_BYTES, REACH_US};
+    use crate::testing::node_info;
+
+    const AT: MonotonicUs = MonotonicUs(1_000_000);
+    const RESP2: RespVersion = RespVersion::Resp2;
+
+    /// Channels with one request of so many bytes to node 2, and the connection that it waits for.
+    fn waiting(bytes: usize) -> (Channels, ParkingLot, Ticket, ForwardLink) {
+        let (mut lines, mut lot) = (Channels::default(), ParkingLot::default());
+        let ticket = lines.send(AT, AT, vec![(node_info(2), vec![0; bytes])], RESP2, &mut lot);
+        let Some(ForwardEvent::Connect { link, .. }) = lines.poll_event() else { panic!("no connection") };
+        (lines, lot, ticket, link)
+    }
+
+    #[test]
+    fn a_full_line_makes_commands_wait_until_it_has_room() {
+        let (mut lines, mut lot, _, link) = waiting(QUEUE_BYTES);
+        assert!(!lines.has_room(node_info(2).id, RESP2) && lines.has_room(node_info(3).id, RESP2));
+        let ticket = lines.park_for_room(AT, &mut lot);
+        assert!(lines.connected(AT, link));
+        assert_eq!(lot.poll_woken(), None);
+        assert!(lines.take_output(link, &mut Vec::new(), &mut lot));
+        assert_eq!(lot.poll_woken(), Some(ticket));
+        assert!(lines.has_room(node_info(2).id, RESP2));
+    }
+
+    #[test]
+    fn a_command_that_waits_for_room_looks_again_by_itself() {
+        let (mut lines, mut lot, first, _) = waiting(QUEUE_BYTES);
+        let ticket = lines.park_for_room(AT, &mut lot);
+        lines.forget(first);
+        let due = lines.poll_timeout().expect("it looks again");
+        lines.pass_time(due, &mut lot);
+        assert_eq!(lot.poll_woken(), Some(ticket));
+        assert!(lines.has_room(node_info(2).id, RESP2));
+    }
+
+    #[test]
+    fn a_node_out_of_reach_is_tried_for_so_long_and_then_given_up_at_once() {
+        let (mut lines, mut lot, ticket, mut link) = waiting(1);
+        let mut now = AT;
+        lines.lost(now, link, &mut lot);
+        while lot.poll_woken().is_none() {
+            now = lines.poll_timeout().expect("it is tried again").max(now);
+            lines.pass_time(now, &mut lot);
+            if let Some(ForwardEvent::Connect { link: next, .. }) = lines.poll_event() {
+                link = next;
+                lines.lost(now, link, &mut lot);
+            }
+        }
+        assert!(now.since(AT) >= REACH_US && now.since(AT) <= REACH_US + 1_000_000, "{}", now.since(AT));
+        assert_eq!(lines.take_endings(ticket), [(0, Ending::Unreachable)]);
+        let ticket = lines.send(now, now, vec![(node_info(2), vec![0])], RESP2, &mut lot);
+        assert_eq!(lot.poll_woken(), Some(ticket), "at once, until it is tried again");
+    }
+
+    #[test]
+    fn replies_belong_to_requests_in_order_and_one_too_many_ends_the_connection() {
+        let (mut lines, mut lot, first, link) = waiting(1);
+        let second = lines.send(AT, AT, vec![(node_info(2), vec![0])], RESP2, &mut lot);
+        lines.connected(AT, link);
+        while lines.poll_event().is_some() {}
+        lines.take_output(link, &mut Vec::new(), &mut lot);
+        lines.received(AT, link, b":1\r\n:2", &mut lot);
+        assert_eq!((lot.poll_woken(), lot.poll_woken()), (Some(first), None));
+        lines.received(AT, link, b"\r\n:3\r\n", &mut lot);
+        assert_eq!(lot.poll_woken(), Some(second));
+        assert_eq!(lines.take_endings(first), [(0, Ending::Answer(b":1\r\n".to_vec()))]);
+        assert_eq!(lines.take_endings(second), [(0, Ending::Answer(b":2\r\n".to_vec()))]);
+        assert_eq!(lines.poll_event(), Some(ForwardEvent::Close(link)));
+    }
+
+    #[test]
+    fn what_was_sent_is_lost_with_the_connection_and_what_was_not_waits_for_the_next() {
+        let (mut lines, mut lot, first, link) = waiting(1);
+        lines.connected(AT, link);
+        lines.take_output(link, &mut Vec::new(), &mut lot);
+        let second = lines.send(AT, AT, vec![(node_info(2), vec![0])], RESP2, &mut lot);
+        lines.lost(AT, link, &mut lot);
+        assert_eq!((lot.poll_woken(), lot.poll_woken()), (Some(first), None));
+        assert_eq!(lines.take_endings(first), [(0, Ending::Broken)]);
+        assert_eq!(lines.take_endings(second), []);
+    }
+}

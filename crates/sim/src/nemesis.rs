@@ -1,0 +1,305 @@
+//! What goes wrong, and when: machines die and stand still, links are cut, connections break, the disk fails.
+
+use crate::disk::DiskMood;
+use crate::host::Host;
+use crate::network::Place;
+use crate::random::Random;
+use crate::world::{Actor, Fact, HostId, World};
+use sidle_cluster::timing::SUSPECTED_AFTER_US;
+
+/// How often it is looked whether the coordinator's process waits for its disk.
+const AMBUSH_LOOKS_US: u64 = 500;
+
+/// How long whoever looks after a process that did not start waits until he starts it again, at least and at
+/// most.
+const RESTART_US: (u64, u64) = (100_000, 5_000_000);
+
+/// How soon trouble comes that follows a migration's step, at most.
+const FOLLOWS_US: u64 = 3_000;
+
+/// How much goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub struct NemesisSetup {
+    /// When the first trouble comes at the earliest.
+    pub starts_us: u64,
+    /// How long it is fair between two troubles, at most; 0: for ever.
+    pub rest_us: u64,
+    /// How often each kind of trouble is drawn, beside the others.
+    pub breaks: u64,
+    /// Links that are cut, in one direction or both.
+    pub cuts: u64,
+    /// Machines that stand still.
+    pub pauses: u64,
+    /// Processes that die.
+    pub deaths: u64,
+    /// The coordinator's disk.
+    pub disks: u64,
+    /// How long a trouble lasts, at most.
+    pub lasts_us: u64,
+    /// How often, of a thousand steps that a migration takes and commands that wait, trouble comes right
+    /// after one.
+    pub follows_permille: u64,
+}
+
+impl NemesisSetup {
+    /// Draws how much goes wrong in a simulation of this length: nothing in some, one kind only in others,
+    /// everything in the rest.
+    pub fn draw(random: &mut Random, safety_us: u64) -> NemesisSetup {
+        let mut kinds = [0; 5];
+        match random.below(4) {
+            0 => {}
+            1 => kinds[random.index(kinds.len())] = 1,
+            _ => kinds.iter_mut().for_each(|kind| *kind = random.below(4)),
+        }
+        if !random.one_in(3) {
+            // Deaths make the rest harder to judge: what was lost may or may not come back.
+            kinds[3] = 0;
+        }
+        let is_fair = kinds.iter().sum::<u64>() == 0;
+        let rest_us = random.magnitude(safety_us / 50, safety_us / 2);
+        NemesisSetup {
+            starts_us: if random.one_in(8) { 0 } else { random.below(safety_us / 4) },
+            rest_us: if is_fair { 0 } else { rest_us },
+            breaks: kinds[0],
+            cuts: kinds[1],
+            pauses: kinds[2],
+            deaths: kinds[3],
+            disks: kinds[4],
+            lasts_us: random.magnitude(1_000, 2 * rest_us),
+            follows_permille: if random.one_in(2) { 0 } else { random.below(200) },
+        }
+    }
+}
+
+/// Something that the simulation has to know of at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Struck {
+    /// Nothing.
+    Nothing,
+    /// A client's connection is to break.
+    Client,
+    /// This machine's process is to die; whether its machine lives on.
+    Death(HostId, bool),
+}
+
+/// Whoever lets things go wrong.
+pub struct Nemesis {
+    setup: NemesisSetup,
+    random: Random,
+    /// When links work again.
+    heal_us: Option<u64>,
+    /// When the disk works again.
+    mend_us: Option<u64>,
+    /// Until then the coordinator's process dies as soon as it waits for its disk; whether its machine lives
+    /// on.
+    ambush: Option<(u64, bool)>,
+    /// Machines without a process, and when they start again.
+    pub restarts: Vec<(u64, HostId)>,
+    next_us: u64,
+    is_over: bool,
+    /// How often something went wrong.
+    pub troubles: u64,
+}
+
+impl Nemesis {
+    /// Whoever lets so much go wrong.
+    pub fn new(setup: NemesisSetup, random: Random) -> Nemesis {
+        Nemesis {
+            setup,
+            random,
+            heal_us: None,
+            mend_us: None,
+            ambush: None,
+            restarts: Vec::new(),
+            next_us: 0,
+            is_over: setup.rest_us == 0,
+            troubles: 0,
+        }
+    }
+
+    /// Nothing goes wrong from now on, and what did ends.
+    pub fn clear_up(&mut self, hosts: &mut [Host], world: &mut World) {
+        self.is_over = true;
+        self.mend(hosts);
+        self.heal_us = None;
+        self.ambush = None;
+        world.heal();
+        for host in hosts.iter_mut() {
+            host.wake_up(world);
+        }
+        for (_, host) in std::mem::take(&mut self.restarts) {
+            assert!(hosts[host.0].begin_life(world), "nothing is wrong any more");
+        }
+    }
+
+    /// A migration takes a step, or a command waits for one: now and then, trouble comes at that very moment
+    /// rather than at any.
+    pub fn follow(&mut self, facts: &[Fact], world: &mut World) {
+        for _ in facts {
+            if !self.is_over && self.random.permille(self.setup.follows_permille) {
+                // What was to come sooner still does.
+                self.next_us = self.next_us.min(world.now_us + self.random.magnitude(1, FOLLOWS_US));
+                world.turn_at(Actor::Nemesis, self.next_us);
+            }
+        }
+    }
+
+    /// It has its turn: ends what is to end, and lets something go wrong.
+    pub fn turn(&mut self, hosts: &mut [Host], world: &mut World) -> Struck {
+        let now_us = world.now_us;
+        if self.heal_us.is_some_and(|at_us| at_us <= now_us) {
+            self.heal_us = None;
+            world.tell(|| "every link works".to_owned());
+            world.heal();
+        }
+        if self.mend_us.is_some_and(|at_us| at_us <= now_us) {
+            self.mend(hosts);
+        }
+        let due: Vec<HostId> =
+            self.restarts.extract_if(.., |(at_us, _)| *at_us <= now_us).map(|(_, host)| host).collect();
+        for host in due {
+            if !hosts[host.0].begin_life(world) {
+                self.restarts.push((now_us + self.random.magnitude(RESTART_US.0, RESTART_US.1), host));
+            }
+        }
+        let mut struck = Struck::Nothing;
+        if !self.is_over && self.next_us <= now_us {
+            self.next_us = now_us + self.random.below(self.setup.rest_us);
+            self.troubles += 1;
+            struck = self.strike(hosts, world);
+        }
+        if let Some((until_us, tells)) = self.ambush {
+            if hosts[0].is_writing(world) && struck == Struck::Nothing {
+                let restarts_us = now_us + self.random.magnitude(1, RESTART_US.1);
+                struck = self.kill(HostId(0), tells, restarts_us);
+            }
+            if struck != Struck::Nothing || until_us <= now_us {
+                self.ambush = None;
+            }
+        }
+        self.arrange(world);
+        struck
+    }
+
+    fn arrange(&self, world: &mut World) {
+        let restarts = self.restarts.iter().map(|(at_us, _)| *at_us);
+        let next = (!self.is_over).then_some(self.next_us);
+        let ambush = self.ambush.map(|_| world.now_us + AMBUSH_LOOKS_US);
+        if let Some(at_us) = restarts.chain(self.heal_us).chain(self.mend_us).chain(ambush).chain(next).min()
+        {
+            world.turn_at(Actor::Nemesis, at_us);
+        }
+    }
+
+    fn mend(&mut self, hosts: &[Host]) {
+        self.mend_us = None;
+        if let Some(disk) = &hosts[0].disk {
+            disk.set_mood(DiskMood::Good);
+        }
+    }
+
+    fn strike(&mut self, hosts: &mut [Host], world: &mut World) -> Struck {
+        let NemesisSetup { breaks, cuts, pauses, deaths, disks, lasts_us, .. } = self.setup;
+        let lasts_us = match self.random.one_in(8) {
+            // Long enough for a node to be suspected.
+            true => self.random.between(SUSPECTED_AFTER_US, 4 * SUSPECTED_AFTER_US),
+            false => self.random.magnitude(1, lasts_us),
+        };
+        let until_us = world.now_us + lasts_us;
+        let mut drawn = self.random.below(breaks + cuts + pauses + deaths + disks);
+        let mut is = |share: u64| {
+            let hit = drawn < share;
+            drawn = drawn.wrapping_sub(share);
+            hit
+        };
+        if is(breaks) {
+            return self.break_something(world);
+        }
+        if is(cuts) {
+            self.cut(hosts.len(), world);
+            self.heal_us = Some(self.heal_us.unwrap_or(0).max(until_us));
+            return Struck::Nothing;
+        }
+        if is(pauses) {
+            let host = self.random.index(hosts.len());
+            world.tell(|| format!("node {host} stands still for {lasts_us} us"));
+            hosts[host].pause(lasts_us, world);
+            return Struck::Nothing;
+        }
+        if is(deaths) {
+            // With a disk that fails, the machine that has it is the one to watch.
+            let is_coordinator = disks > 0 && self.random.one_in(2);
+            let host = if is_coordinator { HostId(0) } else { HostId(self.random.index(hosts.len())) };
+            if hosts[host.0].process.is_none() {
+                return Struck::Nothing;
+            }
+            if is_coordinator && self.random.one_in(2) {
+                let mended_us = until_us + self.random.below(lasts_us);
+                self.disk_fails(hosts, mended_us, world);
+            }
+            let tells = self.random.one_in(2);
+            return self.kill(host, tells, until_us);
+        }
+        self.disk_fails(hosts, until_us, world);
+        if deaths > 0 && self.random.one_in(2) {
+            self.ambush = Some((until_us, self.random.one_in(2)));
+        }
+        Struck::Nothing
+    }
+
+    fn kill(&mut self, host: HostId, tells: bool, until_us: u64) -> Struck {
+        self.restarts.push((until_us, host));
+        Struck::Death(host, tells)
+    }
+
+    fn disk_fails(&mut self, hosts: &[Host], until_us: u64, world: &mut World) {
+        let mood = match self.random.below(4) {
+            0 => DiskMood::Full { writes: self.random.magnitude(1, 64) - 1 },
+            1 => DiskMood::FailsAfterWriting,
+            2 => DiskMood::ForgetsWrites { syncs: self.random.magnitude(1, 16) - 1 },
+            _ => DiskMood::Slow { sync_us: self.random.magnitude(100, 1_000_000) },
+        };
+        world.tell(|| format!("the disk: {mood:?}"));
+        if let Some(disk) = &hosts[0].disk {
+            disk.set_mood(mood);
+        }
+        self.mend_us = Some(until_us);
+    }
+
+    /// A connection breaks: mostly one between nodes.
+    fn break_something(&mut self, world: &mut World) -> Struck {
+        if self.random.one_in(3) {
+            return Struck::Client;
+        }
+        let streams = world.network.streams();
+        let is_between_nodes =
+            |id: &&crate::network::StreamId| world.network.port(**id) == Some(crate::network::Port::Bus);
+        let between: Vec<_> = streams.iter().filter(is_between_nodes).copied().collect();
+        if !between.is_empty() {
+            let id = between[self.random.index(between.len())];
+            let heard_us = [self.random.magnitude(1, 1_000_000), self.random.magnitude(1, 1_000_000)];
+            world.tell(|| {
+                format!("a connection between nodes breaks; its ends hear of it after {heard_us:?} us")
+            });
+            world.break_off(id, heard_us);
+        }
+        Struck::Nothing
+    }
+
+    /// Some machines are cut off from others, in one direction or both; now and then from clients too.
+    fn cut(&mut self, nodes: usize, world: &mut World) {
+        let side: Vec<bool> = (0..nodes).map(|_| self.random.one_in(2)).collect();
+        let is_one_way = self.random.one_in(2);
+        world.tell(|| format!("links between {side:?} are cut, one way only: {is_one_way}"));
+        for from in 0..nodes {
+            for to in 0..nodes {
+                if side[from] && !side[to] {
+                    world.network.cut(Place::Host(HostId(from)), Place::Host(HostId(to)));
+                    if !is_one_way {
+                        world.network.cut(Place::Host(HostId(to)), Place::Host(HostId(from)));
+                    }
+                }
+            }
+        }
+    }
+}
