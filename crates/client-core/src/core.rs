@@ -91,7 +91,7 @@ pub enum Event {
 /// 1. [`get`](Self::get) and [`submit`](Self::submit) operations, as many as there are;
 /// 2. [`poll_event`](Self::poll_event) until `None`: connect and close as told;
 /// 3. [`poll_transmit`](Self::poll_transmit) until `None`, [`take_output`](Self::take_output) of each
-///    connection, and one write for all requests that deferred;
+///    connection, and one write for all requests that were deferred;
 /// 4. wait for a connection to be readable or for [`poll_timeout`](Self::poll_timeout); then
 ///    [`received`](Self::received) or [`handle`](Self::handle), which report what completed, and again from
 ///    1.

@@ -4,13 +4,15 @@
 //! segments by cost and benefit (RAMCloud: free share times age, over the cost of reading and copying),
 //! copies their live records to a head of its own, and retires them.
 //!
-//! Invariants: C1 A record is copied, and its entry pointed to the copy, under its slot's lock: no write is
-//! lost. C2 A segment is retired when none of its records has an entry (whoever kills its last record does it
-//! then); it is released an epoch later. Who unlinked a record counts it dead before unpinning, so the
-//! counters of a released segment are at rest. C3 The cleaner never waits for a lock while it holds one,
-//! except for those of the free segments and of the list of what was struck out, under which nothing else is
-//! locked. C4 Of a value that was struck out only a tombstone is copied; large ones come first. C5 A mark of
-//! absence is never copied: it goes with its segment.
+//! Invariants:
+//! - C1 A record is copied, and its entry pointed to the copy, under its slot's lock: no write is lost.
+//! - C2 A segment is retired when none of its records has an entry (whoever kills its last record does it
+//!   then); it is released an epoch later. Who unlinked a record counts it dead before unpinning, so the
+//!   counters of a released segment are at rest.
+//! - C3 The cleaner never waits for a lock while it holds one, except for those of the free segments and of
+//!   the list of what was struck out, under which nothing else is locked.
+//! - C4 Of a value that was struck out only a tombstone is copied; large ones come first.
+//! - C5 A mark of absence is never copied: it goes with its segment.
 //!
 //! Realises: Kulkarni, chapter 2, and the RAMCloud papers cited there. Deviations: one level (memory only);
 //! survivors are not sorted by age, a survivor segment takes the age of the segment that it was opened for.

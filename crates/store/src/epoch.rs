@@ -8,9 +8,9 @@
 //! once no participant is pinned in that epoch or an earlier one.
 //!
 //! Invariants:
-//! E1 An object is retired, and an epoch closed over it, after the store that unlinks it.
-//! E2 A participant pinned with an epoch later than the object's has seen the closing, hence the unlinking.
-//! E3 A participant whose pin the collector does not see will, by the fence, see the unlinking.
+//! - E1 An object is retired, and an epoch closed over it, after the store that unlinks it.
+//! - E2 A participant pinned with an epoch later than the object's has seen the closing, hence the unlinking.
+//! - E3 A participant whose pin the collector does not see will, by the fence, see the unlinking.
 //!
 //! Why not crossbeam-epoch: its pin is a sequentially consistent fence, 10 to 20 ns where a whole GET is to
 //! take 60. Here the collector pays: on Linux `membarrier` makes every running thread pass a barrier, so that

@@ -1,12 +1,14 @@
 //! The log: segments of one reserved range, and the heads that append to them.
 //!
-//! Invariants: L1 A record is immutable from its publication in the index until its segment is released. L2 A
-//! head is the only one that writes to its open segment, and only behind the last record published from it.
-//! L3 A segment is closed only when every record in it has been published (or counted dead). L4 A segment is
-//! released only when nothing in the index refers into it and an epoch has passed since. L5 A run that a
-//! value grows in belongs to one key. Of its bytes those that a record in the index ever covered are written
-//! no more; those behind are written by the holder of the slot's lock. It is released as a segment is, after
-//! its last record has lost its entry.
+//! Invariants:
+//! - L1 A record is immutable from its publication in the index until its segment is released.
+//! - L2 A head is the only one that writes to its open segment, and only behind the last record published
+//!   from it.
+//! - L3 A segment is closed only when every record in it has been published (or counted dead).
+//! - L4 A segment is released only when nothing in the index refers into it and an epoch has passed since.
+//! - L5 A run that a value grows in belongs to one key. Of its bytes those that a record in the index ever
+//!   covered are written no more; those behind are written by the holder of the slot's lock. It is released
+//!   as a segment is, after its last record has lost its entry.
 //!
 //! Ownership: each worker and each replay slot owns a head; the cleaner owns one; segments change hands under
 //! the lock in [`Segments`].

@@ -5,11 +5,13 @@
 //!
 //! A table grows and shrinks into a new array while it is read and written: see `resize`.
 //!
-//! Invariants: T1 Within an array an entry never moves from one place to another; it is stored, replaced in
-//! place, cleared. T2 A bucket that has been moved is never written again: one that belongs to a unit below
-//! `split`. T3 `next` is set before the first bucket moves and cleared after `table` names the new array. T4
-//! What a reader finds was the key's entry at some moment between its load of `next` and its load of the
-//! entry: any bucket that it takes from `table` had not been moved at the first of the two.
+//! Invariants:
+//! - T1 Within an array an entry never moves from one place to another; it is stored, replaced in place,
+//!   cleared.
+//! - T2 A bucket that has been moved is never written again: one that belongs to a unit below `split`.
+//! - T3 `next` is set before the first bucket moves and cleared after `table` names the new array.
+//! - T4 What a reader finds was the key's entry at some moment between its load of `next` and its load of the
+//!   entry: any bucket that it takes from `table` had not been moved at the first of the two.
 //!
 //! From T1 to T4: a key that has an entry throughout a look-up is found by it, and the entry found was
 //! current during the look-up. That is linearizability of a look-up; writers are serialised by the lock.
