@@ -80,6 +80,25 @@ fn web_page_cannot_write() {
     assert_eq!(log.matches("Possible SECURITY ATTACK").count(), 1, "once a minute is enough: {log}");
 }
 
+/// Closes a connection abruptly: what the node writes to it from then on fails.
+fn reset(stream: TcpStream) {
+    let socket = socket2::SockRef::from(&stream);
+    socket.set_linger(Some(Duration::ZERO)).expect("the option can be set");
+}
+
+#[test]
+fn replies_of_a_client_that_reset_its_connection_reach_nobody() {
+    let node = Node::start(&NodeOptions::default().flag("--workers", "1"));
+    let mut client = node.client();
+    assert_eq!(client.request(&["SET", "secret", "of another client"]), ok());
+    for _ in 0..200 {
+        let mut gone = connect(&node);
+        gone.write_all(&b"*2\r\n$3\r\nGET\r\n$6\r\nsecret\r\n".repeat(3)).expect("it is taken");
+        reset(gone);
+        assert_eq!(client.request(&["GET", "absent"]), Value::Null);
+    }
+}
+
 #[test]
 fn what_is_no_request_gets_a_clear_end() {
     let node = Node::start(&NodeOptions::default());

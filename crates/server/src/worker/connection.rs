@@ -8,6 +8,8 @@
 //! - C1: replies leave in the order of their requests: while output is pending, nothing is run.
 //! - C2: `input` starts at the first byte of a request that has not been run.
 //! - C3: a parked command is run again before anything behind it.
+//! - C4: the shared output buffer is empty between two uses, however a use ended: what was written for one
+//!   client never reaches another.
 //!
 //! The shared buffers are borrowed within one poll only, never across a wait.
 
@@ -36,6 +38,8 @@ use tokio::sync::oneshot;
 const READS_A_TURN: usize = 4;
 /// What is read ahead of a command that waits, to notice that its client is gone.
 const WAITING_INPUT_BYTES: usize = 64 << 10;
+/// An argument's header is shorter: `$`, a length, and two line ends.
+const ARGUMENT_HEADER_BYTES: usize = 32;
 /// What is read and thrown away of a connection that was told why it is closed, so that the message reaches
 /// the client: closing with unread input would reset the connection. As much as a request that is refused at
 /// its first line may have.
@@ -201,9 +205,7 @@ impl Connection {
     /// Goes on reading a request that is too long to be joined in the shared buffer.
     fn read_large(&mut self, cx: &mut Context<'_>, full_reads: &mut usize) -> Poll<io::Result<Step>> {
         if self.input.len() == self.input.capacity() {
-            // The announced length is believed step by step: a client that announces much must also send
-            // much. What comes behind the request is left to the shared buffer.
-            self.input.reserve_exact(self.need.min(self.input.len().max(READ_BYTES)));
+            self.input.reserve_exact(read_ahead(self.need, self.input.len()));
             self.account();
             if let Some(why) = self.session.client.ending() {
                 return Poll::Ready(Ok(self.ends(why)));
@@ -239,6 +241,7 @@ impl Connection {
         let now = engine.now();
         self.session.client.seen(now.wall);
         engine.stats.bytes_in.add((range.end - JOIN_BYTES) as u64);
+        engine.begin_output();
         let input = &engine.input[range];
         let served = engine.worker.serve(now, &mut self.session, &mut self.parser, input, &mut engine.output);
         let rest = &input[served.consumed..];
@@ -258,6 +261,7 @@ impl Connection {
         let shared = SharedEngine::clone(&self.engine);
         let engine = &mut *shared.borrow_mut();
         let now = engine.now();
+        engine.begin_output();
         let served =
             engine.worker.serve(now, &mut self.session, &mut self.parser, &self.input, &mut engine.output);
         if served.consumed == self.input.len() {
@@ -321,12 +325,18 @@ impl Connection {
         }
     }
 
-    /// Sends the shared output buffer, keeping what the socket does not take. `output` is empty before (C1),
-    /// unless this is a push.
+    /// Sends the shared output buffer, keeping what the socket does not take, and empties it (C4). `output` is
+    /// empty before (C1), unless this is a push.
     fn send(&mut self, engine: &mut Engine) -> io::Result<()> {
         if engine.output.is_empty() {
             return Ok(());
         }
+        let sent = self.send_or_keep(engine);
+        engine.clear_output();
+        sent
+    }
+
+    fn send_or_keep(&mut self, engine: &mut Engine) -> io::Result<()> {
         engine.stats.bytes_out.add(engine.output.len() as u64);
         let sent = if self.output.is_empty() { self.try_write(&engine.output)? } else { 0 };
         if sent < engine.output.len() {
@@ -339,7 +349,6 @@ impl Connection {
                 return Err(io::ErrorKind::OutOfMemory.into());
             }
         }
-        engine.clear_output();
         Ok(())
     }
 
@@ -377,6 +386,7 @@ impl Connection {
     fn push_changes(&mut self) -> io::Result<()> {
         let shared = SharedEngine::clone(&self.engine);
         let engine = &mut *shared.borrow_mut();
+        engine.begin_output();
         if engine.worker.write_pushes(&mut self.session, &mut engine.output) {
             self.send(engine)?;
         }
@@ -430,6 +440,7 @@ impl Connection {
     fn answer(&mut self, reply: ControlReply) -> io::Result<Step> {
         let shared = SharedEngine::clone(&self.engine);
         let engine = &mut *shared.borrow_mut();
+        engine.begin_output();
         engine.worker.answer(&mut self.session, &reply, &mut engine.output);
         self.state = State::Running;
         self.send(engine)?;
@@ -474,6 +485,17 @@ impl Connection {
     }
 }
 
+/// How many bytes to make room for behind `have` bytes of a request of which `need` are known to be missing.
+///
+/// The announced length is believed step by step: a client that announces much must also send much. What
+/// comes behind the request is left to the shared buffer; but where no more than the next argument's header is
+/// missing, it is not known how long the request is, and reading headers alone would take some calls for each
+/// argument.
+fn read_ahead(need: usize, have: usize) -> usize {
+    let wanted = if need < ARGUMENT_HEADER_BYTES { READ_BYTES.max(have / 2) } else { need };
+    wanted.min(have.max(READ_BYTES))
+}
+
 impl Step {
     fn or_yield(self) -> Step {
         match self {
@@ -515,5 +537,32 @@ impl Drop for Connection {
             engine.waits.remove_aware(self.id);
         }
         engine.watch.leave(self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many reads a request takes of which `need` says what is known to be missing.
+    fn reads(bytes: usize, need: impl Fn(usize) -> usize) -> usize {
+        let (mut have, mut reads) = (READ_BYTES, 0);
+        while have < bytes {
+            have += read_ahead(need(have), have);
+            reads += 1;
+        }
+        reads
+    }
+
+    #[test]
+    fn a_request_of_many_arguments_takes_few_reads() {
+        assert!(reads(3 << 20, |_| 4) < 20, "short arguments");
+        assert!(reads(3 << 20, |have| (3 << 20) - have) < 10, "one long argument");
+    }
+
+    #[test]
+    fn no_more_is_read_than_an_announced_argument_needs_nor_than_was_sent() {
+        assert_eq!(read_ahead(READ_BYTES + 1, 3 * READ_BYTES), READ_BYTES + 1);
+        assert_eq!(read_ahead(1 << 30, 3 * READ_BYTES), 3 * READ_BYTES);
     }
 }

@@ -276,6 +276,14 @@ impl Engine {
         }
     }
 
+    /// To be called before anything is written to the shared output buffer, which is empty: what were left in
+    /// it would be another client's.
+    #[inline]
+    pub(super) fn begin_output(&mut self) {
+        debug_assert!(self.output.is_empty(), "replies of another connection were left");
+        self.output.clear();
+    }
+
     /// Empties the shared output buffer.
     #[inline]
     pub(super) fn clear_output(&mut self) {
