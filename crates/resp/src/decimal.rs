@@ -110,6 +110,11 @@ fn append_line(out: &mut Vec<u8>, prefix: u8, negative: bool, mut magnitude: u64
     out.extend_from_slice(&line[at..]);
 }
 
+/// The double on a line: `inf`, `-inf`, `nan`, or decimal with or without an exponent.
+pub(crate) fn parse_double(line: &[u8]) -> Option<f64> {
+    std::str::from_utf8(line).ok()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

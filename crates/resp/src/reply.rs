@@ -1,7 +1,6 @@
 //! Replies as views of the buffer they arrived in.
 
-use crate::decimal::parse_integer;
-use crate::reply_parser::parse_double;
+use crate::decimal::{parse_double, parse_integer};
 use crate::value::Value;
 
 /// One reply, borrowed from bytes that a [`ReplyParser`](crate::ReplyParser) has checked.

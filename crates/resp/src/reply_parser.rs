@@ -1,7 +1,7 @@
 //! The reply parser: finds the end of each reply in one pass over a buffer that may still grow, and checks it
 //! whole.
 
-use crate::decimal::{parse_integer, quick_length};
+use crate::decimal::{parse_double, parse_integer, quick_length};
 use crate::limits::ReplyLimits;
 use crate::reply::{Items, Reply};
 use smallvec::SmallVec;
@@ -307,11 +307,6 @@ impl ReplyParser {
             }
         }
     }
-}
-
-/// The double on a line: `inf`, `-inf`, `nan`, or decimal with or without an exponent.
-pub(crate) fn parse_double(line: &[u8]) -> Option<f64> {
-    std::str::from_utf8(line).ok()?.parse().ok()
 }
 
 fn is_big_number(line: &[u8]) -> bool {
