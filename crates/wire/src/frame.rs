@@ -1,7 +1,7 @@
 //! One frame: header layout, checksum, and writing a frame around a body that is packed in place.
 
+use crate::WireError;
 use crate::limits::{BODY_BYTES_MAX, FROM_NODE_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
-use crate::{Message, WireError};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -189,13 +189,6 @@ pub struct Frame<'b> {
     pub kind: Kind,
     /// The body, where it was received.
     pub body: &'b [u8],
-}
-
-impl<'b> Frame<'b> {
-    /// Parses the body.
-    pub fn message(self) -> Result<Message<'b>, WireError> {
-        Message::parse(self)
-    }
 }
 
 /// What a header, once complete, announces.

@@ -288,6 +288,13 @@ pub enum Message<'b> {
     Pong(u64),
 }
 
+impl<'b> Frame<'b> {
+    /// Parses the body.
+    pub fn message(self) -> Result<Message<'b>, WireError> {
+        Message::parse(self)
+    }
+}
+
 impl<'b> Message<'b> {
     /// Parses a frame's body. What is returned borrows from it.
     pub fn parse(frame: Frame<'b>) -> Result<Message<'b>, WireError> {
