@@ -1,10 +1,10 @@
 //! What arrives: replies are paired with what awaits them, and decided on.
 
-use crate::connection::{Awaited, ConnectionId, ConnectionIndex, Role};
+use crate::connection::{Awaited, ConnectionId, Role};
 use crate::core::{Core, Event};
 use crate::double_read::{SourceSays, TargetSays, Verdict};
+use crate::index::{ConnectionIndex, NodeIndex};
 use crate::mcr::PartitionProgress;
-use crate::node::NodeIndex;
 use crate::operation::{Class, Place};
 use crate::outcome::{Completions, Outcome};
 use crate::redirect::{ErrorMeaning, RedirectTo};

@@ -1,14 +1,10 @@
 //! One connection: what it has to send, and what it owes answers to.
 
-use crate::node::NodeIndex;
+use crate::index::{ConnectionIndex, NodeIndex};
 use crate::operation::{Operation, Place};
 use sidle_resp::{ReplyLimits, ReplyParser, RequestWriter};
 use sidle_types::{MigrationId, MonotonicUs};
 use std::collections::VecDeque;
-
-/// A connection's index among all that the client ever made; the connection that replaces a lost one has it
-/// too.
-pub(crate) type ConnectionIndex = u32;
 
 /// Names one connection; the one that replaces it when it is lost has another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

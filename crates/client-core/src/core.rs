@@ -3,11 +3,12 @@
 use crate::config::{
     Awareness, Config, IMMEDIATE_TRIES, MAX_RETRY_DELAY_US, MAX_TRIES, RETRY_DELAY_US, backoff_us,
 };
-use crate::connection::{Awaited, Connection, ConnectionId, ConnectionIndex, Role};
+use crate::connection::{Awaited, Connection, ConnectionId, Role};
 use crate::counters::Counters;
 use crate::deferred::DeferredRequest;
 use crate::double_read::DoubleRead;
-use crate::node::{Node, NodeIndex};
+use crate::index::{ConnectionIndex, NodeIndex};
+use crate::node::Node;
 use crate::operation::{Class, Goes, Operations, Place};
 use crate::outcome::{Completions, Failure, Outcome, Reason, Token};
 use crate::refresh::Refresh;

@@ -8,9 +8,9 @@
 //! should not delay a read of another key.
 
 use crate::config::{WRITTEN_AMONG, WRITTEN_TOGETHER};
-use crate::connection::{Awaited, Connection, ConnectionIndex, Role};
+use crate::connection::{Awaited, Connection, Role};
 use crate::core::Core;
-use crate::node::NodeIndex;
+use crate::index::{ConnectionIndex, NodeIndex};
 use crate::operation::{Class, Place};
 use sidle_types::MonotonicUs;
 

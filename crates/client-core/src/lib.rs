@@ -26,6 +26,7 @@ mod core;
 mod counters;
 mod deferred;
 mod double_read;
+mod index;
 mod lifecycle;
 mod mcr;
 mod node;

@@ -1,9 +1,10 @@
 //! The generation of a connection: greeted, given up, lost.
 
 use crate::config::{Awareness, CONNECT_TIMEOUT_US, RETRY_DELAY_US};
-use crate::connection::{Awaited, ConnectionId, ConnectionIndex, Phase, Role};
+use crate::connection::{Awaited, ConnectionId, Phase, Role};
 use crate::core::{Core, Event, Input};
-use crate::node::{Node, NodeIndex};
+use crate::index::{ConnectionIndex, NodeIndex};
+use crate::node::Node;
 use crate::operation::Class;
 use crate::outcome::{Completions, Failure, Reason};
 use sidle_resp::Reply;

@@ -12,14 +12,12 @@
 //! nodes of a small cluster all of them are made ahead (`CONNECTED_AHEAD`).
 
 use crate::config::{FEWEST_AMONG, MAX_RECONNECT_DELAY_US, RECONNECT_DELAY_US, backoff_us};
-use crate::connection::{Awaited, Connection, ConnectionId, ConnectionIndex, Phase};
+use crate::connection::{Awaited, Connection, ConnectionId, Phase};
 use crate::core::{Core, Event};
+use crate::index::{ConnectionIndex, NodeIndex};
 use sidle_cluster::HostPort;
 use sidle_types::MonotonicUs;
 use smallvec::SmallVec;
-
-/// A node's index among those that the client knows; it stays as long as the client.
-pub(crate) type NodeIndex = u16;
 
 /// One node.
 #[derive(Debug)]

@@ -1,9 +1,8 @@
 //! Operations under way, in places that are used again and again: nothing is allocated in a steady state.
 
 use crate::config::KEPT_REQUEST_BYTES;
-use crate::connection::ConnectionIndex;
 use crate::double_read::DoubleRead;
-use crate::node::NodeIndex;
+use crate::index::{ConnectionIndex, NodeIndex};
 use crate::outcome::{Effect, Token};
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, Position};
 

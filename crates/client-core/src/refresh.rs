@@ -2,9 +2,9 @@
 //! old.
 
 use crate::config::{CONNECT_STAGGER_US, CONNECTED_AHEAD, REFRESH_INTERVAL_US, REFRESH_TIMEOUT_US};
-use crate::connection::{ConnectionIndex, Role};
+use crate::connection::Role;
 use crate::core::{Core, Event};
-use crate::node::NodeIndex;
+use crate::index::{ConnectionIndex, NodeIndex};
 use crate::outcome::Completions;
 use crate::routing::Routes;
 use crate::slots_map::map_of_slots;

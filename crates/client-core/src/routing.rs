@@ -1,6 +1,6 @@
 //! The tablet map, made ready for one look-up per operation.
 
-use crate::node::NodeIndex;
+use crate::index::NodeIndex;
 use sidle_cluster::{NodeInfo, TabletMap};
 use sidle_types::Position;
 
