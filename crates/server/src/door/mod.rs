@@ -23,6 +23,7 @@ mod complaints;
 mod places;
 #[cfg(test)]
 mod tests;
+mod unproven;
 mod waiting;
 
 use crate::bus::{BusError, CONNECT_TIMEOUT};
@@ -42,6 +43,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+pub(crate) use unproven::Unproven;
 use waiting::{Source, Waiting};
 
 /// How long a handshake may take that somebody else began.
@@ -73,27 +75,6 @@ pub(crate) const FORWARDS_PER_SOURCE_MAX: usize = 256;
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
-
-/// Why the other end of a connection that this node opened was not believed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unproven {
-    /// It closed the connection before it had sent anything.
-    #[error(
-        "it closed the connection without a word: it is no node of this release, goes by another address, or \
-         has no cluster secret yet"
-    )]
-    NoHandshake,
-    /// It did not take this node's proof, or has none of its own.
-    #[error(
-        "it has another cluster secret than this node: copy the file {file} from the data directory of a node \
-         of the cluster into this node's, or give it with --cluster-secret-file",
-        file = crate::data_dir::SECRET_FILE
-    )]
-    OtherSecret,
-    /// There is nothing to prove with.
-    #[error("this node has no cluster secret yet")]
-    NoSecret,
-}
 
 /// The secret, as far as it is known.
 #[derive(Debug, Default)]
