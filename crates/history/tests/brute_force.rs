@@ -235,7 +235,9 @@ proptest! {
     #[test]
     fn agrees_where_much_is_unknown(
         drafts in prop::collection::vec(
-            draft(&[Op::Get, Op::Set, Op::SetNx, Op::Del, Op::Flush, Op::GetSet, Op::IncrBy, Op::Append]), 1..8)
+            draft(&[Op::Get, Op::Set, Op::SetNx, Op::Del, Op::Flush, Op::GetSet, Op::IncrBy, Op::Append]),
+            1..8,
+        )
     ) {
         let drafts = drafts.into_iter().map(|draft| Draft { fate: draft.fate % 5, ..draft }).collect();
         agree(&history(drafts, true))?;

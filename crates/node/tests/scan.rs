@@ -200,7 +200,8 @@ proptest! {
                 .collect();
             let mut found = Vec::new();
             // Sparse tables take some more replies than there are keys.
-            let end = walk((&mut node, &mut client), ScanCursor::START, count, 2 * keys.len() + 1000, &mut found);
+            let most = 2 * keys.len() + 1000;
+            let end = walk((&mut node, &mut client), ScanCursor::START, count, most, &mut found);
             prop_assert_eq!(end, ScanCursor::START, "the walk does not end");
             prop_assert_eq!(found.len(), owned.len(), "a key came twice with nothing going on");
             prop_assert_eq!(found.into_iter().collect::<BTreeSet<Key>>(), owned);

@@ -71,13 +71,17 @@ fn some_input() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn written_values_parse_back_however_they_are_cut(values in prop::collection::vec(some_value(), 1..4), cut in any::<usize>()) {
+    fn written_values_parse_back_however_they_are_cut(
+        values in prop::collection::vec(some_value(), 1..4),
+        cut in any::<usize>(),
+    ) {
         let mut input = Vec::new();
         values.iter().for_each(|value| value.write(&mut ReplyWriter::new(&mut input, RespVersion::Resp3)));
         let (left, right) = input.split_at(cut % (input.len() + 1));
-        prop_assert_eq!(&parse_in_pieces(ReplyLimits::default(), &[left, right]), &(values.clone(), None, input.len()));
+        let all = (values, None, input.len());
+        prop_assert_eq!(&parse_in_pieces(ReplyLimits::default(), &[left, right]), &all);
         let bytes: Vec<&[u8]> = input.chunks(1).collect();
-        prop_assert_eq!(&parse_in_pieces(ReplyLimits::default(), &bytes), &(values, None, input.len()));
+        prop_assert_eq!(&parse_in_pieces(ReplyLimits::default(), &bytes), &all);
     }
 
     #[test]

@@ -207,7 +207,13 @@ proptest! {
         input in some_input(),
         cuts in prop::collection::vec(any::<usize>(), 0..8),
     ) {
-        let limits = Limits { inline_bytes: 24, bulk_bytes: 100, arguments: 9, query_buffer_bytes: 150, ..Limits::default() };
+        let limits = Limits {
+            inline_bytes: 24,
+            bulk_bytes: 100,
+            arguments: 9,
+            query_buffer_bytes: 150,
+            ..Limits::default()
+        };
         let whole = parse_in_pieces(limits, &[&input]);
         prop_assert_eq!(&parse_in_pieces(limits, &cut(&input, &cuts)), &whole);
         let bytes: Vec<&[u8]> = input.chunks(1).collect();

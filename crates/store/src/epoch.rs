@@ -188,7 +188,9 @@ impl Drop for Cache {
 }
 
 thread_local! {
-    static CACHE: Cache = const { Cache { last: Cell::new((0, std::ptr::null())), all: RefCell::new(Vec::new()) } };
+    static CACHE: Cache = const {
+        Cache { last: Cell::new((0, std::ptr::null())), all: RefCell::new(Vec::new()) }
+    };
 }
 
 impl Epochs {

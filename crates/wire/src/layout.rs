@@ -21,9 +21,13 @@ layouts! {
     /// Followed by the text.
     RefuseLayout { scope: ScopeLayout, code: U16, zero: [u8; 6] }
     ActivateLayout { scope: ScopeLayout, highest_version: U64, records: U64 }
-    PullLayout { scope: ScopeLayout, sequence: U64, from: U64, last: U64, max_bytes: U32, partition: u8, zero: [u8; 3] }
+    PullLayout {
+        scope: ScopeLayout, sequence: U64, from: U64, last: U64, max_bytes: U32, partition: u8, zero: [u8; 3],
+    }
     /// Followed by the records. `next` counts only where `more` is 1.
-    PullReplyLayout { scope: ScopeLayout, sequence: U64, from: U64, next: U64, more: u8, partition: u8, zero: [u8; 6] }
+    PullReplyLayout {
+        scope: ScopeLayout, sequence: U64, from: U64, next: U64, more: u8, partition: u8, zero: [u8; 6],
+    }
     /// Before the positions of a sampled pull, and before the records of its reply; before the positions of a
     /// probe.
     SampPullLayout { scope: ScopeLayout, sequence: U64 }
@@ -34,7 +38,8 @@ layouts! {
     ChangedPullLayout { scope: ScopeLayout, sequence: U64, max_bytes: U32, zero: [u8; 4] }
     /// Followed by the ranges, each a `ChangedRangeLayout`, and the records.
     ChangedPullReplyLayout {
-        scope: ScopeLayout, sequence: U64, remaining: U64, round: U32, count: U32, is_frozen: u8, zero: [u8; 7],
+        scope: ScopeLayout, sequence: U64, remaining: U64, round: U32, count: U32,
+        is_frozen: u8, zero: [u8; 7],
     }
     ChangedRangeLayout { first: U64, last: U64 }
     ProbeReplyLayout { scope: ScopeLayout, sequence: U64, found: U64 }
