@@ -1,0 +1,109 @@
+//! Instructions that the store takes for a read and a write: the same in every run, whatever else the machine
+//! does.
+//!
+//! `cargo bench -p sidle-store --bench instructions`; needs valgrind and gungraun's runner
+//! (docs/benchmarks.md, "Instructions"). Each case is [`OPERATIONS`] operations, with keys of 30 bytes and
+//! values of 100 bytes.
+
+#![allow(clippy::disallowed_methods)] // starts valgrind
+
+#[path = "support/counting.rs"]
+mod counting;
+
+use sidle_store::{Entry, LogHead, Store, StoreConfig};
+use sidle_types::HashedKey;
+use std::hint::black_box;
+
+/// Operations of each case.
+const OPERATIONS: u64 = 2000;
+/// Keys that the store has at the start.
+const KEYS: u64 = 30_000;
+const VALUE: [u8; 100] = [b'v'; 100];
+
+/// Which keys a case names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Keys that the store has.
+    Present,
+    /// Keys that it does not have.
+    Absent,
+}
+
+/// A store, and the keys to work on.
+pub struct Prepared {
+    store: Store,
+    head: LogHead,
+    keys: Vec<String>,
+}
+
+impl Prepared {
+    fn new(which: Which) -> Prepared {
+        let store = Store::new(StoreConfig::with_memory(64 << 20)).expect("a good configuration");
+        let head = store.log_head();
+        let mut prepared = Prepared { store, head, keys: (0..KEYS).map(key).collect() };
+        prepared.put_all();
+        let first = if which == Which::Absent { KEYS } else { 0 };
+        // Both steps are primes: every key once, in no order.
+        prepared.keys = (0..OPERATIONS).map(|number| key(first + number * 7919 % KEYS)).collect();
+        prepared
+    }
+
+    fn put_all(&mut self) {
+        for key in &self.keys {
+            let key = HashedKey::new(key.as_bytes());
+            let mut slot = self.store.lock_slot(key.slot());
+            slot.put(&mut self.head, key, &[&VALUE], None).expect("there is memory");
+        }
+    }
+
+    fn get_all(&self) {
+        for key in &self.keys {
+            let guard = self.store.pin();
+            if let Entry::Value(record) = guard.get(HashedKey::new(key.as_bytes())) {
+                black_box(record.value());
+            }
+        }
+    }
+}
+
+fn key(number: u64) -> String {
+    format!("key:{number:026}")
+}
+
+mod cases {
+    use super::{Prepared, Which};
+    use gungraun::{Callgrind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
+
+    #[library_benchmark(setup = Prepared::new)]
+    #[bench::hit(Which::Present)]
+    #[bench::miss(Which::Absent)]
+    fn get(prepared: Prepared) -> Prepared {
+        prepared.get_all();
+        prepared
+    }
+
+    #[library_benchmark(setup = Prepared::new)]
+    #[bench::overwrite(Which::Present)]
+    #[bench::new(Which::Absent)]
+    fn put(mut prepared: Prepared) -> Prepared {
+        prepared.put_all();
+        prepared
+    }
+
+    library_benchmark_group!(name = store, benchmarks = [get, put]);
+    main!(
+        config = LibraryBenchmarkConfig::default().tool(Callgrind::with_args(["--cache-sim=no"]));
+        library_benchmark_groups = store
+    );
+
+    pub(super) fn run() {
+        main();
+    }
+}
+
+fn main() {
+    match counting::missing() {
+        Some(missing) => println!("instructions are not counted: {missing}"),
+        None => cases::run(),
+    }
+}
