@@ -102,7 +102,7 @@ impl Call<'_> {
     }
 
     /// Answers with a value, or with null when there is none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reply_value(&mut self, record: Option<Record<'_>>) {
         match record {
             Some(record) => self.reply.bulk(record.value()),

@@ -24,6 +24,7 @@ use crate::table::{CommandFlags, Found};
 use crate::worker::Worker;
 use sidle_migration::OnMissing;
 use sidle_resp::ReplyWriter;
+use sidle_store::Leave;
 use sidle_types::{HashedKey, MigrationId, Position};
 use smallvec::SmallVec;
 use std::fmt::Write;
@@ -235,7 +236,7 @@ impl Worker {
         let mut marks = false;
         let mut unseen = SmallVec::new();
         if self.ranges.owns_everything() || keys.is_empty() {
-            leaves.resize(keys.len(), sidle_store::Leave::Nothing);
+            leaves = nothing_left(keys.len());
         } else {
             let needs_old = self.needs_old_values(request);
             let settled = &session.route.settled;
@@ -244,7 +245,7 @@ impl Worker {
                 judge(&self.ranges, &self.store, all, needs_old, settled, self.bugs, &mut leaves);
             if self.bugs.forwarded_without_ownership_check && session.is_forwarded {
                 judgement.verdict = Verdict::Run;
-                leaves.resize(keys.len(), sidle_store::Leave::Nothing);
+                leaves = nothing_left(keys.len());
             }
             marks = judgement.is_tracked && found.spec.access.is_write();
             unseen = judgement.unseen;
@@ -296,7 +297,8 @@ impl Worker {
 
     /// Runs a command that may run here; its result, and whether its reply was cut for being too long.
     /// `marks`: what it changes is copied at present.
-    #[inline]
+    // Without being asked to, the compiler makes calls of these, and copies what they return.
+    #[inline(always)]
     pub(crate) fn call(
         &mut self,
         now: Now,
@@ -314,13 +316,8 @@ impl Worker {
             }
         }
         let (mut result, mut is_cut) = self.call_once(now, session, request, leaves, out);
-        for helps in [|worker: &mut Worker, _, bytes| worker.store.has_room(bytes), Worker::expire_for] {
-            // It had no effect, and wrote nothing.
-            if matches!(result, Err(ReplyError::OutOfMemory))
-                && helps(self, now.wall, args.iter().map(|arg| arg.len()).sum())
-            {
-                (result, is_cut) = self.call_once(now, session, request, leaves, out);
-            }
+        if matches!(result, Err(ReplyError::OutOfMemory)) {
+            (result, is_cut) = self.call_with_help(now, session, request, leaves, out);
         }
         self.has_run = true;
         // A flush that works in steps is one call.
@@ -333,7 +330,30 @@ impl Worker {
         (result, is_cut)
     }
 
-    #[inline]
+    /// Runs a command again that there was no memory for, and that had no effect and wrote nothing, as soon
+    /// as anything helps.
+    #[cold]
+    fn call_with_help(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        leaves: &Leaves,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
+        let bytes = request.args.iter().map(|arg| arg.len()).sum();
+        for helps in [|worker: &mut Worker, _, bytes| worker.store.has_room(bytes), Worker::expire_for] {
+            if helps(self, now.wall, bytes) {
+                let (result, is_cut) = self.call_once(now, session, request, leaves, out);
+                if !matches!(result, Err(ReplyError::OutOfMemory)) {
+                    return (result, is_cut);
+                }
+            }
+        }
+        (Err(ReplyError::OutOfMemory), false)
+    }
+
+    #[inline(always)]
     fn call_once(
         &mut self,
         now: Now,
@@ -465,6 +485,15 @@ impl Worker {
     }
 }
 
+/// What removals of so many keys leave behind where nothing migrates.
+#[inline]
+fn nothing_left(keys: usize) -> Leaves {
+    match keys {
+        few if few <= INLINE_KEYS => Leaves::from_buf_and_len([Leave::Nothing; INLINE_KEYS], few),
+        many => Leaves::from_elem(Leave::Nothing, many),
+    }
+}
+
 /// What becomes of a command some of whose keys lie elsewhere.
 #[cold]
 fn not_here(session: &Session, verdict: Verdict<'_>) -> Attempt {
@@ -534,8 +563,14 @@ pub(crate) fn redirect_error(redirect: Redirect<'_>) -> ReplyError {
 #[inline]
 pub(crate) fn keys_of<'k>(found: Found, args: &[&'k [u8]]) -> Keys<'k> {
     let mut keys = Keys::new();
+    add_keys(found, args, &mut keys);
+    keys
+}
+
+/// Adds the keys of a request, hashed once.
+#[inline]
+pub(crate) fn add_keys<'k>(found: Found, args: &[&'k [u8]], keys: &mut Keys<'k>) {
     for index in found.spec.keys.indices(args.len()) {
         keys.push(HashedKey::new(args[index]));
     }
-    keys
 }

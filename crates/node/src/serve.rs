@@ -6,7 +6,7 @@
 //! "Batches prefetch"). Requests that come one by one over many connections are a batch too, if all that is
 //! here is [foreseen](Worker::foresee) before the first of it is served.
 
-use crate::dispatch::{Keys, keys_of};
+use crate::dispatch::{Keys, add_keys};
 use crate::now::Now;
 use crate::observe::{Lap, SlowEntry, Spent, event_of, shown_arguments};
 use crate::outcome::{Closing, ControlRequest, Outcome};
@@ -67,7 +67,9 @@ pub enum Then {
 /// A request that was read ahead.
 struct Ahead<'b> {
     args: Slices<'b>,
-    resolved: Result<(Found, Keys<'b>), ReplyError>,
+    found: Result<Found, ReplyError>,
+    /// None where no command was found.
+    keys: Keys<'b>,
 }
 
 /// Where a request stands in the input.
@@ -102,15 +104,16 @@ impl Ahead<'_> {
     /// The command, if the request names one.
     #[inline]
     fn command(&self) -> Option<Found> {
-        self.resolved.as_ref().ok().map(|(found, _)| *found)
+        self.found.as_ref().ok().copied()
     }
 
     /// Whether it takes about as long as others of its kind: it touches one key, or is marked as fast.
     #[inline]
     fn is_light(&self) -> bool {
-        match &self.resolved {
-            Ok((found, keys)) => {
-                keys.len() == 1 || keys.is_empty() && found.spec.flags.contains(CommandFlags::FAST)
+        match &self.found {
+            Ok(found) => {
+                let keys = self.keys.len();
+                keys == 1 || keys == 0 && found.spec.flags.contains(CommandFlags::FAST)
             }
             Err(_) => true,
         }
@@ -156,7 +159,9 @@ impl Worker {
         self.load_foreseen();
         self.lap = Lap::begin(now.reading_ns);
         let mut arguments = std::mem::take(&mut self.read_ahead);
-        arguments.resize_with(BATCH_REQUESTS, Args::new);
+        if arguments.is_empty() {
+            arguments.resize_with(BATCH_REQUESTS, Args::new);
+        }
         let start = out.len();
         let full_at = start + SERVE_REPLY_BYTES.min(self.reply_bytes);
         let mut consumed = 0;
@@ -183,7 +188,7 @@ impl Worker {
             }
             consumed = end;
             match stop {
-                Stop::Full => {}
+                Stop::Full => self.lap = self.lap.next_batch(),
                 Stop::Incomplete(need) => break Then::Read { need },
                 Stop::Broken(error) => {
                     ReplyWriter::new(out, session.version).protocol_error(error);
@@ -214,11 +219,14 @@ impl Worker {
         full_at: usize,
         out: &mut Vec<u8>,
     ) -> (usize, Option<Then>) {
-        // Filled where it stands: it is some kilobytes, and collecting would build it elsewhere and copy all
-        // of them.
+        // Filled where it stands: it is some kilobytes, and whatever is built elsewhere is copied several
+        // times on its way.
         let mut batch: SmallVec<[Ahead<'_>; BATCH_REQUESTS]> = SmallVec::new();
         for (args, place) in arguments.iter().zip(places) {
-            batch.push(self.look_ahead(args.slices(&input[place.start..place.end])));
+            batch.push(Ahead { args: Slices::new(), found: Err(ReplyError::Syntax), keys: Keys::new() });
+            let ahead = batch.last_mut().expect("it was just pushed");
+            ahead.args.extend(args.iter(&input[place.start..place.end]));
+            self.look_ahead(ahead);
         }
         if batch.len() > 1 {
             self.prefetch(&batch);
@@ -235,8 +243,8 @@ impl Worker {
                 self.lap.backdate(std::mem::take(&mut session.route.spent_ns));
             }
             let before = out.len();
-            let outcome = match &ahead.resolved {
-                Ok((found, keys)) => self.run(now, session, *found, keys, &ahead.args, out),
+            let outcome = match &ahead.found {
+                Ok(found) => self.run(now, session, *found, &ahead.keys, &ahead.args, out),
                 Err(error) => self.refuse_unresolved(now, session, &ahead.args, error.clone(), out),
             };
             let has_run = std::mem::take(&mut self.has_run);
@@ -260,7 +268,6 @@ impl Worker {
             return (then.0, Some(then.1));
         }
         self.end_lap(now, session, &batch);
-        self.lap = self.lap.next_batch();
         (arguments.len(), None)
     }
 
@@ -322,21 +329,23 @@ impl Worker {
     /// Resolves a request, and asks for the slots of its keys, also where it is the only one: they arrive
     /// while its session is looked at.
     #[inline]
-    fn look_ahead<'b>(&self, args: Slices<'b>) -> Ahead<'b> {
-        let resolved = self.commands.resolve(&args).map(|found| (found, keys_of(found, &args)));
-        if let Ok((_, keys)) = &resolved {
-            keys.iter().for_each(|key| self.store.prefetch_slot(key.slot()));
+    fn look_ahead(&self, ahead: &mut Ahead<'_>) {
+        ahead.found = self.commands.resolve(&ahead.args);
+        if let Ok(found) = &ahead.found {
+            add_keys(*found, &ahead.args, &mut ahead.keys);
+            ahead.keys.iter().for_each(|key| self.store.prefetch_slot(key.slot()));
         }
-        Ahead { args, resolved }
     }
 
     /// Asks for every bucket of the batch, then for every record that the buckets point at.
     fn prefetch(&self, batch: &[Ahead<'_>]) {
         let guard = self.store.pin();
-        let keys =
-            || batch.iter().filter_map(|ahead| ahead.resolved.as_ref().ok()).flat_map(|(_, keys)| keys);
-        keys().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
-        keys().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
+        for ahead in batch {
+            ahead.keys.iter().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
+        }
+        for ahead in batch {
+            ahead.keys.iter().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
+        }
     }
 }
 

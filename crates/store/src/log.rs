@@ -63,7 +63,7 @@ impl Log {
     }
 
     /// The record at an address that was loaded from the index under the pin.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record<'p>(&'p self, address: Address, _pin: Pinned<'p>) -> Record<'p> {
         let offset = address.offset();
         // SAFETY: an address in the index is that of a published record (L1), whose segment outlives the pin
@@ -74,20 +74,57 @@ impl Log {
         }
     }
 
+    /// The shape of the record at an address that was loaded from the index under the pin, if it has this
+    /// key: all that a look-up has to know of the records that it passes.
+    #[inline]
+    pub(crate) fn shape_with_key(&self, address: Address, key: &[u8], _pin: Pinned<'_>) -> Option<Shape> {
+        let offset = address.offset();
+        // SAFETY: as in `record`.
+        unsafe {
+            let shape = Shape::read(self.region.bytes(offset, 12));
+            let has_key = shape.key_bytes() == key.len()
+                && self.region.bytes(offset + shape.key_start() as u64, key.len()) == key;
+            has_key.then_some(shape)
+        }
+    }
+
+    /// The record at such an address, whose shape is known.
+    #[inline(always)]
+    pub(crate) fn record_with_shape<'p>(
+        &'p self,
+        address: Address,
+        shape: Shape,
+        _pin: Pinned<'p>,
+    ) -> Record<'p> {
+        // SAFETY: as in `record`.
+        unsafe { self.record_of(address.offset(), shape) }
+    }
+
     /// The record of this shape at an offset.
     ///
     /// # Safety
     /// It is one in the log that is not released while `'l` lasts.
-    #[inline]
+    #[inline(always)]
     unsafe fn record_of(&self, offset: u64, shape: Shape) -> Record<'_> {
         // SAFETY: by the contract.
         let record = Record::of_shape(unsafe { self.region.bytes(offset, shape.total_bytes()) }, shape, &[]);
-        let Some(run) = record.run() else { return record };
+        match record.run() {
+            None => record,
+            // SAFETY: by the contract.
+            Some(run) => unsafe { self.with_outside(record, shape, run) },
+        }
+    }
+
+    /// A record with the value that it has in a run. Apart, to keep look-ups short.
+    ///
+    /// # Safety
+    /// As for [`record_of`](Self::record_of).
+    #[cold]
+    unsafe fn with_outside<'l>(&'l self, record: Record<'l>, shape: Shape, run: u64) -> Record<'l> {
         // SAFETY: a run is retired when its last record is, and what was published of it is written no more
         // (L5).
-        Record::of_shape(record.in_log(), shape, unsafe {
-            self.region.bytes(run, shape.value_bytes as usize)
-        })
+        let value = unsafe { self.region.bytes(run, shape.value_bytes()) };
+        Record::of_shape(record.in_log(), shape, value)
     }
 
     /// The records of a segment that the caller has taken out of the hands of everybody else
@@ -383,7 +420,7 @@ impl LogHead {
     }
 
     /// Appends a record; the caller publishes or buries it before the next one (L3).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn append(&mut self, draft: &Draft<'_>, purpose: Purpose) -> Result<Address, OutOfMemory> {
         let shape = draft.shape();
         let total = shape.total_bytes();

@@ -38,49 +38,86 @@ const IS_OUTSIDE: u32 = 1 << 31;
 /// What a record has in place of a value that lies outside.
 const OUTSIDE_BYTES: usize = 8;
 
-/// A record's numbers, which say where its parts lie.
+/// A record's numbers, which say where its parts lie, as they stand in it: taken apart where they are needed,
+/// since every look-up reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    pub(crate) key_bytes: u32,
-    pub(crate) value_bytes: u32,
-    pub(crate) has_deadline: bool,
-    pub(crate) is_tombstone: bool,
-    /// The value lies elsewhere in memory.
-    pub(crate) is_outside: bool,
+    /// The length of the value, and whether it lies elsewhere in memory.
+    value: u32,
+    /// The length of the key, and the flags.
+    key: u32,
 }
 
 impl Shape {
-    fn key_start(self) -> usize {
-        HEADER_BYTES + if self.has_deadline { DEADLINE_BYTES } else { 0 }
+    fn of(key_bytes: usize, value_bytes: usize, has_deadline: bool) -> Shape {
+        let flags = if has_deadline { HAS_DEADLINE } else { 0 };
+        Shape { value: value_bytes as u32, key: key_bytes as u32 | flags }
     }
 
+    fn tombstone(key_bytes: usize) -> Shape {
+        Shape { value: 0, key: key_bytes as u32 | IS_TOMBSTONE }
+    }
+
+    fn with_value_outside(self) -> Shape {
+        Shape { value: self.value | IS_OUTSIDE, ..self }
+    }
+
+    fn with_value_inside(self) -> Shape {
+        Shape { value: self.value & !IS_OUTSIDE, ..self }
+    }
+
+    #[inline]
+    pub(crate) fn key_bytes(self) -> usize {
+        (self.key & KEY_LENGTH_MASK) as usize
+    }
+
+    #[inline]
+    pub(crate) fn value_bytes(self) -> usize {
+        (self.value & !IS_OUTSIDE) as usize
+    }
+
+    #[inline]
+    fn has_deadline(self) -> bool {
+        self.key & HAS_DEADLINE != 0
+    }
+
+    #[inline]
+    fn is_tombstone(self) -> bool {
+        self.key & IS_TOMBSTONE != 0
+    }
+
+    /// Whether the value lies elsewhere in memory.
+    #[inline]
+    fn is_outside(self) -> bool {
+        self.value & IS_OUTSIDE != 0
+    }
+
+    #[inline]
+    pub(crate) fn key_start(self) -> usize {
+        HEADER_BYTES + if self.has_deadline() { DEADLINE_BYTES } else { 0 }
+    }
+
+    #[inline]
     fn key_end(self) -> usize {
-        self.key_start() + self.key_bytes as usize
+        self.key_start() + self.key_bytes()
     }
 
     /// Bytes up to the end of the value, or of what stands for it.
     #[inline]
     fn content_bytes(self) -> usize {
-        self.key_end() + if self.is_outside { OUTSIDE_BYTES } else { self.value_bytes as usize }
+        self.key_end() + if self.is_outside() { OUTSIDE_BYTES } else { self.value as usize }
     }
 
     /// Bytes including the padding.
     #[inline]
     pub(crate) fn total_bytes(self) -> usize {
-        self.content_bytes().next_multiple_of(ALIGNMENT)
+        (self.content_bytes() + ALIGNMENT - 1) & !(ALIGNMENT - 1)
     }
 
     /// The shape of the record that starts with these (at least 12) bytes.
     #[inline]
     pub(crate) fn read(bytes: &[u8]) -> Shape {
-        let (value, word) = (u32_at(bytes, 4), u32_at(bytes, 8));
-        Shape {
-            key_bytes: word & KEY_LENGTH_MASK,
-            value_bytes: value & !IS_OUTSIDE,
-            has_deadline: word & HAS_DEADLINE != 0,
-            is_tombstone: word & IS_TOMBSTONE != 0,
-            is_outside: value & IS_OUTSIDE != 0,
-        }
+        Shape { value: u32_at(bytes, 4), key: u32_at(bytes, 8) }
     }
 
     /// How long the record is that starts with these (at least 12) bytes.
@@ -140,12 +177,9 @@ impl<'a> Draft<'a> {
         let value_bytes: usize = self.value.iter().map(|part| part.len()).sum();
         assert!(self.key.len() <= MAX_KEY_BYTES, "a key of {} bytes", self.key.len());
         assert!(value_bytes <= MAX_VALUE_BYTES, "a value of {value_bytes} bytes");
-        Shape {
-            key_bytes: self.key.len() as u32,
-            value_bytes: value_bytes as u32,
-            has_deadline: self.expires_at.is_some(),
-            is_tombstone: self.is_tombstone,
-            is_outside: false,
+        match self.is_tombstone {
+            true => Shape::tombstone(self.key.len()),
+            false => Shape::of(self.key.len(), value_bytes, self.expires_at.is_some()),
         }
     }
 
@@ -168,12 +202,8 @@ impl<'a> Draft<'a> {
 /// Everything between the checksum and the value.
 #[inline]
 fn write_head(shape: Shape, key: &[u8], version: Version, expires_at: Option<WallMs>, bytes: &mut [u8]) {
-    let word = shape.key_bytes
-        | if shape.has_deadline { HAS_DEADLINE } else { 0 }
-        | if shape.is_tombstone { IS_TOMBSTONE } else { 0 };
-    let value = shape.value_bytes | if shape.is_outside { IS_OUTSIDE } else { 0 };
-    bytes[4..8].copy_from_slice(&value.to_le_bytes());
-    bytes[8..12].copy_from_slice(&word.to_le_bytes());
+    bytes[4..8].copy_from_slice(&shape.value.to_le_bytes());
+    bytes[8..12].copy_from_slice(&shape.key.to_le_bytes());
     bytes[12..20].copy_from_slice(&version.0.to_le_bytes());
     if let Some(deadline) = expires_at {
         bytes[20..28].copy_from_slice(&deadline.0.to_le_bytes());
@@ -201,13 +231,7 @@ impl OutsideDraft<'_> {
     /// When the value is longer than the limit.
     pub(crate) fn shape(&self) -> Shape {
         assert!(self.value_bytes <= MAX_VALUE_BYTES, "a value of {} bytes", self.value_bytes);
-        Shape {
-            key_bytes: self.key.len() as u32,
-            value_bytes: self.value_bytes as u32,
-            has_deadline: self.expires_at.is_some(),
-            is_tombstone: false,
-            is_outside: true,
-        }
+        Shape::of(self.key.len(), self.value_bytes, self.expires_at.is_some()).with_value_outside()
     }
 
     /// Writes the record into `bytes`, which is exactly as long as `shape` says.
@@ -263,9 +287,9 @@ impl<'r> Record<'r> {
         }
         let shape = Shape::read(bytes);
         if u32_at(bytes, 8) & RESERVED != 0
-            || shape.is_outside
-            || shape.value_bytes as usize > MAX_VALUE_BYTES
-            || (shape.is_tombstone && (shape.value_bytes != 0 || shape.has_deadline))
+            || shape.is_outside()
+            || shape.value_bytes() > MAX_VALUE_BYTES
+            || (shape.is_tombstone() && (shape.value_bytes() != 0 || shape.has_deadline()))
         {
             return Err(RecordError::Malformed);
         }
@@ -286,17 +310,17 @@ impl<'r> Record<'r> {
     #[inline]
     pub fn key(&self) -> &'r [u8] {
         let start = self.shape.key_start();
-        &self.bytes[start..start + self.shape.key_bytes as usize]
+        &self.bytes[start..start + self.shape.key_bytes()]
     }
 
     /// The value; empty for a tombstone.
     #[inline]
     pub fn value(&self) -> &'r [u8] {
-        if self.shape.is_outside {
+        if self.shape.is_outside() {
             return self.outside;
         }
         let start = self.shape.key_end();
-        &self.bytes[start..start + self.shape.value_bytes as usize]
+        &self.bytes[start..start + self.shape.value_bytes()]
     }
 
     /// The record's version.
@@ -308,7 +332,7 @@ impl<'r> Record<'r> {
     /// The deadline after which the record counts as absent.
     #[inline]
     pub fn expires_at(&self) -> Option<WallMs> {
-        self.shape.has_deadline.then(|| WallMs(u64_at(self.bytes, HEADER_BYTES)))
+        self.shape.has_deadline().then(|| WallMs(u64_at(self.bytes, HEADER_BYTES)))
     }
 
     /// Whether the deadline has passed; at the deadline itself it has not, as in Redis.
@@ -338,7 +362,7 @@ impl<'r> Record<'r> {
     /// Appends the record to a batch, as it travels: with its value in it.
     #[inline]
     pub fn pack(&self, batch: &mut Vec<u8>) {
-        if self.shape.is_outside {
+        if self.shape.is_outside() {
             return self.pack_outside(batch);
         }
         batch.extend_from_slice(self.bytes);
@@ -346,7 +370,7 @@ impl<'r> Record<'r> {
 
     #[cold]
     fn pack_outside(&self, batch: &mut Vec<u8>) {
-        let shape = Shape { is_outside: false, ..self.shape };
+        let shape = self.shape.with_value_inside();
         let start = batch.len();
         batch.resize(start + shape.key_end(), 0);
         write_head(shape, self.key(), self.version(), self.expires_at(), &mut batch[start..]);
@@ -377,24 +401,18 @@ impl<'r> Record<'r> {
     /// The run that the value lies in, if that is outside.
     #[inline]
     pub(crate) fn run(&self) -> Option<u64> {
-        self.shape.is_outside.then(|| u64_at(self.bytes, self.shape.key_end()))
+        self.shape.is_outside().then(|| u64_at(self.bytes, self.shape.key_end()))
     }
 
     #[inline]
     pub(crate) fn is_tombstone(&self) -> bool {
-        self.shape.is_tombstone
+        self.shape.is_tombstone()
     }
 
     /// How much of a record whose entry is a tombstone need not be kept: all of a mark of absence; of a value
     /// that was struck out what a tombstone would not take.
     pub(crate) fn spare_bytes(&self) -> usize {
-        let kept = Shape {
-            value_bytes: 0,
-            has_deadline: false,
-            is_tombstone: true,
-            is_outside: false,
-            ..self.shape
-        };
+        let kept = Shape::tombstone(self.shape.key_bytes());
         let kept_bytes = if self.is_absence() { 0 } else { kept.total_bytes() };
         self.bytes.len() - kept_bytes
     }
@@ -402,7 +420,7 @@ impl<'r> Record<'r> {
     /// Whether this is a mark of absence.
     #[inline]
     pub(crate) fn is_absence(&self) -> bool {
-        self.shape.is_tombstone && self.version() == Version(0)
+        self.shape.is_tombstone() && self.version() == Version(0)
     }
 }
 

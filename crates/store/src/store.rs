@@ -183,19 +183,17 @@ impl Store {
     /// What a key has.
     #[inline]
     pub(crate) fn look_up<'p>(&'p self, key: HashedKey<'_>, pin: Pinned<'p>) -> Entry<'p> {
-        let mut found = Entry::Absent;
-        self.index.slot(key.slot()).find(key.hash().0, pin, |word| {
-            let record = self.log.record(word.address(), pin);
-            let is_it = record.key() == key.bytes();
-            if is_it {
-                found = match word.kind().is_tombstone {
-                    true => Entry::Tombstone(record.version()),
-                    false => Entry::Value(record),
-                };
-            }
-            is_it
+        let mut shape = None;
+        let found = self.index.slot(key.slot()).find(key.hash().0, pin, |word| {
+            shape = self.log.shape_with_key(word.address(), key.bytes(), pin);
+            shape.is_some()
         });
-        found
+        let (Some((_, word)), Some(shape)) = (found, shape) else { return Entry::Absent };
+        let record = self.log.record_with_shape(word.address(), shape, pin);
+        match word.kind().is_tombstone {
+            true => Entry::Tombstone(record.version()),
+            false => Entry::Value(record),
+        }
     }
 }
 

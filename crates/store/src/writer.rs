@@ -160,7 +160,7 @@ impl<'s> SlotGuard<'s> {
     #[inline]
     pub(crate) fn find_hashed(&self, hash: KeyHash, key: &[u8]) -> Option<(Place<'_>, Word<'_>)> {
         let (store, pin) = (self.guard.store, self.pinned());
-        self.table().find(hash.0, pin, |word| store.log.record(word.address(), pin).key() == key)
+        self.table().find(hash.0, pin, |word| store.log.shape_with_key(word.address(), key, pin).is_some())
     }
 
     /// Sets a key's value, `value` being the parts to join, and its deadline or none; returns the new
@@ -236,7 +236,7 @@ impl<'s> SlotGuard<'s> {
     }
 
     /// Appends the record and makes it the key's entry.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(
         &self,
         head: &mut LogHead,
@@ -260,7 +260,7 @@ impl<'s> SlotGuard<'s> {
     }
 
     /// Makes a record that was just appended the key's entry.
-    #[inline]
+    #[inline(always)]
     fn publish(&self, key: HashedKey<'_>, draft: &Draft<'_>, address: Address) {
         let kind = EntryKind { is_tombstone: draft.is_tombstone, has_deadline: draft.expires_at.is_some() };
         let added = Counted { kind, bytes: draft.shape().total_bytes() };
@@ -304,6 +304,7 @@ impl<'s> SlotGuard<'s> {
         }
     }
 
+    #[inline]
     pub(crate) fn record(&self, word: Word<'_>) -> Record<'_> {
         self.guard.store.log.record(word.address(), self.pinned())
     }

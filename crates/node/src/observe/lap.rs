@@ -12,19 +12,22 @@ const LIGHT_NS: u64 = 5_000;
 /// A command that moved so many bytes, request and reply, ends the lap: it is not light.
 const HEAVY_BYTES: usize = 16 << 10;
 
-/// Commands of a batch between two readings of the stopwatch.
+/// Commands of a batch between two readings of the stopwatch. Small, since one begins with every request that
+/// comes alone; a batch has few places.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lap {
     /// The reading in front of the first.
     since_ns: u64,
+    /// How many bytes the one moved that moved most.
+    heaviest_bytes: usize,
+    /// Its place.
+    heaviest: u8,
     /// The first command's place in the batch.
-    first: usize,
+    first: u8,
     /// The place behind the last.
-    end: usize,
-    /// The place of the one that moved most bytes, and how many.
-    heaviest: (usize, usize),
+    end: u8,
     /// A bit for each place: whether the command ran, and was not refused before.
-    ran: u64,
+    ran: u32,
     /// The first command's id.
     kind: Option<CommandId>,
     /// Whether all of them ran and are the same command, so that they are counted in one go.
@@ -49,7 +52,7 @@ impl Lap {
 
     /// The places of the lap's commands.
     pub(crate) fn places(&self) -> std::ops::Range<usize> {
-        self.first..self.end
+        usize::from(self.first)..usize::from(self.end)
     }
 
     /// Whether no command is in it.
@@ -73,14 +76,15 @@ impl Lap {
     #[inline]
     pub(crate) fn take_in(&mut self, kind: Option<CommandId>, bytes: usize, has_run: bool) -> bool {
         if self.is_empty() {
-            (self.kind, self.is_uniform, self.heaviest) = (kind, has_run, (self.end, bytes));
+            (self.kind, self.is_uniform) = (kind, has_run);
+            (self.heaviest, self.heaviest_bytes) = (self.end, bytes);
         } else {
             self.is_uniform &= has_run & (kind == self.kind);
-            if bytes > self.heaviest.1 {
-                self.heaviest = (self.end, bytes);
+            if bytes > self.heaviest_bytes {
+                (self.heaviest, self.heaviest_bytes) = (self.end, bytes);
             }
         }
-        self.ran |= u64::from(has_run) << self.end;
+        self.ran |= u32::from(has_run) << self.end;
         self.end += 1;
         bytes >= HEAVY_BYTES
     }
@@ -102,11 +106,14 @@ impl Lap {
     #[inline]
     pub(crate) fn end(&mut self, reading_ns: u64) -> Spent {
         let elapsed = self.elapsed(reading_ns);
-        let commands = (self.end - self.first).max(1) as u64;
+        let commands = u64::from(self.end - self.first);
+        (self.since_ns, self.first) = (reading_ns, self.end);
+        if commands <= 1 {
+            return Spent { each_ns: elapsed, heaviest_ns: elapsed };
+        }
         let share = elapsed / commands;
-        let each_ns = if commands == 1 { elapsed } else { share.min(LIGHT_NS) };
+        let each_ns = share.min(LIGHT_NS);
         let heaviest_ns = if share <= LIGHT_NS { each_ns } else { elapsed - each_ns * (commands - 1) };
-        *self = Lap { since_ns: reading_ns, first: self.end, ..*self };
         Spent { each_ns, heaviest_ns }
     }
 
@@ -121,7 +128,7 @@ impl Spent {
     /// What the command at a place of the lap took.
     #[inline]
     pub(crate) fn of(self, place: usize, lap: Lap) -> u64 {
-        if place == lap.heaviest.0 { self.heaviest_ns } else { self.each_ns }
+        if place == usize::from(lap.heaviest) { self.heaviest_ns } else { self.each_ns }
     }
 }
 
@@ -135,14 +142,14 @@ mod tests {
     fn light_commands_share_and_what_is_beyond_is_the_heaviests() {
         let mut lap = Lap::begin(1_000);
         assert!(!lap.take_in(GET, 50, true) && !lap.take_in(GET, 70, false) && !lap.take_in(GET, 70, true));
-        assert_eq!((lap.places(), lap.heaviest.0), (0..3, 1));
+        assert_eq!((lap.places(), lap.heaviest), (0..3, 1));
         assert_eq!([0, 1, 2].map(|place| lap.has_run(place)), [true, false, true]);
         assert_eq!(lap.end(1_304), Spent { each_ns: 101, heaviest_ns: 101 });
         assert!(lap.is_empty());
         [10, 90, 20].into_iter().for_each(|bytes| {
             lap.take_in(GET, bytes, true);
         });
-        assert_eq!((lap.places(), lap.heaviest.0), (3..6, 4));
+        assert_eq!((lap.places(), lap.heaviest), (3..6, 4));
         assert_eq!(lap.end(3_001_304), Spent { each_ns: LIGHT_NS, heaviest_ns: 3_000_000 - 2 * LIGHT_NS });
     }
 
