@@ -325,8 +325,8 @@ impl Connection {
         }
     }
 
-    /// Sends the shared output buffer, keeping what the socket does not take, and empties it (C4). `output` is
-    /// empty before (C1), unless this is a push.
+    /// Sends the shared output buffer, keeping what the socket does not take, and empties it (C4). `output`
+    /// is empty before (C1), unless this is a push.
     fn send(&mut self, engine: &mut Engine) -> io::Result<()> {
         if engine.output.is_empty() {
             return Ok(());
@@ -488,9 +488,9 @@ impl Connection {
 /// How many bytes to make room for behind `have` bytes of a request of which `need` are known to be missing.
 ///
 /// The announced length is believed step by step: a client that announces much must also send much. What
-/// comes behind the request is left to the shared buffer; but where no more than the next argument's header is
-/// missing, it is not known how long the request is, and reading headers alone would take some calls for each
-/// argument.
+/// comes behind the request is left to the shared buffer; but where no more than the next argument's header
+/// is missing, it is not known how long the request is, and reading headers alone would take some calls for
+/// each argument.
 fn read_ahead(need: usize, have: usize) -> usize {
     let wanted = if need < ARGUMENT_HEADER_BYTES { READ_BYTES.max(have / 2) } else { need };
     wanted.min(have.max(READ_BYTES))
