@@ -310,18 +310,27 @@ impl RangeTable {
     /// A whole slot elsewhere is answered with MOVED. A split slot is shown to clients as its first
     /// position's owner's; that owner forwards what belongs to the other parts, or answers ASK to clients
     /// that opted in, so that they leave their maps alone; every other node sends clients to it.
+    ///
+    /// A client is never sent to the address of this node itself. A member that lost its data directory stays
+    /// in the map at its old address, and the node that runs there now stands in for it: clients who look for
+    /// the lost one come here.
     pub fn redirect(&self, position: Position) -> Redirect<'_> {
         let entry = self.entry_at(position);
-        if entry.owner == self.node {
+        if self.is_here(entry.owner) {
             return Redirect::NotServed;
         }
         let slot = position.slot();
         let shown = self.map.slot_owner(slot);
-        if shown == self.node {
+        if self.is_here(shown) {
             Redirect::Ask(slot, self.address(entry.owner))
         } else {
             Redirect::Moved(slot, self.address(shown))
         }
+    }
+
+    /// Whether clients who go to this member's address come to this node.
+    fn is_here(&self, member: NodeId) -> bool {
+        member == self.node || self.address(member) == self.address(self.node)
     }
 
     /// The client address of a member.
@@ -572,6 +581,37 @@ mod tests {
         assert_eq!(table.redirect(other), Redirect::Moved(other.slot(), "127.0.0.1:7002"));
         let known = table.known_map().expect("it remembers");
         assert_eq!((known.epoch(), known.node(info.id)), (MapEpoch(5), Some(&info)));
+    }
+
+    #[test]
+    fn nobody_is_sent_to_the_address_of_this_node() {
+        // Node 3 runs where node 1 ran, whose data directory is lost.
+        let mut me = node_info(3);
+        me.client_addr = node_info(1).client_addr;
+        let slots = |first, last| {
+            let slot = |number| Slot::new(number).expect("a slot");
+            PositionRange::of_slots(slot(first), slot(last)).expect("in order")
+        };
+        let whole = slots(0, 16383);
+        let split = slots(5, 5).first();
+        let after = Position(split.0 + 100);
+        let between = |first, last| PositionRange::new(first, last).expect("in order");
+        let tablet = |range, owner| Tablet { range, owner, epoch: TabletEpoch(1) };
+        let tablets = vec![
+            tablet(between(whole.first(), Position(after.0 - 1)), id(1)),
+            tablet(between(after, whole.last()), id(2)),
+        ];
+        let nodes = vec![node_info(1), node_info(2), me.clone()];
+        let map = TabletMap::new(MapEpoch(5), nodes, tablets, Vec::new()).expect("a sound map");
+        let tables = [RangeTable::new(me.id, Arc::new(map.clone()), &[], &[]), RangeTable::remembered(me, &map)];
+        for table in tables {
+            assert_eq!(table.redirect(slots(3, 3).first()), Redirect::NotServed);
+            assert_eq!(table.redirect(split), Redirect::NotServed);
+            let ask = Redirect::Ask(split.slot(), "127.0.0.1:7002");
+            assert_eq!(table.redirect(after), ask, "clients take this node for the shown owner");
+            let other = slots(6, 6).first();
+            assert_eq!(table.redirect(other), Redirect::Moved(other.slot(), "127.0.0.1:7002"));
+        }
     }
 
     #[test]

@@ -272,8 +272,10 @@ impl ControlThread {
             }
             BusEvent::CoordinatorLost => self.coordinator = None,
             BusEvent::CoordinatorCalls(address) => {
-                tracing::info!("the coordinator calls from {address}");
-                self.called_from.send_replace(Some(address));
+                let before = self.called_from.send_replace(Some(address.clone()));
+                if before.as_ref() != Some(&address) {
+                    tracing::info!("the coordinator calls from {address}");
+                }
             }
             BusEvent::Lane(hello, lane) => self.hand_over(hello, lane),
             BusEvent::Forward(forward, lane) => {
