@@ -112,7 +112,7 @@ pub struct RangeTable {
     entries: Box<[RangeEntry]>,
     /// The first position of each entry, apart from the entries so that a search touches few cache lines.
     firsts: Box<[u64]>,
-    /// The client address of each member, in the order of the map's nodes.
+    /// The client address of each member as redirects name it, in the order of the map's nodes.
     addresses: Box<[Box<str>]>,
     owns_everything: bool,
     standing: Standing,
@@ -187,7 +187,7 @@ impl RangeTable {
             node,
             firsts: entries.iter().map(|entry| entry.range.first().0).collect(),
             owns_everything: matches!(&entries[..], [RangeEntry { role: Role::Owned, tracked: None, .. }]),
-            addresses: map.nodes().iter().map(|node| node.client_addr.to_string().into()).collect(),
+            addresses: map.nodes().iter().map(|node| node.client_addr.unbracketed().into()).collect(),
             entries: entries.into(),
             standing: Standing::Joined,
             map_json: OnceLock::new(),
@@ -333,7 +333,7 @@ impl RangeTable {
         member == self.node || self.address(member) == self.address(self.node)
     }
 
-    /// The client address of a member.
+    /// The client address of a member, as redirects name it.
     ///
     /// # Panics
     /// If the map has no such member.
@@ -457,7 +457,7 @@ fn rest(range: PositionRange, from: Position) -> PositionRange {
 mod tests {
     use super::*;
     use crate::testing::node_info;
-    use sidle_cluster::Tablet;
+    use sidle_cluster::{HostPort, Tablet};
     use sidle_migration::{FULVA, MigrationSpec, Tuning};
     use sidle_types::{MapEpoch, MigrationPolicy, TabletEpoch};
 
@@ -603,7 +603,8 @@ mod tests {
         ];
         let nodes = vec![node_info(1), node_info(2), me.clone()];
         let map = TabletMap::new(MapEpoch(5), nodes, tablets, Vec::new()).expect("a sound map");
-        let tables = [RangeTable::new(me.id, Arc::new(map.clone()), &[], &[]), RangeTable::remembered(me, &map)];
+        let tables =
+            [RangeTable::new(me.id, Arc::new(map.clone()), &[], &[]), RangeTable::remembered(me, &map)];
         for table in tables {
             assert_eq!(table.redirect(slots(3, 3).first()), Redirect::NotServed);
             assert_eq!(table.redirect(split), Redirect::NotServed);
@@ -612,6 +613,17 @@ mod tests {
             let other = slots(6, 6).first();
             assert_eq!(table.redirect(other), Redirect::Moved(other.slot(), "127.0.0.1:7002"));
         }
+    }
+
+    #[test]
+    fn redirects_name_ipv6_addresses_without_brackets() {
+        let mut other = node_info(2);
+        other.client_addr = HostPort::new("::1", 7002).expect("an address");
+        let tablets = vec![Tablet { range: PositionRange::ALL, owner: other.id, epoch: TabletEpoch(1) }];
+        let map = TabletMap::new(MapEpoch(5), vec![node_info(1), other], tablets, Vec::new());
+        let table = RangeTable::new(id(1), Arc::new(map.expect("a sound map")), &[], &[]);
+        let slot = Position::FIRST.slot();
+        assert_eq!(table.redirect(Position::FIRST), Redirect::Moved(slot, "::1:7002"));
     }
 
     #[test]

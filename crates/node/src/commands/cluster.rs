@@ -242,13 +242,9 @@ fn append_node(text: &mut String, view: &ClusterView<'_>, node: &NodeInfo, this:
     };
     let link = if is_suspected { "disconnected" } else { "connected" };
     let epoch = view.config_epoch(node.id);
-    write!(text, "{} {}@{} {flags} - 0 0 {epoch} {link}", node.id, address(node), node.bus_addr.port())
+    let (address, bus_port) = (node.client_addr.unbracketed(), node.bus_addr.port());
+    write!(text, "{} {address}@{bus_port} {flags} - 0 0 {epoch} {link}", node.id)
         .expect("writing to a string cannot fail");
-}
-
-/// Redis writes IPv6 addresses without brackets here, and clients cut at the last colon.
-fn address(node: &NodeInfo) -> String {
-    format!("{}:{}", node.client_addr.host(), node.client_addr.port())
 }
 
 fn slots(call: &mut Call<'_>) -> CommandResult {
