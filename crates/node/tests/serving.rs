@@ -184,7 +184,8 @@ fn a_protocol_with_a_name_without_end_is_refused() {
 fn every_container_has_help() {
     let mut node = SoloNode::new();
     let mut client = node.connect();
-    let containers = ["CLIENT", "CLUSTER", "CONFIG", "LATENCY", "MEMORY", "OBJECT", "SIDLE.MIGRATE", "SLOWLOG"];
+    let containers =
+        ["CLIENT", "CLUSTER", "CONFIG", "LATENCY", "MEMORY", "OBJECT", "SIDLE.MIGRATE", "SLOWLOG"];
     for container in containers {
         let reply = node.ask(&mut client, &format!("{container} HELP"));
         let Value::Array(lines) = reply else { panic!("{container}: {reply:?}") };

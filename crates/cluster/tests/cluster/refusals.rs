@@ -57,9 +57,9 @@ fn start_refusals_say_what_is_wrong_and_change_nothing() {
             chunks(6, 12),
             id(3),
             format!(
-                "the range (slots 6144-13311) has 2 parts that other nodes own, and a migration moves one: move \
-                 each alone, `sidle migrate --slots 6144-8191 --to {to}`, `sidle migrate --slots 8192-13311 \
-                 --to {to}`",
+                "the range (slots 6144-13311) has 3 parts that other nodes own, and a migration moves one: move \
+                 each alone, `sidle migrate --slots 6144-8191 --to {to}`, `sidle migrate --slots 8192-12287 \
+                 --to {to}`, `sidle migrate --slots 12288-13311 --to {to}`",
                 to = info(3, 1).client_addr
             ),
         ),
