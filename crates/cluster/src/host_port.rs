@@ -66,6 +66,12 @@ impl HostPort {
         self.port
     }
 
+    /// The address as Redis writes it where clients are told where a node is: an IPv6 address without brackets.
+    /// Clients cut at the last colon.
+    pub fn unbracketed(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
     /// The socket address, when the host is an IP address and not a name.
     pub fn socket_addr(&self) -> Option<SocketAddr> {
         self.host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, self.port))

@@ -112,7 +112,7 @@ pub struct RangeTable {
     entries: Box<[RangeEntry]>,
     /// The first position of each entry, apart from the entries so that a search touches few cache lines.
     firsts: Box<[u64]>,
-    /// The client address of each member, in the order of the map's nodes.
+    /// The client address of each member as redirects name it, in the order of the map's nodes.
     addresses: Box<[Box<str>]>,
     owns_everything: bool,
     standing: Standing,
@@ -187,7 +187,7 @@ impl RangeTable {
             node,
             firsts: entries.iter().map(|entry| entry.range.first().0).collect(),
             owns_everything: matches!(&entries[..], [RangeEntry { role: Role::Owned, tracked: None, .. }]),
-            addresses: map.nodes().iter().map(|node| node.client_addr.to_string().into()).collect(),
+            addresses: map.nodes().iter().map(|node| node.client_addr.unbracketed().into()).collect(),
             entries: entries.into(),
             standing: Standing::Joined,
             map_json: OnceLock::new(),
@@ -310,21 +310,30 @@ impl RangeTable {
     /// A whole slot elsewhere is answered with MOVED. A split slot is shown to clients as its first
     /// position's owner's; that owner forwards what belongs to the other parts, or answers ASK to clients
     /// that opted in, so that they leave their maps alone; every other node sends clients to it.
+    ///
+    /// A client is never sent to the address of this node itself. A member that lost its data directory stays
+    /// in the map at its old address, and the node that runs there now stands in for it: clients who look for
+    /// the lost one come here.
     pub fn redirect(&self, position: Position) -> Redirect<'_> {
         let entry = self.entry_at(position);
-        if entry.owner == self.node {
+        if self.is_here(entry.owner) {
             return Redirect::NotServed;
         }
         let slot = position.slot();
         let shown = self.map.slot_owner(slot);
-        if shown == self.node {
+        if self.is_here(shown) {
             Redirect::Ask(slot, self.address(entry.owner))
         } else {
             Redirect::Moved(slot, self.address(shown))
         }
     }
 
-    /// The client address of a member.
+    /// Whether clients who go to this member's address come to this node.
+    fn is_here(&self, member: NodeId) -> bool {
+        member == self.node || self.address(member) == self.address(self.node)
+    }
+
+    /// The client address of a member, as redirects name it.
     ///
     /// # Panics
     /// If the map has no such member.
@@ -448,7 +457,7 @@ fn rest(range: PositionRange, from: Position) -> PositionRange {
 mod tests {
     use super::*;
     use crate::testing::node_info;
-    use sidle_cluster::Tablet;
+    use sidle_cluster::{HostPort, Tablet};
     use sidle_migration::{FULVA, MigrationSpec, Tuning};
     use sidle_types::{MapEpoch, MigrationPolicy, TabletEpoch};
 
@@ -572,6 +581,49 @@ mod tests {
         assert_eq!(table.redirect(other), Redirect::Moved(other.slot(), "127.0.0.1:7002"));
         let known = table.known_map().expect("it remembers");
         assert_eq!((known.epoch(), known.node(info.id)), (MapEpoch(5), Some(&info)));
+    }
+
+    #[test]
+    fn nobody_is_sent_to_the_address_of_this_node() {
+        // Node 3 runs where node 1 ran, whose data directory is lost.
+        let mut me = node_info(3);
+        me.client_addr = node_info(1).client_addr;
+        let slots = |first, last| {
+            let slot = |number| Slot::new(number).expect("a slot");
+            PositionRange::of_slots(slot(first), slot(last)).expect("in order")
+        };
+        let whole = slots(0, 16383);
+        let split = slots(5, 5).first();
+        let after = Position(split.0 + 100);
+        let between = |first, last| PositionRange::new(first, last).expect("in order");
+        let tablet = |range, owner| Tablet { range, owner, epoch: TabletEpoch(1) };
+        let tablets = vec![
+            tablet(between(whole.first(), Position(after.0 - 1)), id(1)),
+            tablet(between(after, whole.last()), id(2)),
+        ];
+        let nodes = vec![node_info(1), node_info(2), me.clone()];
+        let map = TabletMap::new(MapEpoch(5), nodes, tablets, Vec::new()).expect("a sound map");
+        let tables =
+            [RangeTable::new(me.id, Arc::new(map.clone()), &[], &[]), RangeTable::remembered(me, &map)];
+        for table in tables {
+            assert_eq!(table.redirect(slots(3, 3).first()), Redirect::NotServed);
+            assert_eq!(table.redirect(split), Redirect::NotServed);
+            let ask = Redirect::Ask(split.slot(), "127.0.0.1:7002");
+            assert_eq!(table.redirect(after), ask, "clients take this node for the shown owner");
+            let other = slots(6, 6).first();
+            assert_eq!(table.redirect(other), Redirect::Moved(other.slot(), "127.0.0.1:7002"));
+        }
+    }
+
+    #[test]
+    fn redirects_name_ipv6_addresses_without_brackets() {
+        let mut other = node_info(2);
+        other.client_addr = HostPort::new("::1", 7002).expect("an address");
+        let tablets = vec![Tablet { range: PositionRange::ALL, owner: other.id, epoch: TabletEpoch(1) }];
+        let map = TabletMap::new(MapEpoch(5), vec![node_info(1), other], tablets, Vec::new());
+        let table = RangeTable::new(id(1), Arc::new(map.expect("a sound map")), &[], &[]);
+        let slot = Position::FIRST.slot();
+        assert_eq!(table.redirect(Position::FIRST), Redirect::Moved(slot, "::1:7002"));
     }
 
     #[test]

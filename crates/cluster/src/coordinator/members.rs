@@ -120,10 +120,15 @@ impl<M: MetaStore> Coordinator<M> {
     }
 
     /// The members on other nodes that are not heard of at present, or not yet. They may be looking for the
-    /// coordinator where it was before, and can be told where it is.
+    /// coordinator where it was before, and can be told where it is. Not among them are those at whose address
+    /// another member is heard of.
     pub fn silent_members(&self, now: MonotonicUs) -> impl Iterator<Item = &NodeInfo> {
-        let is_silent = move |node: &&NodeInfo| self.state_of(now, node.id) != NodeState::Up;
-        self.data.map.nodes().iter().filter(|node| node.id != self.seat).filter(is_silent)
+        let nodes = self.data.map.nodes();
+        let is_up = move |node: &NodeInfo| self.state_of(now, node.id) == NodeState::Up;
+        let is_silent = move |node: &&NodeInfo| {
+            !is_up(node) && !nodes.iter().any(|other| other.bus_addr == node.bus_addr && is_up(other))
+        };
+        nodes.iter().filter(|node| node.id != self.seat).filter(is_silent)
     }
 
     /// What a status report says of the member.

@@ -216,6 +216,24 @@ fn a_map_that_there_never_was_is_not_believed() {
 }
 
 #[test]
+fn who_was_replaced_at_an_address_is_not_called_there() {
+    let mut world = World::new(13, 3);
+    world.kill_node(2);
+    world.run_for(3_000_000);
+    let silent = |world: &mut World| {
+        let now = world.now;
+        world.coordinator().silent_members(now).map(|node| node.id).collect::<Vec<_>>()
+    };
+    assert_eq!(silent(&mut world), [node_id(2)]);
+    // A new node, since the data directory is lost.
+    assert!(matches!(join(&mut world, 9, 1, 2), CoordinatorSays::Welcome { .. }));
+    assert_eq!(silent(&mut world), []);
+    // Either of the two may come back there.
+    world.run_for(3_000_000);
+    assert_eq!(silent(&mut world), [node_id(2), node_id(9)]);
+}
+
+#[test]
 fn requests_that_wait_hold_up_no_others() {
     let mut world = World::new(10, 2);
     world.node(2).stalled = true;

@@ -164,7 +164,8 @@ const fn managed_elsewhere(name: &'static str, arity: i16, since: &'static str) 
 /// Slots and members are the coordinator's business, never a single node's.
 fn refuse_management(_: &mut Call<'_>) -> CommandResult {
     Err(ReplyError::text(
-        "ERR Slots and nodes are managed by Sidle's coordinator: move slots with SIDLE.MIGRATE START",
+        "ERR Slots and nodes are managed by Sidle's coordinator: move slots with SIDLE.MIGRATE START (see \
+         SIDLE.MIGRATE HELP), add a node by starting it with --join, remove one with CLUSTER FORGET",
     ))
 }
 
@@ -242,13 +243,9 @@ fn append_node(text: &mut String, view: &ClusterView<'_>, node: &NodeInfo, this:
     };
     let link = if is_suspected { "disconnected" } else { "connected" };
     let epoch = view.config_epoch(node.id);
-    write!(text, "{} {}@{} {flags} - 0 0 {epoch} {link}", node.id, address(node), node.bus_addr.port())
+    let (address, bus_port) = (node.client_addr.unbracketed(), node.bus_addr.port());
+    write!(text, "{} {address}@{bus_port} {flags} - 0 0 {epoch} {link}", node.id)
         .expect("writing to a string cannot fail");
-}
-
-/// Redis writes IPv6 addresses without brackets here, and clients cut at the last colon.
-fn address(node: &NodeInfo) -> String {
-    format!("{}:{}", node.client_addr.host(), node.client_addr.port())
 }
 
 fn slots(call: &mut Call<'_>) -> CommandResult {

@@ -272,8 +272,10 @@ impl ControlThread {
             }
             BusEvent::CoordinatorLost => self.coordinator = None,
             BusEvent::CoordinatorCalls(address) => {
-                tracing::info!("the coordinator calls from {address}");
-                self.called_from.send_replace(Some(address));
+                let before = self.called_from.send_replace(Some(address.clone()));
+                if before.as_ref() != Some(&address) {
+                    tracing::info!("the coordinator calls from {address}");
+                }
             }
             BusEvent::Lane(hello, lane) => self.hand_over(hello, lane),
             BusEvent::Forward(forward, lane) => {
@@ -357,6 +359,11 @@ impl ControlThread {
             tracing::warn!("the cluster's secret had gone from the data directory, and is written anew");
             self.is_secret_kept = false;
             self.keep_secret();
+        }
+        if trouble.is_none() && self.keeper.has_lost_it() {
+            tracing::warn!("the last tablet map had gone from the data directory, and is written anew");
+            self.kept = (MapEpoch::default(), None);
+            self.remember_map();
         }
         if trouble == self.trouble {
             return;
