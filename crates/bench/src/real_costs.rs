@@ -20,6 +20,8 @@ const STEADY: Duration = Duration::from_secs(2);
 pub const MARGIN: Duration = Duration::from_secs(1);
 /// What a node's migration threads are called.
 const MOVERS: &str = "mover-";
+/// The coordinator's, on one of them.
+const COORDINATOR: &str = "coordinator";
 /// And those that serve.
 const WORKERS: &str = "worker-";
 /// Windows of the steady load until all clients are at it.
@@ -41,7 +43,7 @@ pub struct RealCosts {
     pub release_ns_per_kib: f64,
     /// Of a KiB of moved records, at the target's movers.
     pub replay_ns_per_kib: f64,
-    /// Of both nodes' control threads, from the request to move to the answer that the move is over.
+    /// Of both nodes' control threads and the coordinator's, from the request to move to the answer that the move is over.
     pub control_ns: f64,
     /// The machine's noise: the standard deviation of what was served in windows of 100 ms, by their mean.
     pub noise: f64,
@@ -92,7 +94,11 @@ pub fn measure(
     let [before_ns, _] = between(workers_begun, used_by_workers())?;
 
     let used = || both(&|pid| threads_cpu_seconds(pid, MOVERS));
-    let used_by_control = || both(&first_thread_cpu_seconds);
+    let used_by_control = || {
+        both(&|pid| {
+            Some(first_thread_cpu_seconds(pid)? + threads_cpu_seconds(pid, COORDINATOR).unwrap_or(0.0))
+        })
+    };
     let begun = used();
     let mut control_begun = None;
     let mut controlled_by = None;
