@@ -1,7 +1,7 @@
 //! What a request, and moving a record, takes in processor time here: two nodes under a demonstration's load,
 //! before and while half of the records move.
 
-use crate::control::Control;
+use crate::control::{Control, PATIENCE_UNDER_LOAD};
 use crate::demo::{Course, DemoError, DemoOptions, NodePair, loaded_world};
 use crate::lab::Spread;
 use crate::load::{Measured, ProbeGaps, run_workload};
@@ -102,7 +102,7 @@ pub fn measure(
     let begun = used();
     let mut control_begun = None;
     let mut controlled_by = None;
-    let control = Control::connect(&nodes.source.address(), None)?;
+    let control = Control::connect(&nodes.source.address(), None)?.with_patience(PATIENCE_UNDER_LOAD)?;
     let mut course = Course::new(&world, options, &nodes, control, &gaps, terminal);
     let mut moved_by = None;
     // At every look since the move: what both nodes' workers had used, and what had been served.
