@@ -1,9 +1,12 @@
 //! The outside programs that Sidle is tested with: redis-server 7 as the reference, redis-cli,
-//! redis-benchmark, and redis-py in a virtual environment under the target folder.
+//! redis-benchmark, redis_exporter where it is installed, and redis-py in a virtual environment under the target folder.
 
 use crate::step::{Steps, succeeds, target_folder};
 use std::path::PathBuf;
 use std::process::Command;
+
+/// redis_exporter, as Debian calls it. Its package brings a service, so it is not installed unasked.
+const EXPORTER: &str = "prometheus-redis-exporter";
 
 /// What the process tests find in the environment; a test whose program is missing prints that it was
 /// skipped.
@@ -28,6 +31,13 @@ impl Clients {
                     "it is not installed (Debian: apt-get install redis-server redis-tools)",
                 ),
             }
+        }
+        match find(EXPORTER) {
+            Some(path) => variables.push(("SIDLE_TEST_REDIS_EXPORTER", path)),
+            None => steps.skip(
+                "tests with redis_exporter",
+                &format!("it is not installed (Debian: apt-get install {EXPORTER})"),
+            ),
         }
         match redis_py() {
             Ok(python) => variables.push(("SIDLE_TEST_PYTHON", python)),

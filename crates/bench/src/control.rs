@@ -9,6 +9,9 @@ use std::time::Duration;
 
 /// No answer to a question takes longer.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Where the machine is kept busy on purpose, by clients beside the nodes or by whatever else runs on it: an
+/// answer comes through several threads, each of which may wait for a processor for seconds.
+pub const PATIENCE_UNDER_LOAD: Duration = Duration::from_secs(60);
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +23,14 @@ pub enum ControlError {
         address: String,
         /// What happened.
         error: std::io::Error,
+    },
+    /// The node is there, and does not answer.
+    #[error("{address} has not answered within {seconds} s: it stands still, or its machine is overloaded")]
+    Silent {
+        /// The node.
+        address: String,
+        /// How long was waited.
+        seconds: f64,
     },
     /// The node answered with an error.
     #[error("{address} answers: {text}")]
@@ -58,6 +69,7 @@ pub fn await_end(id: MigrationId, patience: Duration) -> [String; 4] {
 pub struct Control {
     address: String,
     stream: TcpStream,
+    patience: Duration,
     parser: ReplyParser,
     buffer: Vec<u8>,
 }
@@ -81,20 +93,38 @@ impl Control {
         stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
         let parser = ReplyParser::new(ReplyLimits::default());
-        let mut control = Control { address: address.to_owned(), stream, parser, buffer: Vec::new() };
+        let (address, buffer) = (address.to_owned(), Vec::new());
+        let mut control = Control { address, stream, patience: TIMEOUT, parser, buffer };
         if let Some(password) = password {
             control.call(&["AUTH", password])?;
         }
         Ok(control)
     }
 
+    /// Waits so long for each answer from now on, instead of ten seconds.
+    pub fn with_patience(mut self, patience: Duration) -> Result<Control, ControlError> {
+        self.stream.set_read_timeout(Some(patience)).map_err(|error| self.failed(error))?;
+        self.patience = patience;
+        Ok(self)
+    }
+
+    fn failed(&self, error: std::io::Error) -> ControlError {
+        let address = self.address.clone();
+        match error.kind() {
+            // What a read timeout is called depends on the system.
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+                ControlError::Silent { address, seconds: self.patience.as_secs_f64() }
+            }
+            _ => ControlError::Io { address, error },
+        }
+    }
+
     /// Asks one question.
     pub fn call(&mut self, request: &[&str]) -> Result<Value, ControlError> {
-        let failed = |error| ControlError::Io { address: self.address.clone(), error };
         let mut out = Vec::new();
         let arguments: Vec<&[u8]> = request.iter().map(|argument| argument.as_bytes()).collect();
         RequestWriter::new(&mut out).request(&arguments);
-        self.stream.write_all(&out).map_err(failed)?;
+        self.stream.write_all(&out).map_err(|error| self.failed(error))?;
         loop {
             match self.parser.parse(&self.buffer) {
                 Ok(ParsedReply::Complete { frame, consumed }) => {
@@ -111,9 +141,9 @@ impl Control {
                 Err(error) => return Err(self.unexpected(error.to_string())),
             }
             let mut piece = [0; 16 << 10];
-            let got = self.stream.read(&mut piece).map_err(failed)?;
+            let got = self.stream.read(&mut piece).map_err(|error| self.failed(error))?;
             if got == 0 {
-                return Err(failed(std::io::ErrorKind::UnexpectedEof.into()));
+                return Err(self.failed(std::io::ErrorKind::UnexpectedEof.into()));
             }
             self.buffer.extend_from_slice(&piece[..got]);
         }
@@ -164,6 +194,24 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_stands_still_is_told_from_one_that_is_gone() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let control = Control::connect(&address, None).unwrap();
+        let mut control = control.with_patience(Duration::from_millis(50)).unwrap();
+        let silent = control.status().unwrap_err().to_string();
+        assert_eq!(
+            silent,
+            format!(
+                "{address} has not answered within 0.05 s: it stands still, or its machine is overloaded"
+            )
+        );
+        drop(listener);
+        let gone = control.status().unwrap_err();
+        assert!(matches!(gone, ControlError::Io { .. }), "{gone}");
+    }
 
     #[test]
     fn started_migration_is_read_from_integers_and_texts() {

@@ -5,7 +5,7 @@ mod course;
 
 pub use cluster::NodePair;
 
-use crate::control::Control;
+use crate::control::{Control, PATIENCE_UNDER_LOAD};
 use crate::cpu_lists::CpuLists;
 use crate::limits::{LoadSize, memory_budget_bytes};
 use crate::load::{
@@ -204,7 +204,7 @@ pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
     }
 
     let gaps = ProbeGaps::default();
-    let control = Control::connect(&nodes.source.address(), None)?;
+    let control = Control::connect(&nodes.source.address(), None)?.with_patience(PATIENCE_UNDER_LOAD)?;
     let mut course = Course::new(&world, options, &nodes, control, &gaps, terminal);
     let measured = run_workload(&world, Some(&gaps), |tick, timeline| course.tick(tick, timeline))?;
     let moved = course.finish()?;

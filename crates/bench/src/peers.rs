@@ -157,7 +157,20 @@ fn start_redis(options: &PeerOptions, folder: &Path) -> Result<NodeProcess, Stri
     let home = folder.display().to_string();
     let arguments = ["--port", &port.to_string(), "--save", "", "--appendonly", "no", "--dir", &home]
         .map(ToOwned::to_owned);
-    NodeProcess::start("redis-server", &options.redis, &arguments, port, &folder.join("redis.log"))
+    let arguments = ending_with_stdin(&options.redis, &arguments);
+    NodeProcess::start("redis-server", Path::new("sh"), &arguments, port, &folder.join("redis.log"))
+}
+
+/// What `sh` runs for a program that, unlike a server with `--stop-with-stdin`, does not end with its standard
+/// input: the program, in the shell's own process, and beside it somebody who ends it then. So it ends with this
+/// process, however that ends.
+const ENDING_WITH_STDIN: &str = r#"exec 3<&0
+(cat <&3 >/dev/null; kill $$) 2>/dev/null &
+exec "$@" </dev/null 3<&-"#;
+
+fn ending_with_stdin(program: &Path, arguments: &[String]) -> Vec<String> {
+    let before = ["-c", ENDING_WITH_STDIN, "sh", &program.display().to_string()].map(ToOwned::to_owned);
+    before.into_iter().chain(arguments.iter().cloned()).collect()
 }
 
 fn peer<'a>(options: &PeerOptions, node: NodeProcess, stop: &'a AtomicBool) -> Result<Peer<'a>, String> {
@@ -257,5 +270,24 @@ impl std::fmt::Display for PeerRow {
             us(self.sidle_us),
             us(self.redis_us)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    /// Killed, the comparison left its `redis-server` behind.
+    #[test]
+    fn a_server_ends_with_the_input_that_it_was_given() {
+        let arguments = ending_with_stdin(Path::new("sleep"), &["60".to_owned()]);
+        let started = std::time::Instant::now();
+        let mut child = Command::new("sh").args(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        assert!(child.try_wait().unwrap().is_none(), "it runs while its input is open");
+        drop(child.stdin.take());
+        let ended = child.wait().unwrap();
+        assert!(!ended.success() && started.elapsed().as_secs() < 30, "{ended}");
     }
 }

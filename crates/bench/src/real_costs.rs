@@ -1,7 +1,7 @@
 //! What a request, and moving a record, takes in processor time here: two nodes under a demonstration's load,
 //! before and while half of the records move.
 
-use crate::control::Control;
+use crate::control::{Control, PATIENCE_UNDER_LOAD};
 use crate::demo::{Course, DemoError, DemoOptions, NodePair, loaded_world};
 use crate::lab::Spread;
 use crate::load::{Measured, ProbeGaps, run_workload};
@@ -20,6 +20,8 @@ const STEADY: Duration = Duration::from_secs(2);
 pub const MARGIN: Duration = Duration::from_secs(1);
 /// What a node's migration threads are called.
 const MOVERS: &str = "mover-";
+/// The coordinator's, on one of them.
+const COORDINATOR: &str = "coordinator";
 /// And those that serve.
 const WORKERS: &str = "worker-";
 /// Windows of the steady load until all clients are at it.
@@ -41,7 +43,7 @@ pub struct RealCosts {
     pub release_ns_per_kib: f64,
     /// Of a KiB of moved records, at the target's movers.
     pub replay_ns_per_kib: f64,
-    /// Of both nodes' control threads, from the request to move to the answer that the move is over.
+    /// Of both nodes' control threads and the coordinator's, from the request to move to the answer that the move is over.
     pub control_ns: f64,
     /// The machine's noise: the standard deviation of what was served in windows of 100 ms, by their mean.
     pub noise: f64,
@@ -92,11 +94,15 @@ pub fn measure(
     let [before_ns, _] = between(workers_begun, used_by_workers())?;
 
     let used = || both(&|pid| threads_cpu_seconds(pid, MOVERS));
-    let used_by_control = || both(&first_thread_cpu_seconds);
+    let used_by_control = || {
+        both(&|pid| {
+            Some(first_thread_cpu_seconds(pid)? + threads_cpu_seconds(pid, COORDINATOR).unwrap_or(0.0))
+        })
+    };
     let begun = used();
     let mut control_begun = None;
     let mut controlled_by = None;
-    let control = Control::connect(&nodes.source.address(), None)?;
+    let control = Control::connect(&nodes.source.address(), None)?.with_patience(PATIENCE_UNDER_LOAD)?;
     let mut course = Course::new(&world, options, &nodes, control, &gaps, terminal);
     let mut moved_by = None;
     // At every look since the move: what both nodes' workers had used, and what had been served.

@@ -34,10 +34,12 @@ pub enum NodeState {
     /// It has been heard of lately.
     #[serde(rename = "up")]
     Up,
-    /// It has not been heard of for a while, or not since the coordinator started. It may still serve:
-    /// nothing is taken from it.
+    /// It has not been heard of since the coordinator started, which is a moment ago.
     #[serde(rename = "fail?")]
     Suspected,
+    /// It has not been heard of for too long. It may still serve: nothing is taken from it.
+    #[serde(rename = "fail")]
+    Failed,
 }
 
 impl std::fmt::Display for NodeState {
@@ -45,6 +47,7 @@ impl std::fmt::Display for NodeState {
         f.write_str(match self {
             NodeState::Up => "up",
             NodeState::Suspected => "fail?",
+            NodeState::Failed => "fail",
         })
     }
 }

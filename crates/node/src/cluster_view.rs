@@ -1,4 +1,8 @@
-//! The cluster as this node shows it to clients of Redis Cluster: members, slots, and who is suspected.
+//! The cluster as this node shows it to clients of Redis Cluster: members, slots, and who is not well.
+//!
+//! Redis takes a node for failed when most agree that it is not reached, and until then suspects it. Here the
+//! coordinator's word is what all agree on. Of the coordinator's own silence each node knows by itself only: the
+//! node that it runs on is suspected.
 //!
 //! Without a map there are no slots. A slot counts as served while its owner is not suspected, and this
 //! node's own slots only once the coordinator has confirmed that they are its own.
@@ -10,41 +14,57 @@ use sidle_types::NodeId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The members that are suspected, which the control thread replaces as a whole.
+/// The members that are not heard of, which the control thread replaces as a whole.
 #[derive(Debug, Default)]
-pub struct Suspected(ArcSwap<BTreeSet<NodeId>>);
+pub struct Unheard(ArcSwap<Who>);
 
-impl Suspected {
-    /// From now on these are suspected, and no others.
-    pub fn replace(&self, nodes: BTreeSet<NodeId>) {
-        self.0.store(Arc::new(nodes));
-    }
+/// Who they are.
+#[derive(Debug, Default)]
+struct Who {
+    nodes: BTreeSet<NodeId>,
+    /// The node that runs the coordinator.
+    coordinator: Option<NodeId>,
+}
 
-    /// All of them.
-    pub fn load(&self) -> Arc<BTreeSet<NodeId>> {
-        self.0.load_full()
+impl Unheard {
+    /// From now on these are not heard of, and no others: by the coordinator's word, but for the node that it
+    /// runs on.
+    pub fn replace(&self, nodes: BTreeSet<NodeId>, coordinator: Option<NodeId>) {
+        self.0.store(Arc::new(Who { nodes, coordinator }));
     }
 }
 
-/// How many slots have an owner, and how many of these nobody is known to serve.
+/// How well a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    Well,
+    /// This node does not hear of it.
+    Suspected,
+    /// The coordinator does not.
+    Failed,
+}
+
+/// How many slots have an owner, and how many of these nobody is known to serve: those of nodes that have
+/// failed, and others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SlotCounts {
     pub(crate) assigned: u64,
-    pub(crate) not_served: u64,
+    pub(crate) failed: u64,
+    pub(crate) suspected: u64,
 }
 
 /// What one command shows of the cluster.
 pub(crate) struct ClusterView<'t> {
     ranges: &'t RangeTable,
-    suspected: Arc<BTreeSet<NodeId>>,
+    unheard: Arc<Who>,
     /// All slots that have an owner, in order.
     runs: Vec<SlotRun>,
 }
 
 impl<'t> ClusterView<'t> {
-    pub(crate) fn new(ranges: &'t RangeTable, suspected: &Suspected) -> ClusterView<'t> {
+    pub(crate) fn new(ranges: &'t RangeTable, unheard: &Unheard) -> ClusterView<'t> {
         let runs = ranges.known_map().map_or_else(Vec::new, |map| map.slot_runs());
-        ClusterView { ranges, suspected: suspected.load(), runs }
+        ClusterView { ranges, unheard: unheard.0.load_full(), runs }
     }
 
     /// The members, this node at least, in order of their ids.
@@ -62,8 +82,12 @@ impl<'t> ClusterView<'t> {
         self.runs.iter().copied().filter(|run| run.owner == node).collect()
     }
 
-    pub(crate) fn is_suspected(&self, node: NodeId) -> bool {
-        self.suspected.contains(&node)
+    pub(crate) fn health(&self, node: NodeId) -> Health {
+        match self.unheard.nodes.contains(&node) {
+            false => Health::Well,
+            true if self.unheard.coordinator == Some(node) => Health::Suspected,
+            true => Health::Failed,
+        }
     }
 
     /// How many nodes have slots.
@@ -77,8 +101,11 @@ impl<'t> ClusterView<'t> {
             let slots = u64::from(run.last.number() - run.first.number()) + 1;
             let is_unconfirmed = run.owner == self.ranges.node() && !self.ranges.is_joined();
             counts.assigned += slots;
-            if is_unconfirmed || self.is_suspected(run.owner) {
-                counts.not_served += slots;
+            match self.health(run.owner) {
+                Health::Failed => counts.failed += slots,
+                Health::Suspected => counts.suspected += slots,
+                Health::Well if is_unconfirmed => counts.suspected += slots,
+                Health::Well => {}
             }
         }
         counts

@@ -7,6 +7,7 @@ use crate::glob;
 use crate::number::parse_i64;
 use crate::observe::Thresholds;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -205,6 +206,11 @@ impl Config {
                     objection => objection,
                 }
             }
+            "requirepass" if value.is_empty() && self.is_reached_from_outside() => Some(
+                "other machines can reach this node, which does not run without a password: set another one, or \
+                 start it with --bind 127.0.0.1"
+                    .to_owned(),
+            ),
             "timeout" => integer_objection(value, 0, 0x7FFF_FFFF),
             "maxmemory-clients" => std::str::from_utf8(value)
                 .ok()
@@ -213,6 +219,12 @@ impl Config {
                 .then(|| "argument must be a memory or percent value".to_owned()),
             _ => Thresholds::objection(name, value).map(str::to_owned),
         }
+    }
+
+    /// Whether it listens at an address of other machines, too. What is no address is none of this one's.
+    fn is_reached_from_outside(&self) -> bool {
+        let bind = self.value("bind").parse::<IpAddr>();
+        bind.is_ok_and(|address| !address.to_canonical().is_loopback())
     }
 
     /// Sets several parameters at once, at the start those that are settled afterwards too.
@@ -320,6 +332,28 @@ mod tests {
         config.set_servable_clients(50);
         assert!(objection("maxclients", b"100").ends_with("try with 50"));
         assert_eq!(objection("maxclients", b"50"), "");
+    }
+
+    #[test]
+    fn a_node_that_others_reach_keeps_a_password() {
+        let config = Config::default();
+        for (bind, may_go) in [
+            ("127.0.0.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("0.0.0.0", false),
+            ("::", false),
+            ("10.0.0.1", false),
+        ] {
+            config.apply(vec![("bind", bind.into())]);
+            let objection = config.objection("requirepass", b"");
+            assert_eq!(objection.is_none(), may_go, "{bind}: {objection:?}");
+            assert!(
+                objection
+                    .is_none_or(|why| why.contains("other machines") && why.contains("--bind 127.0.0.1"))
+            );
+            assert_eq!(config.objection("requirepass", b"another"), None);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! which works in steps.
 
 use crate::call::{Awaited, Call, CommandResult, Flow};
-use crate::commands::NOT_EXECUTED;
+use crate::commands::{NOT_EXECUTED, aborted};
 use crate::forward::{self, NOT_HERE_ERROR};
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
@@ -104,9 +104,13 @@ impl Worker {
             _ => None,
         };
         session.client.touch(now.wall, named.map(|found| found.id));
-        if let Some(found) = named {
-            self.stats.command(found.id).rejected.add(1);
-        }
+        let error = match named {
+            Some(found) => {
+                self.stats.command(found.id).rejected.add(1);
+                refusal(session, found, error)
+            }
+            None => error,
+        };
         self.write_error(session, error, out);
         self.finish(session, start, out)
     }
@@ -129,6 +133,7 @@ impl Worker {
             && let Some((error, closing)) = restriction(session, found)
         {
             self.stats.command(found.id).rejected.add(1);
+            let error = refusal(session, found, error);
             self.write_error(session, error, out);
             self.finish(session, start, out);
             return closing.map_or(Outcome::Done, Outcome::Close);
@@ -320,8 +325,8 @@ impl Worker {
             (result, is_cut) = self.call_with_help(now, session, request, leaves, out);
         }
         self.has_run = true;
-        // A flush that works in steps is one call.
-        if session.route.flush.is_none() {
+        // A flush that works in steps is one call, and so is a command that waits and runs again.
+        if session.route.flush.is_none() && !matches!(result, Ok(Flow::Await(_))) {
             self.stats.command(found.id).calls.add(1);
         }
         if marks {
@@ -541,6 +546,16 @@ fn restriction(session: &Session, found: Found) -> Option<(ReplyError, Option<Cl
     let ends_or_names_it = flags.contains(CommandFlags::TRANSACTION) && found.spec.name != "unwatch";
     let ends_all = matches!(found.spec.name, "quit" | "reset");
     (session.refuses_transaction && !ends_or_names_it && !ends_all).then_some((NOT_EXECUTED, None))
+}
+
+/// What a command is told that is refused before it runs. Of EXEC the transaction is over, as in Redis, whatever
+/// it was refused for.
+fn refusal(session: &mut Session, found: Found, error: ReplyError) -> ReplyError {
+    if found.spec.name != "exec" {
+        return error;
+    }
+    session.refuses_transaction = false;
+    aborted(&error)
 }
 
 pub(crate) const NOT_SERVED: ReplyError = ReplyError::text("CLUSTERDOWN Hash slot not served");

@@ -1,7 +1,7 @@
 //! What all workers of a node share: configuration, clients, counters, and facts about the process.
 
 use crate::clients::Clients;
-use crate::cluster_view::Suspected;
+use crate::cluster_view::Unheard;
 use crate::config::Config;
 use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::stats::WorkerStats;
@@ -28,8 +28,8 @@ pub struct NodeShared {
     pub gauges: Gauges,
     pub(crate) slow_log: SlowLog,
     pub(crate) spikes: Spikes,
-    /// The members that are suspected.
-    pub suspected: Suspected,
+    /// The members that are not heard of.
+    pub unheard: Unheard,
 }
 
 impl NodeShared {
@@ -43,7 +43,7 @@ impl NodeShared {
             gauges: Gauges::default(),
             slow_log: SlowLog::default(),
             spikes: Spikes::default(),
-            suspected: Suspected::default(),
+            unheard: Unheard::default(),
         }
     }
 

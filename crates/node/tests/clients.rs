@@ -236,6 +236,27 @@ fn nothing_between_a_refused_multi_and_its_end_is_executed() {
     }
 }
 
+/// As in Redis: whatever EXEC is refused for, the transaction is over.
+#[test]
+fn an_exec_that_is_refused_ends_the_transaction_too() {
+    let aborted = |why: &str| error(&format!("EXECABORT Transaction discarded because of: {why}"));
+    let arity = "wrong number of arguments for 'exec' command";
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    assert_eq!(node.ask(&mut client, "EXEC a"), aborted(arity));
+    assert!(matches!(node.ask(&mut client, "MULTI"), Value::Error(_)));
+    assert_eq!(
+        node.ask(&mut client, "DISCARD a"),
+        error("ERR wrong number of arguments for 'discard' command")
+    );
+    assert!(matches!(node.ask(&mut client, "SET a 1"), Value::Error(_)), "DISCARD did not run");
+    assert_eq!(node.ask(&mut client, "EXEC a"), aborted(arity));
+    assert_eq!(node.ask(&mut client, "SET a 1"), ok());
+    assert_eq!(node.ask(&mut client, "CONFIG SET requirepass secret"), ok());
+    let mut stranger = node.connect();
+    assert_eq!(node.ask(&mut stranger, "EXEC"), aborted("NOAUTH Authentication required."));
+}
+
 #[test]
 fn watch_does_not_pretend() {
     let mut node = SoloNode::new();

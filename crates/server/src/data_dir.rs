@@ -68,6 +68,15 @@ pub(crate) struct Identity {
     pub(crate) found_at: Vec<String>,
 }
 
+/// Whether a file has to be on disk before anything follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sync {
+    /// It has.
+    Now,
+    /// The system writes it out when it likes.
+    Later,
+}
+
 /// A locked data directory. The lock ends with the value, or the process.
 #[derive(Debug)]
 pub(crate) struct DataDir {
@@ -139,7 +148,7 @@ impl DataDir {
     /// Replaces the identity on disk, whole or not at all.
     pub(crate) fn save(&self, identity: &Identity) -> Result<(), DataDirError> {
         let text = serde_json::to_vec_pretty(identity).expect("an identity is plain data");
-        let key = self.replace(&self.path.join(IDENTITY_FILE), &text)?;
+        let key = self.replace(&self.path.join(IDENTITY_FILE), &text, Sync::Now)?;
         *locked(&self.identity_file) = Some(key);
         Ok(())
     }
@@ -149,16 +158,21 @@ impl DataDir {
         *locked(&self.identity_file)
     }
 
-    /// Replaces a file of the directory, whole or not at all: it is written aside, synced and renamed.
-    pub(crate) fn replace(&self, path: &Path, text: &[u8]) -> Result<FileKey, DataDirError> {
+    /// Replaces a file of the directory: it is written aside and renamed. Whole or not at all, whatever happens,
+    /// where it is synced; where it is not, a failure of the system may leave it damaged.
+    pub(crate) fn replace(&self, path: &Path, text: &[u8], sync: Sync) -> Result<FileKey, DataDirError> {
         let fresh = path.with_extension("json.new");
         let write = || -> io::Result<FileKey> {
             let mut file = File::create(&fresh)?;
             file.write_all(text)?;
-            file.sync_all()?;
+            if sync == Sync::Now {
+                file.sync_all()?;
+            }
             let key = FileKey::of(&file.metadata()?);
             fs::rename(&fresh, path)?;
-            File::open(&self.path)?.sync_all()?;
+            if sync == Sync::Now {
+                File::open(&self.path)?.sync_all()?;
+            }
             Ok(key)
         };
         write().map_err(refused(path))

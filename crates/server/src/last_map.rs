@@ -3,13 +3,15 @@
 //! Purpose: a node that restarts while the coordinator is away knows who owns what, so that cluster clients
 //! that ask it find the nodes that are healthy. It shows the map, and serves nothing by it.
 //!
-//! The file is written aside, synced and renamed, on a thread of its own: the control thread has range tables
-//! to publish meanwhile. What cannot be read, or is not of this node, its cluster and an earlier incarnation,
+//! The file is written aside and renamed, on a thread of its own: the control thread has range tables to publish
+//! meanwhile. It is not synced: each change of the map would have to, on every node, and the coordinator's
+//! commits would wait for the same disk. A power failure within the half minute in which the system writes it
+//! out costs what the file is worth. What cannot be read, or is not of this node, its cluster and an earlier incarnation,
 //! is left alone with a warning.
 //!
 //! Ownership: the control thread reads it once at the start, the keeper's thread writes it.
 
-use crate::data_dir::{DataDir, Identity};
+use crate::data_dir::{DataDir, Identity, Sync};
 use serde::{Deserialize, Serialize};
 use sidle_cluster::{ClusterId, TabletMap};
 use sidle_types::NodeId;
@@ -122,7 +124,7 @@ impl MapKeeper {
 }
 
 impl Drop for MapKeeper {
-    /// What was to be written is on disk when this returns.
+    /// What was to be written is written when this returns.
     fn drop(&mut self) {
         self.maps = None;
         if let Some(thread) = self.thread.take() {
@@ -136,7 +138,7 @@ fn keep(data_dir: &DataDir, queue: &Receiver<LastMap>, is_written: &AtomicBool) 
     while let Ok(first) = queue.recv() {
         let newest = queue.try_iter().last().unwrap_or(first);
         let text = serde_json::to_vec(&newest).expect("a map has string keys and plain values only");
-        match data_dir.replace(&data_dir.last_map_path(), &text) {
+        match data_dir.replace(&data_dir.last_map_path(), &text, Sync::Later) {
             Ok(_) => is_written.store(true, Ordering::Release),
             Err(error) => tracing::error!("{error}"),
         }

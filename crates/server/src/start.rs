@@ -1,8 +1,9 @@
 //! From settings to a running node, and to its end.
 //!
 //! The threads: workers serve clients; movers move data between nodes (on threads of their own unless the
-//! settings say otherwise); the cleaner gives the log's dead bytes back; the control thread, which is the one
-//! that called [`run`], does everything else.
+//! settings say otherwise); the cleaner gives the log's dead bytes back; the coordinator, where it is
+//! on this node, commits to its disk; the control thread, which is the one that called [`run`], does
+//! everything else.
 
 use crate::bus::LargeFrames;
 use crate::cleaner::CleanerThread;

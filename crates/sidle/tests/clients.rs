@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Client, Node, NodeOptions, PATIENCE, bulk, eventually, sidle};
+use support::{Client, Node, NodeOptions, PATIENCE, TestCluster, bulk, eventually, sidle};
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
@@ -347,6 +347,35 @@ fn clients_that_were_refused_and_stay_keep_no_operator_out() {
 }
 
 /// A client that listens for what the node has to tell is not silent.
+/// Whose command waits, for data that moves or for the coordinator, is silent because the node is.
+#[test]
+fn clients_that_wait_for_the_node_are_not_idle() {
+    let cluster = TestCluster::start_with(2, &NodeOptions::default().flag("--idle-timeout", "1"));
+    let value = "x".repeat(1_000);
+    for n in 0..1_000 {
+        assert_eq!(cluster.client(0).request(&["SET", &format!("{{foo}}{n}"), &value]), ok());
+    }
+    let to = cluster.nodes[1].address();
+    // 1 MB takes minutes. Who asks the target for a key of it waits until all of it is there.
+    let start = ["migrate", "--to", &to, "--slots", "12182-12182", "--protocol", "stop-and-copy"];
+    let slowly = ["--rate", "0.005", "--detach"];
+    assert!(cluster.nodes[0].run(&[&start[..], &slowly].concat()).status.success());
+    eventually("it runs", || (cluster.migration(1)?["state"] == "running").then_some(()));
+    let mut parked = cluster.client(1);
+    parked.send(&["GET", "{foo}7"]);
+    let mut asking = cluster.client(1);
+    asking.send(&["SIDLE.MIGRATE", "WAIT", "1", "5000"]);
+    // Three in turn are closed for being idle while those two wait.
+    for _ in 0..3 {
+        let mut idle = connect(&cluster.nodes[1]);
+        assert_eq!(read_to_end(&mut idle), b"");
+    }
+    assert!(matches!(asking.reply(), Value::Bulk(_)), "where it stands after five seconds");
+    let set = ["migrate", "set", "1", "--deadline", "1"];
+    assert!(cluster.nodes[0].run(&set).status.success());
+    assert_eq!(parked.reply(), bulk(&value));
+}
+
 #[test]
 fn client_that_listens_for_maps_is_not_idle() {
     let node = Node::start(&NodeOptions::default().flag("--idle-timeout", "1"));

@@ -327,7 +327,7 @@ fn killed_node_is_missed_and_comes_back_to_its_cluster_by_itself() {
     assert_eq!(cluster.client(0).request(&["GET", here]), bulk("1"), "the others go on");
     eventually("the dead node is missed", || {
         let report = cluster.nodes[0].status()?;
-        report["nodes"].as_array()?.iter().any(|node| node["state"] == "fail?").then_some(())
+        report["nodes"].as_array()?.iter().any(|node| node["state"] == "fail").then_some(())
     });
     cluster.nodes[1].restart_without_join();
     cluster.wait_until_known(2);

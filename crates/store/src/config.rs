@@ -4,13 +4,19 @@ use crate::address;
 
 /// The smallest segment that is accepted.
 pub const MIN_SEGMENT_BYTES: u32 = 4 << 10;
-/// The smallest segment that is chosen without being asked for: smaller ones make values of a few KiB large.
+/// The smallest segment that is chosen without being asked for: smaller ones make values of a few KiB large, of
+/// which the last page may be nearly empty.
 const MIN_CHOSEN_SEGMENT_BYTES: u32 = 64 << 10;
+/// Segments of this size and smaller ones are chosen where there would be too few larger ones: with them a value
+/// that is just large may lose a tenth, or a fifth.
+const SMALL_SEGMENT_BYTES: u32 = 256 << 10;
 /// The largest segment that is accepted.
 pub const MAX_SEGMENT_BYTES: u32 = 64 << 20;
 /// A store has at least so many segments where that is not asked to be otherwise: what the cleaner keeps for
 /// itself, and what heads have open, is then little of it.
 const CHOSEN_SEGMENTS: u64 = 256;
+/// And so many where they are small: what is kept weighs more then, but less than what large values lose.
+const CHOSEN_SMALL_SEGMENTS: u64 = 128;
 /// What a store needs beside what its heads take: the cleaner's reserve and head, some index, and something
 /// to clean.
 const SEGMENTS_BESIDE_HEADS: u64 = 12;
@@ -66,12 +72,18 @@ impl StoreConfig {
     pub fn for_heads(mut self, heads: u16) -> StoreConfig {
         self.heads = heads;
         while self.segment_bytes > MIN_CHOSEN_SEGMENT_BYTES
-            && self.memory_bytes
-                < self.least_memory_bytes().max(CHOSEN_SEGMENTS * u64::from(self.segment_bytes))
+            && self.memory_bytes < self.least_memory_bytes().max(self.chosen_memory_bytes())
         {
             self.segment_bytes /= 2;
         }
         self
+    }
+
+    /// The least memory that such segments are chosen for.
+    fn chosen_memory_bytes(&self) -> u64 {
+        let is_small = self.segment_bytes <= SMALL_SEGMENT_BYTES;
+        let count = if is_small { CHOSEN_SMALL_SEGMENTS } else { CHOSEN_SEGMENTS };
+        count * u64::from(self.segment_bytes)
     }
 
     /// The least memory that works with these segments and heads.
@@ -140,6 +152,8 @@ mod tests {
         assert_eq!(segment(64 << 20, 2), 256 << 10);
         assert_eq!(segment(64 << 20, 64), 256 << 10);
         assert_eq!(segment(64 << 20, 128), 128 << 10);
+        assert_eq!(segment(32 << 20, 2), 256 << 10);
+        assert_eq!(segment(16 << 20, 2), 128 << 10);
         assert_eq!(segment(16 << 20, 64), 64 << 10);
         assert_eq!(segment(4 << 20, 2), 64 << 10);
         StoreConfig::with_memory(16 << 20).for_heads(64).validate().unwrap();

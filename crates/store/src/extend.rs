@@ -1,4 +1,5 @@
-//! Adding to the end of a value in time that is in proportion to what is added.
+//! Adding to the end of a value in time that is in proportion to what is added, and changing its deadline in a
+//! time that does not depend on it.
 //!
 //! A record never changes, and a reader without a lock sees it whole: so a value that grows lies outside of
 //! its record, in a run of pages of its own. What is added is written behind what any record covers. Then a
@@ -10,15 +11,15 @@
 //! Short values are copied each time: to them a page of their own would be much.
 //!
 //! The cleaner moves the record and leaves the value where it is. A value that is set is inside of its record
-//! again.
+//! again; so is one that is changed before its end, since a reader without a lock may be looking at it.
 
-use crate::bucket::Word;
+use crate::bucket::{EntryKind, Word};
 use crate::config::OutOfMemory;
 use crate::log::LogHead;
 use crate::record::{Draft, OutsideDraft, Record};
-use crate::slot_table::Counted;
+use crate::slot_table::{Counted, Place};
 use crate::writer::{SlotGuard, counted};
-use sidle_types::{HashedKey, Version};
+use sidle_types::{HashedKey, Version, WallMs};
 
 /// Values shorter than this are copied when something is added to them. The last page of a run is half empty
 /// on average: of what lies outside that is a sixteenth at most.
@@ -61,28 +62,70 @@ impl SlotGuard<'_> {
         draft.run = self.write_longer(old, bytes, added)?;
         let crc = if old.run().is_some() { old.value_crc() } else { crc32c::crc32c(old.value()) };
         draft.value_crc = added.iter().fold(crc, |crc, part| crc32c::crc32c_append(crc, part));
-        let log = &self.store().log;
-        let stays = old.run() == Some(draft.run);
-        let address = match head.append_outside(&draft) {
-            Ok(address) => address,
-            Err(out) => {
-                if !stays {
-                    log.forget_outside(draft.run);
-                }
-                return Err(out);
+        let written = self.write_outside_record(head, key, (place, word), old, &draft);
+        if written.is_err() && old.run() != Some(draft.run) {
+            self.store().log.forget_outside(draft.run);
+        }
+        written
+    }
+
+    /// Gives a key's value another deadline, or none; returns the new version. Where the value lies outside of
+    /// its record, only that is written anew.
+    ///
+    /// # Panics
+    /// When the key has no value.
+    pub fn set_deadline(
+        &mut self,
+        head: &mut LogHead,
+        key: HashedKey<'_>,
+        expires_at: Option<WallMs>,
+    ) -> Result<Version, OutOfMemory> {
+        self.check(head, key);
+        let (place, word) =
+            self.find(key).filter(|(_, word)| !word.kind().is_tombstone).expect("a value that may expire");
+        let old = self.record(word);
+        let version = self.next_version();
+        if let Some(run) = old.run() {
+            let draft = OutsideDraft {
+                key: key.bytes(),
+                version,
+                expires_at,
+                run,
+                value_bytes: old.value().len(),
+                value_crc: old.value_crc(),
+            };
+            if head.is_ordinary(draft.shape().total_bytes()) {
+                return self.write_outside_record(head, key, (place, word), old, &draft);
             }
-        };
-        self.table().raise_version(version.0);
-        let kind = word.kind();
-        let now = Counted { kind, bytes: draft.shape().total_bytes() + bytes };
+        }
+        self.write(head, key, &Draft::value(key.bytes(), &[old.value()], version, expires_at))?;
+        Ok(version)
+    }
+
+    /// Writes a record of a value that lies outside, and has it take the place of the key's value.
+    fn write_outside_record(
+        &self,
+        head: &mut LogHead,
+        key: HashedKey<'_>,
+        (place, word): (Place<'_>, Word<'_>),
+        old: Record<'_>,
+        draft: &OutsideDraft<'_>,
+    ) -> Result<Version, OutOfMemory> {
+        let address = head.append_outside(draft)?;
+        let kind = EntryKind { is_tombstone: false, has_deadline: draft.expires_at.is_some() };
+        self.table().raise_version(draft.version.0);
+        if let Some(deadline) = draft.expires_at {
+            self.table().note_deadline(deadline);
+        }
+        let now = Counted { kind, bytes: draft.shape().total_bytes() + draft.value_bytes };
         place.bucket.store(place.index, Word::new(address, key.hash().0, place.level, kind));
         self.table().count(Some(counted(word, old)), Some(now));
-        if stays {
-            log.bury_in_log(word, old)
+        if old.run() == Some(draft.run) {
+            self.store().log.bury_in_log(word, old)
         } else {
-            log.bury(word, old)
+            self.store().log.bury(word, old)
         }
-        Ok(version)
+        Ok(draft.version)
     }
 
     /// Has the value with what is added lie in a run; returns which one.

@@ -217,3 +217,60 @@ fn readers_see_whole_values_while_they_grow_and_are_cleaned() {
     });
     assert_eq!(store.check_accounting(), Ok(()));
 }
+
+/// EXPIRE and PERSIST of a value of any length write a small record: it needs no room for the value again.
+#[test]
+fn a_deadline_changes_without_the_value_being_copied() {
+    let (store, mut head) = store();
+    let mut bytes = 100_000;
+    grown(&store, &mut head, b"one", bytes);
+    while (bytes as u64) < LIMIT / 10 * 6 {
+        extend(&store, &mut head, b"one", &stretch(bytes, bytes + 100_000)).unwrap();
+        bytes += 100_000;
+    }
+    let key = HashedKey::new(b"one");
+    let place = || {
+        let guard = store.pin();
+        let record = guard.get(key).value().unwrap();
+        (record.value().as_ptr() as usize, record.value().len(), record.version(), record.expires_at())
+    };
+    let (lies_at, _, mut version, _) = place();
+    for round in 0..1_000 {
+        for deadline in [Some(WallMs(1_000 + round)), None] {
+            let next = store.lock_slot(key.slot()).set_deadline(&mut head, key, deadline).unwrap();
+            assert!(next > version);
+            version = next;
+            assert_eq!(place(), (lies_at, bytes, version, deadline));
+        }
+    }
+    store.lock_slot(key.slot()).set_deadline(&mut head, key, Some(WallMs(5))).unwrap();
+    assert_eq!(store.check_accounting(), Ok(()));
+    extend(&store, &mut head, b"one", &stretch(bytes, bytes + 10)).unwrap();
+    assert_eq!(
+        (place().0, place().3),
+        (lies_at, Some(WallMs(5))),
+        "it grows where it is, until the same time"
+    );
+    assert_eq!(value_of(&store, b"one"), stretch(0, bytes + 10));
+    clean_up(&store);
+    assert_eq!(store.check_accounting(), Ok(()));
+    remove(&store, &mut head, b"one", Leave::Nothing);
+    clean_up(&store);
+    assert_eq!(store.check_accounting(), Ok(()));
+    assert!(store.memory().log_used <= 1 << 20, "{:?}", store.memory());
+}
+
+/// A value inside of its record is copied with it, as by any write.
+#[test]
+fn a_deadline_of_a_short_value_changes_too() {
+    let (store, mut head) = store();
+    put(&store, &mut head, b"short", b"value", None);
+    let key = HashedKey::new(b"short");
+    for deadline in [Some(WallMs(9)), Some(WallMs(7)), None] {
+        store.lock_slot(key.slot()).set_deadline(&mut head, key, deadline).unwrap();
+        let guard = store.pin();
+        let record = guard.get(key).value().unwrap();
+        assert_eq!((record.value(), record.expires_at()), (&b"value"[..], deadline));
+    }
+    assert_eq!(store.check_accounting(), Ok(()));
+}

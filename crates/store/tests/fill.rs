@@ -75,6 +75,21 @@ fn nine_tenths_of_the_limit_hold_values_of_any_size() {
     }
 }
 
+/// Under a small limit too, whose segments are small: values just over what lies in one lost a fifth.
+#[test]
+fn six_sevenths_of_a_small_limit_hold_values_of_any_size() {
+    for limit in [16, 24, 32, 48] {
+        let limit = limit << 20;
+        for bytes in [100, 8_200, 16_500, 18_000, 20_000, 33_000, 37_000, 66_000] {
+            let (store, mut head) = store(limit);
+            fill(&store, &mut head, 0, bytes);
+            let (used, memory) = (used(&store), store.memory());
+            assert!(used + bytes as u64 >= limit / 7 * 6, "{bytes}: {} %, {memory:?}", used * 100 / limit);
+            assert_eq!(store.check_accounting(), Ok(()));
+        }
+    }
+}
+
 /// Small after large and large after small: neither the index nor free pieces of another size are in the way.
 #[test]
 fn nine_tenths_of_the_limit_hold_values_of_any_size_after_others() {

@@ -134,7 +134,11 @@ impl<M: MetaStore> Coordinator<M> {
     /// What a status report says of the member.
     pub(super) fn state_of(&self, now: MonotonicUs, node: NodeId) -> NodeState {
         let heard = self.members.get(&node).is_some_and(|member| member.heard_at.is_some());
-        if heard && !self.is_down(now, node) { NodeState::Up } else { NodeState::Suspected }
+        match self.is_down(now, node) {
+            true => NodeState::Failed,
+            false if heard => NodeState::Up,
+            false => NodeState::Suspected,
+        }
     }
 
     fn suspected_at(&self, member: &Member) -> MonotonicUs {

@@ -180,7 +180,7 @@ fn the_target_of_a_cut_off_source_serves_nothing_after_its_restart() {
     assert!(!world.node(2).acknowledges(RANGE.0));
     let status = world.status();
     assert_eq!(status.migrations[0].state, "running");
-    assert_eq!(status.nodes.iter().find(|node| node.id == node_id(1)).unwrap().state, NodeState::Suspected);
+    assert_eq!(status.nodes.iter().find(|node| node.id == node_id(1)).unwrap().state, NodeState::Failed);
 
     world.node(1).cut_off = false;
     world.settle();
@@ -248,5 +248,5 @@ fn a_machine_that_stood_still_suspects_nobody() {
     // Silence still counts.
     world.kill_node(3);
     world.run_for(3_000_000);
-    assert_eq!(world.status().nodes.iter().filter(|node| node.state == NodeState::Suspected).count(), 1);
+    assert_eq!(world.status().nodes.iter().filter(|node| node.state == NodeState::Failed).count(), 1);
 }

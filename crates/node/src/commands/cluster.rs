@@ -5,7 +5,7 @@
 
 use super::reply_help;
 use crate::call::{Call, CommandResult, Flow};
-use crate::cluster_view::{ClusterView, SlotCounts};
+use crate::cluster_view::{ClusterView, Health, SlotCounts};
 use crate::number::parse_i64;
 use crate::reply_error::ReplyError;
 use crate::spec::{CommandFlags, CommandSpec};
@@ -190,22 +190,22 @@ fn readwrite(call: &mut Call<'_>) -> CommandResult {
 }
 
 fn view<'c>(call: &Call<'c>) -> ClusterView<'c> {
-    ClusterView::new(call.ranges, &call.shared.suspected)
+    ClusterView::new(call.ranges, &call.shared.unheard)
 }
 
 /// The state is `fail` while some slot is served by nobody that is known to be up, as in a Redis Cluster that
 /// requires full coverage. That is for who watches: the other nodes go on serving all the same.
 fn info(call: &mut Call<'_>) -> CommandResult {
     let view = view(call);
-    let SlotCounts { assigned, not_served } = view.slot_counts();
-    let is_ok = assigned == u64::from(SLOT_COUNT) && not_served == 0;
+    let SlotCounts { assigned, failed, suspected } = view.slot_counts();
+    let served = assigned - failed - suspected;
+    let is_ok = served == u64::from(SLOT_COUNT);
     let text = format!(
-        "cluster_state:{}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{}\r\n\
-         cluster_slots_pfail:{not_served}\r\ncluster_slots_fail:0\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\n\
+        "cluster_state:{}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{served}\r\n\
+         cluster_slots_pfail:{suspected}\r\ncluster_slots_fail:{failed}\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\n\
          cluster_current_epoch:{}\r\ncluster_my_epoch:{}\r\ncluster_stats_messages_sent:0\r\n\
          cluster_stats_messages_received:0\r\ntotal_cluster_links_buffer_limit_exceeded:0\r\n",
         if is_ok { "ok" } else { "fail" },
-        assigned - not_served,
         view.nodes().len(),
         view.owners(),
         view.epoch(),
@@ -235,13 +235,14 @@ fn nodes(call: &mut Call<'_>) -> CommandResult {
 
 /// One line of CLUSTER NODES without the slots. There is no gossip, so there are no pings to tell of.
 fn append_node(text: &mut String, view: &ClusterView<'_>, node: &NodeInfo, this: NodeId) {
-    let is_suspected = view.is_suspected(node.id);
-    let flags = match (node.id == this, is_suspected) {
-        (true, _) => "myself,master",
-        (false, true) => "master,fail?",
-        (false, false) => "master",
+    let health = view.health(node.id);
+    let flags = match health {
+        _ if node.id == this => "myself,master",
+        Health::Well => "master",
+        Health::Suspected => "master,fail?",
+        Health::Failed => "master,fail",
     };
-    let link = if is_suspected { "disconnected" } else { "connected" };
+    let link = if health == Health::Well { "connected" } else { "disconnected" };
     let epoch = view.config_epoch(node.id);
     let (address, bus_port) = (node.client_addr.unbracketed(), node.bus_addr.port());
     write!(text, "{} {address}@{bus_port} {flags} - 0 0 {epoch} {link}", node.id)
@@ -296,7 +297,7 @@ fn shards(call: &mut Call<'_>) -> CommandResult {
         reply.bulk(b"replication-offset");
         reply.integer(0);
         reply.bulk(b"health");
-        reply.bulk(if view.is_suspected(node.id) { b"fail" } else { b"online" });
+        reply.bulk(if view.health(node.id) == Health::Well { b"online" } else { b"fail" });
     }
     Ok(Flow::Done)
 }
@@ -393,7 +394,7 @@ fn replicas(call: &mut Call<'_>) -> CommandResult {
 /// The coordinator alone reports failures.
 fn failure_reports(call: &mut Call<'_>) -> CommandResult {
     let node = known_node(call)?;
-    call.reply.integer(i64::from(view(call).is_suspected(node)));
+    call.reply.integer(i64::from(view(call).health(node) != Health::Well));
     Ok(Flow::Done)
 }
 

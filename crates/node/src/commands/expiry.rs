@@ -150,8 +150,8 @@ fn expire_key(call: &mut Call<'_>, unit: Unit, command: &'static str) -> Command
         }
         Some(record) if !condition.allows(record.expires_at(), end) => false,
         Some(_) if end <= call.now.0 as i64 => remove(call, &mut slot, 0)?,
-        Some(record) => {
-            slot.put(call.head, key, &[record.value()], Some(WallMs(end as u64)))?;
+        Some(_) => {
+            slot.set_deadline(call.head, key, Some(WallMs(end as u64)))?;
             true
         }
     };
@@ -204,8 +204,8 @@ fn persist(call: &mut Call<'_>) -> CommandResult {
             false
         }
         Some(record) if record.expires_at().is_none() => false,
-        Some(record) => {
-            slot.put(call.head, key, &[record.value()], None)?;
+        Some(_) => {
+            slot.set_deadline(call.head, key, None)?;
             true
         }
     };
@@ -256,15 +256,15 @@ fn getex(call: &mut Call<'_>) -> CommandResult {
         (Some(_), NewEnd::Unchanged) => {}
         (Some(record), NewEnd::Never) => {
             if record.expires_at().is_some() {
-                slot.put(call.head, key, &[record.value()], None)?;
+                slot.set_deadline(call.head, key, None)?;
             }
         }
-        (Some(record), NewEnd::At(unit, text)) => {
+        (Some(_), NewEnd::At(unit, text)) => {
             let end = deadline(unit, text, call.now, "getex")?;
             if end <= call.now {
                 remove(call, &mut slot, 0)?;
             } else {
-                slot.put(call.head, key, &[record.value()], Some(end))?;
+                slot.set_deadline(call.head, key, Some(end))?;
             }
         }
     }

@@ -26,7 +26,7 @@ mod transaction;
 mod walk;
 
 pub(crate) use entry::live;
-pub(crate) use transaction::NOT_EXECUTED;
+pub(crate) use transaction::{NOT_EXECUTED, aborted};
 
 /// Every family's commands.
 pub(crate) const GROUPS: &[&[CommandSpec]] = &[

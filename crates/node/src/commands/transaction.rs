@@ -58,6 +58,14 @@ pub(crate) const NOT_EXECUTED: ReplyError = ReplyError::text(
      Send EXEC or DISCARD first",
 );
 
+/// What EXEC gets where it is refused before it runs, as from Redis: the transaction is over, and why.
+pub(crate) fn aborted(error: &ReplyError) -> ReplyError {
+    // Redis leaves its general code out.
+    let line = error.line();
+    let why = line.strip_prefix(b"ERR ").unwrap_or(&line);
+    ReplyError::owned([b"EXECABORT Transaction discarded because of: ", why].concat())
+}
+
 fn multi(call: &mut Call<'_>) -> CommandResult {
     if call.session.refuses_transaction {
         return Err(ReplyError::text("ERR MULTI calls can not be nested"));

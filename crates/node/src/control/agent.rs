@@ -46,7 +46,9 @@ impl NodeControl {
                     }
                 }
                 AgentEvent::DiscardRest { migration, why } => self.discard_rest(migration, why),
-                AgentEvent::Suspected { nodes } => self.parts.shared.suspected.replace(nodes),
+                AgentEvent::Suspected { nodes } => {
+                    self.parts.shared.unheard.replace(nodes, self.agent.coordinator())
+                }
                 AgentEvent::Superseded => {
                     self.serve_nothing();
                     self.event(ControlEvent::Superseded);

@@ -220,6 +220,12 @@ fn whole_listings_wait_until_all_keys_have_arrived() {
         assert_eq!(texts(scene.cluster.reply(waiting[2])), all);
         let Value::Bulk(any) = scene.cluster.reply(waiting[3]) else { panic!("there are keys") };
         assert!(all.contains(std::str::from_utf8(&any).expect("text")));
+        // Each of them waited, and ran again.
+        let Value::Bulk(stats) = scene.ask(1, "INFO commandstats") else { panic!("no text") };
+        let stats = String::from_utf8(stats).expect("text");
+        for name in ["keys", "cluster|countkeysinslot", "cluster|getkeysinslot", "randomkey"] {
+            assert!(stats.contains(&format!("cmdstat_{name}:calls=1,")), "{name} in {stats}");
+        }
         scene.finish(id);
     });
 }

@@ -47,6 +47,10 @@ fn suspected() -> (String, String, String) {
     ("master,fail?".into(), "disconnected".into(), "fail".into())
 }
 
+fn failed() -> (String, String, String) {
+    ("master,fail".into(), "disconnected".into(), "fail".into())
+}
+
 #[test]
 fn a_silent_node_is_shown_as_failing_by_all_others() {
     let mut scene = three_nodes();
@@ -56,11 +60,11 @@ fn a_silent_node_is_shown_as_failing_by_all_others() {
     scene.cluster.network.mute = Some(scene.cluster.nodes[1].info.id);
     scene.cluster.run_for(2_600_000);
     for node in [0, 2] {
-        assert_eq!(members(&mut scene, node), [up(), suspected(), up()], "as node {node} sees it");
+        assert_eq!(members(&mut scene, node), [up(), failed(), up()], "as node {node} sees it");
         let info = text(&mut scene, node, "CLUSTER INFO");
         let fields = ["state", "slots_assigned", "slots_ok", "slots_pfail", "slots_fail", "size"];
         let values = fields.map(|name| field(&info, &format!("cluster_{name}")));
-        assert_eq!(values, ["fail", "16384", "16284", "100", "0", "2"], "as node {node} sees it");
+        assert_eq!(values, ["fail", "16384", "16284", "0", "100", "2"], "as node {node} sees it");
     }
     // Clients still find the slots' owner, and the others go on.
     let Value::Array(slots) = scene.ask(2, "CLUSTER SLOTS") else { panic!("no array") };
@@ -84,7 +88,11 @@ fn who_does_not_hear_of_the_coordinator_shows_its_node_as_failing() {
     let mut scene = three_nodes();
     scene.cluster.network.lose = Some((scene.cluster.nodes[2].info.id, |_| true));
     scene.cluster.run_for(2_600_000);
+    // It is alone with that.
     assert_eq!(members(&mut scene, 2), [suspected(), up(), up()]);
+    let info = text(&mut scene, 2, "CLUSTER INFO");
+    let slots = ["ok", "pfail", "fail"].map(|name| field(&info, &format!("cluster_slots_{name}")));
+    assert_eq!(slots, ["100", "16284", "0"]);
     assert_eq!(members(&mut scene, 1), [up(), up(), up()]);
     scene.cluster.network.lose = None;
     scene.cluster.run_for(600_000);

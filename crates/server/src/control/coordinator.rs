@@ -1,4 +1,5 @@
-//! The coordinator's seat on the node that founded the cluster.
+//! The coordinator's seat on the node that founded the cluster: the coordinator with the conversations that it
+//! answers on. It has a thread of its own ([`super::coordinator_thread`]), since it commits to a disk.
 
 use super::calls::Calls;
 use super::outbox::Outbox;
@@ -7,15 +8,15 @@ use crate::door::Door;
 use crate::start::StartError;
 use sidle_cluster::{
     ClusterId, ControlMessage, Coordinator, CoordinatorEvent, CoordinatorInput, Founding, Incarnation,
-    MigrationState, NodeInfo, NodeSays, ToCoordinator, ToNode,
+    MetaStore, MigrationState, NodeInfo, NodeSays, ToCoordinator, ToNode,
 };
 use sidle_meta_redb::RedbMetaStore;
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeMap;
 
 /// The coordinator with the conversations that it answers on.
-pub(super) struct CoordinatorSeat {
-    coordinator: Coordinator<RedbMetaStore>,
+pub(super) struct CoordinatorSeat<M = RedbMetaStore> {
+    coordinator: Coordinator<M>,
     own: NodeId,
     /// Where the present incarnation of each other member was last heard.
     outboxes: BTreeMap<NodeId, Outbox>,
@@ -30,7 +31,7 @@ const _: () = assert!(sidle_cluster::limits::MAX_MESSAGE_BYTES <= sidle_wire::li
 
 impl CoordinatorSeat {
     /// Founds a cluster, or goes on with the one in the data directory.
-    pub(super) fn open(
+    pub(super) fn in_data_dir(
         now: MonotonicUs,
         data_dir: &DataDir,
         info: &NodeInfo,
@@ -38,16 +39,29 @@ impl CoordinatorSeat {
     ) -> Result<CoordinatorSeat, StartError> {
         let path = data_dir.metadata_path();
         let resumes = path.exists();
-        let meta = RedbMetaStore::open(&path)?;
-        let cluster = ClusterId::from_bits(u128::from_ne_bytes(random_bytes()?));
-        let founding = Founding { cluster, first: info.clone() };
-        let coordinator = Coordinator::open(now, meta, founding, sidle_node::read_protocol)?;
+        let seat = CoordinatorSeat::open(now, RedbMetaStore::open(&path)?, info, door)?;
+        let coordinator = &seat.coordinator;
         if resumes {
             let nodes = coordinator.map().nodes().len();
             tracing::info!("coordinator again of cluster {}, {nodes} nodes", coordinator.cluster());
         } else {
             tracing::info!("coordinator of the new cluster {}", coordinator.cluster());
         }
+        Ok(seat)
+    }
+}
+
+impl<M: MetaStore> CoordinatorSeat<M> {
+    /// Founds a cluster, or goes on with the one that the store holds.
+    pub(super) fn open(
+        now: MonotonicUs,
+        meta: M,
+        info: &NodeInfo,
+        door: Door,
+    ) -> Result<CoordinatorSeat<M>, StartError> {
+        let cluster = ClusterId::from_bits(u128::from_ne_bytes(random_bytes()?));
+        let founding = Founding { cluster, first: info.clone() };
+        let coordinator = Coordinator::open(now, meta, founding, sidle_node::read_protocol)?;
         let calls = Calls::from(info.bus_addr.clone(), door);
         Ok(CoordinatorSeat { coordinator, own: info.id, outboxes: BTreeMap::new(), guest: None, calls })
     }
@@ -65,6 +79,8 @@ impl CoordinatorSeat {
         let map = self.coordinator.map();
         // Another incarnation of a member must not take its answers, and strangers must not be remembered.
         if from != self.own && map.node(from).is_some_and(|member| member.incarnation == incarnation) {
+            // Who was a guest before may have come back over another connection.
+            self.guest.take_if(|(guest, life, _)| (*guest, *life) == (from, incarnation));
             if self.outboxes.insert(from, outbox).is_none() {
                 self.outboxes.retain(|&node, _| map.node(node).is_some());
             }
@@ -150,4 +166,69 @@ fn log(event: &CoordinatorEvent) {
 /// Whether the coordinator's seat is on this node: it founded the cluster, or is about to found one.
 pub(crate) fn belongs_here(identity: &Identity, data_dir: &DataDir, join: &str) -> bool {
     data_dir.metadata_path().exists() || (join.is_empty() && identity.found_at.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::outbox::{Outboxes, Queue};
+    use sidle_cluster::{CoordinatorSays, MemoryMetaStore};
+    use sidle_wire::{FrameReader, Message};
+
+    fn info(node: u8, incarnation: u64) -> NodeInfo {
+        NodeInfo {
+            id: NodeId::from_bytes([node; 20]),
+            incarnation: Incarnation(incarnation),
+            client_addr: format!("127.0.0.1:{node}").parse().unwrap(),
+            bus_addr: format!("127.0.0.1:1{node}").parse().unwrap(),
+        }
+    }
+
+    fn joins(info: &NodeInfo) -> ToCoordinator {
+        let NodeInfo { id, incarnation, client_addr, bus_addr } = info.clone();
+        let body = NodeSays::Join { client_addr, bus_addr, cluster: None };
+        ToCoordinator { from: id, incarnation, body }
+    }
+
+    /// What was said over a conversation so far.
+    fn said(queue: &mut Queue) -> Vec<CoordinatorSays> {
+        let mut all = Vec::new();
+        while let Some(frame) = queue.try_next() {
+            let mut reader = FrameReader::default();
+            reader.receive_buffer().extend_from_slice(frame.as_ref());
+            let frame = reader.next_frame().unwrap().unwrap();
+            let Message::Control(json) = frame.message().unwrap() else { panic!("a control message") };
+            let ControlMessage::ToNode(message) = ControlMessage::from_json(json).unwrap() else {
+                panic!("to a node")
+            };
+            all.push(message.body);
+        }
+        all
+    }
+
+    /// A node that was sent away for a while and comes back over another connection was answered on the one
+    /// that it had left, for as long as nobody else was sent away.
+    #[test]
+    fn a_member_that_was_a_guest_is_answered_where_it_speaks_now() {
+        let door = Door::new(&info(1, 1).bus_addr, None, "nowhere".into());
+        let now = MonotonicUs;
+        let mut seat = CoordinatorSeat::open(now(0), MemoryMetaStore::new(), &info(1, 1), door).unwrap();
+        let outboxes = Outboxes::default();
+        let open = || outboxes.open(sidle_wire::limits::FROM_NODE_BODY_BYTES_MAX);
+        let mut handle = |at: u64, message: ToCoordinator, outbox: Outbox| {
+            seat.handle(now(at), message, Some(outbox));
+            assert!(seat.poll_local().is_none());
+        };
+
+        let (outbox, mut earlier) = open();
+        handle(1, joins(&info(2, 1)), outbox);
+        assert!(matches!(said(&mut earlier)[..], [CoordinatorSays::Welcome { .. }]));
+        let (outbox, mut guest) = open();
+        handle(2, joins(&info(2, 2)), outbox);
+        assert!(matches!(said(&mut guest)[..], [CoordinatorSays::JoinLater { .. }]), "not before the end");
+        drop((earlier, guest));
+        let (outbox, mut later) = open();
+        handle(3, joins(&info(2, 2)), outbox);
+        assert!(matches!(said(&mut later)[..], [CoordinatorSays::Welcome { .. }]), "where it speaks now");
+    }
 }

@@ -1,5 +1,8 @@
-//! The control thread: the node's control, the coordinator's seat or the conversation with it, signals,
-//! timers.
+//! The control thread: the node's control, the conversation with the coordinator, signals, timers.
+//!
+//! It waits for no disk: the coordinator commits on a thread of its own ([`coordinator_thread`]), and so does
+//! whoever keeps the last tablet map. Only what a later start has to know of this node's identity is written
+//! here, at the first join and when members come or go.
 //!
 //! Everything that happens comes in through one loop; after each input whatever came out of the machines is
 //! carried out before the next is taken.
@@ -8,6 +11,7 @@
 
 mod calls;
 pub(crate) mod coordinator;
+mod coordinator_thread;
 pub(crate) mod forwarding;
 pub(crate) mod links;
 pub(crate) mod outbox;
@@ -26,10 +30,11 @@ use crate::start::StartError;
 use crate::thread::start_task;
 use crate::worker::{WorkerInput, WorkerLink};
 use coordinator::CoordinatorSeat;
+use coordinator_thread::CoordinatorThread;
 use forwarding::WantedLink;
 use links::{BusEvent, Events, Lane, Reception, Room};
 use outbox::{Outbox, Outboxes};
-use sidle_cluster::{ClusterId, ControlMessage, HostPort, NodeInfo};
+use sidle_cluster::{ClusterId, ControlMessage, HostPort, NodeInfo, ToNode};
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlReply, ControlRequest, MoverIndex, MoverReport, NodeControl, NodeParts,
@@ -108,7 +113,10 @@ pub(crate) struct ControlSetup {
 pub(crate) struct ControlThread {
     setup: ControlSetup,
     control: NodeControl,
-    seat: Option<CoordinatorSeat>,
+    /// The coordinator, where it is on this node.
+    seat: Option<CoordinatorThread>,
+    /// What it says to this node.
+    from_seat: mpsc::UnboundedReceiver<ToNode>,
     /// The conversation with the coordinator, where that is another node's.
     coordinator: Option<Outbox>,
     /// Where the coordinator was reached last; told to nodes that ask here.
@@ -141,9 +149,14 @@ impl ControlThread {
     /// Opens the coordinator where it belongs to this node, and makes everything ready to run.
     pub(crate) fn open(setup: ControlSetup) -> Result<ControlThread, StartError> {
         let now = setup.clock.mono();
-        let seat = match setup.founds {
-            true => Some(CoordinatorSeat::open(now, &setup.data_dir, &setup.info, setup.door.clone())?),
-            false => None,
+        let (seat, from_seat) = match setup.founds {
+            true => {
+                let (info, door) = (&setup.info, setup.door.clone());
+                let seat = CoordinatorSeat::in_data_dir(now, &setup.data_dir, info, door)?;
+                let (seat, from_seat) = CoordinatorThread::start(seat, setup.clock)?;
+                (Some(seat), from_seat)
+            }
+            false => (None, mpsc::unbounded_channel().1),
         };
         let mut control = NodeControl::new(
             now,
@@ -159,6 +172,7 @@ impl ControlThread {
         Ok(ControlThread {
             control,
             seat,
+            from_seat,
             coordinator: None,
             coordinator_at: watch::Sender::new(None),
             found_at: watch::Sender::new(setup.identity.found_at.clone()),
@@ -194,14 +208,15 @@ impl ControlThread {
         if self.seat.is_some() {
             self.input(ControlInput::Connected);
         }
-        if !self.is_ready {
+        if self.seat.is_none() {
             tracing::info!("clients can connect, and are served once this node is a member of its cluster");
         }
         while self.stop.is_none() {
             let due = self.timeout();
             tokio::select! {
                 signal = stop.requested() => self.stop = Some(signal.to_owned()),
-                Some((event, _room)) = bus.recv() => self.bus_event(event),
+                Some((event, room)) = bus.recv() => self.bus_event(event, room),
+                Some(message) = self.from_seat.recv() => self.input(ControlInput::Message(message)),
                 call = self.setup.calls.recv() => match call {
                     Some(ControlCall::Request(request, answer)) => self.request(request, answer),
                     Some(ControlCall::Link(wanted)) => self.open_link(wanted),
@@ -211,7 +226,9 @@ impl ControlThread {
                     self.input(ControlInput::Mover(migration, report));
                 }
                 () = table_taken.notified() => self.input(ControlInput::Timer),
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => self.timer(),
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    self.input(ControlInput::Timer);
+                }
                 _ = ticks.tick() => self.tick(),
             }
         }
@@ -247,14 +264,12 @@ impl ControlThread {
         Ok(queue)
     }
 
-    fn bus_event(&mut self, event: BusEvent) {
+    fn bus_event(&mut self, event: BusEvent, room: Room) {
         match event {
             BusEvent::FromNode(message, outbox) => {
-                let now = self.setup.clock.mono();
-                if let Some(seat) = &mut self.seat {
-                    seat.handle(now, message, Some(outbox));
+                if let Some(seat) = &self.seat {
+                    seat.pass_on(message, Some(outbox), Some(room));
                 }
-                self.carry_out();
             }
             BusEvent::FromCoordinator(address, message) => {
                 // Only now is it certain that the node there runs it.
@@ -312,20 +327,10 @@ impl ControlThread {
         self.input(ControlInput::Request { tag: self.last_tag, request });
     }
 
-    /// When the machines want to be called again, if nothing happens before.
+    /// When the control wants to be called again, if nothing happens before.
     fn timeout(&self) -> Option<Instant> {
-        let control = self.control.poll_timeout(self.setup.clock.mono());
-        let seat = self.seat.as_ref().and_then(CoordinatorSeat::timeout);
-        let due = control.into_iter().chain(seat).min()?;
+        let due = self.control.poll_timeout(self.setup.clock.mono())?;
         Some(Instant::from_std(self.setup.clock.instant(due)))
-    }
-
-    fn timer(&mut self) {
-        let now = self.setup.clock.mono();
-        if let Some(seat) = &mut self.seat {
-            seat.tick(now);
-        }
-        self.input(ControlInput::Timer);
     }
 
     fn tick(&mut self) {
@@ -334,11 +339,7 @@ impl ControlThread {
         parts.shared.gauges.note_used(parts.store.used_bytes());
         self.sampler.sample(self.setup.clock.mono(), &self.setup.parts.shared);
         self.setup.workers.iter().for_each(|worker| worker.tick());
-        let now = self.setup.clock.mono();
         self.remember_map();
-        if let Some(seat) = &mut self.seat {
-            seat.call_members(now);
-        }
         self.ticks = self.ticks.wrapping_add(1);
         if self.ticks.is_multiple_of(TICKS_PER_LOOK) {
             self.look_after_data_dir();
@@ -381,24 +382,18 @@ impl ControlThread {
         self.carry_out();
     }
 
-    /// Carries out everything that the machines want.
+    /// Carries out everything that the control wants.
     fn carry_out(&mut self) {
         loop {
             while let Some(event) = self.control.poll_event() {
                 self.follow(event);
             }
-            let now = self.setup.clock.mono();
-            if let Some(message) = self.control.poll_transmit() {
-                match (&mut self.seat, &self.coordinator) {
-                    (Some(seat), _) => seat.handle(now, message, None),
-                    (None, Some(outbox)) => outbox.send(&ControlMessage::from(message)),
-                    // M10: it is said again once there is a conversation.
-                    (None, None) => {}
-                }
-            } else if let Some(message) = self.seat.as_mut().and_then(CoordinatorSeat::poll_local) {
-                self.control.handle(now, ControlInput::Message(message));
-            } else {
-                return;
+            let Some(message) = self.control.poll_transmit() else { return };
+            match (&self.seat, &self.coordinator) {
+                (Some(seat), _) => seat.pass_on(message, None, None),
+                (None, Some(outbox)) => outbox.send(&ControlMessage::from(message)),
+                // M10: it is said again once there is a conversation.
+                (None, None) => {}
             }
         }
     }

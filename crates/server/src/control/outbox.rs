@@ -93,6 +93,12 @@ impl Queue {
     pub(super) async fn next(&mut self) -> Option<impl AsRef<[u8]>> {
         self.0.recv().await
     }
+
+    /// The next message, if there is one.
+    #[cfg(test)]
+    pub(super) fn try_next(&mut self) -> Option<impl AsRef<[u8]> + use<>> {
+        self.0.try_recv().ok()
+    }
 }
 
 impl AsRef<[u8]> for Waiting {

@@ -48,7 +48,7 @@ use waiting::{Source, Waiting};
 
 /// How long a handshake may take that somebody else began.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long one may take that this node began: the other node's control thread may wait for its disk.
+/// How long one may take that this node began: the other node may be short of processor time.
 pub(crate) const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many handshakes may be under way that others began.
 pub(crate) const HANDSHAKES_MAX: usize = 128;

@@ -1,7 +1,7 @@
 //! Unmodified clients against real nodes, working while data moves: `redis-cli -c`, `redis-benchmark
-//! --cluster` and redis-py, with its cluster client and with its plain one.
+//! --cluster` and redis-py, with its cluster client and with its plain one. And redis_exporter, which watches.
 //!
-//! Each of them runs through migrations and must see neither an error nor a wrong value. A program that is
+//! Each client runs through migrations and must see neither an error nor a wrong value. A program that is
 //! not there is named in a line that starts with "skipped:", and its tests pass; `cargo xtask test` looks for
 //! the programs, installs what it can and lists what is missing.
 
@@ -9,6 +9,7 @@
 
 mod redis_benchmark;
 mod redis_cli;
+mod redis_exporter;
 mod redis_py;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,195 @@
+//! The coordinator's thread. A commit waits for a disk, and so for whatever else is being written to it: that may
+//! take seconds. Nothing else on the node waits for it: what members and this node say goes into a queue, what
+//! the coordinator says to this node comes out of one.
+//!
+//! Every message may be lost (M10): what finds the queue full is dropped, and said again.
+//!
+//! Ownership: the control thread holds the [`CoordinatorThread`]; the thread ends with it.
+
+use super::coordinator::CoordinatorSeat;
+use super::links::Room;
+use super::outbox::Outbox;
+use crate::clock::Clock;
+use crate::thread;
+use sidle_cluster::{MetaStore, ToCoordinator, ToNode};
+use std::io;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+/// What the thread is called.
+const NAME: &str = "coordinator";
+/// How many messages may wait for the coordinator.
+const MESSAGES_MAX: usize = 256;
+/// How often it is made sure that silent members are called.
+const CALLS_EVERY: Duration = Duration::from_millis(100);
+/// What takes the coordinator longer than this is worth a line in the log: it waited for its disk.
+const LONG: Duration = Duration::from_secs(1);
+
+/// What a node says to the coordinator.
+struct Said {
+    message: ToCoordinator,
+    /// Where to answer it; `None` for this node itself.
+    outbox: Option<Outbox>,
+    /// What it takes of the room for members' messages.
+    _room: Option<Room>,
+}
+
+/// The running thread; waited for when dropped.
+pub(super) struct CoordinatorThread {
+    inbox: Option<mpsc::Sender<Said>>,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl CoordinatorThread {
+    /// Starts the thread. What the coordinator says to this node comes out of the second value.
+    pub(super) fn start<M: MetaStore + Send + 'static>(
+        seat: CoordinatorSeat<M>,
+        clock: Clock,
+    ) -> io::Result<(CoordinatorThread, UnboundedReceiver<ToNode>)> {
+        let (inbox, said) = mpsc::channel(MESSAGES_MAX);
+        // The control thread takes whatever there is, and waits for nothing.
+        let (to_node, from_coordinator) = mpsc::unbounded_channel();
+        let handle = thread::start(NAME.to_owned(), move || {
+            let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+            let runtime = runtime.expect("a runtime needs only an epoll descriptor");
+            runtime.block_on(serve(seat, said, to_node, clock));
+        })?;
+        Ok((CoordinatorThread { inbox: Some(inbox), handle: Some(handle) }, from_coordinator))
+    }
+
+    /// Passes on what a node says, unless too much waits already. `outbox`: where to answer it; `None` for this
+    /// node itself.
+    pub(super) fn pass_on(&self, message: ToCoordinator, outbox: Option<Outbox>, room: Option<Room>) {
+        if let Some(inbox) = &self.inbox {
+            // M10: it is said again.
+            let _ = inbox.try_send(Said { message, outbox, _room: room });
+        }
+    }
+}
+
+impl Drop for CoordinatorThread {
+    /// What was being committed is on disk when this returns.
+    fn drop(&mut self) {
+        self.inbox = None;
+        if let Some(handle) = self.handle.take() {
+            // A panic would have ended the process.
+            let _ = handle.join();
+        }
+    }
+}
+
+async fn serve<M: MetaStore>(
+    mut seat: CoordinatorSeat<M>,
+    mut inbox: mpsc::Receiver<Said>,
+    to_node: UnboundedSender<ToNode>,
+    clock: Clock,
+) {
+    let mut calls = interval(CALLS_EVERY);
+    calls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let due = seat.timeout().map(|due| Instant::from_std(clock.instant(due)));
+        let said = tokio::select! {
+            said = inbox.recv() => match said {
+                Some(said) => Some(said),
+                None => return,
+            },
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => None,
+            _ = calls.tick() => {
+                seat.call_members(clock.mono());
+                None
+            }
+        };
+        let begun = Instant::now();
+        match said {
+            Some(Said { message, outbox, .. }) => seat.handle(clock.mono(), message, outbox),
+            None => seat.tick(clock.mono()),
+        }
+        if begun.elapsed() >= LONG {
+            tracing::warn!(
+                "the coordinator waited {:.1} s for its disk: until it had written, joins, migrations and status \
+                 waited too",
+                begun.elapsed().as_secs_f64()
+            );
+        }
+        while let Some(message) = seat.poll_local() {
+            // Without a control thread the process is ending.
+            let _ = to_node.send(message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::door::Door;
+    use sidle_cluster::{
+        CoordinatorSays, Incarnation, MemoryMetaStore, MetaError, Metadata, NodeInfo, NodeSays, Place,
+    };
+    use sidle_types::{MonotonicUs, NodeId};
+    use std::sync::mpsc::{Receiver, channel};
+
+    /// A store whose commits wait until they are let through.
+    struct SlowStore {
+        store: MemoryMetaStore,
+        lets_through: Receiver<()>,
+    }
+
+    impl MetaStore for SlowStore {
+        fn load(&mut self) -> Result<Option<Metadata>, MetaError> {
+            self.store.load()
+        }
+
+        fn commit(&mut self, metadata: &Metadata) -> Result<(), MetaError> {
+            self.lets_through.recv().expect("the test lets it through");
+            self.store.commit(metadata)
+        }
+
+        fn keep(&mut self, metadata: &Metadata) -> Result<Place, MetaError> {
+            self.store.keep(metadata)
+        }
+    }
+
+    fn info(node: u8) -> NodeInfo {
+        NodeInfo {
+            id: NodeId::from_bytes([node; 20]),
+            incarnation: Incarnation(1),
+            client_addr: format!("127.0.0.1:{node}").parse().unwrap(),
+            bus_addr: format!("127.0.0.1:1{node}").parse().unwrap(),
+        }
+    }
+
+    fn joins(node: u8) -> ToCoordinator {
+        let NodeInfo { id, incarnation, client_addr, bus_addr } = info(node);
+        ToCoordinator { from: id, incarnation, body: NodeSays::Join { client_addr, bus_addr, cluster: None } }
+    }
+
+    /// A disk that takes its time made the node's control thread wait, and with it the node's handshakes,
+    /// migrations, timers and signals.
+    #[test]
+    fn nobody_but_the_coordinator_waits_for_its_disk() {
+        let (let_through, lets_through) = channel();
+        let_through.send(()).unwrap();
+        let store = SlowStore { store: MemoryMetaStore::new(), lets_through };
+        let door = Door::new(&info(1).bus_addr, None, "nowhere".into());
+        let seat = CoordinatorSeat::open(MonotonicUs(0), store, &info(1), door).unwrap();
+        let (thread, mut from_coordinator) = CoordinatorThread::start(seat, Clock::start()).unwrap();
+        // A new member has to be committed. Were this to wait for it, the test would never end.
+        thread.pass_on(joins(2), None, None);
+        for _ in 0..10 * MESSAGES_MAX {
+            thread.pass_on(joins(1), None, None);
+        }
+        assert!(from_coordinator.try_recv().is_err(), "nothing is said before it is committed");
+        let_through.send(()).unwrap();
+        let said = from_coordinator.blocking_recv().expect("the thread runs");
+        assert!(matches!(said.body, CoordinatorSays::Welcome { .. }));
+        drop(thread);
+        let mut answers = 1;
+        while from_coordinator.blocking_recv().is_some() {
+            answers += 1;
+        }
+        assert!(answers <= MESSAGES_MAX + 1, "what found no room was dropped");
+    }
+}
