@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_count_wraps_without_touching_the_state() {
-        let lock = SlotLock { word: AtomicU32::new(u32::MAX & !STATE) };
+        let lock = SlotLock { word: AtomicU32::new(!STATE) };
         lock.acquire();
         lock.make_exclusive();
         lock.release();
