@@ -39,4 +39,6 @@ sidle_types::bugs! {
     forwarded_without_ownership_check: "forwarded-without-ownership-check",
     /// A write whose answer was lost with the connection is sent once more (breaks F2).
     lost_write_is_forwarded_again: "lost-write-is-forwarded-again",
+    /// MSET publishes its first key by itself, and others run before it publishes the rest (breaks X1).
+    half_mset_visible: "half-mset-visible",
 }

@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::shared::NodeShared;
 use crate::stats::WorkerStats;
 use sidle_resp::ReplyWriter;
-use sidle_store::{Guard, Leave, LogHead, Record, Store};
+use sidle_store::{Entries, Guard, Leave, LogHead, Record, SlotGuards, Store};
 use sidle_types::{HashedKey, MigrationId, PositionRange, WallMs};
 
 pub use crate::reply_error::ReplyError;
@@ -27,6 +27,9 @@ pub struct Call<'a> {
     pub leave: &'a [Leave],
     /// The data.
     pub store: &'a Store,
+    /// The locks of all keys' slots, where the command writes several keys
+    /// ([`CommandSpec::locks_all_slots`](crate::spec::CommandSpec::locks_all_slots)).
+    pub slots: Option<SlotGuards<'a>>,
     /// Where this worker appends.
     pub head: &'a mut LogHead,
     /// The wall clock at the start of the loop's turn; decides expiry.
@@ -93,6 +96,22 @@ impl Call<'_> {
         let record = live(guard.get(self.keys[key_index]), self.now);
         self.count_look_up(record.is_some());
         record
+    }
+
+    /// Looks all keys up as they are at one moment, and counts for each whether there was anything to read.
+    pub(crate) fn look_up_all<'g>(
+        &self,
+        guard: &'g Guard<'_>,
+    ) -> impl Iterator<Item = Option<Record<'g>>> + use<'g> {
+        let (now, stats) = (self.now, self.stats);
+        let entries = match self.keys {
+            [key] => Entries::from_slice(&[guard.get(*key)]),
+            keys => guard.get_together(keys),
+        };
+        let hits = entries.iter().filter(|entry| live(**entry, now).is_some()).count();
+        stats.hits.add(hits as u64);
+        stats.misses.add((entries.len() - hits) as u64);
+        entries.into_iter().map(move |entry| live(entry, now))
     }
 
     /// Counts a read for INFO's keyspace_hits and keyspace_misses.

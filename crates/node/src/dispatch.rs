@@ -10,6 +10,8 @@
 use crate::call::{Awaited, Call, CommandResult, Flow};
 use crate::commands::{NOT_EXECUTED, aborted};
 use crate::forward::{self, NOT_HERE_ERROR};
+#[cfg(feature = "bug-switches")]
+use crate::half::Half;
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
 use crate::parking::Ticket;
@@ -25,7 +27,7 @@ use crate::worker::Worker;
 use sidle_migration::OnMissing;
 use sidle_resp::ReplyWriter;
 use sidle_store::Leave;
-use sidle_types::{HashedKey, MigrationId, Position};
+use sidle_types::{HashedKey, MigrationId, Position, Slot};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
@@ -293,6 +295,15 @@ impl Worker {
             #[cfg(any(test, feature = "testing"))]
             self.hooks.judged(&self.store);
         }
+        #[cfg(feature = "bug-switches")]
+        if self.bugs.half_mset_visible
+            && let Some(half) = self.call_half(now, session, request, (&leaves, marks, &unseen), out)
+        {
+            return match half {
+                Half::First(ticket) => Attempt::Parked(ticket),
+                Half::Last(result) => Attempt::Ran(result),
+            };
+        }
         let (result, is_cut) = self.call(now, session, request, &leaves, marks, out);
         if !unseen.is_empty() && result.is_ok() {
             self.tell_unseen(&unseen, keys);
@@ -369,11 +380,13 @@ impl Worker {
     ) -> (CommandResult, bool) {
         let Request { found, keys, args } = request;
         let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
+        let slots = found.spec.locks_all_slots(keys.len()).then(|| self.store.lock_slots(&slots_of(keys)));
         let mut call = Call {
             args,
             keys,
             leave: leaves,
             store: &self.store,
+            slots,
             head: &mut self.head,
             now: now.wall,
             random: self.random.next(),
@@ -477,6 +490,10 @@ impl Worker {
         session.route.flush = None;
         session.route.settled.clear();
         session.route.waited_out = false;
+        #[cfg(feature = "bug-switches")]
+        {
+            session.route.is_half_done = false;
+        }
         if !session.sends_reply() {
             out.truncate(start);
         }
@@ -572,6 +589,14 @@ pub(crate) fn redirect_error(redirect: Redirect<'_>) -> ReplyError {
     };
     written.expect("writing to a string cannot fail");
     ReplyError::owned(text)
+}
+
+/// The slots of these keys, in order, each once: what a change of several keys locks.
+fn slots_of(keys: &[HashedKey<'_>]) -> SmallVec<[Slot; INLINE_KEYS]> {
+    let mut slots: SmallVec<[Slot; INLINE_KEYS]> = keys.iter().map(|key| key.slot()).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots
 }
 
 /// The keys of a request, hashed once.

@@ -18,6 +18,8 @@ mod float80;
 mod flush;
 mod forward;
 mod glob;
+#[cfg(feature = "bug-switches")]
+mod half;
 mod mover;
 mod natural;
 mod now;

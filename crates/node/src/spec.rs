@@ -315,6 +315,13 @@ impl CommandSpec {
         self
     }
 
+    /// Whether a request with so many keys is a change of several keys, which is one step to everybody else:
+    /// the executor locks all their slots before it runs.
+    #[inline]
+    pub const fn locks_all_slots(&self, key_count: usize) -> bool {
+        key_count > 1 && self.access.is_write()
+    }
+
     /// Whether a request of so many arguments fits.
     #[inline]
     pub const fn accepts(&self, argument_count: usize) -> bool {

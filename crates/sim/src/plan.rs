@@ -10,7 +10,7 @@ use crate::link::{LinksSetup, Quality, SPREAD};
 use crate::nemesis::NemesisSetup;
 use crate::process::{HostSetup, Pressure, store_config};
 use crate::random::Random;
-use crate::workload::Workload;
+use crate::workload::{MOST_GROUPS, Workload};
 use crate::world::{HostId, Pace};
 use sidle_client_core::Awareness;
 
@@ -48,6 +48,7 @@ impl Plan {
         // What is drawn from a stream of its own leaves the rest of every seed's plan as it was without.
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
         let mut operators_random = Random::new(seed ^ 0x0be2_a705_0000_0000);
+        let mut groups_random = Random::new(seed ^ 0x6e0b_0000_0000);
         let nodes = match random.below(8) {
             0 => random.between(4, 7) as usize,
             1..4 => 3,
@@ -76,7 +77,10 @@ impl Plan {
             false => Vec::new(),
         };
         let safety_us = (think_us * random.between(100, 800)).max(300_000);
-        let workload = workload(&mut random, safety_us, is_tight);
+        let mut workload = workload(&mut random, safety_us, is_tight);
+        if groups_random.one_in(3) {
+            workload.groups = groups_random.between(1, MOST_GROUPS);
+        }
         let mut others = others(&mut random, nodes, think_us, &workload);
         let operator = OperatorSetup {
             rest_us: random.magnitude(safety_us / 100, safety_us / 3),
@@ -186,6 +190,7 @@ fn workload(random: &mut Random, safety_us: u64, is_tight: bool) -> Workload {
     };
     Workload {
         keys: random.magnitude(if is_tight { 250 } else { 1 }, 2_000),
+        groups: 0,
         timed_keys: random.magnitude(1, 100),
         noise_keys: random.magnitude(1, 500),
         timed_permille: if random.one_in(4) { 0 } else { random.below(400) },

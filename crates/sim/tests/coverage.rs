@@ -11,6 +11,7 @@ const MET: &[(&str, u64)] = &[
     ("answered", 60),
     ("timed", 50),
     ("noise", 30),
+    ("groups", 10),
     ("by hand", 25),
     ("done", 50),
     ("cancelled", 20),

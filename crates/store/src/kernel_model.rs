@@ -10,6 +10,7 @@ use crate::address::Address;
 use crate::array::ArrayWord;
 use crate::bucket::{EntryKind, Word};
 use crate::epoch::{Epochs, Limbo, Participant, Pinned};
+use crate::slot_lock::read_undisturbed;
 use crate::slot_table::{Arrays, Counted, SlotTable};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -84,27 +85,31 @@ impl Kernel {
 
     /// Replaces the entry of a hash, as an overwrite or a relocation does, and retires the old record's cell.
     fn replace(&self, hash: u64, cell: usize, version: u64) {
-        self.table.acquire();
+        self.table.lock.acquire();
+        self.replace_locked(hash, cell, version);
+        self.table.lock.release();
+    }
+
+    fn replace_locked(&self, hash: u64, cell: usize, version: u64) {
         let pin = Pinned::by(self);
         self.write_cell(cell, hash, version);
         let (place, old) = self.table.find(hash, pin, |found| self.read(found).0 == hash).expect("present");
         place.bucket.store(place.index, word(cell, hash, place.level));
         self.released_cells.retire(&self.epochs, old.address().units() as usize - 1);
-        self.table.release();
     }
 
     fn grow_by_one(&self, hash: u64, cell: usize) {
-        self.table.acquire();
+        self.table.lock.acquire();
         self.insert(hash, cell, 1);
         self.table.count(None, Some(Counted { kind: KIND, bytes: 8 }));
-        self.table.release();
+        self.table.lock.release();
     }
 
     /// Moves one unit towards a smaller table.
     fn shrink(&self) {
-        self.table.acquire();
+        self.table.lock.acquire();
         assert!(self.table.shrink(Pinned::by(self), self, |word| self.read(word).0));
-        self.table.release();
+        self.table.lock.release();
     }
 
     /// Frees what can be freed: writing the cells and freeing the arrays is what loom would catch a reader
@@ -123,19 +128,23 @@ impl Kernel {
     /// Looks a hash up under a pin and returns the version found.
     fn get(&self, participant: &Participant, hash: u64) -> Option<u64> {
         self.epochs.pin(participant);
-        let mut version = None;
-        {
-            let pin = Pinned::by(self);
-            self.table.find(hash, pin, |word| {
-                let record = self.read(word);
-                let is_it = record.0 == hash;
-                if is_it {
-                    version = Some(record.1);
-                }
-                is_it
-            });
-        }
+        self.table.lock.await_turn();
+        let version = self.look_up(hash);
         participant.unpin();
+        version
+    }
+
+    /// Looks a hash up; the caller is pinned.
+    fn look_up(&self, hash: u64) -> Option<u64> {
+        let mut version = None;
+        self.table.find(hash, Pinned::by(self), |word| {
+            let record = self.read(word);
+            let is_it = record.0 == hash;
+            if is_it {
+                version = Some(record.1);
+            }
+            is_it
+        });
         version
     }
 }
@@ -290,5 +299,132 @@ fn writers_exclude_each_other() {
         kernel.replace(hash(0), 2, 2);
         other.join().expect("the writer is done");
         assert_eq!(kernel.released_cells.collect(&kernel.epochs).len(), 2);
+    });
+}
+
+/// Tables that a change of several keys is in, and whether it has their readers wait.
+struct Change {
+    kernels: Vec<Arc<Kernel>>,
+    /// For each key its kernel and its hash.
+    keys: [(usize, u64); 2],
+    excludes_readers: bool,
+}
+
+impl Change {
+    /// Two keys that share a slot.
+    fn of_one_slot(excludes_readers: bool) -> Arc<Change> {
+        let keys = [(0, hash(0)), (0, hash(1))];
+        Arc::new(Change { kernels: vec![Kernel::new(2)], keys, excludes_readers })
+    }
+
+    /// Two keys in two slots.
+    fn of_two_slots(excludes_readers: bool) -> Arc<Change> {
+        let keys = [(0, hash(0)), (1, hash(0))];
+        Arc::new(Change { kernels: vec![Kernel::new(1), Kernel::new(1)], keys, excludes_readers })
+    }
+
+    /// Gives both keys this version, as `SlotGuards::put_all` does (X1).
+    fn write(&self, version: u64) {
+        self.kernels.iter().for_each(|kernel| kernel.table.lock.acquire());
+        if self.excludes_readers {
+            self.kernels.iter().for_each(|kernel| kernel.table.lock.make_exclusive());
+        }
+        for (number, (kernel, hash)) in self.keys.into_iter().enumerate() {
+            self.kernels[kernel].replace_locked(hash, 2 * version as usize - 2 + number, version);
+        }
+        self.kernels.iter().for_each(|kernel| kernel.table.lock.release());
+    }
+
+    fn register(&self) -> Vec<std::sync::Arc<Participant>> {
+        self.kernels.iter().map(|kernel| kernel.epochs.register()).collect()
+    }
+
+    /// One key by itself (X2).
+    fn get(&self, participants: &[std::sync::Arc<Participant>], number: usize) -> u64 {
+        let (kernel, hash) = self.keys[number];
+        self.kernels[kernel].get(&participants[kernel], hash).expect("only ever replaced")
+    }
+
+    /// Both keys at one moment, as `Guard::get_together` reads them (X3).
+    fn get_together(&self, participants: &[std::sync::Arc<Participant>]) -> [u64; 2] {
+        let pins = || self.kernels.iter().zip(participants);
+        pins().for_each(|(kernel, participant)| kernel.epochs.pin(participant));
+        let look_up = || {
+            self.keys.map(|(kernel, hash)| self.kernels[kernel].look_up(hash).expect("only ever replaced"))
+        };
+        let locks = || self.kernels.iter().map(|kernel| &kernel.table.lock);
+        let seen = read_undisturbed(locks, look_up).unwrap_or_else(|| {
+            locks().for_each(|lock| lock.acquire());
+            let seen = look_up();
+            locks().for_each(|lock| lock.release());
+            seen
+        });
+        pins().for_each(|(_, participant)| participant.unpin());
+        seen
+    }
+}
+
+/// Reads one key after the other, then both, beside a change of both.
+fn read_beside_a_change(change: &Change) {
+    let participants = change.register();
+    let first = change.get(&participants, 0);
+    assert!(change.get(&participants, 1) >= first, "half of a change was seen");
+    let [one, other] = change.get_together(&participants);
+    assert_eq!(one, other, "half of a change was seen");
+    assert!(one >= first);
+}
+
+/// One writer of two keys, a reader of one key and then the other, a reader of both at once.
+#[test]
+fn readers_see_a_change_in_one_slot_whole() {
+    model_with(PREEMPTIONS - 1, || {
+        let change = Change::of_one_slot(true);
+        let writer = {
+            let change = change.clone();
+            thread::spawn(move || change.write(2))
+        };
+        let reader = {
+            let change = change.clone();
+            thread::spawn(move || {
+                let participants = change.register();
+                let first = change.get(&participants, 0);
+                assert!(change.get(&participants, 1) >= first, "half of a change was seen");
+            })
+        };
+        let participants = change.register();
+        let [first, second] = change.get_together(&participants);
+        assert_eq!(first, second, "half of a change was seen");
+        assert!(change.get(&participants, 0) >= first);
+        writer.join().expect("the writer is done");
+        reader.join().expect("what the reader saw was in order");
+        assert_eq!(change.get_together(&participants), [2, 2]);
+    });
+}
+
+#[test]
+fn a_reader_sees_a_change_in_two_slots_whole() {
+    model_with(PREEMPTIONS - 1, || {
+        let change = Change::of_two_slots(true);
+        let writer = {
+            let change = change.clone();
+            thread::spawn(move || change.write(2))
+        };
+        read_beside_a_change(&change);
+        writer.join().expect("the writer is done");
+    });
+}
+
+/// The model sees what exclusivity is for.
+#[test]
+#[should_panic(expected = "half of a change was seen")]
+fn without_exclusivity_a_reader_sees_half_of_a_change() {
+    model(|| {
+        let change = Change::of_two_slots(false);
+        let writer = {
+            let change = change.clone();
+            thread::spawn(move || change.write(2))
+        };
+        read_beside_a_change(&change);
+        writer.join().expect("the writer is done");
     });
 }

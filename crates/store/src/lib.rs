@@ -1,7 +1,8 @@
 //! Log-structured memory and the per-slot hash index.
 //!
 //! All threads share one [`Store`]. Reading takes a pin and no lock; writing locks the key's slot and appends
-//! to a log head of the writer's own.
+//! to a log head of the writer's own. A change of several keys locks their slots and, for the moment in which
+//! it is published, has their readers wait: each of them sees all of it or nothing.
 //!
 //! ```
 //! use sidle_store::{Entry, Leave, Store, StoreConfig};
@@ -21,7 +22,7 @@
 //!
 //! | who | uses |
 //! |---|---|
-//! | worker | [`Store::pin`], [`Guard::get`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`Store::lock_slots`], [`SlotGuard::put`], [`SlotGuard::extend`], [`SlotGuards::put_all`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
+//! | worker | [`Store::pin`], [`Guard::get`], [`Guard::get_together`], [`Store::at_one_moment`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`Store::lock_slots`], [`SlotGuard::put`], [`SlotGuard::extend`], [`SlotGuards::put_all`], [`ExclusiveSlots::remove`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
 //! | mover | [`Store::partition`], [`Store::scan`], [`Store::pack`], [`Store::pack_position`], [`RecordBatch::parse`], [`Store::replay`], [`Store::discard`], [`Store::sweep_tombstones`], [`Store::highest_version`], [`Store::raise_version_floor`] |
 //! | control thread | [`Store::cleaner`], [`Store::memory`] |
 //!
@@ -37,6 +38,8 @@
 //!   runs of pages for large records, and the cleaner that makes room (invariants L1 to L5, C1 to C5).
 //! - `bucket`, `array`, `slot_table`, `resize`, `index`: a table per slot in the order of the hash, which
 //!   grows and shrinks (T1 to T4: why a reader without a lock never misses a key).
+//! - `slot_lock`, `together`: who waits for a change of several keys, and what reads several keys at one
+//!   moment (X1 to X3).
 //! - `occupancy`: which slots have entries, so that walks and counts pass over the others.
 //! - `epoch`: when what has been unlinked may be reused (E1 to E3).
 //! - `store`, `writer`, `walk`, `scan`, `partition`, `replay`, `discard`, `expiry`: what others call.
@@ -74,11 +77,13 @@ mod resize;
 mod runs;
 mod scan;
 mod segment;
+mod slot_lock;
 mod slot_table;
 mod store;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod together;
 mod walk;
 mod writer;
 
@@ -94,4 +99,5 @@ pub use record::{Record, RecordError};
 pub use replay::{ReplayError, Replayed};
 pub use scan::ScanEnd;
 pub use store::{Entry, Guard, MemoryUse, Store};
-pub use writer::{Leave, SlotGuard, SlotGuards};
+pub use together::Entries;
+pub use writer::{ExclusiveSlots, Leave, SlotGuard, SlotGuards};

@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! - L1 A record is immutable from its publication in the index until its segment is released.
-//! - L2 A head is the only one that writes to its open segment, and only behind the last record published
-//!   from it.
-//! - L3 A segment is closed only when every record in it has been published (or counted dead).
+//! - L2 A head is the only one that writes to its open segment, and only behind the last record appended.
+//! - L3 A segment is closed only when every record in it has been published (or counted dead): the
+//!   cleaner takes what has no entry for dead.
 //! - L4 A segment is released only when nothing in the index refers into it and an epoch has passed since.
 //! - L5 A run that a value grows in belongs to one key. Of its bytes those that a record in the index ever
 //!   covered are written no more; those behind are written by the holder of the slot's lock. It is released
@@ -206,6 +206,15 @@ impl Log {
         }
     }
 
+    /// Leaves a segment to the cleaner: all its records are published (L3).
+    fn close_segment(&self, number: u64, used_bytes: u64) {
+        let participant = self.epochs.participant();
+        self.epochs.pin(participant);
+        self.segments.at(number).close(used_bytes);
+        self.retire_if_dead(number);
+        participant.unpin();
+    }
+
     /// Retires a closed segment whose last record has died, without waiting for the cleaner. (A record may
     /// die just as the segment is closed, unseen by both; then the cleaner finds it.) The caller is pinned:
     /// the segment stays the one that it looked at.
@@ -389,6 +398,9 @@ pub struct LogHead {
     /// Pieces taken ahead for records that are about to be appended, in reverse order; empty between two
     /// calls of others.
     prepared: Vec<u64>,
+    /// The segments that were filled since records are [held back](Self::hold_back), each with its bytes;
+    /// none while they are published one by one.
+    filled: Option<Vec<(u64, u64)>>,
     /// Positions of the batch being replayed, kept for its memory.
     pub(crate) replay: Vec<crate::replay::Incoming>,
     _not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
@@ -403,6 +415,7 @@ impl LogHead {
             end: 0,
             earliest: NEVER,
             prepared: Vec::new(),
+            filled: None,
             replay: Vec::new(),
             _not_sync: std::marker::PhantomData,
         }
@@ -419,7 +432,8 @@ impl LogHead {
         bytes as u64 <= self.log.segments.largest_ordinary()
     }
 
-    /// Appends a record; the caller publishes or buries it before the next one (L3).
+    /// Appends a record; the caller publishes or buries it before the next one (L3), or
+    /// [holds back](Self::hold_back).
     #[inline(always)]
     pub(crate) fn append(&mut self, draft: &Draft<'_>, purpose: Purpose) -> Result<Address, OutOfMemory> {
         let shape = draft.shape();
@@ -478,6 +492,20 @@ impl LogHead {
         Ok(())
     }
 
+    /// From now on records are appended that are not published one by one: segments that are filled stay open
+    /// until all of them are (L3).
+    pub(crate) fn hold_back(&mut self) {
+        assert!(self.filled.is_none(), "what was held back before was published");
+        self.filled = Some(Vec::new());
+    }
+
+    /// All that was held back is published.
+    pub(crate) fn all_published(&mut self) {
+        for (number, used) in self.filled.take().into_iter().flatten() {
+            self.log.close_segment(number, used);
+        }
+    }
+
     /// Takes segments for records of these sizes, as far as there are any.
     fn take_all(&mut self, sizes: impl Iterator<Item = u64>) -> Result<(), OutOfMemory> {
         let mut room = self.end - self.offset;
@@ -530,11 +558,10 @@ impl LogHead {
                 segments.cut_off(self.segment, bytes);
             }
             segment.set_earliest(std::mem::replace(&mut self.earliest, NEVER));
-            let participant = self.log.epochs.participant();
-            self.log.epochs.pin(participant);
-            segment.close(used);
-            self.log.retire_if_dead(self.segment);
-            participant.unpin();
+            match &mut self.filled {
+                Some(filled) => filled.push((self.segment, used)),
+                None => self.log.close_segment(self.segment, used),
+            }
             (self.offset, self.end) = (0, 0);
         }
     }

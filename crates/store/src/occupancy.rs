@@ -6,9 +6,9 @@
 //! A bit changes only when a slot gets its first entry or loses its last, under the slot's lock: overwriting
 //! costs nothing. Other slots of the word are under other locks, hence the read-modify-write.
 //!
-//! What a reader may rely on: the bit is set before the lock under which the entry was put is released.
-//! Whoever knows of an entry, other than by having found it, has heard of it from a thread that held the lock
-//! since, so it sees the bit as well. Of an entry that comes or goes meanwhile it may see either.
+//! What a reader may rely on: the bit is set before the slot's first entry is published. So whoever knows of
+//! an entry sees the bit as well. Of an entry that comes or goes meanwhile it may see either; then `changes`
+//! has grown: it is counted before the bit changes.
 
 use crate::sync::{AtomicU64, Ordering};
 use sidle_types::{SLOT_COUNT, Slot};
@@ -18,12 +18,15 @@ const SLOTS_PER_WORD: u16 = u64::BITS as u16;
 /// A bit for each slot.
 pub(crate) struct Occupancy {
     words: Vec<AtomicU64>,
+    /// How often a bit changed.
+    changes: AtomicU64,
 }
 
 impl Occupancy {
     /// All slots are empty.
     pub(crate) fn new() -> Occupancy {
-        Occupancy { words: (0..SLOT_COUNT / SLOTS_PER_WORD).map(|_| AtomicU64::new(0)).collect() }
+        let words = (0..SLOT_COUNT / SLOTS_PER_WORD).map(|_| AtomicU64::new(0)).collect();
+        Occupancy { words, changes: AtomicU64::new(0) }
     }
 
     fn word_and_bit(&self, slot: Slot) -> (&AtomicU64, u64) {
@@ -31,18 +34,25 @@ impl Occupancy {
         (&self.words[usize::from(number / SLOTS_PER_WORD)], 1 << (number % SLOTS_PER_WORD))
     }
 
-    /// The slot has got its first entry. Under its lock.
+    /// The slot is about to get its first entry. Under its lock.
     #[cold]
     pub(crate) fn fill(&self, slot: Slot) {
         let (word, bit) = self.word_and_bit(slot);
-        word.fetch_or(bit, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        word.fetch_or(bit, Ordering::Release);
     }
 
     /// The slot has lost its last entry. Under its lock.
     #[cold]
     pub(crate) fn empty(&self, slot: Slot) {
         let (word, bit) = self.word_and_bit(slot);
-        word.fetch_and(!bit, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        word.fetch_and(!bit, Ordering::Release);
+    }
+
+    /// How often a slot got its first entry or lost its last.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Whether the slot has entries.
@@ -58,7 +68,7 @@ impl Occupancy {
         Occupied {
             words: &self.words,
             number: first.number() / SLOTS_PER_WORD,
-            left: word.load(Ordering::Relaxed) & !(bit - 1),
+            left: word.load(Ordering::Acquire) & !(bit - 1),
             last,
         }
     }
@@ -83,7 +93,7 @@ impl Iterator for Occupied<'_> {
                 return None;
             }
             self.number += 1;
-            self.left = self.words[usize::from(self.number)].load(Ordering::Relaxed);
+            self.left = self.words[usize::from(self.number)].load(Ordering::Acquire);
         }
         let slot = Slot::new(self.number * SLOTS_PER_WORD + self.left.trailing_zeros() as u16)?;
         self.left &= self.left - 1;

@@ -14,7 +14,8 @@
 //!   entry: any bucket that it takes from `table` had not been moved at the first of the two.
 //!
 //! From T1 to T4: a key that has an entry throughout a look-up is found by it, and the entry found was
-//! current during the look-up. That is linearizability of a look-up; writers are serialised by the lock.
+//! current during the look-up. That is linearizability of a look-up; writers are serialised by the lock. What
+//! a reader sees of a change of several keys: see `slot_lock`.
 //!
 //! Ownership: everything but the look-ups happens under the slot's lock, held by any thread.
 
@@ -23,16 +24,14 @@ use crate::bucket::{Bucket, ENTRIES, EntryKind, Word};
 use crate::epoch::Pinned;
 use crate::expiry::NEVER;
 use crate::resize::{is_crowded, place};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, spin_loop, yield_now};
+use crate::slot_lock::SlotLock;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use sidle_types::WallMs;
-
-/// How often a writer looks at a taken lock before it lets others run.
-const SPINS: u32 = 100;
 
 /// One slot: its lock, its table and what is counted of it. One cache line.
 #[repr(align(64))]
 pub(crate) struct SlotTable {
-    lock: AtomicU32,
+    pub(crate) lock: SlotLock,
     /// Units that have been moved from `table` to `next`: a bucket of the smaller of the two, and the two
     /// buckets of the larger one that are for the same hashes.
     pub(crate) split: AtomicU32,
@@ -55,7 +54,7 @@ pub(crate) struct SlotTable {
 impl Default for SlotTable {
     fn default() -> SlotTable {
         SlotTable {
-            lock: AtomicU32::new(0),
+            lock: SlotLock::new(),
             split: AtomicU32::new(0),
             table: AtomicU64::new(0),
             next: AtomicU64::new(0),
@@ -99,26 +98,6 @@ pub(crate) trait Arrays {
 }
 
 impl SlotTable {
-    // ---- the lock ----
-
-    /// Takes the lock; it is held for one command only, so waiting is spinning, then yielding.
-    #[inline]
-    pub(crate) fn acquire(&self) {
-        let mut spins = 0;
-        while self.lock.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            while self.lock.load(Ordering::Relaxed) != 0 {
-                spins += 1;
-                if spins < SPINS { spin_loop() } else { yield_now() }
-            }
-        }
-    }
-
-    /// Gives the lock back.
-    #[inline]
-    pub(crate) fn release(&self) {
-        self.lock.store(0, Ordering::Release);
-    }
-
     // ---- reading, by anybody who is pinned ----
 
     /// The arrays as of one moment: the table, and while it is resized the new one with the number of units
@@ -293,14 +272,15 @@ pub(crate) struct Counted {
 
 impl SlotTable {
     /// Counts an entry removed, added or replaced. Under the lock. Each counter changes in one step, so that
-    /// whoever reads it meanwhile sees the number before or the number after.
+    /// whoever reads it meanwhile sees the number before or the number after. Release: who sees it sees the
+    /// lock taken (X3).
     #[inline]
     pub(crate) fn count(&self, removed: Option<Counted>, added: Option<Counted>) {
         let change = |of: fn(Counted) -> i64| added.map_or(0, of) - removed.map_or(0, of);
         let add = |counter: &AtomicU64, change: i64| {
             if change != 0 {
                 let value = counter.load(Ordering::Relaxed).wrapping_add_signed(change);
-                counter.store(value, Ordering::Relaxed);
+                counter.store(value, Ordering::Release);
             }
         };
         let add_u32 = |counter: &AtomicU32, change: i64| {
@@ -317,7 +297,7 @@ impl SlotTable {
 
     /// Values.
     pub(crate) fn live(&self) -> u64 {
-        self.live.load(Ordering::Relaxed)
+        self.live.load(Ordering::Acquire)
     }
 
     /// Tombstones.

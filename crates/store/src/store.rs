@@ -135,9 +135,9 @@ impl Store {
     pub fn raise_version_floor(&self, range: PositionRange, floor: Version) {
         for slot in self.slots_of(range) {
             let table = self.index.slot(slot);
-            table.acquire();
+            table.lock.acquire();
             table.raise_version(floor.0);
-            table.release();
+            table.lock.release();
         }
     }
 
@@ -216,9 +216,11 @@ impl Guard<'_> {
         Pinned::by(self)
     }
 
-    /// What a key has. Takes no lock.
+    /// What a key has. Takes no lock; waits for who changes several keys of the slot in one step. Asked by
+    /// the thread that does so it waits for ever.
     #[inline]
     pub fn get(&self, key: HashedKey<'_>) -> Entry<'_> {
+        self.store.index.slot(key.slot()).lock.await_turn();
         self.store.look_up(key, self.pinned())
     }
 

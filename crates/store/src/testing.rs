@@ -242,12 +242,11 @@ impl Side {
         let mut slots: Vec<_> = pairs.iter().map(|(key, _)| HashedKey::new(key).slot()).collect();
         slots.sort_unstable();
         slots.dedup();
-        let mut locked = self.store.lock_slots(&slots);
+        let locked = self.store.lock_slots(&slots);
         let used = self.store.memory().log_used;
         let hashed = pairs.iter().map(|(key, value)| (HashedKey::new(key), value.as_slice()));
         let put = locked.put_all(&mut self.head, hashed);
         assert!(put.is_ok() || self.store.memory().log_used <= used, "what was taken in vain is given back");
-        drop(locked);
         if put.is_ok() {
             let last: BTreeMap<Vec<u8>, Vec<u8>> = pairs.into_iter().collect();
             for (key, value) in last {

@@ -1,5 +1,5 @@
 //! Walking the index in the order of positions, without locks: what scans, packs, visits and counts are made
-//! of.
+//! of. Of each bucket a walk sees what a look-up would see (X2).
 
 use crate::bucket::{ENTRIES, Word};
 use crate::epoch::Pinned;
@@ -118,6 +118,7 @@ impl<'p> Walk<'p> {
                 self.next = None;
                 return;
             };
+            self.store.index.slot(from.slot()).lock.await_turn();
             let last = match self.store.bucket_at(from, self.pin) {
                 Ok(step) => {
                     for bucket in step.span.chain {

@@ -31,10 +31,17 @@ pub struct SlotGuard<'s> {
     slot: Slot,
 }
 
-/// The locks of several slots, for a write to several keys in one step.
+/// The locks of several slots, for a change of several keys in one step. Readers go on.
 #[derive(Debug)]
 pub struct SlotGuards<'s> {
     guards: Vec<SlotGuard<'s>>,
+}
+
+/// The locks of several slots whose readers wait. Nothing else publishes more than one word that belong
+/// together (X1), so that nobody sees half of a change. Dropping it unlocks.
+#[derive(Debug)]
+pub struct ExclusiveSlots<'s> {
+    slots: SlotGuards<'s>,
 }
 
 impl Store {
@@ -54,7 +61,7 @@ impl Store {
     #[inline]
     pub(crate) fn lock_slot_now(&self, slot: Slot) -> SlotGuard<'_> {
         let guard = self.pin();
-        self.index.slot(slot).acquire();
+        self.index.slot(slot).lock.acquire();
         SlotGuard { guard, slot }
     }
 
@@ -71,20 +78,65 @@ impl Store {
 
 impl<'s> SlotGuards<'s> {
     /// The lock of one of the slots.
-    ///
-    /// # Panics
-    /// When the slot is not one of those locked.
-    pub fn slot(&mut self, slot: Slot) -> &mut SlotGuard<'s> {
-        let index = self.guards.binary_search_by_key(&slot, |guard| guard.slot);
-        &mut self.guards[index.expect("one of the slots that were locked")]
+    fn slot(&self, slot: Slot) -> &SlotGuard<'s> {
+        &self.guards[self.index_of(slot)]
     }
 
-    /// Sets every key's value, without a deadline; none where there is no memory for all of them.
+    fn index_of(&self, slot: Slot) -> usize {
+        let index = self.guards.binary_search_by_key(&slot, |guard| guard.slot);
+        index.expect("one of the slots that were locked")
+    }
+
+    /// What a key of one of the slots has.
+    ///
+    /// # Panics
+    /// When its slot is not one of those locked.
+    pub fn get(&self, key: HashedKey<'_>) -> Entry<'_> {
+        self.slot(key.slot()).get(key)
+    }
+
+    /// From now on look-ups in these slots wait, until all of them are unlocked (X1): what is changed
+    /// meanwhile is one change. To be held for as long as that takes and no longer.
+    pub fn make_exclusive(self) -> ExclusiveSlots<'s> {
+        self.guards.iter().for_each(|guard| guard.table().lock.make_exclusive());
+        ExclusiveSlots { slots: self }
+    }
+
+    /// Sets every key's value, without a deadline, in one step; none where there is no memory for all of
+    /// them. Readers wait while the entries are published, not while the values are copied.
     ///
     /// # Panics
     /// When a key's slot is not one of those locked.
     pub fn put_all<'p>(
-        &mut self,
+        self,
+        head: &mut LogHead,
+        pairs: impl Iterator<Item = (HashedKey<'p>, &'p [u8])> + Clone,
+    ) -> Result<(), OutOfMemory> {
+        self.prepare(head, pairs.clone())?;
+        head.hold_back();
+        let mut appended = Vec::with_capacity(pairs.size_hint().0);
+        for (key, value) in pairs {
+            let slot = self.slot(key.slot());
+            let version = slot.next_version();
+            slot.table().raise_version(version.0);
+            let value = [value];
+            let draft = Draft::value(key.bytes(), &value, version, None);
+            let address = head.append(&draft, Purpose::Value).expect("there is room for all");
+            appended.push((key, value, version, address));
+        }
+        let exclusive = self.make_exclusive();
+        for (key, value, version, address) in appended {
+            let draft = Draft::value(key.bytes(), &value, version, None);
+            exclusive.slots.slot(key.slot()).publish(key, &draft, address);
+        }
+        drop(exclusive);
+        head.all_published();
+        Ok(())
+    }
+
+    /// Makes sure that there is memory for these values.
+    fn prepare<'p>(
+        &self,
         head: &mut LogHead,
         pairs: impl Iterator<Item = (HashedKey<'p>, &'p [u8])> + Clone,
     ) -> Result<(), OutOfMemory> {
@@ -105,15 +157,31 @@ impl<'s> SlotGuards<'s> {
         let record_bytes = |(key, value): (HashedKey<'p>, &'p [u8])| {
             Draft::value(key.bytes(), &[value], Version(0), None).shape().total_bytes()
         };
-        head.prepare(pairs.clone().map(record_bytes), beside)?;
-        for (key, value) in pairs {
-            let slot = self.slot(key.slot());
-            let value = [value];
-            let draft = Draft::value(key.bytes(), &value, slot.next_version(), None);
-            let address = head.append(&draft, Purpose::Value).expect("there is room for all");
-            slot.publish(key, &draft, address);
-        }
-        Ok(())
+        head.prepare(pairs.map(record_bytes), beside)
+    }
+}
+
+impl ExclusiveSlots<'_> {
+    /// What a key of one of the slots has.
+    ///
+    /// # Panics
+    /// When its slot is not one of those locked.
+    pub fn get(&self, key: HashedKey<'_>) -> Entry<'_> {
+        self.slots.get(key)
+    }
+
+    /// Removes a key, as [`SlotGuard::remove`] does, in one step with what else is changed.
+    ///
+    /// # Panics
+    /// When the key's slot is not one of those locked.
+    pub fn remove(
+        &mut self,
+        head: &mut LogHead,
+        key: HashedKey<'_>,
+        leave: Leave,
+    ) -> Result<bool, OutOfMemory> {
+        let index = self.slots.index_of(key.slot());
+        self.slots.guards[index].remove(head, key, leave)
     }
 }
 
@@ -291,6 +359,9 @@ impl<'s> SlotGuard<'s> {
     /// Adds the entry of a key that has none.
     pub(crate) fn insert(&self, hash: u64, address: Address, added: Counted) {
         let (store, pin) = (self.guard.store, self.pinned());
+        if self.table().entries() == 0 {
+            store.index.occupancy.fill(self.slot);
+        }
         self.table().insert(
             hash,
             |level| Word::new(address, hash, level, added.kind),
@@ -299,9 +370,6 @@ impl<'s> SlotGuard<'s> {
             |word| store.hash_of(word, pin),
         );
         self.table().count(None, Some(added));
-        if self.table().entries() == 1 {
-            store.index.occupancy.fill(self.slot);
-        }
     }
 
     #[inline]
@@ -344,6 +412,6 @@ pub(crate) fn counted(word: Word<'_>, record: Record<'_>) -> Counted {
 impl Drop for SlotGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.table().release();
+        self.table().lock.release();
     }
 }

@@ -232,21 +232,42 @@ fn version_floor_is_respected() {
     assert_eq!(put(&store, &mut head, b"key", b""), Version(1002));
 }
 
-#[test]
-fn lock_slots_writes_several_keys() {
-    let store = store();
-    let mut head = store.log_head();
-    let keys = [HashedKey::new(b"a"), HashedKey::new(b"b"), HashedKey::new(b"{a}c")];
+/// The slots of keys, in order, each once.
+fn slots_of(keys: &[HashedKey<'_>]) -> Vec<Slot> {
     let mut slots: Vec<Slot> = keys.iter().map(|key| key.slot()).collect();
     slots.sort();
     slots.dedup();
-    let mut guards = store.lock_slots(&slots);
-    for key in keys {
-        guards.slot(key.slot()).put(&mut head, key, &[key.bytes(), b"!"], None).unwrap();
+    slots
+}
+
+#[test]
+fn several_keys_are_written_read_and_removed_together() {
+    let store = store();
+    let mut head = store.log_head();
+    let keys = [HashedKey::new(b"a"), HashedKey::new(b"b"), HashedKey::new(b"{a}c")];
+    let slots = slots_of(&keys);
+    store.lock_slots(&slots).put_all(&mut head, keys.iter().map(|&key| (key, key.bytes()))).unwrap();
+    assert_eq!(value(&store, b"{a}c").unwrap(), b"{a}c");
+    assert_eq!(store.at_one_moment(|| store.len()), 3);
+    {
+        let guard = store.pin();
+        let asked = [keys[2], HashedKey::new(b"{a}none"), keys[1], keys[2]];
+        let found = guard.get_together(&asked);
+        let values: Vec<Option<&[u8]>> =
+            found.into_iter().map(|entry| entry.value().map(|record| record.value())).collect();
+        assert_eq!(values, [Some(&b"{a}c"[..]), None, Some(b"b"), Some(b"{a}c")]);
     }
-    drop(guards);
-    assert_eq!(value(&store, b"{a}c").unwrap(), b"{a}c!");
-    assert_eq!(store.len(), 3);
+    let locked = store.lock_slots(&slots);
+    assert!(locked.get(keys[0]).value().is_some() && store.pin().get(keys[0]).value().is_some());
+    let mut exclusive = locked.make_exclusive();
+    for key in &keys[..2] {
+        assert!(exclusive.get(*key).value().is_some());
+        assert!(exclusive.remove(&mut head, *key, Leave::Nothing).unwrap());
+        assert!(!exclusive.remove(&mut head, *key, Leave::Nothing).unwrap());
+    }
+    drop(exclusive);
+    assert_eq!(store.at_one_moment(|| store.len()), 1);
+    assert!(store.pin().get(keys[0]).value().is_none());
 }
 
 /// A table that shrinks under a walk has what was passed already in the bucket at hand: it is not given out

@@ -2,8 +2,7 @@
 
 use crate::call::{Call, ReplyError};
 use sidle_store::{Entry, Record, SlotGuard};
-use sidle_types::{HashedKey, Slot, WallMs};
-use smallvec::SmallVec;
+use sidle_types::{HashedKey, WallMs};
 
 /// The record, if there is one and its time is not over.
 #[inline]
@@ -38,15 +37,4 @@ pub(super) fn remove(
 ) -> Result<bool, ReplyError> {
     let key: HashedKey<'_> = call.keys[key_index];
     Ok(slot.remove(call.head, key, call.leave[key_index])?)
-}
-
-/// The slots of a request, in order, each once.
-pub(super) type SlotList = SmallVec<[Slot; 4]>;
-
-/// The slots of these keys, in order, each once: what a change of several keys locks.
-pub(super) fn slots_of(keys: &[HashedKey<'_>]) -> SlotList {
-    let mut slots: SlotList = keys.iter().map(|key| key.slot()).collect();
-    slots.sort_unstable();
-    slots.dedup();
-    slots
 }

@@ -1,9 +1,9 @@
 //! Whole keys, whatever they hold: DEL, UNLINK, GETDEL, EXISTS, TOUCH, TYPE.
 
-use super::entry::{live, remove, remove_if_expired, slots_of};
+use super::entry::{live, remove, remove_if_expired};
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec, Split};
-use sidle_store::{Guard, SlotGuard};
+use sidle_store::{ExclusiveSlots, Guard, SlotGuard};
 
 const WRITE: CommandFlags = CommandFlags::WRITE.with(CommandFlags::KEYSPACE);
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::FAST).with(CommandFlags::KEYSPACE);
@@ -53,22 +53,34 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
 ];
 
 fn del(call: &mut Call<'_>) -> CommandResult {
-    if let [key] = *call.keys {
-        let guard = call.store.pin();
-        let mut slot = call.store.lock_slot(key.slot());
-        let removed = remove_live(call, &mut slot, 0, &guard)?;
-        call.reply.integer(removed.into());
-        return Ok(Flow::Done);
-    }
-    let guard = call.store.pin();
-    let mut slots = call.store.lock_slots(&slots_of(call.keys));
-    let mut removed = 0;
-    for index in 0..call.keys.len() {
-        let slot = slots.slot(call.keys[index].slot());
-        removed += i64::from(remove_live(call, slot, index, &guard)?);
-    }
+    let removed = match call.slots.take() {
+        Some(slots) => remove_all(call, slots.make_exclusive())?,
+        None => {
+            let key = call.keys[0];
+            let guard = call.store.pin();
+            let mut slot = call.store.lock_slot(key.slot());
+            remove_live(call, &mut slot, 0, &guard)?.into()
+        }
+    };
     call.reply.integer(removed);
     Ok(Flow::Done)
+}
+
+/// Removes all keys in one step; how many there were.
+fn remove_all(call: &mut Call<'_>, mut slots: ExclusiveSlots<'_>) -> Result<i64, ReplyError> {
+    let mut removed = 0;
+    for (&key, &leave) in call.keys.iter().zip(call.leave) {
+        let (exists, has_value) = {
+            let entry = slots.get(key);
+            (live(entry, call.now).is_some(), entry.value().is_some())
+        };
+        if has_value {
+            slots.remove(call.head, key, leave)?;
+        }
+        removed += i64::from(exists);
+        call.stats.expired.add((has_value && !exists).into());
+    }
+    Ok(removed)
 }
 
 fn remove_live(
@@ -101,7 +113,7 @@ fn getdel(call: &mut Call<'_>) -> CommandResult {
 
 fn count_present(call: &mut Call<'_>) -> CommandResult {
     let guard = call.store.pin();
-    let present = (0..call.keys.len()).filter(|&index| call.look_up(&guard, index).is_some()).count();
+    let present = call.look_up_all(&guard).filter(Option::is_some).count();
     call.reply.integer(present as i64);
     Ok(Flow::Done)
 }

@@ -1,6 +1,6 @@
 //! Writing strings whole: SET and its relatives, MSET, MSETNX, GETSET.
 
-use super::entry::{SlotList, live, remove, remove_if_expired, slots_of};
+use super::entry::{live, remove, remove_if_expired};
 use super::expire_option::{Unit, deadline};
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec, Split};
@@ -246,45 +246,35 @@ fn getset(call: &mut Call<'_>) -> CommandResult {
 }
 
 fn mset(call: &mut Call<'_>) -> CommandResult {
-    let pairs = Pairs::of(call, "mset")?;
-    let mut slots = call.store.lock_slots(&pairs.slots);
-    pairs.write(call, &mut slots)?;
+    check_pairs(call, "mset")?;
+    match call.slots.take() {
+        Some(slots) => put_all(call, slots)?,
+        // One pair: as SET.
+        None => write(call, None)?,
+    }
     call.reply.ok();
     Ok(Flow::Done)
 }
 
 fn msetnx(call: &mut Call<'_>) -> CommandResult {
-    let pairs = Pairs::of(call, "msetnx")?;
-    let guard = call.store.pin();
-    let mut slots = call.store.lock_slots(&pairs.slots);
-    let all_absent = call.keys.iter().all(|&key| live(guard.get(key), call.now).is_none());
+    check_pairs(call, "msetnx")?;
+    let Some(slots) = call.slots.take() else { return setnx(call) };
+    let all_absent = call.keys.iter().all(|&key| live(slots.get(key), call.now).is_none());
     if all_absent {
-        pairs.write(call, &mut slots)?;
+        put_all(call, slots)?;
     }
     call.reply.integer(all_absent.into());
     Ok(Flow::Done)
 }
 
-/// The keys and values of MSET and MSETNX.
-struct Pairs {
-    /// In order, each once.
-    slots: SlotList,
+fn check_pairs(call: &Call<'_>, command: &'static str) -> Result<(), ReplyError> {
+    if call.args.len().is_multiple_of(2) { Err(ReplyError::WrongArity(command)) } else { Ok(()) }
 }
 
-impl Pairs {
-    fn of(call: &Call<'_>, command: &'static str) -> Result<Pairs, ReplyError> {
-        if call.args.len().is_multiple_of(2) {
-            return Err(ReplyError::WrongArity(command));
-        }
-        Ok(Pairs { slots: slots_of(call.keys) })
-    }
-
-    /// Writes all of them, or none where there is no memory for all; the locks make it one change to every
-    /// other writer.
-    fn write(&self, call: &mut Call<'_>, slots: &mut SlotGuards<'_>) -> Result<(), ReplyError> {
-        let values = call.args[1..].chunks_exact(2).map(|pair| pair[1]);
-        Ok(slots.put_all(call.head, call.keys.iter().copied().zip(values))?)
-    }
+/// Sets all keys to the values that follow them in one step, or none where there is no memory for all.
+fn put_all(call: &mut Call<'_>, slots: SlotGuards<'_>) -> Result<(), ReplyError> {
+    let values = call.args[1..].chunks_exact(2).map(|pair| pair[1]);
+    Ok(slots.put_all(call.head, call.keys.iter().copied().zip(values))?)
 }
 
 #[cfg(test)]

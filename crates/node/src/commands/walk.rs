@@ -219,7 +219,8 @@ fn for_each_live(call: &Call<'_>, f: &mut dyn FnMut(Record<'_>) -> bool) {
 }
 
 fn dbsize(call: &mut Call<'_>) -> CommandResult {
-    call.reply.integer(call.key_count() as i64);
+    let keys = call.store.at_one_moment(|| call.key_count());
+    call.reply.integer(keys as i64);
     Ok(Flow::Done)
 }
 

@@ -30,6 +30,7 @@ const STORIES: &[Story] = &[
     ("flush-marks-nothing", flush_while_it_is_copied),
     ("forwarded-without-ownership-check", write_that_is_late_for_its_owner),
     ("lost-write-is-forwarded-again", increment_whose_answer_is_lost),
+    ("half-mset-visible", mset_beside_mget),
 ];
 
 fn with(bugs: Bugs) -> Scene {
@@ -246,6 +247,19 @@ fn increment_whose_answer_is_lost(bugs: Bugs) {
     let reply = scene.cluster.reply(client);
     assert!(matches!(&reply, Value::Error(text) if text.starts_with(sidle_node::UNKNOWN)), "F2: {reply:?}");
     assert_eq!(scene.ask(1, &format!("GET {above}")), bulk("11"));
+}
+
+/// One worker serves an MGET between two turns of another one that serves an MSET.
+fn mset_beside_mget(bugs: Bugs) {
+    let mut scene = with(bugs);
+    scene.ask(0, "MSET {t}a old {t}b old");
+    let (writer, reader) = (scene.cluster.connect(0, 0), scene.cluster.connect(0, 1));
+    scene.cluster.send(writer, "MSET {t}a new {t}b new");
+    scene.cluster.send(reader, "MGET {t}a {t}b");
+    scene.cluster.serve_alone(writer);
+    scene.cluster.serve_alone(reader);
+    let seen = scene.cluster.client(reader).receive();
+    assert_eq!(seen, Some(Value::Array(vec![bulk("new"), bulk("new")])), "X1: half of it");
 }
 
 sidle_types::story_tests!(Bugs, STORIES);

@@ -5,7 +5,7 @@ use super::wires::{Ended, Wires};
 use crate::network::{Signal, StreamId};
 use crate::process::{client_address, host_of};
 use crate::random::Random;
-use crate::workload::TAG;
+use crate::workload::{TAG, keep_whole};
 use crate::world::{Actor, HostId, World};
 use sidle_client_core::{Awareness, Class, Config, Destination};
 use sidle_cluster::TabletMap;
@@ -230,11 +230,11 @@ impl Operator {
     fn part_of(&mut self, map: &TabletMap) -> (PositionRange, bool) {
         let range = self.owned_range(map);
         let (first, last) = (range.first(), range.last());
-        let middle = Position(first.0 + (last.0 - first.0) / 2);
-        if !self.random.permille(self.setup.hurry_permille) || middle == last {
+        let middle = keep_whole(Position(last.0 - (last.0 - first.0) / 2));
+        if !self.random.permille(self.setup.hurry_permille) || middle <= first {
             return (range, false);
         }
-        let parts = [(first, middle), (Position(middle.0 + 1), last)];
+        let parts = [(first, Position(middle.0 - 1)), (middle, last)];
         let [one, other] = parts.map(|(first, last)| PositionRange::new(first, last).expect("in order"));
         self.rest = Some(other);
         (one, true)
@@ -252,7 +252,7 @@ impl Operator {
             last += 1;
         }
         let (first, last) = (tablets[first].range.first(), tablets[last].range.last());
-        let cut = self.cut();
+        let cut = keep_whole(self.cut());
         let is_inside = first < cut && cut <= last;
         let (first, last) = match self.random.below(4) {
             0 if is_inside => (first, Position(cut.0 - 1)),

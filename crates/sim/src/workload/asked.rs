@@ -1,5 +1,6 @@
 //! An operation under way, and what its end adds to the history.
 
+use super::groups;
 use super::noise::Kind;
 use super::timed::TimedOperation;
 use crate::clients::Ended;
@@ -14,6 +15,8 @@ pub struct History {
     pub registers: Vec<Operation>,
     /// Operations on keys with a time to live.
     pub timed: Vec<TimedOperation>,
+    /// How many of these were on groups, and answered.
+    pub groups: u64,
     /// Operations that nobody judges, and were answered.
     pub noise: u64,
     /// Errors that said that there is no room.
@@ -43,6 +46,8 @@ pub(super) enum Shape {
 pub(super) enum Purpose {
     /// One record for each key, and how the answer completes them.
     Registers(Vec<Operation>, Shape),
+    /// The record of a group.
+    Group(Operation),
     /// The record of a key with a time to live.
     Timed(Box<TimedOperation>),
     /// Nothing but to be of the right kind.
@@ -83,6 +88,7 @@ impl Asked {
     pub fn open_records(&self) -> &[Operation] {
         match &self.purpose {
             Purpose::Registers(records, _) => records,
+            Purpose::Group(record) => std::slice::from_ref(record),
             Purpose::Timed(_) | Purpose::Noise(_) => &[],
         }
     }
@@ -102,6 +108,7 @@ impl Asked {
                 history.out_of_memory += u64::from(is_out_of_memory(&reply));
                 history.registers.extend(answered(records, shape, now_us, reply, &self.words)?);
             }
+            (Purpose::Group(record), ended) => end_group(record, ended, now_us, &self.words, history)?,
             (Purpose::Timed(mut record), ended) => {
                 let is_lost = matches!(&ended, Ended::Reply(reply) if is_unknown(reply) || is_down(reply));
                 record.outcome = match ended {
@@ -129,6 +136,35 @@ impl Asked {
         }
         Ok(())
     }
+}
+
+/// An operation on a group ended; an answer that says nothing of it leaves no record.
+fn end_group(
+    mut record: Operation,
+    ended: Ended,
+    now_us: u64,
+    words: &[String],
+    history: &mut History,
+) -> Result<(), String> {
+    match ended {
+        Ended::Failed(Effect::None) => record.outcome = Outcome::None,
+        Ended::Failed(_) => {}
+        Ended::Reply(reply) => {
+            history.groups += 1;
+            history.out_of_memory += u64::from(is_out_of_memory(&reply));
+            if let Value::Error(_) = reply {
+                // What is refused had no effect.
+                record.outcome = if is_unknown(&reply) { Outcome::Unknown } else { Outcome::None };
+            } else {
+                let said = groups::result(record.op, reply).map_err(|what| format!("{words:?}: {what}"))?;
+                let Some(result) = said else { return Ok(()) };
+                (record.result, record.return_ns, record.outcome) =
+                    (result, Some(now_us * 1000), Outcome::Ok);
+            }
+        }
+    }
+    history.registers.push(record);
+    Ok(())
 }
 
 /// A write that another node may have carried out, in whole or in part.

@@ -1,14 +1,17 @@
 //! What clients ask for: drawn operations, each with the records that its answer completes.
 //!
-//! There are three key spaces, so that each is judged by rules of its own: registers (`k`), keys with a time
-//! to live (`t`) and noise (`n`), of which only the kind of the answer is looked at.
+//! There are four key spaces, so that each is judged by rules of its own: registers (`k`), groups of keys
+//! that make one register (`g`), keys with a time to live (`t`) and noise (`n`), of which only the kind of
+//! the answer is looked at.
 
 mod asked;
+mod groups;
 mod noise;
 mod registers;
 mod timed;
 
 pub use asked::{Asked, History, Order};
+pub use groups::{MOST_GROUPS, keep_whole};
 pub use timed::{Condition, NewEnd, TimedOp, TimedOperation, When};
 
 use crate::random::Random;
@@ -21,6 +24,8 @@ pub const TAG: &str = "{tag}";
 pub struct Workload {
     /// How many registers there are. Half of them share the slot of [`TAG`].
     pub keys: u64,
+    /// How many groups there are.
+    pub groups: u64,
     /// How many keys with a time to live there are.
     pub timed_keys: u64,
     /// How many keys there are that nobody judges.
@@ -78,9 +83,9 @@ impl Workload {
         }
     }
 
-    /// All registers.
+    /// All registers, groups by their names.
     pub fn all_keys(&self) -> impl Iterator<Item = String> {
-        (0..self.keys + 3).map(|number| self.key(number))
+        (0..self.keys + 3).map(|number| self.key(number)).chain(groups::names(self.groups))
     }
 
     /// All keys with a time to live.
@@ -95,6 +100,8 @@ impl Workload {
             self.draw_timed(random, turn)
         } else if drawn < self.timed_permille + self.noise_permille {
             self.draw_noise(random)
+        } else if self.draws_group(random) {
+            self.draw_group(random, turn)
         } else if random.permille(self.multi_permille) {
             self.draw_several(random, turn)
         } else {
@@ -102,10 +109,11 @@ impl Workload {
         }
     }
 
-    /// A GET that reads a key back, whatever its space.
+    /// What reads a key or a group back, whatever its space.
     pub fn read_back(client: u64, key: String, now_us: u64) -> Asked {
         match key.starts_with('t') {
             true => timed::read_back(client, key, now_us),
+            false if groups::is_name(&key) => groups::read_back(client, &key, now_us),
             false => registers::read_back(client, key, now_us),
         }
     }
@@ -115,10 +123,11 @@ impl Workload {
         (0..self.noise_keys).flat_map(|number| [format!("n{number}n"), format!("n{TAG}{number}n")])
     }
 
-    /// A DEL of a register, or of a key that nobody judges.
+    /// A DEL of a register, of a group, or of a key that nobody judges.
     pub fn delete(client: u64, key: String, now_us: u64) -> Asked {
         match key.starts_with('n') {
             true => noise::delete(key),
+            false if groups::is_name(&key) => groups::delete(client, &key, now_us),
             false => registers::delete(client, key, now_us),
         }
     }

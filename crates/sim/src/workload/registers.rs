@@ -115,7 +115,7 @@ fn one(name: &str, class: Class, record: Operation) -> Asked {
     Asked { words, class, order: Order::Key(1), purpose: Purpose::Registers(vec![record], Shape::One) }
 }
 
-fn record(client: u64, op: Op, key: String, arg: Datum, now_us: u64) -> Operation {
+pub(super) fn record(client: u64, op: Op, key: String, arg: Datum, now_us: u64) -> Operation {
     Operation {
         client,
         op,

@@ -1,0 +1,64 @@
+//! Reading several keys, or counting all of them, as they are at one moment.
+//!
+//! Readers take no lock here either, if they are lucky: what they read counts when nobody wrote to any of the
+//! slots meanwhile (X3 in `slot_lock`). After a few tries without luck they take the locks, as a writer
+//! would; look-ups of single keys go on meanwhile.
+
+use crate::slot_lock::read_undisturbed;
+use crate::store::{Entry, Guard, Store};
+use crate::writer::SlotGuard;
+use sidle_types::{HashedKey, PositionRange, Slot};
+use smallvec::SmallVec;
+
+/// How often something is read without locks.
+const TRIES: usize = 3;
+/// So many keys are read without an allocation.
+const INLINE_KEYS: usize = 8;
+
+/// What several keys have, in their order.
+pub type Entries<'g> = SmallVec<[Entry<'g>; INLINE_KEYS]>;
+
+impl Guard<'_> {
+    /// What several keys have at one moment. A change of several of them
+    /// ([`put_all`](crate::SlotGuards::put_all), [`ExclusiveSlots`](crate::ExclusiveSlots)) is seen whole or
+    /// not at all. The calling thread has no slot locked.
+    pub fn get_together<'g>(&'g self, keys: &[HashedKey<'_>]) -> Entries<'g> {
+        let store = self.store;
+        let look_up = || keys.iter().map(|&key| store.look_up(key, self.pinned())).collect();
+        let locks = || keys.iter().map(|key| &store.index.slot(key.slot()).lock);
+        for _ in 0..TRIES {
+            if let Some(entries) = read_undisturbed(locks, look_up) {
+                return entries;
+            }
+        }
+        let mut slots: SmallVec<[Slot; INLINE_KEYS]> = keys.iter().map(|key| key.slot()).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        let _locks: SmallVec<[SlotGuard<'_>; INLINE_KEYS]> =
+            slots.into_iter().map(|slot| store.lock_slot_now(slot)).collect();
+        look_up()
+    }
+}
+
+impl Store {
+    /// What `count` counts of the whole store as it is at one moment. It may be called more than once, and
+    /// locks nothing. Costs a look at each slot that has entries, before and after; where writers never rest
+    /// they are all held up once.
+    pub fn at_one_moment<T>(&self, count: impl Fn() -> T) -> T {
+        let occupancy = &self.index.occupancy;
+        let locks = || self.index.occupied_tables().map(|table| &table.lock);
+        for _ in 0..TRIES {
+            // Slots without entries are not looked at, so none may come or go.
+            let changes = occupancy.changes();
+            let counted = read_undisturbed(locks, &count);
+            if let Some(counted) = counted
+                && occupancy.changes() == changes
+            {
+                return counted;
+            }
+        }
+        let _locks: Vec<SlotGuard<'_>> =
+            self.slots_of(PositionRange::ALL).map(|slot| self.lock_slot_now(slot)).collect();
+        count()
+    }
+}
