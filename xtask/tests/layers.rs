@@ -19,7 +19,7 @@ const LAYERS: [&[&str]; 9] = [
     ],
     &["sidle-migration", "sidle-cluster"],
     &["sidle-node", "sidle-client-core"],
-    &["sidle-meta-redb"],
+    &["sidle-meta-file"],
     &["sidle-server", "sidle-client"],
     &["sidle-bench", "sidle-sim"],
     &["sidle-model", "sidle-cli"],

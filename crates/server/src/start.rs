@@ -60,7 +60,7 @@ pub enum StartError {
     /// The coordinator's record is not where it was.
     #[error(
         "the data directory {0} belongs to the node that coordinates its cluster, and the cluster's record, \
-         coordinator.redb, is missing: put it back. (If this node never was the coordinator, start it with \
+         coordinator.meta, is missing: put it back. (If this node never was the coordinator, start it with \
          --join.) Without it, stop all nodes and start them with empty data directories: a new cluster, \
          without the old one's data"
     )]

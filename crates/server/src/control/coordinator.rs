@@ -9,13 +9,13 @@ use sidle_cluster::{
     ClusterId, ControlMessage, Coordinator, CoordinatorEvent, CoordinatorInput, Founding, Incarnation,
     MigrationState, NodeInfo, NodeSays, ToCoordinator, ToNode,
 };
-use sidle_meta_redb::RedbMetaStore;
+use sidle_meta_file::FileMetaStore;
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeMap;
 
 /// The coordinator with the conversations that it answers on.
 pub(super) struct CoordinatorSeat {
-    coordinator: Coordinator<RedbMetaStore>,
+    coordinator: Coordinator<FileMetaStore>,
     own: NodeId,
     /// Where the present incarnation of each other member was last heard.
     outboxes: BTreeMap<NodeId, Outbox>,
@@ -38,7 +38,7 @@ impl CoordinatorSeat {
     ) -> Result<CoordinatorSeat, StartError> {
         let path = data_dir.metadata_path();
         let resumes = path.exists();
-        let meta = RedbMetaStore::open(&path)?;
+        let meta = FileMetaStore::open(&path)?;
         let cluster = ClusterId::from_bits(u128::from_ne_bytes(random_bytes()?));
         let founding = Founding { cluster, first: info.clone() };
         let coordinator = Coordinator::open(now, meta, founding, sidle_node::read_protocol)?;
