@@ -53,7 +53,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let clients = Clients::set_up(&mut steps);
     steps.run("processes and clients", clients.tell(cargo().args(["test", "--package", "sidle"])))?;
-    steps.run("processes of the laboratory", cargo().args(of_lab).args(["--test", "program", "--test", "modelled"]))?;
+    steps.run(
+        "processes of the laboratory",
+        cargo().args(of_lab).args(["--test", "program", "--test", "modelled"]),
+    )?;
     steps.print_summary();
     Ok(())
 }

@@ -62,6 +62,7 @@ pub struct ServerArguments {
     #[arg(long, value_name = "NUMBER", value_parser = from_to::<usize>(0, u64::MAX))]
     pub movers: Option<usize>,
     /// For experiments: move data on the threads that serve clients
+    #[cfg(feature = "ablations")]
     #[arg(long)]
     pub movers_on_workers: bool,
     /// Memory for keys, values and their index, such as 4gb or 512mb [default: half of the machine's]
@@ -168,6 +169,7 @@ pub fn settings(arguments: ServerArguments) -> Result<Config, ConfigError> {
     set(&mut config.node.cpu_list, arguments.cpu_list);
     set(&mut config.node.workers, arguments.workers);
     set(&mut config.node.movers, arguments.movers);
+    #[cfg(feature = "ablations")]
     set(&mut config.node.movers_on_workers, arguments.movers_on_workers.then_some(true));
     set(&mut config.network.bind, arguments.bind);
     set(&mut config.network.port, arguments.port);

@@ -173,7 +173,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
             workers: workers.clone(),
             clock,
         };
-        match config.node.movers_on_workers {
+        match config.node.has_movers_on_workers() {
             true => beside_worker[index % workers.len()].push(setup),
             false => threads.handles.push(setup.start()?),
         }
@@ -345,7 +345,7 @@ fn log_facts(config: &Config, identity: &Identity, info: &NodeInfo, parts: &Node
         tracing::info!("threads run on processors {list} only");
     }
     let movers = config.node.movers;
-    let place = if config.node.movers_on_workers { " on the workers' threads" } else { "" };
+    let place = if config.node.has_movers_on_workers() { " on the workers' threads" } else { "" };
     tracing::info!("nodes at {}, {movers} {}{place}", info.bus_addr, plural(movers, "mover"));
 }
 
