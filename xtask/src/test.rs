@@ -31,8 +31,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         ]),
     )?;
     steps.run("layers and purity", cargo().args(["test", "--package", "xtask"]))?;
-    let library_tests = ["test", "--workspace", "--exclude", "xtask", "--exclude", "sidle", "--all-features"];
-    steps.run("unit, property and pair tests", cargo().args(library_tests))?;
+    let library_tests = ["test", "--workspace", "--all-features"];
+    let elsewhere = ["--exclude", "xtask", "--exclude", "sidle", "--exclude", "sidle-lab"];
+    steps.run("unit, property and pair tests", cargo().args(library_tests).args(elsewhere))?;
+    let of_lab = ["test", "--package", "sidle-lab"];
+    let in_process = ["--lib", "--bins", "--test", "compare", "--test", "page*", "--test", "runs"];
+    steps.run("the laboratory", cargo().args(of_lab).args(in_process))?;
     if arguments.quick {
         steps.print_summary();
         return Ok(());
@@ -49,6 +53,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let clients = Clients::set_up(&mut steps);
     steps.run("processes and clients", clients.tell(cargo().args(["test", "--package", "sidle"])))?;
+    steps.run(
+        "processes of the laboratory",
+        cargo().args(of_lab).args(["--test", "program", "--test", "modelled"]),
+    )?;
     steps.print_summary();
     Ok(())
 }

@@ -19,11 +19,11 @@ const LAYERS: [&[&str]; 9] = [
     ],
     &["sidle-migration", "sidle-cluster"],
     &["sidle-node", "sidle-client-core"],
-    &["sidle-meta-redb"],
+    &["sidle-meta-file"],
     &["sidle-server", "sidle-client"],
     &["sidle-bench", "sidle-sim"],
-    &["sidle-model"],
-    &["sidle", "xtask"],
+    &["sidle-model", "sidle-cli"],
+    &["sidle", "sidle-lab", "xtask"],
 ];
 
 /// How many of the lowest layers are pure: no sockets, clocks, threads or ambient randomness.
@@ -92,6 +92,28 @@ fn dependencies_point_down() {
                 assert!(below < own, "{} must not depend on {dependency}", package.name);
             }
         }
+    }
+}
+
+/// What the product must not contain: models of machines, runs for the papers' figures, tools.
+const NOT_IN_THE_PRODUCT: [&str; 4] = ["sidle-model", "sidle-lab", "sidle-sim", "xtask"];
+
+#[test]
+fn the_product_links_no_laboratory() {
+    let metadata = workspace();
+    let packages = metadata.workspace_packages();
+    let mut linked = vec!["sidle"];
+    let mut next = 0;
+    while let Some(name) = linked.get(next).copied() {
+        next += 1;
+        let package = packages.iter().find(|package| package.name.as_str() == name).expect("it is a member");
+        let deeper: Vec<&str> =
+            shipped_dependencies(package).filter(|name| layer_of(name).is_some()).collect();
+        linked.extend(deeper.into_iter().filter(|name| !linked.contains(name)).collect::<Vec<_>>());
+    }
+    assert!(linked.contains(&"sidle-server"), "the walk goes down");
+    for excluded in NOT_IN_THE_PRODUCT {
+        assert!(!linked.contains(&excluded), "sidle must not link {excluded}");
     }
 }
 

@@ -16,8 +16,7 @@ use crate::policy::PolicyWord;
 use crate::quota::{CpuShares, Quotas};
 use crate::report::{CpuSeconds, Report};
 use crate::terminal::Terminal;
-pub(crate) use course::Course;
-use course::Moved;
+pub use course::{Course, Moved, NodeCounters};
 use sidle_types::{PositionRange, Slot};
 use sidle_workload::{Distribution, KeyFormat, ValueFormat, Workload};
 use std::path::PathBuf;
@@ -108,7 +107,7 @@ const NODE_BYTES: u64 = 256 << 20;
 
 impl DemoOptions {
     /// Memory that a node needs for all records: the log at three quarters full, the index, some room.
-    pub(crate) fn node_memory_bytes(&self, records: u64) -> u64 {
+    pub fn node_memory_bytes(&self, records: u64) -> u64 {
         NODE_BYTES.saturating_add(records.saturating_mul(self.record_bytes()).saturating_mul(3) / 2)
     }
 
@@ -223,7 +222,7 @@ pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
 }
 
 /// The load's world, with every record written.
-pub(crate) fn loaded_world<'a>(
+pub fn loaded_world<'a>(
     options: &DemoOptions,
     records: u64,
     nodes: &NodePair,

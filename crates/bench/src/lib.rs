@@ -2,9 +2,7 @@
 //!
 //! A load is made by threads that each drive several clients ([`load`]); what they measure goes into windows
 //! of 100 ms ([`timeline`]), from which a report is made ([`report`]), one JSON file that the HTML page
-//! ([`page`]) is drawn from. [`demo`] moves half of the data between two nodes under such a load; [`peers`]
-//! compares what a request costs the server's processor with what it costs Redis's; [`real_costs`] says what
-//! work takes here, for models. [`lab`] measures every protocol under many loads, each run a demonstration.
+//! ([`page`]) is drawn from. [`demo`] moves half of the data between two nodes under such a load.
 
 // A program at the edge: it reads clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -14,7 +12,6 @@ pub mod cpu_lists;
 pub mod demo;
 pub mod gap;
 mod host;
-pub mod lab;
 pub mod latencies;
 pub mod limits;
 pub mod load;
@@ -22,12 +19,11 @@ pub mod machine;
 pub mod node_process;
 pub mod outcome;
 pub mod page;
-pub mod peers;
 pub mod policy;
 pub mod quota;
-pub mod real_costs;
 pub mod report;
-mod run_folder;
+pub mod run_folder;
+pub mod spread;
 pub mod steady;
 pub mod summary;
 pub mod terminal;

@@ -6,24 +6,24 @@ use serde::Serialize;
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
 /// The style of all pages.
-pub(crate) const STYLE: &str = include_str!("../assets/page.css");
+pub const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/common.js");
 
 /// What one kind of page has beside what all pages share.
-pub(crate) struct Parts<'a> {
+pub struct Parts<'a> {
     /// The page's title until its script knows a better one.
-    pub(crate) title: &'a str,
+    pub title: &'a str,
     /// What stands in the page's main element, as HTML.
-    pub(crate) main: &'a str,
+    pub main: &'a str,
     /// Style sheets; what comes later wins.
-    pub(crate) styles: &'a [&'a str],
+    pub styles: &'a [&'a str],
     /// Scripts, in the order that they run in.
-    pub(crate) scripts: &'a [&'a str],
+    pub scripts: &'a [&'a str],
 }
 
 impl Parts<'_> {
     /// The page of a report, which its scripts find as `report`.
-    pub(crate) fn page(&self, report: &impl Serialize) -> String {
+    pub fn page(&self, report: &impl Serialize) -> String {
         let json = serde_json::to_string(report).expect("a report is plain data");
         // Inside a script element only "<" can end the data early.
         let json = json.replace('<', "\\u003c");

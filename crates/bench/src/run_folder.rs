@@ -17,7 +17,7 @@ const MEMORY_FILES: &str = "/dev/shm";
 
 /// A run's folder; removed when dropped.
 #[derive(Debug)]
-pub(crate) struct RunFolder {
+pub struct RunFolder {
     folder: TempDir,
     // Let go after the folder was removed, so that nobody else removes it at the same time.
     _lock: File,
@@ -27,7 +27,7 @@ impl RunFolder {
     /// A folder with a name that starts with `prefix`, in memory unless `TMPDIR` says where: the first commit
     /// to a disk waits until the disk has taken what any program wrote before it, a compiler for example, and
     /// that can take seconds.
-    pub(crate) fn in_memory(prefix: &str) -> io::Result<RunFolder> {
+    pub fn in_memory(prefix: &str) -> io::Result<RunFolder> {
         if std::env::var_os("TMPDIR").is_none()
             && let Ok(folder) = RunFolder::within(Path::new(MEMORY_FILES), prefix)
         {
@@ -38,7 +38,7 @@ impl RunFolder {
 
     /// A folder with a name that starts with `prefix`, in `parent`. Those of earlier runs that were killed go
     /// first.
-    pub(crate) fn within(parent: &Path, prefix: &str) -> io::Result<RunFolder> {
+    pub fn within(parent: &Path, prefix: &str) -> io::Result<RunFolder> {
         remove_abandoned(parent, prefix);
         loop {
             let folder = Builder::new().prefix(prefix).tempdir_in(parent)?;
@@ -49,7 +49,7 @@ impl RunFolder {
     }
 
     /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 }

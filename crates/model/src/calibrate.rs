@@ -19,17 +19,18 @@
 #![allow(clippy::disallowed_methods)] // it measures: clocks, sockets, a thread
 
 mod calls;
+mod real_costs;
 
 use crate::costs::Costs;
 use crate::course::{Course, ModelError, Plan, Taken};
 use crate::machines::Machines;
 use crate::stopwatch::{ClockNs, Stopwatch};
 use calls::Calls;
+use real_costs::RealCosts;
 use rustix::time::{ClockId, clock_gettime};
 use sidle_bench::demo::{DemoError, DemoOptions};
 use sidle_bench::machine::own_thread_cpu_ns as thread_cpu_ns;
 use sidle_bench::policy::PolicyWord;
-use sidle_bench::real_costs::{self, RealCosts};
 use sidle_bench::terminal::Terminal;
 use sidle_types::MigrationPolicy;
 use sidle_workload::{Distribution, Workload};
@@ -199,7 +200,7 @@ fn modelled(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Taken, 
         (machines.source.quota, machines.target.quota) = (None, None);
     }
     let plan = Plan { margin_ns: COMPARED_NS, ..plan(load, machines, costs) };
-    Course::new(&plan, Stopwatch::default())?.taken()
+    Course::new(&plan, Stopwatch::default())?.taken(real_costs::MARGIN.as_nanos() as u64)
 }
 
 /// A cost with what the model lacks, or without what it has too much.

@@ -8,7 +8,6 @@ use crate::recorder::Gap;
 use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
 use sidle_bench::policy::PolicyWord;
-use sidle_bench::real_costs::MARGIN;
 use sidle_bench::report::{self, CpuSeconds, Interval, Modelled, Report};
 use sidle_bench::timeline::{Part, Timeline, WINDOW_NS};
 use sidle_types::{MigrationPolicy, PositionRange, Slot};
@@ -217,8 +216,8 @@ impl<'p> Course<'p> {
         Ok(())
     }
 
-    /// The load for as long as the margin, then the move.
-    pub(crate) fn taken(&mut self) -> Result<Taken, ModelError> {
+    /// The load for as long as the margin, then the move, then the load for so long.
+    pub(crate) fn taken(&mut self, after_ns: u64) -> Result<Taken, ModelError> {
         self.start_load(&mut |_| true)?;
         let begun = self.model.cpu_seconds();
         let before = self.served("before", self.plan.margin_ns)?;
@@ -235,7 +234,7 @@ impl<'p> Course<'p> {
         let per_kib = |seconds: f64| seconds * 1e9 / moved_kib;
         let moved = self.model.mover_seconds();
         let resumptions = self.model.resumptions();
-        let after = self.served("after", MARGIN.as_nanos() as u64)?;
+        let after = self.served("after", after_ns)?;
         let released = self.model.mover_seconds();
         Ok(Taken {
             node_ns,

@@ -95,7 +95,7 @@ impl Machines {
         Machines { source: node, target: node, clients, link, shared_cores: None, noisy: false }
     }
 
-    /// What `sidle lab` sets up on a machine of two cores: a quota for each node and none for the clients,
+    /// What `sidle-lab` sets up on a machine of two cores: a quota for each node and none for the clients,
     /// everything over the loopback interface; as noisy as this machine. `source_share`: of a processor.
     pub fn two_cores(source_share: f64, target_share: f64) -> Machines {
         let node = |share| Machine { cores: 2, quota: Some(Share::of(share)), workers: 1, movers: 1 };

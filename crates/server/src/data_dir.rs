@@ -32,6 +32,14 @@ pub enum DataDirError {
         /// What the system said.
         error: io::Error,
     },
+    /// A coordinator's record in it is of a version that this one does not read.
+    #[error(
+        "{} is the record of a cluster as development versions of Sidle 0.1.0 kept it, in a redb database, which \
+         this version does not read: start the version that wrote it. To start a new cluster, without the old \
+         one's data, start all nodes with empty data directories",
+        .0.display()
+    )]
+    OldRecord(PathBuf),
     /// Something happened to it while the node runs.
     #[error("{} {what}", path.display())]
     Disturbed {
@@ -89,7 +97,10 @@ pub(crate) struct DataDir {
 const LOCK_FILE: &str = "sidle.lock";
 const IDENTITY_FILE: &str = "node.json";
 const LAST_MAP_FILE: &str = "last-map.json";
-const METADATA_FILE: &str = "coordinator.redb";
+/// The coordinator's record, on the node that runs it.
+const METADATA_FILE: &str = "coordinator.meta";
+/// The database that development versions kept it in.
+const OLD_METADATA_FILE: &str = "coordinator.redb";
 /// The cluster's secret, on every node.
 pub(crate) const SECRET_FILE: &str = "cluster.secret";
 
@@ -103,13 +114,17 @@ impl DataDir {
         let lock_path = path.join(LOCK_FILE);
         let lock = File::create(&lock_path).map_err(refused(&lock_path))?;
         match lock.try_lock() {
-            Ok(()) => {
-                let (lock, identity_file) = (Mutex::new(lock), Mutex::new(None));
-                Ok(DataDir { path: full_path(path), lock, identity_file })
-            }
-            Err(TryLockError::WouldBlock) => Err(DataDirError::InUse(path.to_owned())),
-            Err(TryLockError::Error(error)) => Err(refused(&lock_path)(error)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(DataDirError::InUse(path.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(refused(&lock_path)(error)),
         }
+        let (lock, identity_file) = (Mutex::new(lock), Mutex::new(None));
+        let dir = DataDir { path: full_path(path), lock, identity_file };
+        let old_record = dir.path.join(OLD_METADATA_FILE);
+        if old_record.exists() && !dir.metadata_path().exists() {
+            return Err(DataDirError::OldRecord(old_record));
+        }
+        Ok(dir)
     }
 
     /// Where the coordinator keeps the cluster's metadata, on the node that runs it.
@@ -248,6 +263,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let _held = DataDir::open(folder.path()).unwrap();
         assert!(matches!(DataDir::open(folder.path()), Err(DataDirError::InUse(_))));
+    }
+
+    #[test]
+    fn open_refuses_the_record_of_a_version_that_had_a_database() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = folder.path().join(OLD_METADATA_FILE);
+        fs::write(&old, "a database").unwrap();
+        let refused = DataDir::open(folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("coordinator.redb is the record of a cluster"), "{refused}");
+        assert!(refused.contains("development versions of Sidle 0.1.0"), "{refused}");
+        assert_eq!(fs::read(&old).unwrap(), b"a database");
+        assert!(!folder.path().join(METADATA_FILE).exists());
+        // One that was left beside a record of this version is in nobody's way.
+        fs::write(folder.path().join(METADATA_FILE), "a record").unwrap();
+        DataDir::open(folder.path()).unwrap();
     }
 
     #[test]

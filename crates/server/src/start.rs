@@ -61,7 +61,7 @@ pub enum StartError {
     /// The coordinator's record is not where it was.
     #[error(
         "the data directory {0} belongs to the node that coordinates its cluster, and the cluster's record, \
-         coordinator.redb, is missing: put it back. (If this node never was the coordinator, start it with \
+         coordinator.meta, is missing: put it back. (If this node never was the coordinator, start it with \
          --join.) Without it, stop all nodes and start them with empty data directories: a new cluster, \
          without the old one's data"
     )]
@@ -180,7 +180,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
             workers: workers.clone(),
             clock,
         };
-        match config.node.movers_on_workers {
+        match config.node.has_movers_on_workers() {
             true => beside_worker[index % workers.len()].push(setup),
             false => threads.handles.push(setup.start()?),
         }
@@ -347,7 +347,7 @@ fn log_facts(config: &Config, identity: &Identity, info: &NodeInfo, parts: &Node
         tracing::info!("threads run on processors {list} only");
     }
     let movers = config.node.movers;
-    let place = if config.node.movers_on_workers { " on the workers' threads" } else { "" };
+    let place = if config.node.has_movers_on_workers() { " on the workers' threads" } else { "" };
     tracing::info!("nodes at {}, {movers} {}{place}", info.bus_addr, plural(movers, "mover"));
 }
 

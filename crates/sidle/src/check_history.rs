@@ -1,7 +1,7 @@
 //! `sidle check-history`: whether some order of a recorded run's operations explains every answer.
 
-use crate::exit::{Failure, Status};
 use clap::Args;
+use sidle_cli::exit::{Failure, Status};
 use sidle_history::{CheckOptions, check, read};
 use std::fs::File;
 use std::io::BufReader;

@@ -2,28 +2,23 @@
 
 use crate::bench::{self, BenchArguments};
 use crate::check_history::{self, CheckHistoryArguments};
-use crate::demo::{self, DemoArguments};
-use crate::lab::{self, LabArguments};
-use crate::numbers::{auto_or_from_to, from_to};
-use crate::policy_arguments::{PolicyArguments, protocol_help};
+use crate::elsewhere::ElsewhereArguments;
+use crate::policy_arguments::PolicyArguments;
 use crate::range;
 use clap::{Args, Parser, Subcommand};
-use sidle_server::address::split_host_port;
-use sidle_server::config::{Auto, CpuList, LogLevel, Size};
+use sidle_cli::demo::{self, DemoArguments, protocol_help};
+use sidle_cli::server::{self, ServerArguments, host_port};
 use sidle_types::PositionRange;
-use std::path::PathBuf;
-
-const MAX_PORT: u64 = u16::MAX as u64;
 
 const EXIT_STATUSES: &str = "\
 Exit status:
   0    done
   1    refused: nothing has changed
   2    the command line is wrong
-  3    a migration failed after it had begun, or runs of a lab did
+  3    a migration failed after it had begun
   4    the node could not be reached, or the connection broke: what was asked may have happened
   5    a check found wrong answers: a history without an order, a wrong value, a lost write
-  130  interrupted with Ctrl-C; a migration goes on, a lab when the same command is given again
+  130  interrupted with Ctrl-C; a migration goes on
   141  whoever read the output stopped reading";
 
 /// A distributed in-memory key-value store that speaks the Redis protocol and moves live data
@@ -37,7 +32,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a node
-    #[command(after_help = SERVER_EXAMPLES)]
+    #[command(after_help = server::EXAMPLES)]
     Server(Box<ServerArguments>),
     /// Move a part of the data to another node, live, and watch it go
     #[command(after_help = MIGRATE_EXAMPLES)]
@@ -54,113 +49,13 @@ pub(crate) enum Command {
     /// Make a load on servers that run already, check every answer, and measure
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<BenchArguments>),
-    /// Measure every migration protocol under many loads, and draw what the papers draw
-    #[command(after_help = lab::EXAMPLES)]
-    Lab(LabArguments),
+    /// In the program sidle-lab
+    #[command(hide = true)]
+    Lab(ElsewhereArguments),
     /// Judge whether a recorded run was linearizable
     #[command(after_help = check_history::EXAMPLES)]
     CheckHistory(CheckHistoryArguments),
 }
-
-const SERVER_EXAMPLES: &str = "\
-Examples:
-  sidle server                                    a complete cluster of one node on 127.0.0.1:6379
-  sidle server --port 6380 --join 127.0.0.1:6379  an empty second node
-  sidle server --print-config > sidle.toml        every setting, described, with its default
-  sidle server --config sidle.toml --port 7000    settings from a file; flags win over it
-
-SIGINT (Ctrl-C) and SIGTERM stop the node cleanly. What it holds is in memory only, and lost.";
-
-/// Flags of `sidle server`; each overrides the setting of the same name in the file.
-#[derive(Debug, Args)]
-pub(crate) struct ServerArguments {
-    /// Read settings from this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Print the settings with their defaults and descriptions, as a file to start from
-    #[arg(long)]
-    pub(crate) print_config: bool,
-    /// The port for clients; 0: any free port
-    #[arg(long, value_name = "PORT", value_parser = from_to::<u16>(0, MAX_PORT))]
-    pub(crate) port: Option<u16>,
-    /// The port for other nodes; 0: any free port [default: the port for clients + 10000]
-    #[arg(long, value_name = "PORT", value_parser = auto_or_from_to::<u16>(0, MAX_PORT))]
-    pub(crate) bus_port: Option<Auto<u16>>,
-    /// The address to listen on
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) bind: Option<String>,
-    /// The host that clients and other nodes are told [default: the address listened on]
-    #[arg(long, value_name = "HOST")]
-    pub(crate) advertise: Option<Auto<String>>,
-    /// Where the node keeps its identity and the cluster's metadata [default: sidle-PORT]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) dir: Option<PathBuf>,
-    /// Join the cluster of the node with this client address
-    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
-    pub(crate) join: Option<String>,
-    /// The processors that the node's threads run on, such as 0-3,8 [default: all that the process may use]
-    #[arg(long, value_name = "LIST")]
-    pub(crate) cpu_list: Option<Auto<CpuList>>,
-    /// Threads that serve clients [default: one for each core]
-    #[arg(long, value_name = "NUMBER", value_parser = auto_or_from_to::<usize>(0, u64::MAX))]
-    pub(crate) workers: Option<Auto<usize>>,
-    /// Threads that move data
-    #[arg(long, value_name = "NUMBER", value_parser = from_to::<usize>(0, u64::MAX))]
-    pub(crate) movers: Option<usize>,
-    /// For experiments: move data on the threads that serve clients
-    #[arg(long)]
-    pub(crate) movers_on_workers: bool,
-    /// Memory for keys, values and their index, such as 4gb or 512mb [default: half of the machine's]
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) max_memory: Option<Auto<Size>>,
-    /// Take that memory from the system at the start, instead of as data comes
-    #[arg(long)]
-    pub(crate) preallocate: bool,
-    /// Ask clients for this password (visible in the list of processes: better in the file)
-    #[arg(long, visible_alias = "requirepass", value_name = "PASSWORD")]
-    pub(crate) password: Option<String>,
-    /// Prove to other nodes with the secret in this file that the node belongs to the cluster [default: the
-    /// one that the data directory keeps]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) cluster_secret_file: Option<PathBuf>,
-    /// Write a new cluster secret to this file, for all nodes of a cluster to be given, and leave
-    #[arg(long, value_name = "FILE")]
-    pub(crate) create_cluster_secret: Option<PathBuf>,
-    /// How many clients may be connected at once
-    #[arg(long, value_name = "NUMBER", value_parser = from_to::<usize>(0, u64::MAX))]
-    pub(crate) max_clients: Option<usize>,
-    /// How large one client's unfinished request may grow
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) max_query_buffer: Option<Size>,
-    /// How many arguments one request may have
-    #[arg(long, value_name = "NUMBER", value_parser = from_to::<u32>(0, u32::MAX.into()))]
-    pub(crate) max_arguments: Option<u32>,
-    /// How large one argument, and so one value, may be
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) max_value: Option<Size>,
-    /// How much one client may leave unread of its replies; 0: no limit of its own
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) max_output_buffer: Option<Size>,
-    /// How much the unfinished requests and unread replies of all clients may take; 0: no limit [default:
-    /// half of --max-memory]
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) max_client_memory: Option<Auto<Size>>,
-    /// Close clients after so many seconds of silence; 0: never
-    #[arg(long, value_name = "SECONDS", value_parser = from_to::<u32>(0, SECONDS_MAX))]
-    pub(crate) idle_timeout: Option<u32>,
-    /// Close clients that have not given the password after so many seconds; 0: never
-    #[arg(long, value_name = "SECONDS", value_parser = from_to::<u32>(0, SECONDS_MAX))]
-    pub(crate) password_timeout: Option<u32>,
-    /// error, warn, info, debug or trace
-    #[arg(long, value_name = "LEVEL")]
-    pub(crate) log_level: Option<LogLevel>,
-    /// Stop when the standard input ends, as it does with the program that started the node
-    #[arg(long)]
-    pub(crate) stop_with_stdin: bool,
-}
-
-/// The longest silence that can be asked for, as in Redis.
-const SECONDS_MAX: u64 = i32::MAX as u64;
 
 /// How to reach the cluster.
 #[derive(Debug, Args)]
@@ -296,13 +191,6 @@ pub(crate) struct ForgetArguments {
     pub(crate) node: String,
     #[command(flatten)]
     pub(crate) via: Reach,
-}
-
-fn host_port(text: &str) -> Result<String, String> {
-    match split_host_port(text) {
-        Some(_) => Ok(text.to_owned()),
-        None => Err("give HOST:PORT, such as 127.0.0.1:6379".to_owned()),
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `sidle forget`: removes a node from the cluster that is down and owns nothing.
 
 use crate::cli::ForgetArguments;
-use crate::exit::Failure;
 use crate::node_connection::NodeConnection;
+use sidle_cli::exit::Failure;
 use sidle_cluster::{NodeStatus, StatusReport};
 
 /// So many digits of an id at least name a node.
@@ -10,7 +10,7 @@ const DIGITS_MIN: usize = 4;
 
 /// Runs `sidle forget`.
 pub(crate) fn run(arguments: &ForgetArguments) -> Result<(), Failure> {
-    crate::runtime()?.block_on(async {
+    sidle_cli::runtime()?.block_on(async {
         let mut node = NodeConnection::open(&arguments.via).await?;
         let name = match named(&node.status().await?, &arguments.node) {
             Named::One(id) => id,

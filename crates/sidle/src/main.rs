@@ -8,24 +8,17 @@ mod absurd;
 mod bench;
 mod check_history;
 mod cli;
-mod demo;
-mod exit;
+mod elsewhere;
 mod forget;
-mod interrupt;
-mod lab;
-mod load_arguments;
 mod migrate;
-mod modelled;
 mod node_connection;
-mod numbers;
 mod policy_arguments;
 mod range;
-mod server;
 mod status;
-mod table;
 mod units;
 
 use clap::Parser;
+use sidle_cli::{demo, exit, server};
 use std::process::ExitCode;
 
 /// Many small allocations on several threads: measured faster than the system's allocator.
@@ -35,20 +28,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let command = cli::Cli::parse().command;
-    exit::run(|| match command {
+    exit::run("sidle", || match command {
         cli::Command::Server(arguments) => server::run(*arguments),
         cli::Command::Migrate(arguments) => migrate::run(&arguments),
         cli::Command::Status(arguments) => status::run(&arguments),
         cli::Command::Forget(arguments) => forget::run(&arguments),
         cli::Command::Demo(arguments) => demo::run(&arguments),
         cli::Command::Bench(arguments) => bench::run(&arguments),
-        cli::Command::Lab(arguments) => lab::run(&arguments),
+        cli::Command::Lab(arguments) => elsewhere::refuse("sidle lab", &[], &arguments),
         cli::Command::CheckHistory(arguments) => check_history::run(&arguments),
     })
-}
-
-/// A runtime for the commands that talk to a node.
-fn runtime() -> Result<tokio::runtime::Runtime, exit::Failure> {
-    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    built.map_err(|error| exit::Failure::refused(format!("cannot start: {error}")))
 }

@@ -1,14 +1,14 @@
 //! `sidle migrate`: begins a migration, shows it go, and says how it ended.
 
 use crate::cli::{MigrateArguments, MigrateCommand, SetArguments};
-use crate::exit::{Failure, Status};
-use crate::interrupt;
 use crate::node_connection::NodeConnection;
 use crate::range;
 use crate::units::{bytes, count, duration};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use sidle_bench::control::started_migration;
+use sidle_cli::exit::{Failure, Status};
+use sidle_cli::interrupt;
 use sidle_cluster::MigrationStatus;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -22,7 +22,7 @@ const BAR_STEPS: u64 = 10_000;
 
 /// Runs `sidle migrate`.
 pub(crate) fn run(arguments: &MigrateArguments) -> Result<(), Failure> {
-    crate::runtime()?.block_on(async {
+    sidle_cli::runtime()?.block_on(async {
         if let Some(MigrateCommand::Set(set)) = &arguments.command {
             return set_policy(set).await;
         }

@@ -1,7 +1,7 @@
 //! A connection to a node, for the commands that steer and watch a cluster: one request at a time, in RESP.
 
 use crate::cli::Reach;
-use crate::exit::{Failure, Status};
+use sidle_cli::exit::{Failure, Status};
 use sidle_cluster::StatusReport;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
 use sidle_server::address::split_host_port;

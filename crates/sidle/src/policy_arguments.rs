@@ -2,7 +2,6 @@
 
 use clap::Args;
 use sidle_bench::policy::PolicyWord;
-use sidle_migration::PROTOCOLS;
 use sidle_types::MigrationPolicy;
 
 /// One of the policies, or none.
@@ -25,12 +24,6 @@ impl PolicyArguments {
     pub(crate) fn policy(&self) -> Option<MigrationPolicy> {
         self.rate.or(self.deadline).or(self.slo_p99)
     }
-}
-
-/// The help of `--protocol`, with what there is.
-pub(crate) fn protocol_help() -> String {
-    let names: Vec<&str> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
-    format!("How to move: {}. Options that change single choices may follow", names.join(", "))
 }
 
 fn rate(text: &str) -> Result<MigrationPolicy, String> {

@@ -1,10 +1,10 @@
 //! `sidle status`: nodes, tablets and migrations as tables.
 
 use crate::cli::StatusArguments;
-use crate::exit::{Failure, Status};
 use crate::node_connection::NodeConnection;
-use crate::table::{Align, Table};
 use crate::units::{bytes, count, duration, percent};
+use sidle_cli::exit::{Failure, Status};
+use sidle_cli::table::{Align, Table};
 use sidle_cluster::{MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet};
 use sidle_types::{MigrationPolicy, NodeId};
 use std::time::Duration;
@@ -18,7 +18,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Runs `sidle status`.
 pub(crate) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
-    crate::runtime()?.block_on(async {
+    sidle_cli::runtime()?.block_on(async {
         if arguments.watch {
             tokio::select! {
                 shown = watch(arguments) => shown,

@@ -136,43 +136,6 @@ fn migration_moves_half_of_the_keys_and_every_key_is_found() {
     });
 }
 
-/// The names of a process's threads.
-fn threads(process_id: u32) -> Vec<String> {
-    let tasks = std::fs::read_dir(format!("/proc/{process_id}/task")).expect("a process has threads");
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
-    names.map(|name| name.trim().to_owned()).collect()
-}
-
-#[test]
-fn migrations_run_on_the_workers_threads_where_the_settings_say_so() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let settings = folder.path().join("sidle.toml");
-    std::fs::write(&settings, "[node]\nmovers = 2\nmovers_on_workers = true\n").expect("a file");
-    let settings = settings.to_str().expect("temporary folders have plain names");
-    // Two movers beside one worker at one node, beside a worker each at the other.
-    let mut cluster =
-        TestCluster::start_with(1, &NodeOptions::default().flag("--config", settings).flag("--workers", "1"));
-    cluster.join(&NodeOptions::default().flag("--config", settings));
-    const KEYS: usize = 20_000;
-    fill(&mut cluster.client(0), KEYS);
-    for target in [1, 0, 1] {
-        let to = cluster.nodes[target].address();
-        let output = cluster.nodes[0].run(&["migrate", "--to", &to, "--slots", "0-8191"]);
-        assert!(output.status.success(), "{output:?}");
-    }
-    assert_eq!(check(&mut cluster.client(0), KEYS) + check(&mut cluster.client(1), KEYS), KEYS);
-    for node in &cluster.nodes {
-        let names = threads(node.process_id());
-        assert!(!names.iter().any(|name| name.starts_with("mover")), "{names:?}");
-        assert!(names.contains(&"worker-0".to_owned()), "{names:?}");
-    }
-    let usual = TestCluster::start(1);
-    // A thread gives itself its name.
-    eventually("a mover has a thread of its own", || {
-        threads(usual.nodes[0].process_id()).contains(&"mover-0".to_owned()).then_some(())
-    });
-}
-
 #[test]
 fn keys_survive_there_and_back_again() {
     let cluster = TestCluster::start(2);

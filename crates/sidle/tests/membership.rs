@@ -167,13 +167,13 @@ fn a_record_that_cannot_be_written_is_in_the_status() {
     assert_eq!(cluster.wait_for_migration(id)["state"], "done");
     // Without its record the coordinator founds no second cluster.
     cluster.nodes[0].kill();
-    std::fs::remove_file(folder.join("coordinator.redb")).unwrap();
+    std::fs::remove_file(folder.join("coordinator.meta")).unwrap();
     let folder = folder.to_str().expect("temporary folders have plain names");
     let output =
         support::sidle().args(["server", "--port", "0", "--bus-port", "0", "--dir", folder]).output();
     let output = output.expect("the program runs");
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).contains("coordinator.redb, is missing: put it back"), "{}", text(&output));
+    assert!(text(&output).contains("coordinator.meta, is missing: put it back"), "{}", text(&output));
 }
 
 #[test]

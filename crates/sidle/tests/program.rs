@@ -34,6 +34,24 @@ fn ends_without_a_word_when_nobody_reads_on() {
 }
 
 #[test]
+fn the_laboratory_is_named_with_the_command_line_that_it_takes() {
+    for (line, there) in [
+        ("lab run --out mine --protocols fulva", "sidle-lab run --out mine --protocols fulva\n"),
+        ("lab", "sidle-lab --help\n"),
+        ("lab --help", "sidle-lab --help\n"),
+        ("bench peers --rounds 3", "sidle-lab peers --rounds 3\n"),
+    ] {
+        let output = run(&line.split(' ').collect::<Vec<_>>());
+        let error = error(&output);
+        assert_eq!(output.status.code(), Some(1), "{line}: {error}");
+        assert!(error.contains(there), "{line}: {error}");
+        assert!(error.contains("cargo run --release --package sidle-lab -- "), "{line}: {error}");
+    }
+    let help = run(&["--help"]);
+    assert!(!String::from_utf8_lossy(&help.stdout).contains("lab"), "it is no command of this program");
+}
+
+#[test]
 fn unknown_setting_is_named_with_its_line_and_the_nearest_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sidle.toml");

@@ -1,11 +1,14 @@
 //! The coordinator's disk: it outlives its process, takes its time, is full, and fails.
 
 use crate::random::Random;
-use crate::sectors::{FileId, Sectors};
+use crate::sectors::{FileId, Sectors, Synced};
 use sidle_cluster::Metadata;
-use sidle_meta_redb::{Medium, StorageBackend, Whereabouts};
+use sidle_meta_file::{Medium, Whereabouts};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What the disk takes at once: a crash, or the end of its room, may come in the middle of a file.
+const WRITE_BYTES: usize = 4096;
 
 /// What a disk does with what it is asked to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +41,6 @@ struct State {
     usual_us: u64,
     mood: DiskMood,
     stalled_us: u64,
-    /// Processes that are dead write no more.
-    boot: u64,
     /// Draws what a failed sync wrote.
     random: Random,
     /// Every metadata that the disk may hold; `None` is a new store.
@@ -62,7 +63,6 @@ impl Disk {
             usual_us,
             mood: DiskMood::Good,
             stalled_us: 0,
-            boot: 0,
             random,
             possible: vec![None],
             certain: None,
@@ -102,7 +102,6 @@ impl Disk {
     /// The process dies wherever it stands in what it was writing, and its machine with it or not.
     pub fn crash(&self, machine_dies: bool, random: &mut Random) {
         let state = &mut *self.state();
-        state.boot += 1;
         state.stalled_us = 0;
         state.certain = None;
         state.sectors.stop_somewhere(random);
@@ -151,25 +150,27 @@ impl State {
         }
     }
 
-    fn sync(&mut self, file: FileId) -> io::Result<()> {
+    /// Makes a file's content, or the name, stay, as far as the disk is able to.
+    fn sync(&mut self, what: Synced) -> io::Result<()> {
         self.stalled_us += match self.mood {
             DiskMood::Slow { sync_us } => sync_us,
             _ => self.usual_us,
         };
         match &mut self.mood {
             DiskMood::ForgetsWrites { syncs: 0 } => {
-                self.sectors.fail_sync(file, &mut self.random);
+                self.sectors.fail_sync(what, &mut self.random);
                 Err(io::Error::other("the simulated disk failed"))
             }
-            DiskMood::FailsAfterWriting => {
-                self.sectors.sync(file);
+            // Half of the commits get as far as the name.
+            DiskMood::FailsAfterWriting if what == Synced::Names || self.random.one_in(2) => {
+                self.sectors.sync(what);
                 Err(io::Error::other("the simulated disk failed after it wrote"))
             }
             mood => {
                 if let DiskMood::ForgetsWrites { syncs } = mood {
                     *syncs -= 1;
                 }
-                self.sectors.sync(file);
+                self.sectors.sync(what);
                 Ok(())
             }
         }
@@ -180,65 +181,67 @@ impl State {
 #[derive(Debug)]
 pub struct Place {
     disk: Disk,
-    boot: u64,
-    laid: Mutex<Option<FileId>>,
+    aside: Option<FileId>,
 }
 
 impl Place {
     /// The place on this disk.
     pub fn on(disk: &Disk) -> Place {
-        Place { disk: disk.clone(), boot: disk.state().boot, laid: Mutex::new(None) }
+        Place { disk: disk.clone(), aside: None }
     }
 
-    fn laid(&self) -> MutexGuard<'_, Option<FileId>> {
-        self.laid.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn aside(&self) -> io::Result<FileId> {
+        self.aside.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
 impl Medium for Place {
-    type Backend = OpenFile;
-
     fn name(&self) -> String {
         "the simulated file".to_owned()
     }
 
-    fn content(&self) -> io::Result<Option<Vec<u8>>> {
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
         let state = self.disk.state();
         Ok(state.sectors.named().map(|file| state.sectors.bytes(file).to_vec()))
     }
 
-    fn lay(&self, content: &[u8]) -> io::Result<OpenFile> {
+    fn create_aside(&mut self) -> io::Result<()> {
         let mut state = self.disk.state();
         state.take_room()?;
-        let file = state.sectors.create();
-        *self.laid() = Some(file);
-        if !content.is_empty() {
-            state.take_room()?;
-            state.sectors.write(file, 0, content);
-        }
-        Ok(OpenFile { disk: self.disk.clone(), boot: self.boot, file })
-    }
-
-    fn publish(&self) -> io::Result<()> {
-        let file = self.laid().take().ok_or(io::ErrorKind::NotFound)?;
-        let mut guard = self.disk.state();
-        let state = &mut *guard;
-        let fails_late = state.mood == DiskMood::FailsAfterWriting && state.random.one_in(2);
-        match fails_late {
-            true => state.sectors.sync(file),
-            false => state.sync(file)?,
-        }
-        state.take_room()?;
-        state.sectors.name(file);
-        if fails_late {
-            return Err(io::Error::other("the simulated disk failed after it gave the name"));
-        }
-        state.sectors.sync_names();
+        self.aside = Some(state.sectors.create());
         Ok(())
     }
 
-    fn discard(&self) -> io::Result<()> {
-        *self.laid() = None;
+    fn write_aside(&mut self, content: &[u8]) -> io::Result<()> {
+        let file = self.aside()?;
+        let mut state = self.disk.state();
+        for (number, piece) in content.chunks(WRITE_BYTES).enumerate() {
+            state.take_room()?;
+            state.sectors.write(file, number * WRITE_BYTES, piece);
+        }
+        Ok(())
+    }
+
+    fn sync_aside(&mut self) -> io::Result<()> {
+        let file = self.aside()?;
+        self.disk.state().sync(Synced::File(file))
+    }
+
+    fn rename_aside(&mut self) -> io::Result<()> {
+        let file = self.aside()?;
+        let mut state = self.disk.state();
+        state.take_room()?;
+        state.sectors.name(file);
+        self.aside = None;
+        Ok(())
+    }
+
+    fn sync_name(&mut self) -> io::Result<()> {
+        self.disk.state().sync(Synced::Names)
+    }
+
+    fn discard_aside(&mut self) -> io::Result<()> {
+        self.aside = None;
         Ok(())
     }
 
@@ -247,57 +250,7 @@ impl Medium for Place {
         Ok(Whereabouts::InPlace)
     }
 
-    fn restore(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A file that a process has opened.
-#[derive(Debug)]
-pub struct OpenFile {
-    disk: Disk,
-    boot: u64,
-    file: FileId,
-}
-
-impl OpenFile {
-    fn state(&self) -> io::Result<MutexGuard<'_, State>> {
-        let state = self.disk.state();
-        // What a process is dropped with runs in the simulator, and never ran in the process.
-        if state.boot == self.boot { Ok(state) } else { Err(io::Error::other("the process is dead")) }
-    }
-}
-
-impl StorageBackend for OpenFile {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.state()?.sectors.bytes(self.file).len() as u64)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let state = self.state()?;
-        let from = offset as usize;
-        let bytes = state.sectors.bytes(self.file).get(from..from + out.len());
-        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
-    }
-
-    fn set_len(&self, bytes: u64) -> io::Result<()> {
-        let mut state = self.state()?;
-        if bytes as usize > state.sectors.bytes(self.file).len() {
-            state.take_room()?;
-        }
-        state.sectors.set_len(self.file, bytes as usize);
-        Ok(())
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.state()?.sync(self.file)
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut state = self.state()?;
-        state.take_room()?;
-        state.sectors.write(self.file, offset as usize, data);
+    fn restore(&mut self) -> io::Result<()> {
         Ok(())
     }
 }

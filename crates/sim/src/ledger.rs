@@ -3,20 +3,20 @@
 
 use crate::disk::{Disk, Place};
 use sidle_cluster::{MetaError, MetaStore, Metadata, Place as Found};
-use sidle_meta_redb::RedbMetaStore;
+use sidle_meta_file::FileMetaStore;
 
 /// The coordinator's metadata store.
 #[derive(Debug)]
 pub struct Ledger {
     disk: Disk,
-    store: RedbMetaStore<Place>,
+    store: FileMetaStore<Place>,
 }
 
 impl Ledger {
     /// Opens what is on the disk, or founds something on an empty one. It must succeed on a disk that is
     /// sound, whatever happened to it before; and nothing that happens to a disk ever damages what is on it.
     pub fn open(disk: &Disk) -> Result<Ledger, MetaError> {
-        let opened = RedbMetaStore::open_on(Place::on(disk));
+        let opened = FileMetaStore::open_on(Place::on(disk));
         if let Err(error) = &opened {
             assert!(!disk.is_sound(), "the metadata cannot be opened on a sound disk: {error}");
             sound(error);

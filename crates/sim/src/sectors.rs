@@ -33,22 +33,44 @@ enum Step {
         before_bytes: usize,
         cut_off: Vec<u8>,
     },
-    Sync {
-        file: FileId,
-    },
-    /// A sync that failed. The seed draws what was written.
-    LossySync {
-        file: FileId,
-        seed: u64,
-    },
     Name {
         file: FileId,
         before: Option<FileId>,
     },
-    SyncNames,
+    Sync(Synced),
+    /// A sync that failed. The seed draws what was written.
+    LossySync {
+        what: Synced,
+        seed: u64,
+    },
+}
+
+/// What a sync is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Synced {
+    /// The content of a file.
+    File(FileId),
+    /// Which file has the name.
+    Names,
 }
 
 impl Step {
+    /// Whether a sync makes it stay.
+    fn is_of(&self, what: Synced) -> bool {
+        match what {
+            Synced::File(file) => self.changes(file),
+            Synced::Names => matches!(self, Step::Name { .. }),
+        }
+    }
+
+    /// Whether it, or what undoes it, is of this file: a name that was not synced may be the one that stays.
+    fn needs(&self, of: FileId) -> bool {
+        match self {
+            Step::Name { file, before } => *file == of || *before == Some(of),
+            _ => self.changes(of),
+        }
+    }
+
     /// Whether it changes the content of this file.
     fn changes(&self, of: FileId) -> bool {
         match self {
@@ -84,7 +106,7 @@ impl Image {
             Step::Write { file, at, data, .. } => self.write(*file, *at, data),
             Step::Length { file, bytes, .. } => self.file(*file).resize(*bytes, 0),
             Step::Name { file, .. } => self.named = Some(*file),
-            Step::Sync { .. } | Step::LossySync { .. } | Step::SyncNames => {}
+            Step::Sync(_) | Step::LossySync { .. } => {}
         }
     }
 
@@ -105,7 +127,7 @@ impl Image {
                 }
             }
             Step::Name { before, .. } => self.named = before,
-            Step::Sync { .. } | Step::LossySync { .. } | Step::SyncNames => {}
+            Step::Sync(_) | Step::LossySync { .. } => {}
         }
     }
 }
@@ -130,7 +152,7 @@ impl Sectors {
         let (seen, durable) = (self.seen.named, self.durable.named);
         let journal = &self.journal;
         let is_wanted = |file: FileId| {
-            Some(file) == seen || Some(file) == durable || journal.iter().any(|step| step.changes(file))
+            Some(file) == seen || Some(file) == durable || journal.iter().any(|step| step.needs(file))
         };
         self.seen.files.retain(|&file, _| is_wanted(file));
         self.durable.files.retain(|&file, _| is_wanted(file));
@@ -167,25 +189,20 @@ impl Sectors {
         self.take(Step::Length { file, bytes, before_bytes: present.len(), cut_off });
     }
 
-    /// Makes a file's content stay.
-    pub(crate) fn sync(&mut self, file: FileId) {
-        self.take(Step::Sync { file });
+    /// Makes a file's content, or the name, stay.
+    pub(crate) fn sync(&mut self, what: Synced) {
+        self.take(Step::Sync(what));
     }
 
-    /// Fails to make a file's content stay: some of it does, the rest never will.
-    pub(crate) fn fail_sync(&mut self, file: FileId, random: &mut Random) {
-        self.take(Step::LossySync { file, seed: random.draw() });
+    /// Fails to: some of it stays, the rest never will.
+    pub(crate) fn fail_sync(&mut self, what: Synced, random: &mut Random) {
+        self.take(Step::LossySync { what, seed: random.draw() });
     }
 
     /// Gives a file the name.
     pub(crate) fn name(&mut self, file: FileId) {
         let before = self.seen.named;
         self.take(Step::Name { file, before });
-    }
-
-    /// Makes the name stay.
-    pub(crate) fn sync_names(&mut self) {
-        self.take(Step::SyncNames);
     }
 
     fn take(&mut self, step: Step) {
@@ -226,19 +243,14 @@ impl Sectors {
         let mut left: Vec<Step> = Vec::new();
         for step in self.journal.drain(..) {
             match step {
-                Step::Sync { file } => {
-                    for synced in left.extract_if(.., |step| step.changes(file)) {
+                Step::Sync(what) => {
+                    for synced in left.extract_if(.., |step| step.is_of(what)) {
                         self.durable.apply(&synced);
                     }
                 }
-                Step::LossySync { file, seed } => {
-                    let tried: Vec<Step> = left.extract_if(.., |step| step.changes(file)).collect();
+                Step::LossySync { what, seed } => {
+                    let tried: Vec<Step> = left.extract_if(.., |step| step.is_of(what)).collect();
                     scatter(&mut self.durable, tried, &mut Random::new(seed), 2);
-                }
-                Step::SyncNames => {
-                    for named in left.extract_if(.., |step| matches!(step, Step::Name { .. })) {
-                        self.durable.apply(&named);
-                    }
                 }
                 step => left.push(step),
             }
@@ -281,9 +293,9 @@ mod tests {
     fn named(sectors: &mut Sectors, content: &[u8]) -> FileId {
         let file = sectors.create();
         sectors.write(file, 0, content);
-        sectors.sync(file);
+        sectors.sync(Synced::File(file));
         sectors.name(file);
-        sectors.sync_names();
+        sectors.sync(Synced::Names);
         sectors.settle();
         file
     }
@@ -339,13 +351,33 @@ mod tests {
             let mut sectors = Sectors::default();
             let file = named(&mut sectors, b"old");
             sectors.write(file, 0, b"new");
-            sectors.fail_sync(file, &mut Random::new(seed));
-            sectors.sync(file);
+            sectors.fail_sync(Synced::File(file), &mut Random::new(seed));
+            sectors.sync(Synced::File(file));
             sectors.settle();
             sectors.stop_somewhere(&mut Random::new(seed));
             assert_eq!(sectors.bytes(file), b"new");
             sectors.lose_power(&mut Random::new(seed));
             lost += u32::from(sectors.bytes(file) == b"old");
+        }
+        assert!((10..40).contains(&lost), "{lost}");
+    }
+
+    #[test]
+    fn a_name_that_a_sync_could_not_write_reads_back_until_the_power_is_lost() {
+        let mut lost = 0;
+        for seed in 0..50 {
+            let mut sectors = Sectors::default();
+            let old = named(&mut sectors, b"old");
+            let new = sectors.create();
+            sectors.write(new, 0, b"new");
+            sectors.sync(Synced::File(new));
+            sectors.name(new);
+            sectors.fail_sync(Synced::Names, &mut Random::new(seed));
+            sectors.sync(Synced::Names);
+            sectors.settle();
+            assert_eq!(sectors.named(), Some(new));
+            sectors.lose_power(&mut Random::new(seed));
+            lost += u32::from(sectors.named() == Some(old));
         }
         assert!((10..40).contains(&lost), "{lost}");
     }

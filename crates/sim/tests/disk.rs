@@ -91,7 +91,7 @@ fn what_a_failed_sync_forgot_is_not_built_on() {
 }
 
 #[test]
-fn a_seed_with_redb_under_it_is_the_same_every_time() {
+fn a_seed_with_the_real_store_under_it_is_the_same_every_time() {
     for seed in 1..6 {
         let once = run(seed, Bugs::default(), Story::silent()).unwrap();
         let again = run(seed, Bugs::default(), Story::silent()).unwrap();

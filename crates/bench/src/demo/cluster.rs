@@ -22,7 +22,7 @@ pub struct NodePair {
 
 impl NodePair {
     /// Starts both and waits until they are one cluster.
-    pub(crate) fn start(options: &DemoOptions, memory_bytes: u64) -> Result<NodePair, DemoError> {
+    pub fn start(options: &DemoOptions, memory_bytes: u64) -> Result<NodePair, DemoError> {
         let folder = RunFolder::in_memory("sidle-demo-")?;
         let start = |name: &str, join: Option<&str>| -> Result<NodeProcess, DemoError> {
             let home = folder.path().join(name);

@@ -13,24 +13,34 @@ use std::ops::ControlFlow;
 
 /// What the move came to.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Moved {
-    pub(crate) interval: Interval,
-    pub(crate) seconds: f64,
-    pub(crate) records: u64,
-    pub(crate) bytes: u64,
-    pub(crate) gaps: Gap,
-    pub(crate) write_pause_ms: Option<f64>,
-    pub(crate) cpu: CpuSeconds,
-    pub(crate) counters: NodeCounters,
+pub struct Moved {
+    /// When it began and ended, in the load's time.
+    pub interval: Interval,
+    /// How long it took, as the coordinator counts.
+    pub seconds: f64,
+    /// Records that moved.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The longest times without an answer.
+    pub gaps: Gap,
+    /// The longest time without an acknowledged write.
+    pub write_pause_ms: Option<f64>,
+    /// Processor time of nodes and clients during the move.
+    pub cpu: CpuSeconds,
+    /// What the nodes count.
+    pub counters: NodeCounters,
 }
 
 /// What the nodes count of a migration, as far as they tell.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct NodeCounters {
-    pub(crate) priority_pulls: Option<u64>,
-    pub(crate) samp_pulls: Option<u64>,
+pub struct NodeCounters {
+    /// Pulls of single keys that commands waited for.
+    pub priority_pulls: Option<u64>,
+    /// Pulls of the keys that a sample of the misses names.
+    pub samp_pulls: Option<u64>,
     /// Bytes between the nodes beyond one copy of each record.
-    pub(crate) extra_bytes: Option<u64>,
+    pub extra_bytes: Option<u64>,
 }
 
 /// How often the nodes are asked for their counters while something moves.
@@ -43,7 +53,8 @@ enum Stage {
     Failed(DemoError),
 }
 
-pub(crate) struct Course<'a> {
+/// What happens while the load runs: nothing, then the move, then nothing.
+pub struct Course<'a> {
     world: &'a World<'a>,
     options: &'a DemoOptions,
     nodes: &'a NodePair,
@@ -59,7 +70,8 @@ pub(crate) struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    pub(crate) fn new(
+    /// A course that begins with the load.
+    pub fn new(
         world: &'a World<'a>,
         options: &'a DemoOptions,
         nodes: &'a NodePair,
@@ -88,17 +100,17 @@ impl<'a> Course<'a> {
     }
 
     /// Whether nothing was asked to move yet.
-    pub(crate) fn is_before(&self) -> bool {
+    pub fn is_before(&self) -> bool {
         matches!(self.stage, Stage::Before)
     }
 
     /// Whether the move is over.
-    pub(crate) fn is_after(&self) -> bool {
+    pub fn is_after(&self) -> bool {
         matches!(self.stage, Stage::After { .. })
     }
 
     /// What the move came to, or why it did not.
-    pub(crate) fn finish(mut self) -> Result<Moved, DemoError> {
+    pub fn finish(mut self) -> Result<Moved, DemoError> {
         self.line.finish_and_clear();
         if let Stage::Failed(error) = self.stage {
             return Err(error);
@@ -116,7 +128,7 @@ impl<'a> Course<'a> {
 
     /// Goes on with the course; called about every 25 ms. While data moves it waits that long for the end, to
     /// see it at once.
-    pub(crate) fn tick(&mut self, tick: Tick, timeline: &mut Timeline) -> Verdict {
+    pub fn tick(&mut self, tick: Tick, timeline: &mut Timeline) -> Verdict {
         match self.step(tick, timeline) {
             Ok(verdict) => verdict,
             Err(error) => {

@@ -65,7 +65,7 @@ pub(super) struct Known {
 
 /// Every setting there is, in the order of the example file.
 pub(super) const KNOWN: [Known; 6] = [
-    Known { section: "node", keys: &["dir", "join", "cpu_list", "workers", "movers", "movers_on_workers"] },
+    Known { section: "node", keys: &["dir", "join", "cpu_list", "workers", "movers"] },
     Known { section: "network", keys: &["bind", "port", "bus_port", "advertise", "backlog"] },
     Known { section: "memory", keys: &["max_memory", "preallocate"] },
     Known { section: "security", keys: &["password", "cluster_secret_file"] },

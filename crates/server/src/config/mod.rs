@@ -63,8 +63,21 @@ pub struct NodeConfig {
     pub workers: Auto<usize>,
     /// Threads that move data.
     pub movers: usize,
-    /// Whether the workers' threads do their work instead.
+    /// Whether the workers' threads do their work instead. No file says so: it is for experiments.
+    #[cfg(feature = "ablations")]
+    #[serde(skip)]
     pub movers_on_workers: bool,
+}
+
+impl NodeConfig {
+    /// Whether the workers' threads do the movers' work.
+    pub(crate) fn has_movers_on_workers(&self) -> bool {
+        #[cfg(feature = "ablations")]
+        let is_asked_for = self.movers_on_workers;
+        #[cfg(not(feature = "ablations"))]
+        let is_asked_for = false;
+        is_asked_for
+    }
 }
 
 impl Default for NodeConfig {
@@ -75,6 +88,7 @@ impl Default for NodeConfig {
             cpu_list: Auto::Auto,
             workers: Auto::Auto,
             movers: 1,
+            #[cfg(feature = "ablations")]
             movers_on_workers: false,
         }
     }

@@ -10,12 +10,12 @@ use sidle_cluster::{
     ClusterId, ControlMessage, Coordinator, CoordinatorEvent, CoordinatorInput, Founding, Incarnation,
     MetaStore, MigrationState, NodeInfo, NodeSays, ToCoordinator, ToNode,
 };
-use sidle_meta_redb::RedbMetaStore;
+use sidle_meta_file::FileMetaStore;
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeMap;
 
 /// The coordinator with the conversations that it answers on.
-pub(super) struct CoordinatorSeat<M = RedbMetaStore> {
+pub(super) struct CoordinatorSeat<M = FileMetaStore> {
     coordinator: Coordinator<M>,
     own: NodeId,
     /// Where the present incarnation of each other member was last heard.
@@ -39,7 +39,7 @@ impl CoordinatorSeat {
     ) -> Result<CoordinatorSeat, StartError> {
         let path = data_dir.metadata_path();
         let resumes = path.exists();
-        let seat = CoordinatorSeat::open(now, RedbMetaStore::open(&path)?, info, door)?;
+        let seat = CoordinatorSeat::open(now, FileMetaStore::open(&path)?, info, door)?;
         let coordinator = &seat.coordinator;
         if resumes {
             let nodes = coordinator.map().nodes().len();

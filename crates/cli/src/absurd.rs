@@ -1,0 +1,162 @@
+//! Absurd numbers on a command line, for the tests of both programs: each is refused with a message that says
+//! what would do, before anything is taken from the machine. Nothing is run; what is parsed is checked as it
+//! is before a run.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Memory that the checks take for available.
+pub const BUDGET_BYTES: u64 = 8 << 30;
+
+/// What is tried of every flag.
+const ABSURD: [&str; 14] = [
+    "",
+    "0",
+    "1",
+    "-1",
+    "65",
+    "NaN",
+    "inf",
+    "1e308",
+    "1,1",
+    "4294967295",
+    "4294967296",
+    "999999999999",
+    "18446744073709551615",
+    "18446744073709551616",
+];
+
+/// A flag that takes a number: the command that it is tried with, the flag, and what the refusal of 2^64 - 1
+/// says; none where any number of 64 bits will do.
+pub type NumberFlag = (&'static str, &'static str, Option<&'static str>);
+
+/// Those of the commands that both programs have.
+pub const SHARED_NUMBERS: &[NumberFlag] = &[
+    ("server", "port", Some("0 to 65535")),
+    ("server", "bus-port", Some("0 to 65535")),
+    ("server", "workers", Some("at most 512")),
+    ("server", "movers", Some("1 to 64")),
+    ("server", "max-memory", None),
+    ("server", "max-clients", None),
+    ("server", "max-query-buffer", None),
+    ("server", "max-arguments", Some("4294967295")),
+    ("server", "max-value", Some("512mb")),
+    ("server", "max-output-buffer", None),
+    ("server", "max-client-memory", None),
+    ("server", "idle-timeout", Some("0 to 2147483647")),
+    ("server", "password-timeout", Some("0 to 2147483647")),
+    ("demo", "records", Some("1000 to 281474976710656")),
+    ("demo", "seconds", Some("2592000")),
+    ("demo", "workers", Some("512")),
+    ("demo", "threads", Some("512")),
+    ("demo", "clients", Some("10000")),
+    ("demo", "outstanding", Some("10000")),
+    ("demo", "value-bytes", Some("to 536870912")),
+    ("demo", "key-bytes", Some("to 65536")),
+    ("demo --loop open", "rate", Some("1 to 1000000000")),
+    ("demo", "write-ratio", Some("0 to 100")),
+    ("demo", "seed", None),
+];
+
+/// Their flags that take no number, or lists of names with numbers that their own parsers' tests are about.
+pub const SHARED_NO_NUMBERS: &[&str] = &[
+    "advertise",
+    "bind",
+    "client",
+    "cluster-secret-file",
+    "config",
+    "cpu-list",
+    "cpu-lists",
+    "cpus",
+    "create-cluster-secret",
+    "dir",
+    "distribution",
+    "html",
+    "join",
+    "json",
+    "log-level",
+    "loop",
+    "password",
+    "policy",
+    "protocol",
+    "workload",
+];
+
+/// A program's flags.
+pub struct Flags<'a> {
+    /// Its command line.
+    pub command: clap::Command,
+    /// Every flag that takes a number, beside [`SHARED_NUMBERS`].
+    pub numbers: &'a [NumberFlag],
+    /// Every other flag with a value, beside [`SHARED_NO_NUMBERS`].
+    pub no_numbers: &'a [&'a str],
+    /// Parses a command line and checks it as far as is done before anything runs.
+    pub refusal: fn(&[&str]) -> Option<String>,
+}
+
+impl Flags<'_> {
+    fn numbers(&self) -> impl Iterator<Item = &NumberFlag> {
+        SHARED_NUMBERS.iter().chain(self.numbers)
+    }
+
+    /// Tries absurd numbers on every flag that takes one.
+    ///
+    /// # Panics
+    /// A number is taken that cannot be meant, or its refusal does not say what would do.
+    pub fn assert_absurd_numbers_are_refused(&self) {
+        let mut faults = Vec::new();
+        for (base, name, expected) in self.numbers() {
+            for number in ABSURD {
+                let flag = format!("--{name}={number}");
+                let line: Vec<&str> = base.split(' ').chain([flag.as_str()]).collect();
+                let refusal = catch_unwind(AssertUnwindSafe(|| (self.refusal)(&line)));
+                let refusal = refusal.unwrap_or_else(|_| panic!("{base} {flag} panics"));
+                if !is_right(number, *expected, refusal.as_deref()) {
+                    let refusal = refusal.as_deref().unwrap_or("it is taken");
+                    faults.push(format!("{base} {flag}: {refusal}"));
+                }
+            }
+        }
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+
+    /// Looks for every flag that takes a value in the lists.
+    ///
+    /// # Panics
+    /// One is in none, or a list has one that does not exist.
+    pub fn assert_every_flag_is_listed(&self) {
+        let mut found = Vec::new();
+        self.command.get_subcommands().for_each(|child| names(child, &mut found, ""));
+        let no_numbers = || SHARED_NO_NUMBERS.iter().chain(self.no_numbers);
+        for (path, name) in &found {
+            let is_tried = self.numbers().any(|(base, flag, _)| {
+                let words = base.split(' ').filter(|word| path.split(' ').any(|part| part == *word)).count();
+                flag == name && words == path.split(' ').count()
+            });
+            assert!(is_tried || no_numbers().any(|known| known == name), "{path} --{name}");
+        }
+        for (base, name, _) in self.numbers() {
+            assert!(found.iter().any(|(_, known)| known == name), "{base} has no --{name}");
+        }
+    }
+}
+
+/// Whether a refusal, or none, is what this number should get.
+fn is_right(number: &str, expected: Option<&str>, refusal: Option<&str>) -> bool {
+    match (number, expected) {
+        ("18446744073709551615", Some(expected)) => refusal.is_some_and(|refusal| refusal.contains(expected)),
+        ("18446744073709551615", None) => refusal.is_none(),
+        ("" | "-1" | "NaN" | "inf" | "18446744073709551616", _) => refusal.is_some(),
+        _ => true,
+    }
+}
+
+/// The flags with a value of a command and its subcommands, each with the words that lead to it.
+fn names(command: &clap::Command, found: &mut Vec<(String, String)>, path: &str) {
+    let path = format!("{path} {}", command.get_name()).trim_start().to_owned();
+    for argument in command.get_arguments().filter(|argument| argument.get_action().takes_values()) {
+        if let Some(name) = argument.get_long() {
+            found.push((path.clone(), name.to_owned()));
+        }
+    }
+    command.get_subcommands().for_each(|child| names(child, found, &path));
+}

@@ -1,0 +1,193 @@
+//! `sidle demo`: two nodes, a load, and half of the data moved under it.
+
+use crate::exit::{Failure, Status};
+use crate::interrupt;
+use crate::load::{LoadArguments, verdict, write_report};
+use crate::numbers::from_to;
+use crate::own_program;
+use clap::Args;
+use sidle_bench::cpu_lists::CpuLists;
+use sidle_bench::demo::{DemoError, DemoOptions, run as demonstrate};
+use sidle_bench::limits::{MAX_RECORDS, MAX_SECONDS, MAX_THREADS, memory_budget_bytes};
+use sidle_bench::policy::PolicyWord;
+use sidle_bench::quota::CpuShares;
+use sidle_bench::report::Report;
+use sidle_bench::summary::summary;
+use sidle_bench::terminal::Terminal;
+use sidle_migration::PROTOCOLS;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// What `sidle demo --help` ends with.
+pub const EXAMPLES: &str = "\
+Examples:
+  sidle demo
+  sidle demo --workload a --records 500000 --seconds 3
+  sidle demo --loop open --rate 40000            latency, not peak throughput
+  sidle demo --cpus source=0.4,target=0.4        as root: nodes that cannot borrow each other's processors
+  sidle demo --cpu-lists source=0,target=1       nodes that have processors of their own, as on two machines
+  sidle demo --client plain                      what an unmodified cluster client sees
+
+Starts two nodes on free ports of this machine, loads them, makes a load, moves half of the slots \
+from one to the other, and afterwards reads every acknowledged write back. Nothing is left behind \
+but the report; what a demonstration that was killed leaves, the next one removes.";
+
+/// Flags of `sidle demo`.
+#[derive(Debug, Args)]
+pub struct DemoArguments {
+    #[arg(long, help = protocol_help(), value_name = "NAME[,OPTION=VALUE..]", default_value = "fulva")]
+    protocol: String,
+    /// How hard the move may press on the nodes: adaptive, rate=MB/S, deadline=SECONDS or
+    /// slo-p99=MICROSECONDS
+    #[arg(long, value_name = "WORD", default_value = "adaptive")]
+    policy: PolicyWord,
+    #[command(flatten)]
+    load: LoadArguments,
+    /// How many records; fewer if they do not fit into memory
+    #[arg(long, value_name = "NUMBER", default_value_t = 3_000_000, value_parser = from_to::<u64>(1000, MAX_RECORDS))]
+    records: u64,
+    /// How long the load lasts before the move, and again after it
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = from_to::<u64>(1, MAX_SECONDS))]
+    seconds: u64,
+    /// Threads of each node that serve clients [default: one for every two cores, as there are two nodes]
+    #[arg(long, value_name = "NUMBER", value_parser = from_to::<u32>(1, u64::from(MAX_THREADS)))]
+    workers: Option<u32>,
+    /// Shares of one processor, with root: source=0.4,target=0.4,clients=1
+    #[arg(long, value_name = "NAME=SHARE,..")]
+    cpus: Option<CpuShares>,
+    /// The processors that each node runs on, by number: source=0,target=1. Clients run on all
+    #[arg(long, value_name = "NODE=LIST,..")]
+    cpu_lists: Option<CpuLists>,
+    /// Write the report here
+    #[arg(long, value_name = "FILE", default_value = "sidle-demo.json")]
+    json: PathBuf,
+    /// Draw the report's page here [default: sidle-demo.html]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the JSON report and nothing else: no display, no summary, and no page that was not asked for
+    #[arg(long)]
+    pub quiet: bool,
+    /// Stop as after Ctrl-C when the standard input ends, as it does with the program that started the
+    /// demonstration
+    #[arg(long)]
+    pub stop_with_stdin: bool,
+}
+
+/// The help of `--protocol`, with what there is.
+pub fn protocol_help() -> String {
+    let names: Vec<&str> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
+    format!("How to move: {}. Options that change single choices may follow", names.join(", "))
+}
+
+/// Where the page goes when nothing else is said.
+const PAGE: &str = "sidle-demo.html";
+
+impl DemoArguments {
+    /// What they ask for, with nodes that this program starts from itself. Nothing is checked yet.
+    ///
+    /// # Errors
+    /// This program's file has gone.
+    pub fn options(&self) -> Result<DemoOptions, Failure> {
+        let load = &self.load;
+        Ok(DemoOptions {
+            program: own_program()?,
+            protocol: self.protocol.clone(),
+            policy: self.policy,
+            workload: load.workload(),
+            distribution: load.distribution,
+            records: self.records,
+            key_bytes: load.key_bytes,
+            value_bytes: load.value_bytes,
+            margin: Duration::from_secs(self.seconds),
+            pacing: load.pacing(),
+            client: load.client(),
+            clients: load.clients,
+            outstanding: load.outstanding,
+            separate_clients: load.separate_clients,
+            tracking: true,
+            offloading: true,
+            threads: load.threads(),
+            workers: self.workers.unwrap_or_else(|| (sidle_bench::machine::cores() / 2).max(1)),
+            cpus: self.cpus.clone(),
+            cpu_lists: self.cpu_lists.clone(),
+            seed: load.seed,
+        })
+    }
+}
+
+/// The options, checked against what fits into `budget_bytes` of memory.
+///
+/// # Errors
+/// What does not fit, and the largest that does.
+pub fn options(arguments: &DemoArguments, budget_bytes: u64) -> Result<DemoOptions, Failure> {
+    let options = arguments.options()?;
+    options.records_that_fit(budget_bytes).map_err(Failure::refused)?;
+    Ok(options)
+}
+
+/// Runs `sidle demo`.
+///
+/// # Errors
+/// What was refused, what went wrong in the middle, or wrong answers.
+pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
+    let options = options(arguments, memory_budget_bytes())?;
+    run_measured(arguments, &options)
+}
+
+/// Runs a demonstration with processes on this machine, and writes, prints and judges its report.
+///
+/// # Errors
+/// What was refused, what went wrong in the middle, or wrong answers.
+pub fn run_measured(arguments: &DemoArguments, options: &DemoOptions) -> Result<(), Failure> {
+    let report = measured(arguments, options)?;
+    conclude(arguments, &report)?;
+    match report.unmeasured.get("lost_writes") {
+        Some(why) => {
+            Err(Failure::new(Status::WrongAnswers, format!("lost writes cannot be excluded: {why}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Writes a report where the arguments want it, prints its summary, and judges it.
+///
+/// # Errors
+/// A file that cannot be written, or wrong answers.
+pub fn conclude(arguments: &DemoArguments, report: &Report) -> Result<(), Failure> {
+    let default_page = (!arguments.quiet).then(|| Path::new(PAGE));
+    let html = arguments.html.as_deref().or(default_page);
+    write_report(report, Some(&arguments.json), html).map_err(Failure::refused)?;
+    if !arguments.quiet {
+        print!("{}", summary(report));
+        let page = html.map_or_else(String::new, |html| format!(" and {}", html.display()));
+        println!("{:<18} {}{page}", "report", arguments.json.display());
+    }
+    verdict(report)
+}
+
+/// A flag that is raised when a demonstration is to stop.
+///
+/// # Errors
+/// The system tells of no signals.
+pub fn stop_flag(arguments: &DemoArguments) -> Result<Arc<AtomicBool>, Failure> {
+    let stop = interrupt::flag()?;
+    if arguments.stop_with_stdin {
+        interrupt::raise_when_stdin_ends(&stop);
+    }
+    Ok(stop)
+}
+
+/// A demonstration with processes on this machine.
+fn measured(arguments: &DemoArguments, options: &DemoOptions) -> Result<Report, Failure> {
+    let stop = stop_flag(arguments)?;
+    demonstrate(options, &Terminal::new(arguments.quiet), &stop).map_err(|error| match error {
+        DemoError::Interrupted => {
+            Failure::new(Status::Detached, "interrupted; the nodes are stopped and their files are gone")
+        }
+        DemoError::Migration(_) => Failure::new(Status::FailedInTheMiddle, error),
+        DemoError::Control(_) => Failure::new(Status::Unreachable, error),
+        DemoError::Options(_) | DemoError::Node(_) | DemoError::Io(_) => Failure::refused(error),
+    })
+}

@@ -1,0 +1,29 @@
+//! What the programs' command lines have in common: how a program ends ([`exit`]) and is interrupted
+//! ([`interrupt`]), how numbers are read ([`numbers`]) and tables printed ([`table`]), and the commands that
+//! both have: a node ([`server`]) and a demonstration ([`demo`]), which starts its nodes from its own
+//! program.
+
+// Programs at the edge: they read clocks, files and the environment.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+#[cfg(feature = "testing")]
+pub mod absurd;
+pub mod demo;
+pub mod exit;
+pub mod interrupt;
+pub mod load;
+pub mod numbers;
+mod own_program;
+pub mod server;
+pub mod table;
+
+pub use own_program::own_program;
+
+/// A runtime for commands that wait for sockets or signals.
+///
+/// # Errors
+/// The system refuses one.
+pub fn runtime() -> Result<tokio::runtime::Runtime, exit::Failure> {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.map_err(|error| exit::Failure::refused(format!("cannot start: {error}")))
+}

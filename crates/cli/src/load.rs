@@ -1,0 +1,148 @@
+//! The load that a command makes, and what it reports.
+
+use crate::exit::{Failure, Status};
+use crate::numbers::from_to;
+use clap::{Args, ValueEnum};
+use sidle_bench::limits::{LoadSize, MAX_CLIENTS, MAX_KEY_BYTES, MAX_THREADS, MAX_VALUE_BYTES};
+use sidle_bench::load::{ClientKind, Pacing};
+use sidle_bench::report::Report;
+use sidle_workload::{Distribution, Workload};
+use std::path::Path;
+
+/// When the next operation is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Loop {
+    /// When an answer has come: peak throughput
+    Closed,
+    /// At a fixed rate, whatever the answers: latency
+    Open,
+}
+
+/// Which client carries the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Client {
+    /// Sidle's own, which follows migrations
+    Sidle,
+    /// As an unmodified cluster client: MOVED and ASK
+    Plain,
+}
+
+/// The load.
+#[derive(Debug, Args)]
+pub struct LoadArguments {
+    /// YCSB's workload: a (50 % writes), b (5 %) or c (none)
+    #[arg(long, value_name = "LETTER", default_value = "b")]
+    workload: Workload,
+    /// A share of writes in per cent, instead of a workload's
+    #[arg(long, value_name = "PERCENT", conflicts_with = "workload", value_parser = percent)]
+    write_ratio: Option<f64>,
+    /// How popular the records are: zipf:THETA, uniform or latest
+    #[arg(long, value_name = "NAME", default_value = "zipf:0.99")]
+    pub distribution: Distribution,
+    /// Bytes of each value
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = from_to::<usize>(1, MAX_VALUE_BYTES as u64))]
+    pub value_bytes: usize,
+    /// Bytes of each key
+    #[arg(long, value_name = "BYTES", default_value_t = 30, value_parser = from_to::<usize>(1, MAX_KEY_BYTES as u64))]
+    pub key_bytes: usize,
+    /// When the next operation is sent
+    #[arg(long = "loop", value_name = "KIND", value_enum, default_value_t = Loop::Closed)]
+    kind: Loop,
+    /// Operations per second in an open loop
+    #[arg(long, value_name = "NUMBER", required_if_eq("kind", "open"), value_parser = rate)]
+    rate: Option<f64>,
+    /// Which client carries the load
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Client::Sidle)]
+    client: Client,
+    /// Clients. Those of a thread are one application: they share as many connections to each node, and what
+    /// they learn
+    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = from_to::<u32>(1, u64::from(MAX_CLIENTS)))]
+    pub clients: u32,
+    /// Operations that a client has under way at most: so many times the clients in all, on the connections
+    /// that owe the fewest answers
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = from_to::<u32>(1, u64::from(MAX_CLIENTS)))]
+    pub outstanding: u32,
+    /// Each client has connections of its own and learns for itself what has moved
+    #[arg(long)]
+    pub separate_clients: bool,
+    /// Threads that drive the clients [default: one for each core]
+    #[arg(long, value_name = "NUMBER", value_parser = from_to::<u32>(1, u64::from(MAX_THREADS)))]
+    threads: Option<u32>,
+    /// What every draw is made from
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let share: f64 = text.trim_end_matches('%').parse().map_err(|_| "give a number such as 20".to_owned())?;
+    if (0.0..=100.0).contains(&share) { Ok(share) } else { Err("give 0 to 100".to_owned()) }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "give a number such as 20000".to_owned())?;
+    if (1.0..=1e9).contains(&rate) { Ok(rate) } else { Err("give 1 to 1000000000".to_owned()) }
+}
+
+impl LoadArguments {
+    /// The mix of reads and writes.
+    pub fn workload(&self) -> Workload {
+        self.write_ratio.map_or_else(|| self.workload.clone(), Workload::with_write_ratio)
+    }
+
+    /// When operations are sent.
+    pub fn pacing(&self) -> Pacing {
+        match (self.kind, self.rate) {
+            (Loop::Open, Some(rate)) => Pacing::Open(rate),
+            _ => Pacing::Closed,
+        }
+    }
+
+    /// Which client carries the load.
+    pub fn client(&self) -> ClientKind {
+        match self.client {
+            Client::Sidle => ClientKind::Sidle,
+            Client::Plain => ClientKind::Plain,
+        }
+    }
+
+    /// How large the load is, with so many records.
+    pub fn size(&self, records: u64) -> LoadSize {
+        let underway = u64::from(self.clients) * u64::from(self.outstanding);
+        LoadSize { records, key_bytes: self.key_bytes, value_bytes: self.value_bytes, underway }
+    }
+
+    /// Threads that drive the clients: enough that the nodes are what limits the load.
+    pub fn threads(&self) -> u32 {
+        self.threads.unwrap_or_else(sidle_bench::machine::cores).clamp(1, self.clients)
+    }
+}
+
+/// Fails if anything that was read was wrong, or anything acknowledged was lost.
+///
+/// # Errors
+/// How many wrong values and lost writes there are.
+pub fn verdict(report: &Report) -> Result<(), Failure> {
+    if report.is_correct() {
+        return Ok(());
+    }
+    let (wrong, lost) = (report.wrong_values, report.lost_writes.unwrap_or(0));
+    Err(Failure::new(Status::WrongAnswers, format!("{wrong} wrong values, {lost} lost writes")))
+}
+
+/// Writes a report as JSON and as a page, where that is wanted.
+///
+/// # Errors
+/// The file that cannot be written, and why.
+pub fn write_report(report: &Report, json: Option<&Path>, html: Option<&Path>) -> Result<(), String> {
+    let write = |path: &Path, text: String| {
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    if let Some(path) = json {
+        let text = serde_json::to_string_pretty(report).expect("a report is plain data");
+        write(path, text + "\n")?;
+    }
+    if let Some(path) = html {
+        write(path, sidle_bench::page::page(report))?;
+    }
+    Ok(())
+}

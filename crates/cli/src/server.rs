@@ -1,0 +1,219 @@
+//! `sidle server`: settings from the file and the flags, the log, and the node.
+
+use crate::exit::Failure;
+use crate::numbers::{auto_or_from_to, from_to};
+use clap::Args;
+use rustix::process::{Signal, getpid, kill_process};
+use sidle_server::address::split_host_port;
+use sidle_server::config::{Auto, Config, ConfigError, CpuList, EXAMPLE, LogLevel, SECRET_VARIABLE, Size};
+use std::io;
+use std::path::PathBuf;
+use tracing_subscriber::EnvFilter;
+
+/// Overrides the log's level and filter.
+const LOG_VARIABLE: &str = "SIDLE_LOG";
+
+const MAX_PORT: u64 = u16::MAX as u64;
+
+/// What `server --help` ends with.
+pub const EXAMPLES: &str = "\
+Examples:
+  sidle server                                    a complete cluster of one node on 127.0.0.1:6379
+  sidle server --port 6380 --join 127.0.0.1:6379  an empty second node
+  sidle server --print-config > sidle.toml        every setting, described, with its default
+  sidle server --config sidle.toml --port 7000    settings from a file; flags win over it
+
+SIGINT (Ctrl-C) and SIGTERM stop the node cleanly. What it holds is in memory only, and lost.";
+
+/// Flags of `sidle server`; each overrides the setting of the same name in the file.
+#[derive(Debug, Args)]
+pub struct ServerArguments {
+    /// Read settings from this file
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Print the settings with their defaults and descriptions, as a file to start from
+    #[arg(long)]
+    pub print_config: bool,
+    /// The port for clients; 0: any free port
+    #[arg(long, value_name = "PORT", value_parser = from_to::<u16>(0, MAX_PORT))]
+    pub port: Option<u16>,
+    /// The port for other nodes; 0: any free port [default: the port for clients + 10000]
+    #[arg(long, value_name = "PORT", value_parser = auto_or_from_to::<u16>(0, MAX_PORT))]
+    pub bus_port: Option<Auto<u16>>,
+    /// The address to listen on
+    #[arg(long, value_name = "ADDRESS")]
+    pub bind: Option<String>,
+    /// The host that clients and other nodes are told [default: the address listened on]
+    #[arg(long, value_name = "HOST")]
+    pub advertise: Option<Auto<String>>,
+    /// Where the node keeps its identity and the cluster's metadata [default: sidle-PORT]
+    #[arg(long, value_name = "FOLDER")]
+    pub dir: Option<PathBuf>,
+    /// Join the cluster of the node with this client address
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub join: Option<String>,
+    /// The processors that the node's threads run on, such as 0-3,8 [default: all that the process may use]
+    #[arg(long, value_name = "LIST")]
+    pub cpu_list: Option<Auto<CpuList>>,
+    /// Threads that serve clients [default: one for each core]
+    #[arg(long, value_name = "NUMBER", value_parser = auto_or_from_to::<usize>(0, u64::MAX))]
+    pub workers: Option<Auto<usize>>,
+    /// Threads that move data
+    #[arg(long, value_name = "NUMBER", value_parser = from_to::<usize>(0, u64::MAX))]
+    pub movers: Option<usize>,
+    /// For experiments: move data on the threads that serve clients
+    #[cfg(feature = "ablations")]
+    #[arg(long)]
+    pub movers_on_workers: bool,
+    /// Memory for keys, values and their index, such as 4gb or 512mb [default: half of the machine's]
+    #[arg(long, value_name = "SIZE")]
+    pub max_memory: Option<Auto<Size>>,
+    /// Take that memory from the system at the start, instead of as data comes
+    #[arg(long)]
+    pub preallocate: bool,
+    /// Ask clients for this password (visible in the list of processes: better in the file)
+    #[arg(long, visible_alias = "requirepass", value_name = "PASSWORD")]
+    pub password: Option<String>,
+    /// Prove to other nodes with the secret in this file that the node belongs to the cluster [default: the
+    /// one that the data directory keeps]
+    #[arg(long, value_name = "FILE")]
+    pub cluster_secret_file: Option<PathBuf>,
+    /// Write a new cluster secret to this file, for all nodes of a cluster to be given, and leave
+    #[arg(long, value_name = "FILE")]
+    pub create_cluster_secret: Option<PathBuf>,
+    /// How many clients may be connected at once
+    #[arg(long, value_name = "NUMBER", value_parser = from_to::<usize>(0, u64::MAX))]
+    pub max_clients: Option<usize>,
+    /// How large one client's unfinished request may grow
+    #[arg(long, value_name = "SIZE")]
+    pub max_query_buffer: Option<Size>,
+    /// How many arguments one request may have
+    #[arg(long, value_name = "NUMBER", value_parser = from_to::<u32>(0, u32::MAX.into()))]
+    pub max_arguments: Option<u32>,
+    /// How large one argument, and so one value, may be
+    #[arg(long, value_name = "SIZE")]
+    pub max_value: Option<Size>,
+    /// How much one client may leave unread of its replies; 0: no limit of its own
+    #[arg(long, value_name = "SIZE")]
+    pub max_output_buffer: Option<Size>,
+    /// How much the unfinished requests and unread replies of all clients may take; 0: no limit [default:
+    /// half of --max-memory]
+    #[arg(long, value_name = "SIZE")]
+    pub max_client_memory: Option<Auto<Size>>,
+    /// Close clients after so many seconds of silence; 0: never
+    #[arg(long, value_name = "SECONDS", value_parser = from_to::<u32>(0, SECONDS_MAX))]
+    pub idle_timeout: Option<u32>,
+    /// Close clients that have not given the password after so many seconds; 0: never
+    #[arg(long, value_name = "SECONDS", value_parser = from_to::<u32>(0, SECONDS_MAX))]
+    pub password_timeout: Option<u32>,
+    /// error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<LogLevel>,
+    /// Stop when the standard input ends, as it does with the program that started the node
+    #[arg(long)]
+    pub stop_with_stdin: bool,
+}
+
+/// The longest silence that can be asked for, as in Redis.
+const SECONDS_MAX: u64 = i32::MAX as u64;
+
+/// Runs `sidle server`.
+///
+/// # Errors
+/// What of the settings, the directory or the sockets does not do.
+pub fn run(arguments: ServerArguments) -> Result<(), Failure> {
+    if arguments.print_config {
+        print!("{EXAMPLE}");
+        return Ok(());
+    }
+    if let Some(path) = &arguments.create_cluster_secret {
+        sidle_server::create_cluster_secret(path).map_err(Failure::refused)?;
+        println!("{} holds a new cluster secret: copy it to every node of the cluster", path.display());
+        return Ok(());
+    }
+    if arguments.stop_with_stdin {
+        stop_with_stdin().map_err(Failure::refused)?;
+    }
+    let config_file = arguments.config.clone();
+    let config = settings(arguments).map_err(Failure::refused)?;
+    start_log(&config);
+    sidle_server::run(&config, config_file.as_deref()).map_err(|error| Failure::refused(format!("{error:#}")))
+}
+
+/// From here on the end of the standard input stops the node as SIGTERM does.
+fn stop_with_stdin() -> io::Result<()> {
+    let wait = || {
+        // An error is an end as well.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        let _ = kill_process(getpid(), Signal::TERM);
+    };
+    std::thread::Builder::new().name("stdin".to_owned()).spawn(wait).map(|_| ())
+}
+
+/// The settings of the file, where there is one, with the flags on top.
+///
+/// # Errors
+/// The setting that does not do, and what would.
+pub fn settings(arguments: ServerArguments) -> Result<Config, ConfigError> {
+    let mut config = match &arguments.config {
+        Some(path) => Config::load(path)?,
+        None => Config::default(),
+    };
+    fn set<T>(setting: &mut T, flag: Option<T>) {
+        if let Some(value) = flag {
+            *setting = value;
+        }
+    }
+    set(&mut config.node.dir, arguments.dir.map(Auto::Value));
+    set(&mut config.node.join, arguments.join);
+    set(&mut config.node.cpu_list, arguments.cpu_list);
+    set(&mut config.node.workers, arguments.workers);
+    set(&mut config.node.movers, arguments.movers);
+    #[cfg(feature = "ablations")]
+    set(&mut config.node.movers_on_workers, arguments.movers_on_workers.then_some(true));
+    set(&mut config.network.bind, arguments.bind);
+    set(&mut config.network.port, arguments.port);
+    set(&mut config.network.bus_port, arguments.bus_port);
+    set(&mut config.network.advertise, arguments.advertise);
+    set(&mut config.memory.max_memory, arguments.max_memory);
+    set(&mut config.memory.preallocate, arguments.preallocate.then_some(true));
+    set(&mut config.security.password, arguments.password);
+    set(&mut config.security.cluster_secret_file, arguments.cluster_secret_file);
+    if let Some(text) = std::env::var_os(SECRET_VARIABLE) {
+        config.set_cluster_secret(&text.to_string_lossy())?;
+    }
+    set(&mut config.limits.max_clients, arguments.max_clients);
+    set(&mut config.limits.query_buffer, arguments.max_query_buffer);
+    set(&mut config.limits.arguments, arguments.max_arguments);
+    set(&mut config.limits.value, arguments.max_value);
+    set(&mut config.limits.output_buffer, arguments.max_output_buffer);
+    set(&mut config.limits.client_memory, arguments.max_client_memory);
+    set(&mut config.limits.idle_timeout, arguments.idle_timeout);
+    set(&mut config.limits.password_timeout, arguments.password_timeout);
+    set(&mut config.log.level, arguments.log_level);
+    config.validate()?;
+    Ok(config)
+}
+
+fn start_log(config: &Config) {
+    let filter =
+        EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new(config.log.level.name()));
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(colours)
+        .init();
+}
+
+/// Takes the address of a node.
+///
+/// # Errors
+/// What an address looks like.
+pub fn host_port(text: &str) -> Result<String, String> {
+    match split_host_port(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("give HOST:PORT, such as 127.0.0.1:6379".to_owned()),
+    }
+}

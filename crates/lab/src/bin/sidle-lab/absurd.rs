@@ -1,0 +1,104 @@
+//! Absurd numbers on the command line.
+
+use crate::cli::{Cli, Command};
+use crate::demo;
+use clap::{CommandFactory, Parser};
+use sidle_cli::absurd::{BUDGET_BYTES, Flags, NumberFlag};
+use sidle_cli::server;
+
+const NUMBERS: &[NumberFlag] = &[
+    ("demo --modelled paper --records 1000000000000", "sample", Some("to 281474976710656")),
+    ("peers", "records", Some("to 281474976710656")),
+    ("peers", "key-bytes", Some("to 65536")),
+    ("peers", "value-bytes", Some("to 536870912")),
+    ("peers", "slice-ms", Some("3600000")),
+    ("peers", "rounds", Some("1000")),
+    ("peers", "depths", Some("10000")),
+    ("peers", "clients", Some("10000")),
+    ("peers", "seed", None),
+    ("run --out o", "value-bytes", Some("to 536870912")),
+    ("run --out o", "source-cpus", Some("")),
+    ("run --out o", "repeat", Some("99")),
+    ("run --out o", "records", Some("to 281474976710656")),
+    ("run --out o", "seconds", Some("2592000")),
+    ("run --out o", "clients", Some("10000")),
+    ("run --out o", "key-bytes", Some("to 65536")),
+    ("run --out o --loop open", "rate", Some("1000000000")),
+    ("run --out o", "node-cpu", Some("0.1")),
+    ("run --out o", "seed", None),
+    ("run --out o --modelled paper --records 1000000000000", "sample", Some("to 281474976710656")),
+    ("figures --out o", "repeat", Some("99")),
+    ("figures --out o", "seed", None),
+    ("figures --out o --modelled paper", "sample", Some("to 281474976710656")),
+    ("compare a --with b", "within", Some("0 to 1000")),
+];
+
+const NO_NUMBERS: &[&str] = &[
+    "costs",
+    "distributions",
+    "measures",
+    "modelled",
+    "out",
+    "policies",
+    "protocols",
+    "redis",
+    "with",
+    "workloads",
+];
+
+fn flags() -> Flags<'static> {
+    Flags { command: Cli::command(), numbers: NUMBERS, no_numbers: NO_NUMBERS, refusal }
+}
+
+/// Parses a command line and checks it as far as is done before anything runs.
+fn refusal(line: &[&str]) -> Option<String> {
+    let parsed = match Cli::try_parse_from(["sidle-lab"].iter().chain(line)) {
+        Ok(parsed) => parsed,
+        Err(error) => return Some(error.to_string()),
+    };
+    let checked = match parsed.command {
+        Command::Run(arguments) => arguments.check(BUDGET_BYTES),
+        Command::Figures(arguments) => arguments.check(BUDGET_BYTES),
+        Command::Demo(arguments) => {
+            demo::options(&arguments, BUDGET_BYTES).map(|_| ()).map_err(|failure| failure.message)
+        }
+        Command::Peers(arguments) => arguments.check(BUDGET_BYTES),
+        Command::Server(arguments) => {
+            server::settings(*arguments).map(|_| ()).map_err(|error| error.to_string())
+        }
+        Command::Report(_) | Command::Compare(_) => Ok(()),
+    };
+    checked.err()
+}
+
+#[test]
+fn absurd_numbers_are_refused_with_what_would_do() {
+    flags().assert_absurd_numbers_are_refused();
+}
+
+/// What passes the parser is checked for what fits into memory.
+#[test]
+fn what_does_not_fit_into_memory_is_refused_with_the_largest_that_does() {
+    for (line, largest) in [
+        ("peers --records 281474976710656", "at most"),
+        ("demo --modelled paper --records 1000000000000 --sample 1000000000000", "at most 22"),
+        ("run --out o --value-bytes 100 536870912", "or values of 33"),
+        ("run --out o --records 281474976710656", "at most 536870912 fit"),
+        ("run --out o --modelled paper --records 1000000000000 --sample 1000000000000", "at most 22"),
+    ] {
+        let told = refusal(&line.split(' ').collect::<Vec<_>>()).unwrap_or_default();
+        assert!(told.contains(largest), "sidle-lab {line}: {told}");
+    }
+}
+
+#[test]
+fn every_flag_that_takes_a_value_is_in_one_of_the_lists() {
+    flags().assert_every_flag_is_listed();
+}
+
+#[test]
+fn what_is_used_by_default_fits() {
+    for line in ["server", "demo", "peers", "run --out o", "figures --out o --quick"] {
+        assert_eq!(refusal(&line.split(' ').collect::<Vec<_>>()), None, "{line}");
+    }
+}

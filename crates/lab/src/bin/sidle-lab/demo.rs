@@ -1,0 +1,60 @@
+//! `sidle-lab demo`: one run, of processes on this machine or on modelled machines.
+
+use crate::modelled::{self, ModelledArguments};
+use clap::Args;
+use sidle_bench::demo::DemoOptions;
+use sidle_bench::limits::memory_budget_bytes;
+use sidle_cli::demo::{self, DemoArguments};
+use sidle_cli::exit::Failure;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  sidle-lab demo --modelled paper --records 300000000   machines that are not there, time that is not yours
+  sidle-lab demo --modelled two-cores --costs costs.json --cpus source=0.3,target=0.5
+  sidle-lab demo --without-tracking                     what clients gain from what they know to have moved";
+
+/// Flags of `sidle-lab demo`.
+#[derive(Debug, Args)]
+pub(crate) struct LabDemoArguments {
+    #[command(flatten)]
+    pub(crate) demo: DemoArguments,
+    /// An ablation: clients make no use of what they know to have moved; every read of a moving key asks both
+    /// nodes
+    #[arg(long)]
+    without_tracking: bool,
+    /// An ablation: the nodes move data on the threads that serve clients, which wait for it meanwhile
+    #[arg(long)]
+    without_offloading: bool,
+    #[command(flatten)]
+    pub(crate) modelled: ModelledArguments,
+}
+
+/// The options, checked against what fits into `budget_bytes` of memory.
+///
+/// # Errors
+/// What does not fit, and the largest that does.
+pub(crate) fn options(arguments: &LabDemoArguments, budget_bytes: u64) -> Result<DemoOptions, Failure> {
+    let options = DemoOptions {
+        tracking: !arguments.without_tracking,
+        offloading: !arguments.without_offloading,
+        ..arguments.demo.options()?
+    };
+    let checked = match &arguments.modelled.modelled {
+        Some(_) => options.check_modelled(arguments.modelled.sample, budget_bytes),
+        None => options.records_that_fit(budget_bytes).map(|_| ()),
+    };
+    checked.map_err(Failure::refused)?;
+    Ok(options)
+}
+
+/// Runs `sidle-lab demo`.
+pub(crate) fn run(arguments: &LabDemoArguments) -> Result<(), Failure> {
+    let options = options(arguments, memory_budget_bytes())?;
+    match &arguments.modelled.modelled {
+        Some(machines) => {
+            let report = modelled::run(machines, arguments, &options)?;
+            demo::conclude(&arguments.demo, &report)
+        }
+        None => demo::run_measured(&arguments.demo, &options),
+    }
+}

@@ -1,0 +1,149 @@
+//! Labs beside labs, cell by cell: how far a model agrees with what it models, or what a change has changed.
+
+use crate::cell::Cell;
+use crate::confidence::ratio_interval;
+use crate::measures::Measure;
+use crate::results::{CellRuns, Results};
+use crate::settings::Settings;
+use sidle_bench::report::Report;
+use sidle_bench::spread::Spread;
+use std::collections::BTreeSet;
+
+/// One number of a cell, on either side.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared {
+    /// Which number.
+    pub measure: &'static Measure,
+    /// On the one side.
+    pub a: Spread,
+    /// On the other.
+    pub b: Spread,
+    /// Between what the ratio of the medians lies with a confidence of 95 %, where there are runs enough to
+    /// tell.
+    pub interval: Option<[f64; 2]>,
+}
+
+impl Compared {
+    /// The median of the one by that of the other; none where either is 0.
+    pub fn ratio(&self) -> Option<f64> {
+        let (a, b) = (self.a.median, self.b.median);
+        (a != 0.0 && b != 0.0).then(|| a / b)
+    }
+
+    /// Whether the one is within this share of the other: 0.25 for 25 %. Nothing agrees with nothing only.
+    pub fn agrees(&self, within: f64) -> bool {
+        match self.ratio() {
+            Some(ratio) => (ratio - 1.0).abs() <= within,
+            None => self.is_nothing(),
+        }
+    }
+
+    /// Whether the interval of the ratio reaches across that limit, so that other runs might tell otherwise.
+    pub fn is_unsure(&self, within: f64) -> bool {
+        let reaches_in = |[low, high]: [f64; 2]| low <= 1.0 + within && high >= 1.0 - within;
+        let reaches_out = |[low, high]: [f64; 2]| low < 1.0 - within || high > 1.0 + within;
+        self.interval.is_some_and(|interval| reaches_in(interval) && reaches_out(interval))
+    }
+
+    /// Whether there is nothing on either side, which says little of either.
+    pub fn is_nothing(&self) -> bool {
+        self.a.median == 0.0 && self.b.median == 0.0
+    }
+}
+
+/// A cell that both sides have measured.
+#[derive(Clone, Debug)]
+pub struct ComparedCell {
+    /// The runs of the one side.
+    pub a: CellRuns,
+    /// Those of the other.
+    pub b: CellRuns,
+}
+
+impl ComparedCell {
+    /// What was compared.
+    pub const fn cell(&self) -> &Cell {
+        &self.a.cell
+    }
+
+    /// Whether both sides have runs of the same seeds. Which records are popular decides how much of the load
+    /// moves with them, and so what is served after: with other seeds these differ, too.
+    pub fn has_same_seeds(&self) -> bool {
+        let seeds = |runs: &CellRuns| runs.reports.iter().map(|report| report.seed).collect::<BTreeSet<_>>();
+        seeds(&self.a) == seeds(&self.b)
+    }
+
+    /// The measures that runs of both sides have.
+    pub fn figures(&self, measures: &[&'static Measure]) -> Vec<Compared> {
+        let figure = |measure: &&'static Measure| {
+            let [a, b] = [&self.a, &self.b].map(|side| side.values(measure.of));
+            let interval = ratio_interval(&a, &b);
+            Some(Compared { measure, a: Spread::of(a)?, b: Spread::of(b)?, interval })
+        };
+        measures.iter().filter_map(figure).collect()
+    }
+}
+
+/// What two sides have in common.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Cells of both, in the order of the one.
+    pub cells: Vec<ComparedCell>,
+    /// How many cells either has alone.
+    pub alone: [usize; 2],
+}
+
+/// Puts the runs of some labs beside those of others. Runs of one cell are taken together, whichever lab of a
+/// side they are of.
+///
+/// # Errors
+/// What about their loads differs, or that they have no cell in common.
+pub fn compare(a: &[Results], b: &[Results]) -> Result<Comparison, String> {
+    if let Some((first, others)) = a.iter().chain(b).collect::<Vec<_>>().split_first() {
+        others.iter().try_for_each(|other| same_load(&first.lab.settings, &other.lab.settings))?;
+    }
+    let (a, mut b) = (pooled(a), pooled(b));
+    let mut alone = 0;
+    let mut cells = Vec::new();
+    for a in a {
+        match b.iter().position(|b| b.cell == a.cell) {
+            Some(at) => cells.push(ComparedCell { a, b: b.remove(at) }),
+            None => alone += 1,
+        }
+    }
+    match cells.is_empty() {
+        true => Err("no cell was measured on both sides".to_owned()),
+        false => Ok(Comparison { cells, alone: [alone, b.len()] }),
+    }
+}
+
+/// The seed may differ, the machines and a node's share of them too: that is what is compared.
+fn same_load(a: &Settings, b: &Settings) -> Result<(), String> {
+    let loads = [a, b].map(|settings| {
+        let rate =
+            settings.rate.map_or_else(|| "as fast as answers come".to_owned(), |rate| format!("{rate}/s"));
+        let Settings { records, seconds, clients, key_bytes, .. } = settings;
+        [
+            format!("{records} records"),
+            format!("{seconds} s before and after"),
+            format!("{clients} clients"),
+            format!("keys of {key_bytes} bytes"),
+            format!("a load of {rate}"),
+        ]
+    });
+    let differs = loads[0].iter().zip(&loads[1]).find(|(a, b)| a != b);
+    differs.map_or(Ok(()), |(a, b)| Err(format!("their loads differ: {a} here, {b} there")))
+}
+
+/// The cells of all, each once with all its runs: which of those are left out is told of all together.
+fn pooled(labs: &[Results]) -> Vec<CellRuns> {
+    let mut pooled: Vec<(&Cell, Vec<Report>)> = Vec::new();
+    for runs in labs.iter().flat_map(|lab| &lab.cells) {
+        let reports = runs.all().cloned();
+        match pooled.iter_mut().find(|(cell, _)| **cell == runs.cell) {
+            Some((_, all)) => all.extend(reports),
+            None => pooled.push((&runs.cell, reports.collect())),
+        }
+    }
+    pooled.into_iter().map(|(cell, reports)| CellRuns::new(cell.clone(), reports)).collect()
+}

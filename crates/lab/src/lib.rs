@@ -1,0 +1,38 @@
+//! The lab: every protocol under every workload, again and again, and the papers' figures from what came out.
+//!
+//! A [`Matrix`] or the papers' own set ([`figures`]) gives [`Cell`]s; [`run`] measures each of them several
+//! times, one process a run, round by round over all cells in an order that each round draws anew; [`Folder`]
+//! keeps a report per run, which is why a lab that was interrupted goes on where it stopped. [`Results`]
+//! reads a folder, [`page`] draws it, and [`compare`] puts folders beside each other. [`peers`] compares what
+//! a request costs the server's processor with what it costs Redis's.
+
+// A program at the edge: it reads clocks, files and the environment.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod cell;
+mod child;
+mod compare;
+mod confidence;
+pub mod figures;
+mod folder;
+mod matrix;
+pub mod measures;
+pub mod page;
+mod papers;
+pub mod peers;
+mod program;
+mod results;
+mod run;
+mod settings;
+mod variant;
+
+pub use cell::{Cell, Mix, Scene, Skew, SourceCpu};
+pub use compare::{Compared, ComparedCell, Comparison, compare};
+pub use folder::{FailedRun, Folder, FolderError, LAB_FILE, PAGE_FILE, RunState, is_run_name, run_file};
+pub use matrix::{Matrix, add, order, without_quotas};
+pub use page::page;
+pub use program::Program;
+pub use results::{CellRuns, Results};
+pub use run::{LabOutcome, LabPlan, expected_run_s, run};
+pub use settings::{LabFile, LabMachine, OnModel, Settings};
+pub use variant::Variant;

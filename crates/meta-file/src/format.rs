@@ -1,0 +1,92 @@
+//! What stands in the file: a header of one line, and the metadata as JSON.
+//!
+//! ```text
+//! sidle-coordinator 1 0123abcd 4711\n{"cluster":...}
+//! ```
+//!
+//! The words of the header: what it is, the version of the format, the CRC32C of everything else (the length
+//! in the header, a line feed, the body) as eight hexadecimal digits, and the bytes of the body. The body of
+//! a store that nothing was committed to is `null`.
+
+use crc32c::crc32c;
+use serde_json::error::Category;
+use sidle_cluster::Metadata;
+
+const MAGIC: &str = "sidle-coordinator";
+/// The version of what is written; one that is not known is refused.
+const VERSION: &str = "1";
+/// What a redb database begins with, which development versions of Sidle 0.1.0 kept the metadata in.
+const REDB_MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
+/// A header is not longer.
+const HEADER_BYTES_MAX: usize = 100;
+
+/// Why a file's content is no metadata.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// Another version wrote it, or the database of an earlier one: as it is called.
+    OtherVersion(String),
+    /// It is none, or damaged: why.
+    Damaged(String),
+}
+
+/// The content of a file with this metadata, or with none yet.
+pub(crate) fn encode(metadata: Option<&Metadata>) -> Vec<u8> {
+    let body = serde_json::to_vec(&metadata).expect("it has string keys only, and memory takes it");
+    let checked = checked(&body);
+    let mut content = format!("{MAGIC} {VERSION} {:08x} ", crc32c(&checked)).into_bytes();
+    content.extend_from_slice(&checked);
+    content
+}
+
+/// The part of the content that the checksum is of.
+fn checked(body: &[u8]) -> Vec<u8> {
+    let mut checked = format!("{}\n", body.len()).into_bytes();
+    checked.extend_from_slice(body);
+    checked
+}
+
+/// The metadata in a file's content; `None` of a store that nothing was committed to.
+///
+/// # Errors
+/// [`Unreadable`]. Metadata that breaks an invariant, or a limit, counts as damaged.
+pub(crate) fn decode(content: &[u8]) -> Result<Option<Metadata>, Unreadable> {
+    let damaged = |why: &str| Err(Unreadable::Damaged(why.to_owned()));
+    if content.is_empty() {
+        return damaged("it is empty");
+    }
+    if content.starts_with(REDB_MAGIC) {
+        let version = "a redb database, of a development version of Sidle 0.1.0";
+        return Err(Unreadable::OtherVersion(version.to_owned()));
+    }
+    let mut words = content[..content.len().min(HEADER_BYTES_MAX)].splitn(4, |&byte| byte == b' ');
+    if words.next() != Some(MAGIC.as_bytes()) {
+        return damaged("it does not begin as such");
+    }
+    let (Some(version), Some(checksum)) = (words.next(), words.next()) else {
+        return damaged("it is cut off");
+    };
+    if version != VERSION.as_bytes() {
+        return Err(Unreadable::OtherVersion(format!("format {}", version.escape_ascii())));
+    }
+    let Some(checked) = content.get(MAGIC.len() + version.len() + checksum.len() + 3..) else {
+        return damaged("it is cut off");
+    };
+    let Some((length, body)) = split_length(checked) else { return damaged("it is cut off") };
+    if body.len() < length {
+        return damaged(&format!("it is cut off: {} of {length} bytes are there", body.len()));
+    }
+    if checksum != format!("{:08x}", crc32c(checked)).as_bytes() {
+        return damaged("its checksum is wrong");
+    }
+    serde_json::from_slice(body).map_err(|error| {
+        let kind = if error.classify() == Category::Data { "" } else { "it is no JSON: " };
+        Unreadable::Damaged(format!("{kind}{error}"))
+    })
+}
+
+/// The length that stands before the body, and the body.
+fn split_length(checked: &[u8]) -> Option<(usize, &[u8])> {
+    let end = checked.iter().position(|&byte| byte == b'\n')?;
+    let length = std::str::from_utf8(&checked[..end]).ok()?.parse().ok()?;
+    Some((length, &checked[end + 1..]))
+}

@@ -1,0 +1,375 @@
+use super::*;
+use sidle_cluster::{
+    ClusterId, HostPort, Incarnation, MigrationCounters, MigrationRecord, MigrationState, NodeInfo,
+    RequestKey, TabletMap,
+};
+use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, TabletEpoch};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+fn metadata(next: u64) -> Metadata {
+    let first = NodeInfo {
+        id: NodeId::from_bytes([7; 20]),
+        incarnation: Incarnation(3),
+        client_addr: HostPort::new("::1", 7000).unwrap(),
+        bus_addr: HostPort::new("::1", 17000).unwrap(),
+    };
+    let new = Metadata::new(ClusterId::from_bits(9), TabletMap::founded_by(first));
+    // Every fifth commit ends a migration.
+    let history = (0..next).filter(|id| id.is_multiple_of(5)).map(|id| Arc::new(ended(id))).collect();
+    Metadata { next_migration: MigrationId(next), history, ..new }
+}
+
+fn ended(id: u64) -> MigrationRecord {
+    let node = NodeId::from_bytes([7; 20]);
+    MigrationRecord {
+        id: MigrationId(id),
+        protocol: "fulva".to_owned(),
+        frozen_reads: true,
+        range: PositionRange::ALL,
+        policy: MigrationPolicy::default(),
+        source: node,
+        source_incarnation: Incarnation(1),
+        target: node,
+        target_incarnation: Incarnation(1),
+        epoch: TabletEpoch(0),
+        map_epoch: MapEpoch(0),
+        partitions: Vec::new(),
+        state: MigrationState::Cancelled,
+        counters: MigrationCounters::default(),
+        requested_by: RequestKey { node, incarnation: Incarnation(1), number: id },
+    }
+}
+
+/// A folder, and where the store lies in it.
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("coordinator.meta");
+    (folder, path)
+}
+
+fn stored(path: &Path, next: u64) {
+    let mut store = FileMetaStore::open(path).unwrap();
+    store.commit(&metadata(next)).unwrap();
+}
+
+fn loaded(path: &Path) -> Option<Metadata> {
+    FileMetaStore::open(path).unwrap().load().unwrap()
+}
+
+fn open_error(path: &Path) -> String {
+    let outcome = FileMetaStore::open(path).and_then(|mut store| store.load());
+    outcome.unwrap_err().to_string()
+}
+
+/// A file with this content is refused with these words, and left as it is.
+fn assert_refused(content: &[u8], words: &str) {
+    let (folder, path) = place();
+    fs::write(&path, content).unwrap();
+    let error = open_error(&path);
+    assert!(error.contains("coordinator.meta is ") && error.contains(words), "{words}: {error}");
+    assert!(error.contains("It was not overwritten"), "{error}");
+    assert!(fs::read(&path).unwrap() == content, "{words}: the file is as it was");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left behind");
+}
+
+#[test]
+fn what_is_committed_is_loaded() {
+    let (folder, path) = place();
+    let mut store = FileMetaStore::open(&path).unwrap();
+    assert_eq!(store.load().unwrap(), None);
+    for next in 1..=20 {
+        store.commit(&metadata(next)).unwrap();
+        assert_eq!(store.load().unwrap(), Some(metadata(next)));
+    }
+    drop(store);
+    assert_eq!(loaded(&path), Some(metadata(20)));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left behind");
+}
+
+#[test]
+fn a_copy_taken_after_a_commit_opens_as_after_a_crash() {
+    let (folder, path) = place();
+    let mut store = FileMetaStore::open(&path).unwrap();
+    for next in 1..=5 {
+        store.commit(&metadata(next)).unwrap();
+        let copy = folder.path().join("copy.meta");
+        fs::copy(&path, &copy).unwrap();
+        assert_eq!(loaded(&copy), Some(metadata(next)));
+    }
+}
+
+#[test]
+fn what_a_crash_left_aside_is_in_nobodys_way() {
+    let (_folder, path) = place();
+    let aside = path.with_extension("meta.new");
+    fs::write(&aside, b"half").unwrap();
+    stored(&path, 3);
+    fs::write(&aside, "longer than what is written ".repeat(1000)).unwrap();
+    stored(&path, 4);
+    assert_eq!(loaded(&path), Some(metadata(4)));
+    assert!(!aside.exists());
+}
+
+#[test]
+fn a_second_process_is_told() {
+    let (_folder, path) = place();
+    let mut store = FileMetaStore::open(&path).unwrap();
+    assert!(open_error(&path).contains("in use by another process"));
+    store.commit(&metadata(1)).unwrap();
+    assert!(open_error(&path).contains("in use by another process"), "the new file is locked, too");
+    assert_eq!(store.load().unwrap(), Some(metadata(1)));
+}
+
+/// Each of two that found no store may be the one to create it.
+#[test]
+fn only_one_of_two_processes_creates_the_store() {
+    let (_folder, path) = place();
+    let (mut first, mut second) = (FileMedium::new(&path), FileMedium::new(&path));
+    assert!(first.read().unwrap().is_none() && second.read().unwrap().is_none());
+    first.create_aside().unwrap();
+    assert_eq!(second.create_aside().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    first.write_aside(&encode(Some(&metadata(1)))).unwrap();
+    first.rename_aside().unwrap();
+    assert_eq!(second.create_aside().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(second.read().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    drop((first, second));
+    assert_eq!(loaded(&path), Some(metadata(1)));
+}
+
+/// Several processes at once, again and again: one at a time has the store, and nothing gets lost.
+#[test]
+fn processes_that_take_turns_lose_nothing() {
+    let (_folder, path) = place();
+    let commits = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _process in 0..4 {
+            scope.spawn(|| {
+                let mut turns = 0;
+                while turns < 10 {
+                    let Ok(mut store) = FileMetaStore::open(&path) else {
+                        std::thread::yield_now();
+                        continue;
+                    };
+                    let next = store.load().unwrap().map_or(1, |found| found.next_migration.0 + 1);
+                    store.commit(&metadata(next)).unwrap();
+                    commits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    turns += 1;
+                }
+            });
+        }
+    });
+    assert_eq!(loaded(&path), Some(metadata(commits.into_inner())));
+}
+
+#[test]
+fn foreign_and_truncated_files_are_refused_and_left_alone() {
+    let whole = encode(Some(&metadata(5)));
+    assert_refused(b"", "it is empty");
+    for content in [&b"not metadata"[..], &b"not metadata ".repeat(100_000), &vec![0; whole.len()]] {
+        assert_refused(content, "it does not begin as such");
+    }
+    for length in 1..whole.len() {
+        let (folder, path) = place();
+        fs::write(&path, &whole[..length]).unwrap();
+        let error = open_error(&path);
+        assert!(error.contains("is not readable cluster metadata"), "cut at {length}: {error}");
+        assert!(fs::read(&path).unwrap() == whole[..length], "cut at {length}: the file is as it was");
+        drop(folder);
+    }
+    let mut longer = whole.clone();
+    longer.push(b' ');
+    assert_refused(&longer, "its checksum is wrong");
+}
+
+#[test]
+fn a_damaged_byte_is_refused() {
+    let whole = encode(Some(&metadata(5)));
+    for at in 0..whole.len() {
+        for change in [0x55, 0x01] {
+            let mut content = whole.clone();
+            content[at] ^= change;
+            assert!(decode(&content).is_err(), "byte {at} does not matter");
+        }
+    }
+}
+
+#[test]
+fn other_versions_are_refused_by_their_names() {
+    let newer = encode(Some(&metadata(5)));
+    let newer = String::from_utf8(newer).unwrap().replacen("sidle-coordinator 1 ", "sidle-coordinator 2 ", 1);
+    assert_refused(newer.as_bytes(), "is format 2, which this version of sidle does not read");
+    assert_refused(newer.as_bytes(), "Start the version that wrote it");
+    let redb = [&b"redb\x1a\x0a\xa9\x0d\x0a"[..], &[0; 4096]].concat();
+    assert_refused(&redb, "is a redb database, of a development version of Sidle 0.1.0");
+}
+
+#[test]
+fn metadata_that_breaks_an_invariant_is_refused() {
+    let whole = String::from_utf8(encode(Some(&metadata(5)))).unwrap();
+    let body = whole.split_once('\n').unwrap().1;
+    let body = body.replace("0xffffffffffffffff", "0xfffffffffffffffe");
+    let checked = format!("{}\n{body}", body.len());
+    let content = format!("sidle-coordinator 1 {:08x} {checked}", crc32c::crc32c(checked.as_bytes()));
+    assert_refused(content.as_bytes(), "gap or overlap");
+}
+
+#[test]
+fn a_store_that_was_removed_is_written_anew_by_the_next_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data/coordinator.meta");
+    fs::create_dir(folder.path().join("data")).unwrap();
+    let mut store = FileMetaStore::open(&path).unwrap();
+    store.commit(&metadata(5)).unwrap();
+    assert_eq!(store.keep(&metadata(5)), Ok(Place::Kept));
+    fs::remove_file(&path).unwrap();
+    store.commit(&metadata(6)).unwrap();
+    assert_eq!(store.load().unwrap(), Some(metadata(6)));
+    // And the whole folder, without a change of the cluster.
+    fs::remove_dir_all(folder.path().join("data")).unwrap();
+    assert_eq!(store.keep(&metadata(6)), Ok(Place::WrittenAnew));
+    assert_eq!(store.keep(&metadata(6)), Ok(Place::Kept));
+    assert!(open_error(&path).contains("in use by another process"), "the new file is locked, too");
+    store.commit(&metadata(7)).unwrap();
+    drop(store);
+    assert_eq!(loaded(&path), Some(metadata(7)));
+}
+
+#[test]
+fn a_file_in_the_place_of_the_store_is_left_alone() {
+    let (folder, path) = place();
+    let mut store = FileMetaStore::open(&path).unwrap();
+    store.commit(&metadata(5)).unwrap();
+    let copy = folder.path().join("copy.meta");
+    fs::copy(&path, &copy).unwrap();
+    fs::rename(&copy, &path).unwrap();
+    let before = fs::read(&path).unwrap();
+    let error = store.commit(&metadata(6)).unwrap_err().to_string();
+    assert!(error.contains("somebody has put another in its place"), "{error}");
+    assert!(fs::read(&path).unwrap() == before);
+    fs::rename(&path, &copy).unwrap();
+    store.commit(&metadata(7)).unwrap();
+    drop(store);
+    assert_eq!(loaded(&path), Some(metadata(7)));
+}
+
+#[test]
+fn a_store_is_not_written_anew_where_it_would_be_forgotten() {
+    let above = tempfile::tempdir().unwrap();
+    let folder = above.path().join("data");
+    fs::create_dir(&folder).unwrap();
+    let path = folder.join("coordinator.meta");
+    let mut store = FileMetaStore::open(&path).unwrap();
+    store.commit(&metadata(5)).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    fs::write(&folder, "in the way").unwrap();
+    let error = store.commit(&metadata(6)).unwrap_err().to_string();
+    assert!(error.contains("the cluster is not changed"), "{error}");
+    fs::remove_file(&folder).unwrap();
+    // Another file system in its place, as when a volume is not mounted.
+    let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") else { return };
+    let device = |path: &Path| std::os::unix::fs::MetadataExt::dev(&fs::metadata(path).unwrap());
+    if device(elsewhere.path()) == device(above.path()) {
+        return;
+    }
+    std::os::unix::fs::symlink(elsewhere.path(), &folder).unwrap();
+    let error = store.commit(&metadata(6)).unwrap_err().to_string();
+    assert!(error.contains("is a volume not mounted?"), "{error}");
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    fs::remove_file(&folder).unwrap();
+    store.commit(&metadata(7)).unwrap();
+    assert_eq!(store.load().unwrap(), Some(metadata(7)));
+}
+
+/// A medium whose steps fail from a number on, as those of a full or broken disk do.
+#[derive(Debug)]
+struct Failing {
+    file: FileMedium,
+    steps_left: usize,
+}
+
+impl Failing {
+    fn step(&mut self) -> io::Result<&mut FileMedium> {
+        if self.steps_left == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.steps_left -= 1;
+        Ok(&mut self.file)
+    }
+}
+
+impl Medium for Failing {
+    fn name(&self) -> String {
+        self.file.name()
+    }
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.file.read()
+    }
+    fn create_aside(&mut self) -> io::Result<()> {
+        self.step()?.create_aside()
+    }
+    fn write_aside(&mut self, content: &[u8]) -> io::Result<()> {
+        // What there was room for is written.
+        if self.steps_left == 0 {
+            self.file.write_aside(&content[..content.len() / 2])?;
+        }
+        self.step()?.write_aside(content)
+    }
+    fn sync_aside(&mut self) -> io::Result<()> {
+        self.step()?.sync_aside()
+    }
+    fn rename_aside(&mut self) -> io::Result<()> {
+        self.step()?.rename_aside()
+    }
+    fn sync_name(&mut self) -> io::Result<()> {
+        self.step()?.sync_name()
+    }
+    fn discard_aside(&mut self) -> io::Result<()> {
+        self.file.discard_aside()
+    }
+    fn whereabouts(&self) -> io::Result<Whereabouts> {
+        self.file.whereabouts()
+    }
+    fn restore(&mut self) -> io::Result<()> {
+        self.file.restore()
+    }
+}
+
+#[test]
+fn a_commit_that_fails_leaves_the_old_or_the_new_and_the_next_one_succeeds() {
+    for steps_left in 0..5 {
+        let (folder, path) = place();
+        stored(&path, 5);
+        let medium = Failing { file: FileMedium::new(&path), steps_left: 5 };
+        let mut store = FileMetaStore::open_on(medium).unwrap();
+        store.medium.steps_left = steps_left;
+        let error = store.commit(&metadata(6)).unwrap_err().to_string();
+        assert!(error.contains("cannot use") && error.contains("Check the disk"), "{error}");
+        let found = decode(&fs::read(&path).unwrap()).unwrap();
+        // Without the last step the new one has the name, which may not stay.
+        assert_eq!(found, Some(metadata(if steps_left < 4 { 5 } else { 6 })));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left aside");
+        assert!(open_error(&path).contains("in use by another process"));
+        store.load().unwrap_err();
+        store.medium.steps_left = usize::MAX;
+        assert_eq!(store.load().unwrap(), found);
+        store.commit(&metadata(7)).unwrap();
+        drop(store);
+        assert_eq!(loaded(&path), Some(metadata(7)));
+    }
+}
+
+#[test]
+fn an_opening_that_fails_leaves_what_is_there() {
+    for steps_left in 0..5 {
+        let (folder, path) = place();
+        let medium = Failing { file: FileMedium::new(&path), steps_left };
+        FileMetaStore::open_on(medium).unwrap_err();
+        stored(&path, 5);
+        FileMetaStore::open_on(Failing { file: FileMedium::new(&path), steps_left }).unwrap_err();
+        assert_eq!(loaded(&path), Some(metadata(5)));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left aside");
+    }
+}

@@ -1,0 +1,25 @@
+//! Commands that the program `sidle-lab` has: said with the command line that does there what was meant here.
+
+use clap::Args;
+use sidle_cli::exit::Failure;
+use std::ffi::OsString;
+
+/// Whatever follows such a command.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct ElsewhereArguments {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    words: Vec<OsString>,
+}
+
+/// Refuses `here`, which begins with `there` in the other program, or with what followed.
+pub(crate) fn refuse(here: &str, there: &[&str], arguments: &ElsewhereArguments) -> Result<(), Failure> {
+    let words = arguments.words.iter().map(|word| word.to_string_lossy());
+    let line: Vec<String> =
+        there.iter().map(|word| (*word).to_owned()).chain(words.map(|word| word.into_owned())).collect();
+    let line = if line.is_empty() { "--help".to_owned() } else { line.join(" ") };
+    Err(Failure::refused(format!(
+        "'{here}' is in a program of its own: sidle-lab {line}\n  From Sidle's sources: cargo run --release \
+         --package sidle-lab -- {line}"
+    )))
+}
