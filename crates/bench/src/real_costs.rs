@@ -43,7 +43,8 @@ pub struct RealCosts {
     pub release_ns_per_kib: f64,
     /// Of a KiB of moved records, at the target's movers.
     pub replay_ns_per_kib: f64,
-    /// Of both nodes' control threads and the coordinator's, from the request to move to the answer that the move is over.
+    /// Of both nodes' control threads and the coordinator's, from the request to move to the answer that the
+    /// move is over.
     pub control_ns: f64,
     /// The machine's noise: the standard deviation of what was served in windows of 100 ms, by their mean.
     pub noise: f64,
