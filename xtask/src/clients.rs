@@ -1,5 +1,6 @@
 //! The outside programs that Sidle is tested with: redis-server 7 as the reference, redis-cli,
-//! redis-benchmark, redis_exporter where it is installed, and redis-py in a virtual environment under the target folder.
+//! redis-benchmark, redis_exporter where it is installed, and redis-py in a virtual environment under the
+//! target folder.
 
 use crate::step::{Steps, succeeds, target_folder};
 use std::path::PathBuf;

@@ -161,9 +161,9 @@ fn start_redis(options: &PeerOptions, folder: &Path) -> Result<NodeProcess, Stri
     NodeProcess::start("redis-server", Path::new("sh"), &arguments, port, &folder.join("redis.log"))
 }
 
-/// What `sh` runs for a program that, unlike a server with `--stop-with-stdin`, does not end with its standard
-/// input: the program, in the shell's own process, and beside it somebody who ends it then. So it ends with this
-/// process, however that ends.
+/// What `sh` runs for a program that, unlike a server with `--stop-with-stdin`, does not end with its
+/// standard input: the program, in the shell's own process, and beside it somebody who ends it then. So it
+/// ends with this process, however that ends.
 const ENDING_WITH_STDIN: &str = r#"exec 3<&0
 (cat <&3 >/dev/null; kill $$) 2>/dev/null &
 exec "$@" </dev/null 3<&-"#;

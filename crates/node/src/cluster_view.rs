@@ -1,8 +1,8 @@
 //! The cluster as this node shows it to clients of Redis Cluster: members, slots, and who is not well.
 //!
 //! Redis takes a node for failed when most agree that it is not reached, and until then suspects it. Here the
-//! coordinator's word is what all agree on. Of the coordinator's own silence each node knows by itself only: the
-//! node that it runs on is suspected.
+//! coordinator's word is what all agree on. Of the coordinator's own silence each node knows by itself only:
+//! the node that it runs on is suspected.
 //!
 //! Without a map there are no slots. A slot counts as served while its owner is not suspected, and this
 //! node's own slots only once the coordinator has confirmed that they are its own.

@@ -565,8 +565,8 @@ fn restriction(session: &Session, found: Found) -> Option<(ReplyError, Option<Cl
     (session.refuses_transaction && !ends_or_names_it && !ends_all).then_some((NOT_EXECUTED, None))
 }
 
-/// What a command is told that is refused before it runs. Of EXEC the transaction is over, as in Redis, whatever
-/// it was refused for.
+/// What a command is told that is refused before it runs. Of EXEC the transaction is over, as in Redis,
+/// whatever it was refused for.
 fn refusal(session: &mut Session, found: Found, error: ReplyError) -> ReplyError {
     if found.spec.name != "exec" {
         return error;

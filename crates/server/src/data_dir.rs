@@ -173,8 +173,8 @@ impl DataDir {
         *locked(&self.identity_file)
     }
 
-    /// Replaces a file of the directory: it is written aside and renamed. Whole or not at all, whatever happens,
-    /// where it is synced; where it is not, a failure of the system may leave it damaged.
+    /// Replaces a file of the directory: it is written aside and renamed. Whole or not at all, whatever
+    /// happens, where it is synced; where it is not, a failure of the system may leave it damaged.
     pub(crate) fn replace(&self, path: &Path, text: &[u8], sync: Sync) -> Result<FileKey, DataDirError> {
         let fresh = path.with_extension("json.new");
         let write = || -> io::Result<FileKey> {

@@ -3,11 +3,11 @@
 //! Purpose: a node that restarts while the coordinator is away knows who owns what, so that cluster clients
 //! that ask it find the nodes that are healthy. It shows the map, and serves nothing by it.
 //!
-//! The file is written aside and renamed, on a thread of its own: the control thread has range tables to publish
-//! meanwhile. It is not synced: each change of the map would have to, on every node, and the coordinator's
-//! commits would wait for the same disk. A power failure within the half minute in which the system writes it
-//! out costs what the file is worth. What cannot be read, or is not of this node, its cluster and an earlier incarnation,
-//! is left alone with a warning.
+//! The file is written aside and renamed, on a thread of its own: the control thread has range tables to
+//! publish meanwhile. It is not synced: each change of the map would have to, on every node, and the
+//! coordinator's commits would wait for the same disk. A power failure within the half minute in which the
+//! system writes it out costs what the file is worth. What cannot be read, or is not of this node, its
+//! cluster and an earlier incarnation, is left alone with a warning.
 //!
 //! Ownership: the control thread reads it once at the start, the keeper's thread writes it.
 

@@ -4,11 +4,11 @@ use crate::address;
 
 /// The smallest segment that is accepted.
 pub const MIN_SEGMENT_BYTES: u32 = 4 << 10;
-/// The smallest segment that is chosen without being asked for: smaller ones make values of a few KiB large, of
-/// which the last page may be nearly empty.
+/// The smallest segment that is chosen without being asked for: smaller ones make values of a few KiB large,
+/// of which the last page may be nearly empty.
 const MIN_CHOSEN_SEGMENT_BYTES: u32 = 64 << 10;
-/// Segments of this size and smaller ones are chosen where there would be too few larger ones: with them a value
-/// that is just large may lose a tenth, or a fifth.
+/// Segments of this size and smaller ones are chosen where there would be too few larger ones: with them a
+/// value that is just large may lose a tenth, or a fifth.
 const SMALL_SEGMENT_BYTES: u32 = 256 << 10;
 /// The largest segment that is accepted.
 pub const MAX_SEGMENT_BYTES: u32 = 64 << 20;

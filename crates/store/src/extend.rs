@@ -1,5 +1,5 @@
-//! Adding to the end of a value in time that is in proportion to what is added, and changing its deadline in a
-//! time that does not depend on it.
+//! Adding to the end of a value in time that is in proportion to what is added, and changing its deadline in
+//! a time that does not depend on it.
 //!
 //! A record never changes, and a reader without a lock sees it whole: so a value that grows lies outside of
 //! its record, in a run of pages of its own. What is added is written behind what any record covers. Then a
@@ -69,8 +69,8 @@ impl SlotGuard<'_> {
         written
     }
 
-    /// Gives a key's value another deadline, or none; returns the new version. Where the value lies outside of
-    /// its record, only that is written anew.
+    /// Gives a key's value another deadline, or none; returns the new version. Where the value lies outside
+    /// of its record, only that is written anew.
     ///
     /// # Panics
     /// When the key has no value.

@@ -1,5 +1,5 @@
-//! The coordinator's seat on the node that founded the cluster: the coordinator with the conversations that it
-//! answers on. It has a thread of its own ([`super::coordinator_thread`]), since it commits to a disk.
+//! The coordinator's seat on the node that founded the cluster: the coordinator with the conversations that
+//! it answers on. It has a thread of its own ([`super::coordinator_thread`]), since it commits to a disk.
 
 use super::calls::Calls;
 use super::outbox::Outbox;

@@ -1,6 +1,6 @@
-//! The coordinator's thread. A commit waits for a disk, and so for whatever else is being written to it: that may
-//! take seconds. Nothing else on the node waits for it: what members and this node say goes into a queue, what
-//! the coordinator says to this node comes out of one.
+//! The coordinator's thread. A commit waits for a disk, and so for whatever else is being written to it: that
+//! may take seconds. Nothing else on the node waits for it: what members and this node say goes into a queue,
+//! what the coordinator says to this node comes out of one.
 //!
 //! Every message may be lost (M10): what finds the queue full is dropped, and said again.
 //!
@@ -60,8 +60,8 @@ impl CoordinatorThread {
         Ok((CoordinatorThread { inbox: Some(inbox), handle: Some(handle) }, from_coordinator))
     }
 
-    /// Passes on what a node says, unless too much waits already. `outbox`: where to answer it; `None` for this
-    /// node itself.
+    /// Passes on what a node says, unless too much waits already. `outbox`: where to answer it; `None` for
+    /// this node itself.
     pub(super) fn pass_on(&self, message: ToCoordinator, outbox: Option<Outbox>, room: Option<Room>) {
         if let Some(inbox) = &self.inbox {
             // M10: it is said again.

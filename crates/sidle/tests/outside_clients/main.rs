@@ -1,5 +1,6 @@
 //! Unmodified clients against real nodes, working while data moves: `redis-cli -c`, `redis-benchmark
-//! --cluster` and redis-py, with its cluster client and with its plain one. And redis_exporter, which watches.
+//! --cluster` and redis-py, with its cluster client and with its plain one. And redis_exporter, which
+//! watches.
 //!
 //! Each client runs through migrations and must see neither an error nor a wrong value. A program that is
 //! not there is named in a line that starts with "skipped:", and its tests pass; `cargo xtask test` looks for
