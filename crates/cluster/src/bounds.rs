@@ -9,7 +9,7 @@ mod lists;
 pub(crate) use lists::*;
 
 use crate::limits::{
-    HISTORY, MAX_HELD, MAX_NODES, MAX_NUMBER, MAX_OWNERS_NAMED, MAX_PARTITIONS, MAX_PATIENCE_US,
+    HISTORY, MAX_HELD, MAX_NODES, MAX_NUMBER, MAX_PARTITIONS, MAX_PARTS_NAMED, MAX_PATIENCE_US,
     MAX_PROTOCOL_BYTES, MAX_REASON_BYTES, MAX_TABLETS, MAX_TEXT_BYTES, MAX_UNFINISHED,
 };
 use crate::{
@@ -412,9 +412,9 @@ impl Bounded for Refusal {
             | Refusal::StillUp { node }
             | Refusal::OwnsTablets { node, .. }
             | Refusal::Coordinates { node } => text("node", node, MAX_TEXT_BYTES),
-            Refusal::SeveralOwners { owners, .. } => {
-                entries("owners", owners, MAX_OWNERS_NAMED)?;
-                owners.iter().try_for_each(|owner| text("owners", owner, MAX_TEXT_BYTES))
+            Refusal::SeveralParts { parts, .. } => {
+                entries("parts", parts, MAX_PARTS_NAMED)?;
+                parts.iter().try_for_each(|part| text("parts", part, MAX_TEXT_BYTES))
             }
             Refusal::Overlaps { migration, state, .. } | Refusal::IsOver { migration, state } => {
                 migration.check_bounds()?;

@@ -34,8 +34,8 @@ pub const MAX_UNFINISHED: usize = 64;
 /// How many migrations a node keeps something for, those included whose end it has not heard.
 pub const MAX_HELD: usize = 256;
 
-/// How many owners of a range a refusal names.
-pub const MAX_OWNERS_NAMED: usize = 8;
+/// How many parts of a range a refusal names.
+pub const MAX_PARTS_NAMED: usize = 8;
 
 /// The longest explanation that a node gives, in bytes.
 pub const MAX_REASON_BYTES: usize = 1_024;

@@ -35,19 +35,20 @@ pub enum Refusal {
         /// The source.
         node: String,
     },
-    /// Parts of the range have different owners.
+    /// What the target does not own of the range has different owners, or is not one range.
     #[error(
-        "the range ({range}) has {count} owners ({}): move the part of each alone",
-        named(.owners, *.count)
+        "the range ({range}) has {count} parts that other nodes own, and a migration moves one: move each \
+         alone, {}",
+        commands(.parts, *.count)
     )]
-    SeveralOwners {
+    SeveralParts {
         /// The range.
         range: PositionRange,
-        /// How many owners.
+        /// How many parts.
         count: usize,
-        /// The first of them, in order of their first positions in the range.
-        #[serde(deserialize_with = "bounds::owners")]
-        owners: Vec<String>,
+        /// The commands that move the first of them, in order of their positions.
+        #[serde(deserialize_with = "bounds::parts")]
+        parts: Vec<String>,
     },
     /// There is nothing to move.
     #[error("the target {node} already owns {range}")]
@@ -198,8 +199,9 @@ impl Refusal {
     }
 }
 
-/// The owners' names, and that there are more where there are.
-fn named(owners: &[String], count: usize) -> String {
-    let more = if count > owners.len() { ", ..." } else { "" };
-    owners.join(", ") + more
+/// The commands, to be copied, and that there are more where there are.
+fn commands(parts: &[String], count: usize) -> String {
+    let more = if count > parts.len() { ", ..." } else { "" };
+    let quoted: Vec<String> = parts.iter().map(|part| format!("`{part}`")).collect();
+    quoted.join(", ") + more
 }

@@ -2,7 +2,7 @@
 
 use super::OutOfBounds;
 use crate::limits::{
-    HISTORY, MAX_HELD, MAX_NODES, MAX_OWNERS_NAMED, MAX_PARTITIONS, MAX_TABLETS, MAX_UNFINISHED,
+    HISTORY, MAX_HELD, MAX_NODES, MAX_PARTITIONS, MAX_PARTS_NAMED, MAX_TABLETS, MAX_UNFINISHED,
 };
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
@@ -29,8 +29,8 @@ bounded_lists! {
     migrations: MAX_UNFINISHED + HISTORY,
     next: MAX_PARTITIONS,
     nodes: MAX_NODES,
-    owners: MAX_OWNERS_NAMED,
     partitions: MAX_PARTITIONS,
+    parts: MAX_PARTS_NAMED,
     suspected: MAX_NODES,
     tablets: MAX_TABLETS,
     waiting: MAX_UNFINISHED,

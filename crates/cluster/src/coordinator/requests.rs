@@ -4,10 +4,10 @@
 use super::members::{incarnation_of, shown};
 use super::steps::Step;
 use super::{Attempt, Coordinator, CoordinatorEvent};
-use crate::limits::{MAX_OWNERS_NAMED, MAX_TABLETS, MAX_UNFINISHED, REQUEST_WINDOW};
+use crate::limits::{MAX_PARTS_NAMED, MAX_TABLETS, MAX_UNFINISHED, REQUEST_WINDOW};
 use crate::{
-    CoordinatorSays, Incarnation, MetaStore, MigrationCounters, MigrationRecord, MigrationState, NodeName,
-    NodeState, Refusal, Reply, Request, RequestKey,
+    CoordinatorSays, Incarnation, MetaStore, MigrationCounters, MigrationRecord, MigrationState, NodeInfo,
+    NodeName, NodeState, Refusal, Reply, Request, RequestKey,
 };
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl<M: MetaStore> Coordinator<M> {
     ) -> Result<Option<Reply>, Refusal> {
         let Manner { protocol, policy } = manner;
         let outline = (self.read_protocol)(&protocol).map_err(|why| Refusal::Protocol { why })?;
-        let (source, target) = self.check_start(now, range, target)?;
+        let (range, source, target) = self.check_start(now, range, target)?;
         let mut next = self.data.clone();
         let id = next.next_migration;
         next.next_migration = MigrationId(id.0 + 1);
@@ -123,33 +123,31 @@ impl<M: MetaStore> Coordinator<M> {
         Ok(start_reply(&record, None))
     }
 
-    /// Who gives the range and who takes it, or why it cannot be.
+    /// What moves, who gives it and who takes it, or why it cannot be. What the target owns of the range
+    /// already is left out.
     fn check_start(
         &self,
         now: MonotonicUs,
         range: PositionRange,
         target: &NodeName,
-    ) -> Result<(NodeId, NodeId), Refusal> {
+    ) -> Result<(PositionRange, NodeId, NodeId), Refusal> {
         let target = self.node_called(now, target)?;
         if let Some(other) = self.data.unfinished().find(|record| record.range.overlaps(range)) {
             let state = other.state.name().to_owned();
             return Err(Refusal::Overlaps { migration: other.id, range: other.range, state });
         }
-        let mut owners: Vec<NodeId> = Vec::new();
-        for tablet in self.data.map.tablets_in(range) {
-            if !owners.contains(&tablet.owner) {
-                owners.push(tablet.owner);
-            }
-        }
         let shown = |node| shown(&self.data, node);
-        let [source] = owners[..] else {
-            let count = owners.len();
-            let owners = owners.into_iter().take(MAX_OWNERS_NAMED).map(shown).collect();
-            return Err(Refusal::SeveralOwners { range, count, owners });
+        let parts = self.parts_of_others(range, target);
+        let (moving, source) = match parts[..] {
+            [] => return Err(Refusal::OwnedByTarget { range, node: shown(target) }),
+            [part] => part,
+            _ => {
+                let count = parts.len();
+                let named = parts.into_iter().take(MAX_PARTS_NAMED);
+                let parts = named.map(|(part, _)| self.migrate_command(part, target)).collect();
+                return Err(Refusal::SeveralParts { range, count, parts });
+            }
         };
-        if source == target {
-            return Err(Refusal::OwnedByTarget { range, node: shown(target) });
-        }
         // A coordinator that has just started gives its nodes time to be heard of.
         if self.is_down(now, target) {
             return Err(Refusal::TargetDown { node: shown(target) });
@@ -165,7 +163,37 @@ impl<M: MetaStore> Coordinator<M> {
         if self.data.map.tablets().len() + pieces > MAX_TABLETS {
             return Err(Refusal::TooManyTablets { limit: MAX_TABLETS });
         }
-        Ok((source, target))
+        Ok((moving, source, target))
+    }
+
+    /// What others than the target own of the range, with its owners, in order. Neighbours of one owner are
+    /// one part.
+    fn parts_of_others(&self, range: PositionRange, target: NodeId) -> Vec<(PositionRange, NodeId)> {
+        let mut parts: Vec<(PositionRange, NodeId)> = Vec::new();
+        for tablet in self.data.map.tablets_in(range) {
+            let Some(piece) = tablet.range.intersection(range) else { continue };
+            match parts.last_mut() {
+                Some((part, owner)) if *owner == tablet.owner => {
+                    *part = PositionRange::new(part.first(), piece.last()).expect("tablets are in order");
+                }
+                _ => parts.push((piece, tablet.owner)),
+            }
+        }
+        parts.retain(|&(_, owner)| owner != target);
+        parts
+    }
+
+    /// The command that moves the range to the node.
+    fn migrate_command(&self, range: PositionRange, target: NodeId) -> String {
+        let range = match range.is_whole_slots() {
+            true => format!("--slots {}-{}", range.slots().0, range.slots().1),
+            false => format!("--positions {}-{}", range.first(), range.last()),
+        };
+        let nodes = self.data.map.nodes();
+        let at = |node: &NodeInfo| nodes.iter().filter(|other| other.client_addr == node.client_addr).count();
+        let named = self.data.map.node(target).filter(|node| at(node) == 1);
+        let target = named.map_or_else(|| target.to_string(), |node| node.client_addr.to_string());
+        format!("sidle migrate {range} --to {target}")
     }
 
     /// The member with this name. An address that several members have announced means the one that is up: a

@@ -57,9 +57,10 @@ fn start_refusals_say_what_is_wrong_and_change_nothing() {
             chunks(6, 12),
             id(3),
             format!(
-                "the range (slots 6144-13311) has 2 owners ({}, {}): move the part of each alone",
-                shown(1),
-                shown(2)
+                "the range (slots 6144-13311) has 3 parts that other nodes own, and a migration moves one: move \
+                 each alone, `sidle migrate --slots 6144-8191 --to {to}`, `sidle migrate --slots 8192-12287 \
+                 --to {to}`, `sidle migrate --slots 12288-13311 --to {to}`",
+                to = info(3, 1).client_addr
             ),
         ),
         (chunks(8, 9), id(2), format!("the target {} already owns slots 8192-10239", shown(2))),
@@ -219,4 +220,25 @@ fn join_refusals_say_what_to_do() {
     assert!(join(3, 1, 1, None).contains("has announced the same address"));
     assert!(join(3, 1, 3, None).starts_with("Welcome"));
     assert!(join(2, 0, 2, Some(0xc1)).contains("two processes use one identity"));
+}
+
+#[test]
+fn what_the_target_owns_already_is_left_out() {
+    let mut world = World::new(9, 3);
+    world.ask(1, World::start(chunks(4, 7), 2));
+    world.settle();
+    // Of 2..=7 node 2 has the upper part, and takes the lower one.
+    let reply = world.ask(1, World::start(chunks(2, 7), 2));
+    assert!(matches!(reply, Reply::Started { .. }), "{reply:?}");
+    assert_eq!(world.migration(2).unwrap().range, chunks(2, 3));
+    world.settle();
+    assert_eq!([1, 2, 7, 8].map(|chunk| world.owner_of(chunk)), [1, 2, 2, 1].map(node_id));
+    // What lies around the target's own is two ranges, which one migration cannot move.
+    let refused = refusal(world.ask(1, World::start(chunks(1, 8), 2))).to_string();
+    let to = info(2, 1).client_addr;
+    for part in [chunks(1, 1), chunks(8, 8)] {
+        let (first, last) = part.slots();
+        let command = format!("`sidle migrate --slots {first}-{last} --to {to}`");
+        assert!(refused.contains(&command), "{refused}");
+    }
 }

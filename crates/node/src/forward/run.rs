@@ -267,10 +267,12 @@ impl Worker {
     fn cannot_be_split(&self, request: Request<'_>) -> ReplyError {
         let name = request.found.spec.name.to_ascii_uppercase();
         let slot = request.keys[0].slot();
+        let own = self.ranges.map().node(self.ranges.node()).expect("this node is a member");
+        let to = &own.client_addr;
         ReplyError::owned(format!(
             "SIDLESPLIT {name} needs all of its keys on one node, and they lie on two, since hash slot {slot} \
-             is split between nodes: move the slot as a whole (sidle migrate --slots {slot}), or name keys of \
-             one node only"
+             is split between nodes: move what others own of the slot here (sidle migrate --slots {slot} --to \
+             {to}), or name keys of one node only"
         ))
     }
 }
