@@ -39,6 +39,7 @@ pub struct ClientRecord {
     buffers: [AtomicU64; 4],
     ending: AtomicU8,
     is_guest: AtomicBool,
+    is_leaving: AtomicBool,
     details: Mutex<ClientDetails>,
 }
 
@@ -114,6 +115,7 @@ impl ClientRecord {
             buffers: Default::default(),
             ending: AtomicU8::new(0),
             is_guest: AtomicBool::new(false),
+            is_leaving: AtomicBool::new(false),
             details: Mutex::default(),
         }
     }
@@ -183,6 +185,22 @@ impl ClientRecord {
         self.is_guest.store(true, Relaxed);
     }
 
+    /// Notes that the node has said its last word and waits for the client to close.
+    pub fn note_leaving(&self) {
+        self.is_leaving.store(true, Relaxed);
+    }
+
+    /// How soon a guest makes room for another one, if it does; lowest first. Who was refused has lost
+    /// nothing, and programs that are served speak at once.
+    fn displaced_in_turn(&self, now: WallMs) -> Option<u8> {
+        let is_silent = self.last_active().0 <= now.0.saturating_sub(GUEST_SILENCE_MS);
+        match self.is_leaving.load(Relaxed) {
+            true => Some(0),
+            false if self.last_command().is_none() => Some(1),
+            false => is_silent.then_some(2),
+        }
+    }
+
     /// Whether it is connected as far as others are concerned: it may be silent, but it is not about to be
     /// gone.
     fn is_staying(&self) -> bool {
@@ -236,7 +254,7 @@ impl ClientTotals {
     }
 }
 
-/// A guest that was silent for so long makes room for another one.
+/// A guest that was served makes room for another one after so long a silence.
 const GUEST_SILENCE_MS: u64 = 1_000;
 
 impl Clients {
@@ -319,14 +337,14 @@ impl Clients {
         evicted
     }
 
-    /// Tells the guest to end that was silent for the longest time; whether there was one that had been for
-    /// long enough.
+    /// Tells a guest to end; whether there was one that may have to. First go those that were refused and
+    /// have yet to close, then those that have asked for nothing, then those that were silent for long enough;
+    /// of each kind the one that was silent for longest.
     pub fn displace_guest(&self, now: WallMs) -> bool {
-        let silent_since = now.0.saturating_sub(GUEST_SILENCE_MS);
         let guests = self.list().into_iter().filter(|client| client.is_guest.load(Relaxed));
-        let silent = guests.filter(|guest| guest.last_active().0 <= silent_since);
-        let longest = silent.min_by_key(|guest| guest.last_active());
-        longest.is_some_and(|guest| self.end(&guest, Ending::Displaced))
+        let in_turn = guests.filter_map(|guest| Some((guest.displaced_in_turn(now)?, guest)));
+        let first = in_turn.min_by_key(|(turn, guest)| (*turn, guest.last_active()));
+        first.is_some_and(|(_, guest)| self.end(&guest, Ending::Displaced))
     }
 
     fn connected(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientRecord>>> {
@@ -453,11 +471,31 @@ mod tests {
     }
 
     #[test]
+    fn displace_begins_with_the_refused_and_the_undecided() {
+        let clients = Arc::new(Clients::default());
+        let [served, undecided, first, second] = [1_000, 9_900, 9_950, 9_960].map(|ms| {
+            let client = holding(&clients, 0);
+            client.seen(WallMs(ms));
+            client.make_guest();
+            client
+        });
+        served.touch(WallMs(1_000), Some(CommandId(0)));
+        first.note_leaving();
+        second.note_leaving();
+        for next in [&first, &second, &undecided, &served] {
+            assert_eq!(next.ending(), None);
+            assert!(clients.displace_guest(WallMs(10_000)));
+            assert_eq!(next.ending(), Some(Ending::Displaced));
+        }
+        assert!(!clients.displace_guest(WallMs(10_000)), "nobody is left");
+    }
+
+    #[test]
     fn displace_takes_the_guest_that_was_silent_longest() {
         let clients = Arc::new(Clients::default());
         let [ordinary, early, late] = [1_000, 2_000, 9_500].map(|ms| {
             let client = holding(&clients, 0);
-            client.seen(WallMs(ms));
+            client.touch(WallMs(ms), Some(CommandId(0)));
             client
         });
         early.make_guest();

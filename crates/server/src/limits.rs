@@ -43,8 +43,9 @@ impl ClientLimits {
     }
 }
 
-/// How many places are kept for operators on the node's own machine, beyond those for clients.
-pub(crate) const RESERVED_PLACES: usize = 16;
+/// How many places are kept for operators on the node's own machine, beyond those for clients. Clients that
+/// turn out to be none have them for a moment each.
+pub(crate) const RESERVED_PLACES: usize = 64;
 
 /// Places for clients, over all workers.
 #[derive(Debug, Default)]

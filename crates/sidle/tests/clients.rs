@@ -306,6 +306,27 @@ fn silent_clients_are_closed_after_the_timeout_and_busy_ones_are_not() {
     assert_eq!(busy.request(&["CONFIG", "SET", "timeout", "0"]), ok());
 }
 
+/// More than there are places for operators, one after the other.
+#[test]
+fn clients_that_were_refused_and_stay_keep_no_operator_out() {
+    let node = Node::start(&NodeOptions::default());
+    let mut first = node.client();
+    assert_eq!(first.request(&["CONFIG", "SET", "maxclients", "1"]), ok());
+    let mut refused = Vec::new();
+    for _ in 0..150 {
+        let mut stream = connect(&node);
+        stream.write_all(b"PING\r\n").expect("it is taken");
+        let mut said = vec![0; TOO_MANY.len()];
+        stream.read_exact(&mut said).expect("an answer");
+        assert_eq!(said, TOO_MANY);
+        refused.push(stream);
+        if refused.len() % 10 == 0 {
+            let list = node.client().request(&["CLIENT", "LIST"]);
+            assert!(list.as_bytes().is_some(), "{list:?} after {}", refused.len());
+        }
+    }
+}
+
 /// A client that listens for what the node has to tell is not silent.
 #[test]
 fn client_that_listens_for_maps_is_not_idle() {

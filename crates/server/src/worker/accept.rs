@@ -16,6 +16,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 
 /// After so long a silence the system asks whether a client is still there: Redis's `tcp-keepalive`.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(300);
@@ -32,7 +33,10 @@ pub(super) async fn run(listener: TcpListener, engine: SharedEngine, ticked: Arc
         match listener.accept().await {
             Ok((stream, address)) => {
                 is_failing = false;
-                admit(stream, address, &engine);
+                if admit(stream, address, &engine) {
+                    // A refusal is over before the next one is let in: many at once take few places.
+                    yield_now().await;
+                }
             }
             Err(error) => {
                 if !is_failing {
@@ -87,19 +91,22 @@ fn refuse(stream: &TcpStream, address: SocketAddr, engine: &SharedEngine, why: &
     let _ = stream.try_write(TOO_MANY_CLIENTS);
 }
 
-fn admit(stream: TcpStream, address: SocketAddr, engine: &SharedEngine) {
+/// Serves a new client, or refuses it; whether it has one of the places that are kept for operators.
+fn admit(stream: TcpStream, address: SocketAddr, engine: &SharedEngine) -> bool {
     let Some(place) = place_for(&stream, address, engine) else {
         refuse(&stream, address, engine, "all places for clients are taken");
-        return;
+        return false;
     };
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3);
     let prepared =
         stream.set_nodelay(true).and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keepalive));
     if let Err(error) = prepared {
         tracing::debug!("{address} left at once: {error}");
-        return;
+        return false;
     }
+    let is_reserved = place.is_reserved();
     start_task("a client's connection", Connection::new(stream, address, place, SharedEngine::clone(engine)));
+    is_reserved
 }
 
 /// A place for a new client: one of those that all share, or else one of those kept for operators, if it

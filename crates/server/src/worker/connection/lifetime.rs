@@ -57,6 +57,9 @@ impl Connection {
     #[cold]
     fn owe(&mut self, engine: &mut Engine, owes: Owes) {
         self.owes = owes;
+        if owes == Owes::Farewell {
+            self.session.client.note_leaving();
+        }
         let patience_us = match owes {
             Owes::Nothing => None,
             Owes::FirstRequest => Some(GUEST_PATIENCE_US),
@@ -81,15 +84,21 @@ impl Connection {
             }
             Ending::Idle => tracing::debug!("closed {address}: idle for longer than the timeout"),
             Ending::Killed => tracing::info!("closed {address}: CLIENT KILL"),
-            Ending::Displaced => tracing::info!("closed {address}: another operator needs its place"),
+            // It has been told why already.
+            Ending::Displaced if self.owes == Owes::Farewell => {}
+            Ending::Displaced if self.owes != Owes::FirstRequest => {
+                tracing::info!("closed {address}: another operator needs its place");
+            }
             // Whoever decided it has told.
             Ending::Evicted => {}
-            Ending::Overdue if self.owes == Owes::FirstRequest => {
+            Ending::Displaced | Ending::Overdue if self.owes == Owes::FirstRequest => {
                 self.count(|totals| &totals.rejected);
                 // A fresh socket's buffer takes this whole; a client that is gone already needs no word.
                 let _ = self.stream.try_write(TOO_MANY_CLIENTS);
             }
-            Ending::Overdue => tracing::debug!("closed {address}: it did not do in time what it owed"),
+            Ending::Displaced | Ending::Overdue => {
+                tracing::debug!("closed {address}: it did not do in time what it owed")
+            }
         }
         Step::Over
     }
