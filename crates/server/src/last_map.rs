@@ -15,6 +15,7 @@ use sidle_cluster::{ClusterId, TabletMap};
 use sidle_types::NodeId;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -87,6 +88,9 @@ impl LastMap {
 
 /// Writes the newest map that it is given.
 pub(crate) struct MapKeeper {
+    data_dir: Arc<DataDir>,
+    /// Whether the newest map that was written should be in the data directory.
+    is_written: Arc<AtomicBool>,
     maps: Option<Sender<LastMap>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -95,8 +99,17 @@ impl MapKeeper {
     /// Starts the thread.
     pub(crate) fn start(data_dir: Arc<DataDir>) -> io::Result<MapKeeper> {
         let (maps, queue) = channel();
-        let thread = crate::thread::start("map-keeper".to_owned(), move || keep(&data_dir, &queue))?;
-        Ok(MapKeeper { maps: Some(maps), thread: Some(thread) })
+        let is_written = Arc::new(AtomicBool::new(false));
+        let (dir, written) = (Arc::clone(&data_dir), Arc::clone(&is_written));
+        let thread = crate::thread::start("map-keeper".to_owned(), move || keep(&dir, &queue, &written))?;
+        Ok(MapKeeper { data_dir, is_written, maps: Some(maps), thread: Some(thread) })
+    }
+
+    /// Whether what was written has gone from the data directory, and is to be kept anew; told once.
+    pub(crate) fn has_lost_it(&self) -> bool {
+        self.is_written.load(Ordering::Acquire)
+            && !self.data_dir.last_map_path().exists()
+            && self.is_written.swap(false, Ordering::AcqRel)
     }
 
     /// Has a map written, unless a newer one comes before its turn.
@@ -119,12 +132,13 @@ impl Drop for MapKeeper {
     }
 }
 
-fn keep(data_dir: &DataDir, queue: &Receiver<LastMap>) {
+fn keep(data_dir: &DataDir, queue: &Receiver<LastMap>, is_written: &AtomicBool) {
     while let Ok(first) = queue.recv() {
         let newest = queue.try_iter().last().unwrap_or(first);
         let text = serde_json::to_vec(&newest).expect("a map has string keys and plain values only");
-        if let Err(error) = data_dir.replace(&data_dir.last_map_path(), &text) {
-            tracing::error!("{error}");
+        match data_dir.replace(&data_dir.last_map_path(), &text) {
+            Ok(_) => is_written.store(true, Ordering::Release),
+            Err(error) => tracing::error!("{error}"),
         }
     }
 }
@@ -165,6 +179,23 @@ mod tests {
         keeper.keep(kept.clone());
         drop(keeper);
         assert_eq!(LastMap::load(&dir, &identity(1, 2)), Some(kept));
+    }
+
+    #[test]
+    fn a_map_that_has_gone_is_noticed_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = Arc::new(DataDir::open(folder.path()).unwrap());
+        let keeper = MapKeeper::start(Arc::clone(&dir)).unwrap();
+        assert!(!keeper.has_lost_it(), "there is none yet");
+        for _ in 0..2 {
+            keeper.keep(last(&identity(1, 1)));
+            while !keeper.is_written.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            assert!(!keeper.has_lost_it());
+            std::fs::remove_file(dir.last_map_path()).unwrap();
+            assert!(keeper.has_lost_it() && !keeper.has_lost_it());
+        }
     }
 
     #[test]

@@ -360,6 +360,11 @@ impl ControlThread {
             self.is_secret_kept = false;
             self.keep_secret();
         }
+        if trouble.is_none() && self.keeper.has_lost_it() {
+            tracing::warn!("the last tablet map had gone from the data directory, and is written anew");
+            self.kept = (MapEpoch::default(), None);
+            self.remember_map();
+        }
         if trouble == self.trouble {
             return;
         }
