@@ -181,6 +181,22 @@ fn a_protocol_with_a_name_without_end_is_refused() {
 }
 
 #[test]
+fn every_container_has_help() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    let containers =
+        ["CLIENT", "CLUSTER", "CONFIG", "LATENCY", "MEMORY", "OBJECT", "SIDLE.MIGRATE", "SLOWLOG"];
+    for container in containers {
+        let reply = node.ask(&mut client, &format!("{container} HELP"));
+        let Value::Array(lines) = reply else { panic!("{container}: {reply:?}") };
+        assert_eq!(lines.last(), Some(&Value::Simple("    Prints this help.".into())), "{container}");
+    }
+    let refused = node.ask(&mut client, "CLUSTER ADDSLOTS 1");
+    let Value::Error(text) = refused else { panic!("{refused:?}") };
+    assert!(text.contains("SIDLE.MIGRATE HELP"), "{text}");
+}
+
+#[test]
 fn sidle_map_is_the_map_in_json() {
     let mut node = SoloNode::new();
     let mut client = node.connect();

@@ -164,7 +164,8 @@ const fn managed_elsewhere(name: &'static str, arity: i16, since: &'static str) 
 /// Slots and members are the coordinator's business, never a single node's.
 fn refuse_management(_: &mut Call<'_>) -> CommandResult {
     Err(ReplyError::text(
-        "ERR Slots and nodes are managed by Sidle's coordinator: move slots with SIDLE.MIGRATE START",
+        "ERR Slots and nodes are managed by Sidle's coordinator: move slots with SIDLE.MIGRATE START (see \
+         SIDLE.MIGRATE HELP), add a node by starting it with --join, remove one with CLUSTER FORGET",
     ))
 }
 

@@ -19,6 +19,7 @@ use sidle_types::{HashedKey, MigrationId, MigrationPolicy, PositionRange, Slot};
 const PROTOCOL_BYTES_MAX: usize = 1 << 10;
 
 const ADMIN: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::STALE);
+const HELP: CommandFlags = CommandFlags::STALE.with(CommandFlags::LOADING);
 const READS: CommandFlags = CommandFlags::READONLY.with(CommandFlags::FAST);
 
 /// The commands of this family.
@@ -85,6 +86,12 @@ const MIGRATE: &[CommandSpec] = &[
         "0.1.0",
         "O(N) where N is the number of migrations",
         "Waits until a migration is over, or for some milliseconds, and returns its state, as JSON.",
+    ),
+    CommandSpec::new("sidle.migrate|help", 2, HELP, help).docs(
+        "sidle",
+        "0.1.0",
+        "O(1)",
+        "Returns helpful text about the different subcommands.",
     ),
 ];
 
@@ -211,6 +218,29 @@ fn set_policy(call: &mut Call<'_>) -> CommandResult {
     let migration = migration_argument(call.args[2])?;
     let words: Vec<&str> = call.args[3..].iter().map(|word| text(word)).collect::<Result<_, _>>()?;
     Ok(Flow::Control(ControlRequest::SetPolicy(migration, policy(&words)?)))
+}
+
+fn help(call: &mut Call<'_>) -> CommandResult {
+    super::reply_help(
+        call,
+        "SIDLE.MIGRATE",
+        &[
+            "CANCEL <migration>",
+            "    Give up a migration that does not run yet.",
+            "SET <migration> <policy>",
+            "    Change how hard a migration may press on its nodes. A policy is one of",
+            "    ADAPTIVE, RATE <bytes a second>, DEADLINE <milliseconds>, SLO-P99 <microseconds>.",
+            "START SLOTS <first>[-<last>] TO <node> [PROTOCOL <name>[,<option>=<value>...]] [<policy>]",
+            "    Move slots to a node, named by its id or by host:port; return the migration's number.",
+            "START POSITIONS <first>-<last> TO <node> [PROTOCOL <name>[,<option>=<value>...]] [<policy>]",
+            "    Move a range that need not be whole slots.",
+            "STATUS [<migration>]",
+            "    Return the state of one migration or of all, as JSON.",
+            "WAIT <migration> <milliseconds>",
+            "    Wait until a migration is over, or for so long, and return its state, as JSON.",
+        ],
+    );
+    Ok(Flow::Done)
 }
 
 fn policy(words: &[&str]) -> Result<MigrationPolicy, ReplyError> {
