@@ -10,6 +10,8 @@ use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, Posi
 pub struct StatusReport {
     /// The cluster's name.
     pub cluster: ClusterId,
+    /// The node whose process runs the coordinator.
+    pub coordinator: NodeId,
     /// The epoch of the present map.
     pub map_epoch: MapEpoch,
     /// The members, in order of their ids.

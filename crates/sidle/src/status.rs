@@ -5,7 +5,7 @@ use crate::exit::{Failure, Status};
 use crate::node_connection::NodeConnection;
 use crate::table::{Align, Table};
 use crate::units::{bytes, count, duration, percent};
-use sidle_cluster::{MigrationStatus, StatusReport, Tablet};
+use sidle_cluster::{MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet};
 use sidle_types::{MigrationPolicy, NodeId};
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ fn troubles(report: &StatusReport) -> String {
     }
     for node in &report.nodes {
         if let Some(trouble) = &node.trouble {
-            text += &format!("WARNING: node {}: {trouble}\n", node.client_addr);
+            text += &format!("WARNING: node {}: {trouble}\n", name(report, node.id));
         }
     }
     if !text.is_empty() {
@@ -94,6 +94,7 @@ fn nodes(report: &StatusReport) -> String {
         ("NODE", Align::Left),
         ("CLIENTS AT", Align::Left),
         ("STATE", Align::Left),
+        ("INCARNATION", Align::Right),
         ("SLOTS", Align::Right),
         ("KEYS", Align::Right),
         ("MEMORY", Align::Right),
@@ -103,7 +104,8 @@ fn nodes(report: &StatusReport) -> String {
         table.row([
             short(node.id),
             node.client_addr.to_string(),
-            node.state.to_string(),
+            state(report, node),
+            node.incarnation.0.to_string(),
             node.slots.to_string(),
             count(node.keys),
             bytes(node.memory_used_bytes),
@@ -111,6 +113,21 @@ fn nodes(report: &StatusReport) -> String {
         ]);
     }
     table.to_string()
+}
+
+/// Whether the node is up; if not, for how long nothing has been heard of it; and whether it runs the
+/// coordinator.
+fn state(report: &StatusReport, node: &NodeStatus) -> String {
+    let mut text = node.state.to_string();
+    if node.state == NodeState::Suspected {
+        text += &node
+            .silent_us
+            .map_or(", not heard of".to_owned(), |us| format!(", silent for {}", duration(us)));
+    }
+    if node.id == report.coordinator {
+        text += ", coordinator";
+    }
+    text
 }
 
 fn tablets(report: &StatusReport) -> String {
@@ -174,12 +191,52 @@ fn manner(migration: &MigrationStatus) -> String {
     }
 }
 
-/// A node by its client address, or by its id where it is no member any more.
+/// A node by its client address, and by its id where that says more: several members have been at the address,
+/// or it is no member any more.
 fn name(report: &StatusReport, id: NodeId) -> String {
-    let node = report.nodes.iter().find(|node| node.id == id);
-    node.map_or_else(|| short(id), |node| node.client_addr.to_string())
+    let Some(node) = report.nodes.iter().find(|node| node.id == id) else { return short(id) };
+    let is_shared = report.nodes.iter().any(|other| other.id != id && other.client_addr == node.client_addr);
+    match is_shared {
+        true => format!("{} ({})", node.client_addr, short(id)),
+        false => node.client_addr.to_string(),
+    }
 }
 
 fn short(id: NodeId) -> String {
     id.to_string()[..8].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn nodes_are_told_apart_and_their_standing_is_shown() {
+        let node = |digit: &str, address: &str, state: &str, silent_us: Option<u64>| {
+            json!({
+                "id": digit.repeat(40), "incarnation": 7, "client_addr": address, "bus_addr": "127.0.0.1:9",
+                "state": state, "silent_us": silent_us, "map_epoch": 1, "keys": 0, "memory_used_bytes": 0,
+                "memory_limit_bytes": 0, "slots": 0
+            })
+        };
+        let report: StatusReport = serde_json::from_value(json!({
+            "cluster": "7".repeat(32), "coordinator": "a".repeat(40), "map_epoch": 1,
+            "nodes": [
+                node("a", "127.0.0.1:1", "up", Some(0)),
+                node("b", "127.0.0.1:2", "fail?", Some(12_300_000)),
+                node("c", "127.0.0.1:2", "up", Some(0)),
+                node("d", "127.0.0.1:3", "fail?", None),
+            ],
+            "tablets": [], "migrations": []
+        }))
+        .expect("a report");
+        let shown = nodes(&report);
+        let states: Vec<String> = report.nodes.iter().map(|node| state(&report, node)).collect();
+        assert_eq!(states, ["up, coordinator", "fail?, silent for 12.3 s", "up", "fail?, not heard of"]);
+        assert!(shown.contains("INCARNATION") && shown.lines().count() == 5, "{shown}");
+        let names: Vec<String> = report.nodes.iter().map(|node| name(&report, node.id)).collect();
+        let expected = ["127.0.0.1:1", "127.0.0.1:2 (bbbbbbbb)", "127.0.0.1:2 (cccccccc)", "127.0.0.1:3"];
+        assert_eq!(names, expected);
+    }
 }

@@ -15,6 +15,7 @@ impl<M: MetaStore> Coordinator<M> {
         migrations.sort_by_key(|status| status.id);
         StatusReport {
             cluster: self.data.cluster,
+            coordinator: self.seat,
             map_epoch: map.epoch(),
             nodes: map.nodes().iter().map(|node| self.node_status(now, node.id)).collect(),
             tablets: map.tablets().to_vec(),
