@@ -13,6 +13,7 @@ use crate::cluster_secret::{self, SecretFileError, is_loopback};
 use crate::data_dir::SECRET_FILE;
 use crate::door::Door;
 use serde::Deserialize;
+use sidle_cluster::HostPort;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,6 +36,8 @@ const ANSWERS: ReplyLimits = ReplyLimits {
 const MAP_BYTES_MAX: usize = sidle_wire::limits::REQUEST_BODY_BYTES_MAX;
 /// Every node of a cluster knows where its coordinator is: so many of them are asked at most.
 const ADDRESSES_MAX: usize = 64;
+/// How far the port for nodes is above that for clients, where `bus_port` is "auto".
+const USUAL_BUS_OFFSET: u16 = 10_000;
 /// So much of an error is shown.
 const SHOWN_CHARACTERS: usize = 200;
 
@@ -74,7 +77,13 @@ impl Search {
             }
             Err(error) => {
                 self.complain(&error.to_string(), &found_at);
-                Vec::new()
+                match error {
+                    // Who knows the secret needs no password where nodes are let in.
+                    JoinError::Password(_) if !lacks_secret => {
+                        usual_bus_address(&self.join).into_iter().collect()
+                    }
+                    _ => Vec::new(),
+                }
             }
         };
         if !addresses.is_empty() && !found_at.is_empty() && !addresses.iter().any(|at| found_at.contains(at))
@@ -116,6 +125,12 @@ enum JoinError {
     /// It answered something else.
     #[error("it answers {0}")]
     Refused(String),
+    /// It wants a password that this node does not have.
+    #[error(
+        "it asks for the clients' password ({0}): give this node the same one, `[security] password` in its \
+         file of settings"
+    )]
+    Password(String),
     /// It does not speak as a node does.
     #[error("it is not a Sidle node: give the address that its clients use ({0})")]
     Foreign(String),
@@ -164,9 +179,16 @@ async fn ask(node: &str, password: &str, for_secret: bool) -> Result<Answer, Joi
     }
     let mut neighbour = Asked { stream, parser: ReplyParser::new(ANSWERS), input: Vec::new() };
     if !password.is_empty() {
-        neighbour.request(&[b"AUTH", password.as_bytes()]).await?;
+        match neighbour.request(&[b"AUTH", password.as_bytes()]).await {
+            // It has none, or what follows says so.
+            Ok(_) | Err(JoinError::Refused(_)) => {}
+            Err(error) => return Err(error),
+        }
     }
-    let map = neighbour.request(&[b"SIDLE.MAP"]).await?;
+    let map = neighbour.request(&[b"SIDLE.MAP"]).await.map_err(|error| match error {
+        JoinError::Refused(text) if text.starts_with("NOAUTH") => JoinError::Password(text),
+        error => error,
+    })?;
     let json = map.as_bytes().ok_or_else(|| JoinError::Foreign("its map is no text".to_owned()))?;
     let map: Map = serde_json::from_slice(json).map_err(|error| JoinError::Foreign(error.to_string()))?;
     // The one that was named is known to answer.
@@ -184,6 +206,13 @@ async fn ask(node: &str, password: &str, for_secret: bool) -> Result<Answer, Joi
         false => None,
     };
     Ok(Answer { addresses, secret })
+}
+
+/// Where a node at this client address listens for nodes, unless it was told otherwise.
+fn usual_bus_address(node: &str) -> Option<String> {
+    let (host, port) = split_host_port(node)?;
+    let port = port.checked_add(USUAL_BUS_OFFSET)?;
+    HostPort::new(host, port).ok().map(|address| address.to_string())
 }
 
 /// The folder in the answer to `CONFIG GET dir`.
@@ -244,6 +273,13 @@ mod tests {
         }
         assert_eq!(data_dir(&Value::Array(vec![text("/data/a")])), None);
         assert_eq!(data_dir(&text("/data/a")), None);
+    }
+
+    #[test]
+    fn the_port_for_nodes_is_usually_ten_thousand_above() {
+        assert_eq!(usual_bus_address("10.0.0.1:6379").as_deref(), Some("10.0.0.1:16379"));
+        assert_eq!(usual_bus_address("[::1]:6379").as_deref(), Some("[::1]:16379"));
+        assert_eq!((usual_bus_address("h:60000"), usual_bus_address("h")), (None, None));
     }
 
     #[test]

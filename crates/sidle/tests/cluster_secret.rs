@@ -285,3 +285,11 @@ fn the_folder_that_config_names_is_where_the_secret_is() {
     let dir = PathBuf::from(String::from_utf8_lossy(pair[1].as_bytes().unwrap()).into_owned());
     assert_eq!(dir, node.file("").canonicalize().unwrap());
 }
+
+#[test]
+fn who_joins_a_node_with_a_password_is_told_what_it_wants() {
+    let founder = Node::start(&NodeOptions::default().flag("--password", "of clients"));
+    let options = NodeOptions::default().flag("--join", &founder.address());
+    let stranger = Node::start_unready(&options);
+    eventually("the joiner says what to do", || stranger.log().contains("[security] password").then_some(()));
+}
