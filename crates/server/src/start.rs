@@ -79,6 +79,12 @@ pub enum StartError {
         /// What is wrong with it.
         why: String,
     },
+    /// Nobody has said at which of its addresses others reach it.
+    #[error(
+        "it listens on every interface ({0}), and which address others are to use is not known: name it with \
+         --advertise HOST, or listen on that one only with --bind ADDRESS"
+    )]
+    NoAddress(IpAddr),
     /// It may not run where it was told to.
     #[error(transparent)]
     Cpus(#[from] CpusError),
@@ -224,7 +230,7 @@ impl Sockets {
 
     /// What the cluster is told of this node.
     fn node_info(&self, config: &Config, identity: &Identity) -> Result<NodeInfo, StartError> {
-        let host = advertised_host(config, self.client_address.ip());
+        let host = advertised_host(config, self.client_address.ip(), &identity.found_at)?;
         let address = |port: u16| {
             HostPort::new(&host, port)
                 .map_err(|error| StartError::Advertise { host: host.clone(), why: error.to_string() })
@@ -238,28 +244,23 @@ impl Sockets {
     }
 }
 
-/// The host that others reach this node at.
-fn advertised_host(config: &Config, bound: IpAddr) -> String {
+/// The host that others reach this node at. `found_at`: where the cluster was found before.
+fn advertised_host(config: &Config, bound: IpAddr, found_at: &[String]) -> Result<String, StartError> {
     if let Auto::Value(host) = &config.network.advertise {
-        return host.clone();
+        return Ok(host.clone());
     }
     if !bound.is_unspecified() {
-        return bound.to_string();
+        return Ok(bound.to_string());
     }
-    // Listening everywhere: the address from which the cluster to join is reached is one that it can reach.
-    let towards = |join: &str| -> io::Result<IpAddr> {
+    // Listening everywhere: the address from which the cluster is reached is one that it can reach.
+    let towards = |there: &String| -> io::Result<IpAddr> {
         let socket = UdpSocket::bind(SocketAddr::new(bound, 0))?;
-        socket.connect(join)?;
+        socket.connect(there)?;
         Ok(socket.local_addr()?.ip())
     };
-    towards(&config.node.join)
-        .unwrap_or_else(|_| {
-            tracing::warn!(
-                "listening on every interface: other machines are told 127.0.0.1 unless --advertise is set"
-            );
-            IpAddr::from([127, 0, 0, 1])
-        })
-        .to_string()
+    let cluster = [&config.node.join].into_iter().chain(found_at);
+    let found = cluster.filter(|there| !there.is_empty()).find_map(|there| towards(there).ok());
+    found.map(|address| address.to_string()).ok_or(StartError::NoAddress(bound))
 }
 
 fn store_config(config: &Config) -> StoreConfig {
@@ -368,5 +369,26 @@ impl Drop for Threads {
             // A panic would have ended the process.
             let _ = handle.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_listens_everywhere_is_told_of_at_an_address_that_reaches_it() {
+        let everywhere = IpAddr::from([0, 0, 0, 0]);
+        let mut config = Config::default();
+        let refused = advertised_host(&config, everywhere, &[]).unwrap_err().to_string();
+        assert!(refused.contains("--advertise"), "{refused}");
+        let found_at = ["127.0.0.1:16379".to_owned()];
+        assert_eq!(advertised_host(&config, everywhere, &found_at).unwrap(), "127.0.0.1");
+        config.node.join = "127.0.0.1:6379".to_owned();
+        assert_eq!(advertised_host(&config, everywhere, &[]).unwrap(), "127.0.0.1");
+        config.network.advertise = Auto::Value("cache-1".to_owned());
+        assert_eq!(advertised_host(&config, everywhere, &[]).unwrap(), "cache-1");
+        let config = Config::default();
+        assert_eq!(advertised_host(&config, IpAddr::from([10, 0, 0, 1]), &[]).unwrap(), "10.0.0.1");
     }
 }

@@ -293,3 +293,11 @@ fn who_joins_a_node_with_a_password_is_told_what_it_wants() {
     let stranger = Node::start_unready(&options);
     eventually("the joiner says what to do", || stranger.log().contains("[security] password").then_some(()));
 }
+
+#[test]
+fn a_node_that_others_reach_at_no_known_address_is_refused() {
+    let (_folder, path) = new_secret();
+    let secret = path.to_str().unwrap();
+    let message = refused(&["--bind", "0.0.0.0", "--password", "p", "--cluster-secret-file", secret]);
+    assert!(message.contains("--advertise") && message.contains("--bind"), "{message}");
+}
