@@ -55,6 +55,9 @@ const PARAMETERS: &[Parameter] = &[
     mutable("timeout", "0"),
 ];
 
+/// What all clients together may hold, at the least: with less, nobody could connect to give them more.
+pub const LEAST_CLIENT_BYTES: u64 = 1 << 20;
+
 /// Why CONFIG SET refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {
@@ -212,11 +215,7 @@ impl Config {
                     .to_owned(),
             ),
             "timeout" => integer_objection(value, 0, 0x7FFF_FFFF),
-            "maxmemory-clients" => std::str::from_utf8(value)
-                .ok()
-                .and_then(|text| memory_or_percent(text, 0))
-                .is_none()
-                .then(|| "argument must be a memory or percent value".to_owned()),
+            "maxmemory-clients" => self.client_memory_objection(value),
             _ => Thresholds::objection(name, value).map(str::to_owned),
         }
     }
@@ -225,6 +224,21 @@ impl Config {
     fn is_reached_from_outside(&self) -> bool {
         let bind = self.value("bind").parse::<IpAddr>();
         bind.is_ok_and(|address| !address.to_canonical().is_loopback())
+    }
+
+    fn client_memory_objection(&self, value: &[u8]) -> Option<String> {
+        let memory_bytes = self.value("maxmemory").parse().unwrap_or(0);
+        let bytes = std::str::from_utf8(value).ok().and_then(|text| memory_or_percent(text, memory_bytes));
+        // A percentage of a limit that there is not is no limit.
+        let is_none = bytes == Some(0) && (value.iter().all(|byte| *byte == b'0') || memory_bytes == 0);
+        match bytes {
+            None => Some("argument must be a memory or percent value".to_owned()),
+            Some(bytes) if bytes < LEAST_CLIENT_BYTES && !is_none => Some(format!(
+                "argument must come to at least {LEAST_CLIENT_BYTES} bytes, since with less no client could \
+                 stay connected, or be 0 for no limit"
+            )),
+            Some(_) => None,
+        }
     }
 
     /// Sets several parameters at once, at the start those that are settled afterwards too.
@@ -326,6 +340,13 @@ mod tests {
         assert_eq!(objection("timeout", b"0"), "");
         assert!(objection("timeout", b"-1").contains("between 0 and 2147483647"));
         assert_eq!(objection("maxmemory-clients", b"5%"), "");
+        assert!(objection("maxmemory-clients", b"1").contains("at least 1048576"));
+        assert_eq!(objection("maxmemory-clients", b"0"), "");
+        assert_eq!(objection("maxmemory-clients", b"1mb"), "");
+        config.apply(vec![("maxmemory", (16u64 << 20).to_string())]);
+        assert!(objection("maxmemory-clients", b"5%").contains("at least 1048576"));
+        assert!(objection("maxmemory-clients", b"0%").contains("at least 1048576"));
+        assert_eq!(objection("maxmemory-clients", b"10%"), "");
         assert!(objection("maxmemory-clients", b"101%").contains("memory or percent"));
         assert!(objection("maxmemory-clients", b"\xff").contains("memory or percent"));
         assert_eq!(objection("requirepass", b"many"), "");

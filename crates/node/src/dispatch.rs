@@ -24,7 +24,7 @@ use crate::session::Session;
 use crate::spec::Access;
 use crate::table::{CommandFlags, Found};
 use crate::worker::Worker;
-use sidle_migration::OnMissing;
+use sidle_migration::{OnMissing, WaiterRefusal};
 use sidle_resp::ReplyWriter;
 use sidle_store::Leave;
 use sidle_types::{HashedKey, MigrationId, Position, Slot};
@@ -147,10 +147,10 @@ impl Worker {
         let request = Request { found, keys, args };
         let woken = session.route.ticket.take();
         if let Some(ticket) = woken
-            && self.parking.take_refusal(ticket)
+            && let Some(why) = self.parking.take_refusal(ticket)
         {
             self.stats.command(found.id).failed.add(1);
-            let error = out_of_memory(session, request);
+            let error = cannot_wait(session, request, why);
             self.write_error(session, error, out);
             return self.finish(session, start, out);
         }
@@ -531,14 +531,23 @@ fn not_here(session: &Session, verdict: Verdict<'_>) -> Attempt {
     }
 }
 
-/// The error of a command for whose keys there is no memory, even if others of them were done elsewhere.
+/// The error of a command that cannot wait for its keys, even if others of them were done elsewhere.
 #[cold]
-fn out_of_memory(session: &mut Session, request: Request<'_>) -> ReplyError {
+fn cannot_wait(session: &mut Session, request: Request<'_>, why: WaiterRefusal) -> ReplyError {
+    let error = match why {
+        WaiterRefusal::OutOfMemory => ReplyError::OutOfMemory,
+        WaiterRefusal::TooManyWait => TOO_MANY_WAIT,
+    };
     match session.route.forward.take() {
-        Some(progress) => forward::refused(&progress, request, ReplyError::OutOfMemory),
-        None => ReplyError::OutOfMemory,
+        Some(progress) => forward::refused(&progress, request, error),
+        None => error,
     }
 }
+
+/// One command may name more keys than can be waited for at once.
+const TOO_MANY_WAIT: ReplyError = ReplyError::text(
+    "TRYAGAIN too many keys are waited for that a migration has yet to bring: try again later, or name fewer at once",
+);
 
 /// Request lines and header lines of HTTP, as far as they are no commands: what Redis takes for an attack.
 const CROSS_PROTOCOL: [&[u8]; 2] = [b"post", b"host:"];

@@ -48,7 +48,7 @@ mod worker;
 pub use bugs::{Bugs, PutBack};
 pub use call::{Call, Flow, ReplyError};
 pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registration};
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, LEAST_CLIENT_BYTES};
 pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl, read_protocol};
 pub use current_table::CurrentTable;
 pub use expire::{EXPIRY_SLICE_US, ExpiryEffort};

@@ -15,6 +15,7 @@
 //! Ownership: one lot for each worker, touched by that worker's thread only.
 
 use crate::queue::{MoverIndex, ToMover, ToWorker};
+use sidle_migration::WaiterRefusal;
 use sidle_types::{Fill, MigrationId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -37,8 +38,8 @@ pub(crate) struct ParkingLot {
     last_ticket: u64,
     waiting: BTreeMap<Ticket, Waiting>,
     woken: VecDeque<Ticket>,
-    /// Those of the woken that are to fail for want of memory; each is taken when its command runs again.
-    refused: BTreeSet<Ticket>,
+    /// Those of the woken that are to fail, and why; each is taken when its command runs again.
+    refused: BTreeMap<Ticket, WaiterRefusal>,
     /// Those of the woken whose every answer has come; each is taken when its command runs again.
     answered: BTreeSet<Ticket>,
     /// Those of the woken that have waited as long as they would; each is taken when its command runs again.
@@ -123,9 +124,9 @@ impl ParkingLot {
                     self.wake(ticket);
                 }
             }
-            ToWorker::Refuse(ticket) => {
+            ToWorker::Refuse(ticket, why) => {
                 if self.waiting.contains_key(&ticket) {
-                    self.refused.insert(ticket);
+                    self.refused.insert(ticket, why);
                     self.wake(ticket);
                 }
             }
@@ -146,6 +147,11 @@ impl ParkingLot {
                 ready.into_iter().for_each(|ticket| self.wake(ticket));
             }
         }
+    }
+
+    /// Whether the command waits still.
+    pub(crate) fn is_waiting(&self, ticket: Ticket) -> bool {
+        self.waiting.contains_key(&ticket)
     }
 
     /// Wakes every parked command that a new range table may concern.
@@ -178,8 +184,8 @@ impl ParkingLot {
         self.woken.pop_front()
     }
 
-    /// Whether the woken command is to fail for want of memory; asked once.
-    pub(crate) fn take_refusal(&mut self, ticket: Ticket) -> bool {
+    /// Why the woken command is to fail, if it is; asked once.
+    pub(crate) fn take_refusal(&mut self, ticket: Ticket) -> Option<WaiterRefusal> {
         self.refused.remove(&ticket)
     }
 
@@ -336,10 +342,10 @@ mod tests {
     fn a_refusal_is_found_once() {
         let mut lot = ParkingLot::default();
         let ticket = lot.park_for_answers(vec![(M, 2)]);
-        lot.handle(ToWorker::Refuse(ticket));
+        lot.handle(ToWorker::Refuse(ticket, WaiterRefusal::TooManyWait));
         assert_eq!(drain(&mut lot), [ticket]);
-        assert!(lot.take_refusal(ticket));
-        assert!(!lot.take_refusal(ticket));
+        assert_eq!(lot.take_refusal(ticket), Some(WaiterRefusal::TooManyWait));
+        assert_eq!(lot.take_refusal(ticket), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use crate::parking::Ticket;
 use rtrb::{Consumer, Producer, RingBuffer};
+use sidle_migration::WaiterRefusal;
 use sidle_types::{MigrationId, Position, PositionRange};
 
 /// A worker's index on its node.
@@ -104,8 +105,8 @@ pub enum ToWorker {
     },
     /// What the command waits for has not come in the time that it gave.
     WaitedOut(Ticket),
-    /// The command fails: there is no memory for a key that it waits for.
-    Refuse(Ticket),
+    /// The command fails, since it cannot wait for a key.
+    Refuse(Ticket, WaiterRefusal),
     /// The import may be served, or is over: run again whatever waits for it.
     WakeAll(MigrationId),
 }

@@ -7,6 +7,7 @@
 //! here is [foreseen](Worker::foresee) before the first of it is served.
 
 use crate::dispatch::{Keys, add_keys};
+use crate::forward::Skip;
 use crate::now::Now;
 use crate::observe::{Lap, SlowEntry, Spent, event_of, shown_arguments};
 use crate::outcome::{Closing, ControlRequest, Outcome};
@@ -170,6 +171,17 @@ impl Worker {
             if work >= SERVE_REQUESTS || out.len() >= full_at {
                 break Then::Again;
             }
+            if session.skip.is_some() {
+                match session.skip(&input[consumed..]) {
+                    Some((bytes, is_over)) => {
+                        consumed += bytes;
+                        if !is_over {
+                            break Then::Read { need: 1 };
+                        }
+                    }
+                    None => break Then::Close(Closing::Protocol),
+                }
+            }
             let mut places = [Place { start: 0, end: 0 }; BATCH_REQUESTS];
             let most = SERVE_REQUESTS - work;
             let Batch { count, end, work: more, stop } =
@@ -190,6 +202,11 @@ impl Worker {
             match stop {
                 Stop::Full => self.lap = self.lap.next_batch(),
                 Stop::Incomplete(need) => break Then::Read { need },
+                Stop::Broken(error) if session.skips(&error) => {
+                    ReplyWriter::new(out, session.version).protocol_error(error);
+                    session.skip = Some(Skip::default());
+                    parser.restart();
+                }
                 Stop::Broken(error) => {
                     ReplyWriter::new(out, session.version).protocol_error(error);
                     break Then::Close(match error {
@@ -246,6 +263,12 @@ impl Worker {
             let outcome = match &ahead.found {
                 Ok(found) => self.run(now, session, *found, &ahead.keys, &ahead.args, out),
                 Err(error) => self.refuse_unresolved(now, session, &ahead.args, error.clone(), out),
+            };
+            let outcome = match outcome {
+                Outcome::Parked(ticket) if session.asides.is_some() => {
+                    self.step_aside(session, ticket, &ahead.args, out)
+                }
+                outcome => outcome,
             };
             let has_run = std::mem::take(&mut self.has_run);
             if has_run && matches!(outcome, Outcome::Parked(_)) {

@@ -2,7 +2,7 @@
 
 use crate::clients::Registration;
 use crate::flush::Flush;
-use crate::forward::Progress;
+use crate::forward::{Asides, Progress, Skip};
 use crate::parking::Ticket;
 use crate::progress_reports::ProgressReports;
 use crate::routing::INLINE_KEYS;
@@ -36,6 +36,10 @@ pub struct Session {
     pub replies: Replies,
     /// The dispatcher's own memory of the connection.
     pub(crate) route: RouteState,
+    /// Of another node's connection: its requests that wait and let those behind them pass.
+    pub(crate) asides: Option<Box<Asides>>,
+    /// Of another node's connection: the request that is skipped at present.
+    pub(crate) skip: Option<Skip>,
 }
 
 /// Keys of one request, by their index, each with the import that it was asked of.
@@ -103,6 +107,8 @@ impl Session {
             is_forwarded: false,
             replies: Replies::On,
             route: RouteState::default(),
+            asides: None,
+            skip: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use sidle_cluster::ClusterId;
+use sidle_cluster::limits::MAX_NUMBER;
 use sidle_types::NodeId;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
@@ -112,6 +113,7 @@ impl DataDir {
     pub(crate) fn open(path: &Path) -> Result<DataDir, DataDirError> {
         create_folder(path).map_err(refused(path))?;
         let lock_path = path.join(LOCK_FILE);
+        ensure_is_file(&lock_path).map_err(refused(&lock_path))?;
         let lock = File::create(&lock_path).map_err(refused(&lock_path))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -146,7 +148,7 @@ impl DataDir {
     /// returns, so that no two incarnations share a number.
     pub(crate) fn begin_life(&self) -> Result<Identity, DataDirError> {
         let path = self.path.join(IDENTITY_FILE);
-        let mut identity = match fs::read(&path) {
+        let mut identity: Identity = match read_file(&path) {
             Ok(text) => serde_json::from_slice(&text)
                 .map_err(|error| DataDirError::Malformed { path: path.clone(), why: error.to_string() })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -155,6 +157,14 @@ impl DataDir {
             }
             Err(error) => return Err(refused(&path)(error)),
         };
+        if identity.starts >= MAX_NUMBER {
+            let why = format!(
+                "'starts' is {}, and no node was started that often: set it to the node's last incarnation, \
+                 which `sidle status` shows",
+                identity.starts
+            );
+            return Err(DataDirError::Malformed { path, why });
+        }
         identity.starts += 1;
         self.save(&identity)?;
         Ok(identity)
@@ -220,6 +230,24 @@ fn create_folder(path: &Path) -> io::Result<()> {
         fs::create_dir_all(parent)?;
     }
     DirBuilder::new().mode(FOLDER_MODE).create(path)
+}
+
+/// Refuses what is no file: opening a pipe would wait for somebody to open its other end.
+fn ensure_is_file(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "this is no regular file: remove it, or put the node's own file in its place",
+        )),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Reads a file of the data directory, whole.
+pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    ensure_is_file(path)?;
+    fs::read(path)
 }
 
 fn refused(path: &Path) -> impl FnOnce(io::Error) -> DataDirError {
@@ -296,5 +324,31 @@ mod tests {
         let dir = DataDir::open(folder.path()).unwrap();
         let refused = dir.begin_life().unwrap_err().to_string();
         assert!(refused.contains("node.json"), "{refused}");
+    }
+
+    #[test]
+    fn begin_life_refuses_a_count_that_no_restarts_explain() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(folder.path()).unwrap();
+        let identity = dir.begin_life().unwrap();
+        for starts in [u64::MAX, 1 << 63, MAX_NUMBER] {
+            dir.save(&Identity { starts, ..identity.clone() }).unwrap();
+            let refused = dir.begin_life().unwrap_err().to_string();
+            assert!(refused.contains("'starts' is") && refused.contains("sidle status"), "{refused}");
+        }
+        dir.save(&Identity { starts: MAX_NUMBER - 1, ..identity }).unwrap();
+        assert_eq!(dir.begin_life().unwrap().starts, MAX_NUMBER);
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_and_not_waited_for() {
+        for name in [LOCK_FILE, IDENTITY_FILE] {
+            let folder = tempfile::tempdir().unwrap();
+            let made = std::process::Command::new("mkfifo").arg(folder.path().join(name)).status().unwrap();
+            assert!(made.success());
+            let began = DataDir::open(folder.path()).and_then(|dir| dir.begin_life());
+            let refused = began.unwrap_err().to_string();
+            assert!(refused.contains(name) && refused.contains("no regular file"), "{refused}");
+        }
     }
 }

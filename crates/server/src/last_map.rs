@@ -11,7 +11,7 @@
 //!
 //! Ownership: the control thread reads it once at the start, the keeper's thread writes it.
 
-use crate::data_dir::{DataDir, Identity, Sync};
+use crate::data_dir::{DataDir, Identity, Sync, read_file};
 use serde::{Deserialize, Serialize};
 use sidle_cluster::{ClusterId, TabletMap};
 use sidle_types::NodeId;
@@ -59,7 +59,7 @@ impl LastMap {
     /// What an earlier incarnation left, if it is of any use.
     pub(crate) fn load(data_dir: &DataDir, identity: &Identity) -> Option<LastMap> {
         let path = data_dir.last_map_path();
-        let read = match std::fs::read(&path) {
+        let read = match read_file(&path) {
             Ok(text) => serde_json::from_slice::<LastMap>(&text).map_err(|error| error.to_string()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => Err(error.to_string()),

@@ -31,6 +31,13 @@ impl ClientLimits {
         ClientLimits { requests, password_patience_us, places: Arc::default() }
     }
 
+    /// The limits of what other nodes forward: their own clients' limits were theirs to judge. What this
+    /// node's memory could not hold is refused.
+    pub(crate) fn forwarded(&self) -> Limits {
+        let (held_bytes, query_buffer_bytes) = (self.requests.held_bytes, u32::MAX as usize);
+        Limits { held_bytes, query_buffer_bytes, ..Limits::default() }
+    }
+
     /// The limits of requests on a new connection: what all connections together may hold bounds one of them
     /// too, and CONFIG SET may have changed that.
     pub(crate) fn requests(&self, config: &Config) -> Limits {
@@ -131,6 +138,7 @@ mod tests {
         assert_eq!(limits.requests(&config).held_bytes, 64 << 20);
         assert_eq!(limits.requests(&config).query_buffer_bytes, 1 << 30);
         config.apply(vec![("maxmemory-clients", "1mb".into())]);
+        assert_eq!(limits.forwarded().held_bytes, 64 << 20, "what nodes forward is no client's");
         assert_eq!(limits.requests(&config).held_bytes, 1 << 20);
         assert_eq!(limits.requests(&config).query_buffer_bytes, 1 << 20);
     }

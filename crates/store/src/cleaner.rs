@@ -25,7 +25,7 @@ use crate::bucket::Word;
 use crate::config::OutOfMemory;
 use crate::log::{LogHead, SEGMENT_START};
 use crate::record::Record;
-use crate::segment::{Purpose, State};
+use crate::segment::{MOST_LIVE_PERCENT, Purpose, State};
 use crate::store::{Guard, Store};
 use sidle_types::{HashedKey, SLOT_COUNT, Slot};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,8 +33,6 @@ use std::time::Duration;
 
 /// Victims chosen from one look at all segments.
 const VICTIMS_PER_CHOICE: usize = 8;
-/// Segments with a larger live share are not worth copying.
-const MOST_LIVE_PERCENT: u64 = 97;
 /// Records whose buckets are loaded together.
 const RECORDS_TOGETHER: usize = 24;
 /// Bytes of a victim that a helping writer goes through in one step.
@@ -75,8 +73,8 @@ pub(crate) struct Cleaning {
     current: Option<Victim>,
     /// The slot whose table is looked at next.
     next_slot: usize,
-    /// The clock when no segment was worth cleaning.
-    hopeless_at: Option<u64>,
+    /// The prospects when no segment was worth cleaning.
+    hopeless_at: Option<(u64, u64)>,
     /// Helpers turned away since.
     turned_away: u32,
 }
@@ -206,6 +204,7 @@ impl Store {
                 cleaning.put_back(self);
                 return if freed { CleanOutcome::Progress } else { waiting() };
             }
+            let prospects = self.log.segments.prospects();
             if cleaning.victims.is_empty() {
                 cleaning.victims = self.choose_victims();
             }
@@ -215,7 +214,7 @@ impl Store {
                     return CleanOutcome::Progress;
                 }
                 self.log.segments.want(0);
-                cleaning.hopeless_at = Some(self.log.segments.clock());
+                cleaning.hopeless_at = Some(prospects);
                 return if freed { CleanOutcome::Progress } else { waiting() };
             };
             cleaning.current = Some(Victim { number, at: SEGMENT_START });
@@ -375,10 +374,11 @@ impl Store {
 }
 
 impl Cleaning {
-    /// Whether helping is in vain: no segment was worth cleaning, and none has been opened since. Records may
-    /// have been removed, so one helper in some looks again.
+    /// Whether helping is in vain: no segment was worth cleaning, and since then none has been opened or has
+    /// lost enough of its records. One helper in some looks again all the same: marks of absence, and what is
+    /// cut short, are not counted.
     fn is_hopeless(&mut self, store: &Store) -> bool {
-        if self.current.is_some() || self.hopeless_at != Some(store.log.segments.clock()) {
+        if self.current.is_some() || self.hopeless_at != Some(store.log.segments.prospects()) {
             return false;
         }
         self.turned_away = (self.turned_away + 1) % HELPERS_TURNED_AWAY;

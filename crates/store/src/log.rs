@@ -200,8 +200,11 @@ impl Log {
         if word.kind().is_tombstone {
             self.forget_spare(word.address(), record);
         }
-        segment.add_dead(record.in_log().len() as u64);
+        let ripens = segment.add_dead(record.in_log().len() as u64);
         if segment.state() == State::Closed {
+            if ripens {
+                self.segments.ripen();
+            }
             self.retire_if_dead(number);
         }
     }

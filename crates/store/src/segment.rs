@@ -25,6 +25,9 @@ const LARGE_SHARE: u64 = 4;
 /// A tail shorter than a segment's size by this is not worth giving back.
 const TAIL_SHARE: u64 = 64;
 
+/// Segments with a larger live share are not worth cleaning.
+pub(crate) const MOST_LIVE_PERCENT: u64 = 97;
+
 /// What memory is wanted for, which decides whether it may reach into the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -116,8 +119,13 @@ impl Segment {
     }
 
     /// Counts a record as dead. It has been unlinked before (the cleaner reads this count to learn that).
-    pub(crate) fn add_dead(&self, bytes: u64) {
-        self.dead.fetch_add(bytes, Ordering::Release);
+    /// Returns whether so much of it is dead now, and was not before, that it is worth cleaning once it is
+    /// closed.
+    #[inline]
+    pub(crate) fn add_dead(&self, bytes: u64) -> bool {
+        let before = self.dead.fetch_add(bytes, Ordering::Release);
+        let worth = (self.used_bytes() * (100 - MOST_LIVE_PERCENT)).div_ceil(100);
+        before < worth && worth <= before + bytes
     }
 
     /// When its contents were written.
@@ -179,6 +187,8 @@ pub(crate) struct Segments {
     in_limbo: AtomicU64,
     /// How many segments have been opened: the clock that ages are read from.
     opened: AtomicU64,
+    /// How many closed segments have become worth cleaning since records of them were removed.
+    ripened: AtomicU64,
     free: Mutex<Free>,
 }
 
@@ -233,6 +243,7 @@ impl Segments {
             taken: AtomicU64::new(0),
             in_limbo: AtomicU64::new(0),
             opened: AtomicU64::new(0),
+            ripened: AtomicU64::new(0),
             free: Mutex::new(Free {
                 warm: Vec::new(),
                 warm_bytes: 0,
@@ -343,6 +354,17 @@ impl Segments {
     /// Somebody would have taken so many bytes at once: the cleaner should get that far.
     pub(crate) fn want(&self, bytes: u64) {
         self.wanted.store(bytes.min(self.limit), Ordering::Relaxed);
+    }
+
+    /// A closed segment has become worth cleaning.
+    #[cold]
+    pub(crate) fn ripen(&self) {
+        self.ripened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Changes whenever there may be a segment worth cleaning that was not there before.
+    pub(crate) fn prospects(&self) -> (u64, u64) {
+        (self.clock(), self.ripened.load(Ordering::Relaxed))
     }
 
     /// The clock that ages are read from.

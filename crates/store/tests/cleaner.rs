@@ -497,3 +497,20 @@ fn new_keys_are_refused_together_as_they_are_alone() {
     assert!(!has(&store, "new"));
     assert_eq!(put_all(&store, &mut head, &pairs(&["first", "small 0"])), Ok(()));
 }
+
+#[test]
+fn what_is_removed_from_a_full_store_makes_room_for_the_next_write_at_once() {
+    let store = store(16 * MIB, 64 << 10);
+    let mut head = store.log_head();
+    let mut count = 0u64;
+    while put(&store, &mut head, &format!("{count:016}"), &[1; 100]).is_ok() {
+        count += 1;
+    }
+    // Helpers have found out that nothing is worth cleaning.
+    (0..200).for_each(|_| assert!(put(&store, &mut head, "more", &[1; 100]).is_err()));
+    for key in (0..count).step_by(2) {
+        assert!(remove(&store, &mut head, &format!("{key:016}"), Leave::Nothing).unwrap());
+    }
+    let refused = (0..count / 4).find(|key| put(&store, &mut head, &format!("new{key}"), &[1; 100]).is_err());
+    assert_eq!(refused, None, "half of {count} records are gone");
+}

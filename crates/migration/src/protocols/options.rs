@@ -24,6 +24,12 @@ pub enum ProtocolError {
         /// What was asked for.
         name: String,
     },
+    /// Which of two values counts would be a guess.
+    #[error("the option '{option}' is given twice: give each once")]
+    Repeated {
+        /// Its name.
+        option: String,
+    },
     /// No choice is called so.
     #[error("a protocol has no option '{name}': the options are {known}", known = OPTIONS.map(|option| option.name).join(", "))]
     UnknownOption {
@@ -209,7 +215,12 @@ fn number<N: std::str::FromStr + PartialOrd>(text: &str, least: N, most: N) -> O
 
 /// Changes choices, each given as `OPTION=VALUE`.
 pub(super) fn apply(choices: &mut ProtocolChoices, words: &[&str]) -> Result<(), ProtocolError> {
-    let is_ownership = |word: &&&str| word.split('=').next() == Some(OWNERSHIP);
+    for (place, word) in words.iter().enumerate() {
+        if words[..place].iter().any(|before| name_of(before) == name_of(word)) {
+            return Err(ProtocolError::Repeated { option: name_of(word).to_owned() });
+        }
+    }
+    let is_ownership = |word: &&&str| name_of(word) == OWNERSHIP;
     for word in words.iter().filter(is_ownership) {
         apply_one(choices, word)?;
     }
@@ -223,6 +234,10 @@ pub(super) fn apply(choices: &mut ProtocolChoices, words: &[&str]) -> Result<(),
         }
     }
     Ok(())
+}
+
+fn name_of(word: &str) -> &str {
+    word.split_once('=').map_or(word, |(name, _)| name)
 }
 
 /// Changes one choice.
@@ -324,7 +339,9 @@ mod tests {
                 "ownership=source is not possible: ownership is 'source', of a protocol that copies after the freeze",
             ),
             ("fulva,ownership=target", "ownership=target is not possible"),
-            ("fulva,ownership=source,ownership=source", "ownership=source is not possible"),
+            ("fulva,ownership=source,ownership=source", "the option 'ownership' is given twice"),
+            ("rocksteady,missing=wait,missing=wait", "the option 'missing' is given twice: give each once"),
+            ("rocksteady,missing=wait,pace=full,missing=40", "the option 'missing' is given twice"),
             ("fulva,ownership=source,serves=at-once", "a protocol that copies before the freeze serves when"),
             ("fulva,serves=at-once,ownership=source", "a protocol that copies before the freeze serves when"),
             (

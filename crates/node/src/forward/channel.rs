@@ -1,13 +1,13 @@
 //! A line to one node: what waits for a connection, the connection, and what was sent over it.
 
 use super::{
-    Ending, ForwardLink, IDLE_US, OUTPUT_BYTES, PATIENCE_US, PAUSE_US, QUEUE_BYTES, REACH_US, WINDOW,
+    Ending, ForwardLink, IDLE_US, OUTPUT_BYTES, PATIENCE_US, PAUSE_US, QUEUE_BYTES, REACH_US, WAITS, WINDOW,
 };
 use crate::parking::Ticket;
 use sidle_cluster::NodeInfo;
-use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser};
+use sidle_resp::{ParsedReply, Reply, ReplyLimits, ReplyParser};
 use sidle_types::MonotonicUs;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A request that waits for the connection.
 #[derive(Debug)]
@@ -30,14 +30,39 @@ pub(super) struct Part {
 /// What has ended, in the order in which it did.
 pub(super) type Endings = Vec<(Part, Ending)>;
 
+/// A request that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// `None`: its command has been told that there is no answer, which may come all the same.
+    part: Option<Part>,
+    /// When its command was forwarded first.
+    since: MonotonicUs,
+    sent_at: MonotonicUs,
+}
+
+/// What a reply is to the line.
+enum Heard {
+    /// The answer to the oldest request.
+    Answer,
+    /// The oldest request waits, and its answer will have this number.
+    Waits(u64),
+    /// The answer to the request with this number.
+    Late(u64, Vec<u8>),
+    Nonsense,
+}
+
 #[derive(Debug)]
 struct Open {
     link: ForwardLink,
-    /// What was sent and not answered, oldest first, each with when its command was forwarded first.
-    sent: VecDeque<(Part, MonotonicUs)>,
+    /// What was sent and not answered, oldest first.
+    sent: VecDeque<Sent>,
+    /// What waits at the other node for a key, by the number that it has there (F6).
+    aside: BTreeMap<u64, Sent>,
     input: Vec<u8>,
     parser: ReplyParser,
     used_at: MonotonicUs,
+    /// When the line was looked at last.
+    seen_at: MonotonicUs,
 }
 
 #[derive(Debug)]
@@ -93,7 +118,7 @@ impl Channel {
     /// How many requests wait, and how many are under way.
     pub(super) fn len(&self) -> (usize, usize) {
         let sent = match &self.connection {
-            Connection::Open(open) => open.sent.len(),
+            Connection::Open(open) => open.under_way(),
             _ => 0,
         };
         (self.unsent.len(), sent)
@@ -127,8 +152,9 @@ impl Channel {
     /// The connection stands.
     pub(super) fn connected(&mut self, now: MonotonicUs, link: ForwardLink) {
         let parser = ReplyParser::new(ReplyLimits::default());
-        let (sent, input) = (VecDeque::new(), Vec::new());
-        self.connection = Connection::Open(Box::new(Open { link, sent, input, parser, used_at: now }));
+        let (sent, aside, input) = (VecDeque::new(), BTreeMap::new(), Vec::new());
+        let open = Open { link, sent, aside, input, parser, used_at: now, seen_at: now };
+        self.connection = Connection::Open(Box::new(open));
         self.pause_us = PAUSE_US.0;
         self.lost_at = None;
     }
@@ -139,7 +165,8 @@ impl Channel {
         let before = std::mem::replace(&mut self.connection, Connection::None(now.plus_us(self.pause_us)));
         self.pause_us = (self.pause_us * 2).min(PAUSE_US.1);
         if let Connection::Open(open) = before {
-            ended.extend(open.sent.into_iter().map(|(part, _)| (part, Ending::Broken)));
+            let sent = open.sent.into_iter().chain(open.aside.into_values());
+            ended.extend(sent.filter_map(|sent| sent.part).map(|part| (part, Ending::Broken)));
         } else if now.since(lost_at) >= REACH_US {
             self.end_unsent(Ending::Unreachable, ended);
         }
@@ -162,10 +189,14 @@ impl Channel {
     pub(super) fn take_output(&mut self, out: &mut Vec<u8>) -> bool {
         let Connection::Open(open) = &mut self.connection else { return false };
         let start = out.len();
-        while out.len() - start < OUTPUT_BYTES && open.sent.len() < WINDOW {
+        while out.len() - start < OUTPUT_BYTES && open.under_way() < WINDOW {
             let Some(request) = self.unsent.pop_front() else { break };
             self.unsent_bytes -= request.bytes.len();
-            open.sent.push_back((request.part, request.since));
+            open.sent.push_back(Sent {
+                part: Some(request.part),
+                since: request.since,
+                sent_at: open.seen_at,
+            });
             out.extend_from_slice(&request.bytes);
         }
         out.len() > start
@@ -174,15 +205,35 @@ impl Channel {
     /// Bytes came: whole replies answer what was sent, in order. Returns whether they made sense.
     pub(super) fn received(&mut self, now: MonotonicUs, bytes: &[u8], ended: &mut Endings) -> bool {
         let Connection::Open(open) = &mut self.connection else { return true };
-        open.used_at = now;
+        (open.used_at, open.seen_at) = (now, now);
         open.input.extend_from_slice(bytes);
         let mut start = 0;
         let is_sound = loop {
             match open.parser.parse(&open.input[start..]) {
                 Ok(ParsedReply::Incomplete { .. }) => break true,
-                Ok(ParsedReply::Complete { consumed, .. }) => {
-                    let Some((part, _)) = open.sent.pop_front() else { break false };
-                    ended.push((part, Ending::Answer(open.input[start..start + consumed].to_vec())));
+                Ok(ParsedReply::Complete { frame, consumed }) => {
+                    let heard = heard(frame.reply);
+                    let whole = &open.input[start..start + consumed];
+                    let answered = match heard {
+                        Heard::Answer => open.sent.pop_front().map(|sent| (sent, whole.to_vec())),
+                        Heard::Waits(number) => {
+                            let Some(sent) = open.sent.pop_front() else { break false };
+                            open.aside.insert(number, sent);
+                            start += consumed;
+                            continue;
+                        }
+                        // Who waited for it may have given up.
+                        Heard::Late(number, reply) => {
+                            if let Some(sent) = open.aside.remove(&number) {
+                                ended.extend(sent.part.map(|part| (part, Ending::Answer(reply))));
+                            }
+                            start += consumed;
+                            continue;
+                        }
+                        Heard::Nonsense => None,
+                    };
+                    let Some((sent, reply)) = answered else { break false };
+                    ended.extend(sent.part.map(|part| (part, Ending::Answer(reply))));
                     start += consumed;
                 }
                 Err(_) => break false,
@@ -199,13 +250,17 @@ impl Channel {
             self.unsent_bytes -= request.bytes.len();
             ended.push((request.part, Ending::Unreachable));
         }
+        if let Connection::Open(open) = &mut self.connection {
+            open.seen_at = now;
+            open.give_up_overdue(now, ended);
+        }
         match &self.connection {
             Connection::None(again_at) if self.unsent.is_empty() => match now >= again_at.plus_us(IDLE_US) {
                 true => Wants::End,
                 false => Wants::Nothing,
             },
             Connection::None(again_at) if *again_at <= now => Wants::Connection,
-            Connection::Open(open) if open.is_overdue(now) => Wants::Close(open.link),
+            Connection::Open(open) if open.is_silent(now) => Wants::Close(open.link),
             Connection::Open(open) if self.unsent.is_empty() && open.is_idle(now) => Wants::Close(open.link),
             _ => Wants::Nothing,
         }
@@ -225,24 +280,64 @@ impl Channel {
 }
 
 impl Open {
-    /// Since when the oldest command waits that something was sent for. One that was sent anew waits longer
-    /// than what was sent before it.
-    fn oldest(&self) -> Option<MonotonicUs> {
-        self.sent.iter().map(|&(_, since)| since).min()
+    fn under_way(&self) -> usize {
+        self.sent.len() + self.aside.len()
     }
 
-    fn is_overdue(&self, now: MonotonicUs) -> bool {
-        self.oldest().is_some_and(|since| now.since(since) >= PATIENCE_US)
+    /// Ends what was sent for commands that have waited for as long as they may (F4), and nothing else (F6).
+    /// What has not been answered keeps its place, so that the answers behind it are not mistaken.
+    fn give_up_overdue(&mut self, now: MonotonicUs, ended: &mut Endings) {
+        let is_overdue = |sent: &Sent| now.since(sent.since) >= PATIENCE_US;
+        for sent in self.sent.iter_mut().filter(|sent| is_overdue(sent)) {
+            ended.extend(sent.part.take().map(|part| (part, Ending::Broken)));
+        }
+        let aside = self.aside.extract_if(.., |_, sent| is_overdue(sent));
+        ended.extend(aside.filter_map(|(_, sent)| sent.part).map(|part| (part, Ending::Broken)));
+    }
+
+    /// Whether the other node has left a request without any answer for long, and said nothing meanwhile. It
+    /// answers at once, if only that a request waits.
+    fn is_silent(&self, now: MonotonicUs) -> bool {
+        self.silent_at().is_some_and(|at| now >= at)
+    }
+
+    fn silent_at(&self) -> Option<MonotonicUs> {
+        self.sent.front().map(|oldest| oldest.sent_at.max(self.used_at).plus_us(PATIENCE_US))
     }
 
     fn is_idle(&self, now: MonotonicUs) -> bool {
-        self.sent.is_empty() && now.since(self.used_at) >= IDLE_US
+        self.under_way() == 0 && now.since(self.used_at) >= IDLE_US
     }
 
     fn due_at(&self) -> MonotonicUs {
-        match self.oldest() {
-            Some(since) => since.plus_us(PATIENCE_US),
-            None => self.used_at.plus_us(IDLE_US),
+        let under_way = self.sent.iter().chain(self.aside.values());
+        let waiting = under_way.filter(|sent| sent.part.is_some());
+        let overdue = waiting.map(|sent| sent.since.plus_us(PATIENCE_US)).min();
+        let idle_at = (self.under_way() == 0).then(|| self.used_at.plus_us(IDLE_US));
+        overdue
+            .into_iter()
+            .chain(self.silent_at())
+            .chain(idle_at)
+            .min()
+            .expect("it is idle or has sent something")
+    }
+}
+
+fn heard(reply: Reply<'_>) -> Heard {
+    match reply {
+        Reply::Error(text) => {
+            let number = text.strip_prefix(WAITS.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
+            match number.and_then(|digits| std::str::from_utf8(digits).ok()).map(str::parse) {
+                None => Heard::Answer,
+                Some(number) => number.map_or(Heard::Nonsense, Heard::Waits),
+            }
         }
+        Reply::Push(mut items) => match (items.next(), items.next()) {
+            (Some(Reply::Integer(number)), Some(Reply::Bulk(reply))) => {
+                Heard::Late(number as u64, reply.to_vec())
+            }
+            _ => Heard::Nonsense,
+        },
+        _ => Heard::Answer,
     }
 }

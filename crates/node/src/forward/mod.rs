@@ -23,19 +23,25 @@
 //!   error says so ([`UNKNOWN`]).
 //! - F5: what waits is bounded: a connection has one command, a line [`WINDOW`] requests under way and
 //!   [`QUEUE_BYTES`] that wait for it; beyond that commands stay in their connections' input.
+//! - F6: a forwarded request that has to wait for a key holds up no other: see [`aside`]. Each waits for its
+//!   own patience, and one whose patience ends takes no other along.
 //!
 //! Ownership: each worker has its own lines, one for each node and protocol version, opened when they are
 //! needed.
 
+mod aside;
 mod channel;
 mod channels;
 mod progress;
 mod run;
+mod skip;
 
+pub(crate) use aside::Asides;
 pub(crate) use channels::Channels;
 pub use channels::ForwardEvent;
 pub(crate) use progress::{NOT_HERE_ERROR, Progress};
 pub(crate) use run::refused;
+pub(crate) use skip::Skip;
 
 /// A connection to another node that a worker sends requests over, by number; never given twice by the same
 /// worker.
@@ -61,6 +67,9 @@ const OUTPUT_BYTES: usize = 256 << 10;
 
 /// The code with which a node refuses a forwarded request whose keys it does not own. No client ever sees it.
 pub(crate) const NOT_HERE: &str = "SIDLENOTHERE";
+/// The code with which a node answers a forwarded request that has to wait, with the number that its reply
+/// will have. No client ever sees it.
+pub(crate) const WAITS: &str = "SIDLEWAITS";
 /// The code of the error after which a write may have been done, in whole or in part.
 pub const UNKNOWN: &str = "SIDLEUNKNOWN";
 

@@ -4,7 +4,7 @@ use super::links::Side;
 use super::*;
 use crate::parking::Ticket;
 use crate::queue::ToWorker;
-use sidle_migration::{SourceEvent, SourceInput, TargetEvent, TargetInput, Waiter, WaiterRefusal};
+use sidle_migration::{SourceEvent, SourceInput, TargetEvent, TargetInput, Waiter};
 
 /// How soon a mover tries again to tell a worker whose queue is full.
 const BLOCKED_RETRY_US: u64 = 1_000;
@@ -81,9 +81,9 @@ impl Mover {
                     let (worker, ticket) = named(waiter);
                     self.wakes.tell(worker, ToWorker::Wake { migration: id, ticket });
                 }
-                TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory | WaiterRefusal::TooManyWait) => {
+                TargetEvent::Refuse(waiter, why) => {
                     let (worker, ticket) = named(waiter);
-                    self.wakes.tell(worker, ToWorker::Refuse(ticket));
+                    self.wakes.tell(worker, ToWorker::Refuse(ticket, why));
                 }
                 TargetEvent::CaughtUp => self.report(id, MoverReport::CaughtUp),
                 TargetEvent::Stalled => self.report(id, MoverReport::Stalled),

@@ -12,6 +12,9 @@ use sidle_resp::{
 };
 use std::collections::VecDeque;
 
+/// The longest argument that a test node takes of another one.
+pub const FORWARDED_BYTES: usize = 4 << 20;
+
 /// What a connection waits for.
 #[derive(Debug)]
 pub enum Waits {
@@ -64,8 +67,10 @@ impl TestClient {
     /// A new connection over which another node forwards.
     pub(super) fn forwarded(shared: &NodeShared, version: RespVersion, now: Now) -> TestClient {
         let registration = shared.clients.unlisted("127.0.0.1:3".into(), now.wall);
-        let session = Session::forwarded(registration, version);
-        TestClient { session, is_raw: true, ..TestClient::connect(shared, now) }
+        let mut session = Session::forwarded(registration, version);
+        session.let_step_aside();
+        let parser = RequestParser::new(Limits { held_bytes: FORWARDED_BYTES, ..Limits::default() });
+        TestClient { session, parser, is_raw: true, ..TestClient::connect(shared, now) }
     }
 
     /// From now on what comes back is not read here: see [`take_output`](Self::take_output).
@@ -97,6 +102,13 @@ impl TestClient {
     /// Lets the worker run what is in the input, unless the connection waits; returns whether it got
     /// anywhere.
     pub fn serve(&mut self, worker: &mut Worker, now: Now) -> bool {
+        if self.session.has_asides() {
+            let before = self.output.len();
+            worker.serve_asides(now, &mut self.session, &mut self.output);
+            if self.output.len() > before {
+                return true;
+            }
+        }
         if !matches!(self.waits, Waits::No) || self.input.is_empty() {
             return false;
         }

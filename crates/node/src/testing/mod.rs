@@ -7,7 +7,7 @@ mod network;
 mod node;
 mod solo;
 
-pub use client::{TestClient, Waits};
+pub use client::{FORWARDED_BYTES, TestClient, Waits};
 pub use cluster::{ClientKey, ClusterSetup, TestCluster};
 pub use hooks::Hooks;
 pub use network::{LATENCY_US, Network};

@@ -242,9 +242,9 @@ impl TestNode {
 
     /// A connection is gone, whatever it waits for.
     pub(super) fn drop_client(&mut self, worker: usize, mut client: TestClient) {
-        if let Some(ticket) = client.session().ticket() {
-            self.workers[worker].forget(ticket);
-        }
+        let session = client.session();
+        let tickets: Vec<_> = session.ticket().into_iter().chain(session.aside_tickets()).collect();
+        tickets.into_iter().for_each(|ticket| self.workers[worker].forget(ticket));
     }
 
     /// When this node wants its next turn.

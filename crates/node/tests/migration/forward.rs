@@ -2,7 +2,7 @@
 //! all of it.
 
 use crate::common::*;
-use sidle_node::testing::{ClusterSetup, LATENCY_US};
+use sidle_node::testing::{ClusterSetup, FORWARDED_BYTES, LATENCY_US};
 use sidle_node::{PATIENCE_US, REACH_US, UNKNOWN};
 use sidle_resp::Value;
 
@@ -303,5 +303,84 @@ fn connections_that_nobody_uses_are_closed() {
     split.scene.cluster.run_for(15_000_000);
     assert_eq!(split.scene.cluster.network.forwarding_connections(), 0);
     assert_eq!(split.ask(0, "GET $x"), split.old("$x"));
+    assert_eq!(split.scene.cluster.network.forwarding_connections(), 1);
+}
+
+/// A slot whose lower half is node 0's, of whose upper half one key is node 1's, and another one is on its
+/// way there from node 2 and does not arrive: `$x` is node 1's, `$y` is the one that is awaited.
+fn split_with_a_key_under_way() -> Split {
+    let scene = Scene::of(ClusterSetup { nodes: 3, ..ClusterSetup::default() });
+    let mut split = Split::of(scene);
+    let y = position(&split.above[1]);
+    let id = split.scene.start(&format!("POSITIONS {y}-{y}"), 2);
+    split.scene.finish(id);
+    split.scene.start_and_hold(&format!("POSITIONS {y}-{y}"), 1);
+    split.scene.cluster.network.hold_priority = true;
+    split
+}
+
+#[test]
+fn a_request_that_waits_for_a_key_holds_up_no_other() {
+    let mut split = split_with_a_key_under_way();
+    let others: Vec<_> = (0..3).map(|_| split.scene.cluster.connect(0, 0)).collect();
+    split.send("GET $y");
+    split.scene.cluster.run_for(1_000);
+    for (number, &other) in others.iter().enumerate() {
+        let before_us = split.scene.cluster.now().mono.0;
+        let request = split.words(&format!("SET $x {number}"));
+        assert_eq!(split.scene.cluster.ask(other, &request), ok());
+        let took_us = split.scene.cluster.now().mono.0 - before_us;
+        assert!(took_us < 10_000, "it waits for a key that it does not need: {took_us} us");
+    }
+    split.scene.cluster.network.release();
+    assert_eq!(split.reply(), split.old("$y"), "the pull goes on meanwhile");
+    split.scene.cluster.run_for(2_000_000);
+    assert_eq!(split.in_hand(), []);
+    assert_eq!(split.scene.cluster.network.forwarding_connections(), 1, "one connection does");
+}
+
+#[test]
+fn a_request_whose_patience_ends_takes_no_other_along() {
+    let mut split = split_with_a_key_under_way();
+    let (writer, busy) = (split.scene.cluster.connect(0, 0), split.scene.cluster.connect(0, 0));
+    split.send("GET $y");
+    let append = split.words("APPEND $y !");
+    split.scene.cluster.send(writer, &append);
+    for _ in 0..40 {
+        split.scene.cluster.run_for(1_000_000);
+        let request = split.words("EXPIRE $x 1000");
+        let reply = split.scene.cluster.ask(busy, &request);
+        assert!(!matches!(reply, Value::Error(_)), "{request}: {reply:?}");
+    }
+    let reply = split.reply();
+    assert!(is_down(&reply), "{reply:?}");
+    let reply = split.scene.cluster.reply(writer);
+    assert!(is_unknown(&reply), "{reply:?}");
+    split.scene.cluster.network.release();
+    split.scene.cluster.run_for(2_000_000);
+    assert_eq!(split.ask(0, "GET $x"), split.old("$x"));
+    assert_eq!(split.in_hand(), []);
+}
+
+#[test]
+fn a_request_that_the_owner_cannot_take_is_refused_alone() {
+    let mut split = Split::new();
+    let others: Vec<_> = (0..3).map(|_| split.scene.cluster.connect(0, 0)).collect();
+    let long = "v".repeat(FORWARDED_BYTES + 1);
+    for round in 0..3 {
+        split.send(&format!("SET $x {long}"));
+        split.scene.cluster.settle();
+        for &other in &others {
+            let request = split.words(&format!("SET $y {round}"));
+            split.scene.cluster.send(other, &request);
+        }
+        let Value::Error(text) = split.reply() else { panic!("it is taken") };
+        assert!(text.contains("is more than the server can take"), "{text}");
+        for &other in &others {
+            assert_eq!(split.scene.cluster.reply(other), ok());
+        }
+    }
+    assert_eq!(split.ask(0, "GET $x"), split.old("$x"), "it had no effect");
+    assert_eq!(split.ask(0, "GET $y"), bulk("2"));
     assert_eq!(split.scene.cluster.network.forwarding_connections(), 1);
 }

@@ -186,3 +186,13 @@ fn a_client_that_goes_when_its_command_was_woken_leaves_nothing() {
         assert_eq!(scene.cluster.nodes[1].workers[0].in_hand(), []);
     });
 }
+
+#[test]
+fn a_command_that_would_wait_for_too_many_keys_is_told_so() {
+    let mut scene = Scene::new();
+    scene.start_and_hold("SLOTS 0-16383", 1);
+    scene.cluster.network.hold_priority = true;
+    let request = format!("MGET {}", keys("{tag}", (1 << 17) + 1).join(" "));
+    let Value::Error(text) = scene.ask(1, &request) else { panic!("it does not wait") };
+    assert!(text.starts_with("TRYAGAIN too many keys are waited for"), "{text}");
+}

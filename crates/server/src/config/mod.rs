@@ -286,8 +286,19 @@ impl Config {
         if self.limits.max_clients == 0 {
             return wrong("max_clients", "at least one client must be let in".to_owned());
         }
-        if !(1..=MAX_VALUE_BYTES).contains(&self.limits.value.0) {
-            return wrong("value", format!("give a size from 1 to {}", Size(MAX_VALUE_BYTES)));
+        if !(MIN_VALUE_BYTES..=MAX_VALUE_BYTES).contains(&self.limits.value.0) {
+            let (least, most) = (Size(MIN_VALUE_BYTES), Size(MAX_VALUE_BYTES));
+            return wrong("value", format!("give a size from {least} to {most}"));
+        }
+        // Who reaches neither could not ask what is wrong.
+        let client_memory = self.limits.client_memory.unwrap_or_else(|| Size(0)).0;
+        for (setting, bytes, least) in [
+            ("client_memory", client_memory, sidle_node::LEAST_CLIENT_BYTES),
+            ("output_buffer", self.limits.output_buffer.0, MIN_OUTPUT_BUFFER_BYTES),
+        ] {
+            if (1..least).contains(&bytes) {
+                return wrong(setting, format!("give at least {}, or 0 for no limit", Size(least)));
+            }
         }
         if self.limits.query_buffer.0 < MIN_QUERY_BUFFER_BYTES {
             return wrong("query_buffer", format!("give at least {}", Size(MIN_QUERY_BUFFER_BYTES)));
@@ -330,6 +341,12 @@ impl Config {
         self.network.bus_port.unwrap_or_else(above)
     }
 }
+
+/// The least that `limits.output_buffer` may be: INFO and CLIENT LIST of some clients fit.
+pub const MIN_OUTPUT_BUFFER_BYTES: u64 = 64 << 10;
+
+/// The least that `limits.value` may be: what commands that look after a node need for their words.
+pub const MIN_VALUE_BYTES: u64 = 1 << 10;
 
 /// The least that `limits.query_buffer` may be: Redis's own lower bound.
 pub const MIN_QUERY_BUFFER_BYTES: u64 = 1 << 20;
@@ -383,6 +400,9 @@ mod tests {
         assert!(refused(|c| c.network.bind = "localhost".into()).contains("bind"));
         assert!(refused(|c| c.network.port = 60_000).contains("bus_port"));
         assert!(refused(|c| c.limits.value = Size(1 << 40)).contains("value"));
+        assert!(refused(|c| c.limits.value = Size(1)).contains("value"));
+        assert!(refused(|c| c.limits.client_memory = Auto::Value(Size(1))).contains("client_memory"));
+        assert!(refused(|c| c.limits.output_buffer = Size(1)).contains("output_buffer"));
         assert!(refused(|c| c.node.join = "host".into()).contains("HOST:PORT"));
     }
 

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM.
+//! The signals that stop a node, and one that must not.
 
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -7,12 +7,19 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(super) struct Stop {
     interrupt: Signal,
     terminate: Signal,
+    /// Comes with a write beyond the limit of a file's size (`ulimit -f`). The write fails as well, and is
+    /// reported where it was made; the signal by itself would end the process without a word.
+    _file_size: Signal,
 }
 
 impl Stop {
     /// From here on the signals do not end the process by themselves.
     pub(super) fn listen() -> io::Result<Stop> {
-        Ok(Stop { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Stop {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            _file_size: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
+        })
     }
 
     /// Waits for either signal and returns its name.
@@ -21,5 +28,18 @@ impl Stop {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_grows_too_long_does_not_end_the_process() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _stop = runtime.block_on(async { Stop::listen() }).unwrap();
+        // By default it would end here.
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::XFSZ).unwrap();
     }
 }

@@ -135,7 +135,8 @@ impl Connection {
         let registration = borrowed.shared.clients.unlisted(address, borrowed.now().wall);
         drop(borrowed);
         let version = if forward.is_resp3 { RespVersion::Resp3 } else { RespVersion::Resp2 };
-        let session = Session::forwarded(registration, version);
+        let mut session = Session::forwarded(registration, version);
+        session.let_step_aside();
         let mut connection = Connection::of(stream, session, Seat::Node { _place: lane.place }, engine);
         connection.input = lane.reader.into_rest();
         connection.state = State::Running;
@@ -146,7 +147,11 @@ impl Connection {
 
     fn of(stream: TcpStream, session: Session, seat: Seat, engine: SharedEngine) -> Connection {
         let borrowed = engine.borrow();
-        let parser = RequestParser::new(borrowed.limits.requests(&borrowed.shared.config));
+        let limits = match session.is_forwarded {
+            true => borrowed.limits.forwarded(),
+            false => borrowed.limits.requests(&borrowed.shared.config),
+        };
+        let parser = RequestParser::new(limits);
         drop(borrowed);
         Connection {
             stream,
@@ -307,6 +312,7 @@ impl Connection {
                 State::Lingering(LINGER_BYTES)
             }
         };
+        self.watch_asides(cx, engine);
         self.follow_debts(engine);
         // After the ticket was noted: it may have been woken already.
         engine.after_serving();
@@ -323,6 +329,31 @@ impl Connection {
         } else {
             engine.waits.remove_aware(self.id);
         }
+    }
+
+    /// Has the connection woken for requests that have stepped aside.
+    #[inline]
+    fn watch_asides(&mut self, cx: &Context<'_>, engine: &mut Engine) {
+        if self.session.has_asides() {
+            for ticket in self.session.take_aside_tickets() {
+                engine.waits.park(ticket, cx.waker().clone());
+            }
+        }
+    }
+
+    /// Answers requests that have stepped aside and were woken; `output` is empty before.
+    #[cold]
+    fn run_asides(&mut self, cx: &Context<'_>) -> io::Result<()> {
+        let shared = SharedEngine::clone(&self.engine);
+        let engine = &mut *shared.borrow_mut();
+        let now = engine.now();
+        engine.begin_output();
+        if engine.worker.serve_asides(now, &mut self.session, &mut engine.output) {
+            cx.waker().wake_by_ref();
+        }
+        self.watch_asides(cx, engine);
+        engine.after_serving();
+        self.send(engine)
     }
 
     /// Sends the shared output buffer, keeping what the socket does not take, and empties it (C4). `output`
@@ -473,6 +504,12 @@ impl Connection {
             if !self.output.is_empty() {
                 ready!(self.flush(cx))?;
             }
+            if self.session.has_asides() {
+                self.run_asides(cx)?;
+                if !self.output.is_empty() {
+                    continue;
+                }
+            }
             match ready!(self.step(cx, &mut full_reads))? {
                 Step::Go => {}
                 Step::Yield => {
@@ -531,6 +568,10 @@ impl Drop for Connection {
         }
         // One that was woken and has not run since is forgotten too.
         if let Some(ticket) = self.session.ticket() {
+            engine.worker.forget(ticket);
+        }
+        for ticket in self.session.aside_tickets() {
+            engine.waits.unpark(ticket);
             engine.worker.forget(ticket);
         }
         if self.is_aware {

@@ -1,0 +1,115 @@
+//! Skips a request that is longer than this node takes: the connection that it came over carries other clients'
+//! requests too, and goes on behind it.
+
+use crate::session::Session;
+use sidle_resp::ProtocolError;
+
+/// What of the request is still to come.
+#[derive(Debug, Default)]
+pub(crate) struct Skip {
+    /// How many arguments; `None` before the first line.
+    arguments: Option<u64>,
+    /// How many bytes of the present one.
+    bytes: u64,
+}
+
+/// What came of the input.
+enum Skipped {
+    /// So many bytes of it are skipped, and the request has more.
+    More(usize),
+    /// The request ended after so many bytes.
+    All(usize),
+    /// A line is none that starts an array or an argument.
+    Nonsense,
+}
+
+impl Skip {
+    fn take(&mut self, input: &[u8]) -> Skipped {
+        let mut at = 0;
+        loop {
+            let here = self.bytes.min((input.len() - at) as u64);
+            at += here as usize;
+            self.bytes -= here;
+            if self.bytes > 0 {
+                return Skipped::More(at);
+            }
+            if self.arguments == Some(0) {
+                return Skipped::All(at);
+            }
+            let Some(end) = input[at..].iter().position(|&byte| byte == b'\n') else {
+                return Skipped::More(at);
+            };
+            let line = input[at..at + end].strip_suffix(b"\r").unwrap_or(&input[at..at + end]);
+            let number =
+                line.get(1..).and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok());
+            match (number, self.arguments, line.first()) {
+                (Some(arguments), None, Some(b'*')) => self.arguments = Some(arguments),
+                (Some(bytes), Some(arguments), Some(b'$')) if bytes < u64::from(u32::MAX) => {
+                    self.arguments = Some(arguments - 1);
+                    // The end of its line comes behind it.
+                    self.bytes = bytes + 2;
+                }
+                _ => return Skipped::Nonsense,
+            }
+            at += end + 1;
+        }
+    }
+}
+
+impl Session {
+    /// Whether a request that breaks the protocol in this way is to be skipped, and the connection to go on.
+    pub(crate) fn skips(&self, error: &ProtocolError) -> bool {
+        let is_too_long = matches!(
+            error,
+            ProtocolError::InvalidMultibulkLength
+                | ProtocolError::InvalidBulkLength
+                | ProtocolError::ExceedsMemory { .. }
+                | ProtocolError::QueryBufferLimit
+        );
+        self.is_forwarded && is_too_long
+    }
+
+    /// Goes on skipping: how many bytes of the input are skipped, and whether the request ends there. `None`: it
+    /// is no request.
+    #[cold]
+    pub(crate) fn skip(&mut self, input: &[u8]) -> Option<(usize, bool)> {
+        match self.skip.as_mut().map_or(Skipped::All(0), |skip| skip.take(input)) {
+            Skipped::More(bytes) => Some((bytes, false)),
+            Skipped::All(bytes) => {
+                self.skip = None;
+                Some((bytes, true))
+            }
+            Skipped::Nonsense => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_skipped_whole_however_it_is_cut_up() {
+        let request = b"*3\r\n$3\r\nSET\r\n$5\r\nk\r\n*1\r\n$0\r\n\r\n";
+        for piece in 1..request.len() {
+            let (mut skip, mut input, mut read) = (Skip::default(), Vec::new(), 0);
+            let mut behind = [&request[..], b"*1\r\n"].concat();
+            let is_over = loop {
+                let next = behind.split_off(piece.min(behind.len()));
+                input.extend(std::mem::replace(&mut behind, next));
+                match skip.take(&input) {
+                    Skipped::More(bytes) => {
+                        input.drain(..bytes);
+                        read += bytes;
+                    }
+                    Skipped::All(bytes) => break read + bytes == request.len(),
+                    Skipped::Nonsense => break false,
+                }
+            };
+            assert!(is_over, "in pieces of {piece}");
+        }
+        for nonsense in [&b"PING\r\n"[..], b"*1\r\n:1\r\n", b"*x\r\n", b"*1\r\n$9999999999\r\n"] {
+            assert!(matches!(Skip::default().take(nonsense), Skipped::Nonsense));
+        }
+    }
+}
