@@ -66,8 +66,8 @@ impl HostPort {
         self.port
     }
 
-    /// The address as Redis writes it where clients are told where a node is: an IPv6 address without brackets.
-    /// Clients cut at the last colon.
+    /// The address as Redis writes it where clients are told where a node is: an IPv6 address without
+    /// brackets. Clients cut at the last colon.
     pub fn unbracketed(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }

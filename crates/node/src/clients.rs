@@ -338,8 +338,8 @@ impl Clients {
     }
 
     /// Tells a guest to end; whether there was one that may have to. First go those that were refused and
-    /// have yet to close, then those that have asked for nothing, then those that were silent for long enough;
-    /// of each kind the one that was silent for longest.
+    /// have yet to close, then those that have asked for nothing, then those that were silent for long
+    /// enough; of each kind the one that was silent for longest.
     pub fn displace_guest(&self, now: WallMs) -> bool {
         let guests = self.list().into_iter().filter(|client| client.is_guest.load(Relaxed));
         let in_turn = guests.filter_map(|guest| Some((guest.displaced_in_turn(now)?, guest)));

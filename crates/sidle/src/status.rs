@@ -191,8 +191,8 @@ fn manner(migration: &MigrationStatus) -> String {
     }
 }
 
-/// A node by its client address, and by its id where that says more: several members have been at the address,
-/// or it is no member any more.
+/// A node by its client address, and by its id where that says more: several members have been at the
+/// address, or it is no member any more.
 fn name(report: &StatusReport, id: NodeId) -> String {
     let Some(node) = report.nodes.iter().find(|node| node.id == id) else { return short(id) };
     let is_shared = report.nodes.iter().any(|other| other.id != id && other.client_addr == node.client_addr);

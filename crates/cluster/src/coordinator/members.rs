@@ -120,8 +120,8 @@ impl<M: MetaStore> Coordinator<M> {
     }
 
     /// The members on other nodes that are not heard of at present, or not yet. They may be looking for the
-    /// coordinator where it was before, and can be told where it is. Not among them are those at whose address
-    /// another member is heard of.
+    /// coordinator where it was before, and can be told where it is. Not among them are those at whose
+    /// address another member is heard of.
     pub fn silent_members(&self, now: MonotonicUs) -> impl Iterator<Item = &NodeInfo> {
         let nodes = self.data.map.nodes();
         let is_up = move |node: &NodeInfo| self.state_of(now, node.id) == NodeState::Up;

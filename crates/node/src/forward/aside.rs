@@ -1,9 +1,9 @@
-//! At the node that runs what others forward: requests that have to wait step aside, so that those behind them
-//! on the same connection go on (F6).
+//! At the node that runs what others forward: requests that have to wait step aside, so that those behind
+//! them on the same connection go on (F6).
 //!
 //! A connection between two nodes carries the requests of many clients, in order. A request that waits for a
-//! key that has not arrived is answered at once with [`WAITS`] and a number. Its own reply comes later, between
-//! two others: `>2`, the number, and the reply as a bulk string.
+//! key that has not arrived is answered at once with [`WAITS`] and a number. Its own reply comes later,
+//! between two others: `>2`, the number, and the reply as a bulk string.
 
 use super::WAITS;
 use crate::dispatch::keys_of;
@@ -112,8 +112,8 @@ impl Worker {
         Outcome::Done
     }
 
-    /// Runs those of a connection's requests that have stepped aside and were woken, and appends their replies
-    /// to `out`. Returns whether some are left for the next turn.
+    /// Runs those of a connection's requests that have stepped aside and were woken, and appends their
+    /// replies to `out`. Returns whether some are left for the next turn.
     #[cold]
     pub fn serve_asides(&mut self, now: Now, session: &mut Session, out: &mut Vec<u8>) -> bool {
         self.pass_boundary();

@@ -1,5 +1,5 @@
-//! Skips a request that is longer than this node takes: the connection that it came over carries other clients'
-//! requests too, and goes on behind it.
+//! Skips a request that is longer than this node takes: the connection that it came over carries other
+//! clients' requests too, and goes on behind it.
 
 use crate::session::Session;
 use sidle_resp::ProtocolError;
@@ -69,8 +69,8 @@ impl Session {
         self.is_forwarded && is_too_long
     }
 
-    /// Goes on skipping: how many bytes of the input are skipped, and whether the request ends there. `None`: it
-    /// is no request.
+    /// Goes on skipping: how many bytes of the input are skipped, and whether the request ends there. `None`:
+    /// it is no request.
     #[cold]
     pub(crate) fn skip(&mut self, input: &[u8]) -> Option<(usize, bool)> {
         match self.skip.as_mut().map_or(Skipped::All(0), |skip| skip.take(input)) {
