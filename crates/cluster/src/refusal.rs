@@ -193,6 +193,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether what was asked may have taken effect all the same.
+    pub const fn is_unclear(&self) -> bool {
+        matches!(self, Refusal::NotCommitted { .. } | Refusal::NoAnswer)
+    }
+
     /// The store's error, as much of it as may be sent.
     pub(crate) fn not_committed(error: &MetaError) -> Refusal {
         Refusal::NotCommitted { error: clipped(error.to_string(), MAX_TEXT_BYTES) }

@@ -94,7 +94,7 @@ takes over; after that, move back. How hard it may press on the two nodes can be
 runs: `sidle migrate set`.
 
 Exit status: 0 done (or, detached, begun); 1 refused; 2 wrong command line; 3 failed in the middle; \
-4 node not reached; 130 interrupted, the migration goes on.";
+4 node not reached, or the effect is unknown; 130 interrupted, the migration goes on.";
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["slots", "positions", "cancel"]))]
@@ -182,7 +182,7 @@ Examples:
 Move what the node owns to others first, and stop it. Should it come back with its data directory, it \
 joins again, as an empty member.
 
-Exit status: 0 forgotten; 1 refused; 2 wrong command line; 4 node not reached.";
+Exit status: 0 forgotten; 1 refused; 2 wrong command line; 4 node not reached, or the effect is unknown.";
 
 #[derive(Debug, Args)]
 pub(crate) struct ForgetArguments {

@@ -3,6 +3,7 @@
 use crate::cli::Reach;
 use sidle_cli::exit::{Failure, Status};
 use sidle_cluster::StatusReport;
+use sidle_node::UNKNOWN;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
 use sidle_server::address::split_host_port;
 use std::fmt::Display;
@@ -68,7 +69,10 @@ impl NodeConnection {
 
     async fn request_within(&mut self, patience: Duration, words: &[&str]) -> Result<Value, Failure> {
         match timeout(patience, self.exchange(words)).await {
-            Ok(Ok(Value::Error(text))) => Err(Failure::refused(advise(&self.address, &text))),
+            Ok(Ok(Value::Error(text))) => match text.strip_prefix(UNKNOWN) {
+                Some(why) => Err(Failure::new(Status::Unreachable, why.trim_start())),
+                None => Err(Failure::refused(advise(&self.address, &text))),
+            },
             Ok(reply) => reply,
             Err(_) => {
                 let seconds = patience.as_secs();

@@ -116,7 +116,7 @@ impl Plan {
 const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (20_000, 500_000);
 
 /// How much memory a node has where there is plenty. Where there is not, it has the least that a store works
-/// with, and up to half as much: with more, a store that wastes little of it is hardly ever short.
+/// with, and up to an eighth more: with more, a store that wastes little of it is hardly ever short.
 const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);
 
 fn host(random: &mut Random, is_tight: bool, bugs: Bugs) -> HostSetup {
@@ -124,7 +124,7 @@ fn host(random: &mut Random, is_tight: bool, bugs: Bugs) -> HostSetup {
     let is_tight = is_tight && !random.one_in(4);
     let workers = random.between(1, 4) as u16;
     let least = store_config(workers).least_memory_bytes();
-    let (low, high) = if is_tight { (least, least * 3 / 2) } else { PLENTY_BYTES };
+    let (low, high) = if is_tight { (least, least * 9 / 8) } else { PLENTY_BYTES };
     HostSetup {
         workers,
         memory_bytes: random.between(low, high),

@@ -1,6 +1,7 @@
 //! Clients' requests that go to the coordinator, and its replies in the words of the Redis protocol.
 
 use super::{ControlEvent, NodeControl};
+use crate::forward::UNKNOWN;
 use crate::outcome::{ControlReply, ControlRequest};
 use sidle_cluster::{AgentInput, Reply, Request};
 use sidle_types::{MigrationId, MonotonicUs};
@@ -51,7 +52,10 @@ fn word(open: OpenRequest, reply: Reply) -> ControlReply {
             ControlReply::Integer(i64::try_from(migration.0).expect("within the limits of messages"))
         }
         (_, Reply::Cancelled { .. } | Reply::PolicySet { .. } | Reply::Forgotten { .. }) => ControlReply::Ok,
-        (_, Reply::Refused(refusal)) => ControlReply::Error(format!("ERR {refusal}")),
+        (_, Reply::Refused(refusal)) => {
+            let code = if refusal.is_unclear() { UNKNOWN } else { "ERR" };
+            ControlReply::Error(format!("{code} {refusal}"))
+        }
         (OpenRequest::Migrations(Some(id)), Reply::Status(report)) => {
             match report.migrations.iter().find(|migration| migration.id == id) {
                 Some(migration) => json(migration),

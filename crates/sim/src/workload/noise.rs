@@ -6,6 +6,7 @@ use super::{TAG, Workload};
 use crate::random::Random;
 use sidle_client_core::Class;
 use sidle_cluster::Refusal;
+use sidle_node::UNKNOWN;
 use sidle_resp::Value;
 
 /// What an answer has to be.
@@ -36,14 +37,15 @@ impl Kind {
         let fits = match (self, reply) {
             (Kind::Error, Value::Error(_)) | (Kind::Any, _) => true,
             (Kind::Told, Value::Error(text))
-                if text.strip_prefix("ERR ") == Some(&Refusal::NoAnswer.to_string()) =>
+                if text.strip_prefix(UNKNOWN).map(str::trim_start)
+                    == Some(&Refusal::NoAnswer.to_string()) =>
             {
                 true
             }
             (Kind::Number, Value::Error(text)) if text.starts_with("ERR value is not ") => true,
             (_, Value::Error(text)) => {
                 let code = text.split(' ').next().unwrap_or_default();
-                ["OOM", "CROSSSLOT", "CLUSTERDOWN", "SIDLESPLIT", sidle_node::UNKNOWN].contains(&code)
+                ["OOM", "CROSSSLOT", "CLUSTERDOWN", "SIDLESPLIT", UNKNOWN].contains(&code)
             }
             (Kind::Status | Kind::StatusOrNull, Value::Simple(_)) => true,
             (Kind::Integer | Kind::IntegerOrNull | Kind::Number, Value::Integer(_)) => true,
@@ -224,7 +226,7 @@ mod tests {
 
     #[test]
     fn only_what_the_coordinator_tells_may_have_no_answer() {
-        let none = Value::Error(format!("ERR {}", Refusal::NoAnswer));
+        let none = Value::Error(format!("{UNKNOWN} {}", Refusal::NoAnswer));
         assert_eq!(Kind::Told.check(&none), Ok(()));
         assert!(Kind::Text.check(&none).is_err() && Kind::Map.check(&none).is_err());
         assert!(Kind::Told.check(&Value::Error("ERR syntax error".to_owned())).is_err());
