@@ -156,7 +156,7 @@ fn a_record_that_cannot_be_written_is_in_the_status() {
     });
     let to = cluster.nodes[1].address();
     let output = cluster.nodes[0].run(&["migrate", "--to", &to, "--slots", "0-5"]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
     assert!(text(&output).contains("could not write it down"), "{}", text(&output));
     std::fs::remove_file(&folder).unwrap();
     eventually("it is in order again", || {
