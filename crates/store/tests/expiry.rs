@@ -29,7 +29,9 @@ fn outside(kept: Option<PositionRange>) -> Outside {
 }
 
 fn store() -> (Store, LogHead) {
-    let store = Store::new(StoreConfig { huge_pages: false, ..StoreConfig::with_memory(16 << 20) }).unwrap();
+    let config =
+        StoreConfig { huge_pages: false, segment_bytes: 64 << 10, ..StoreConfig::with_memory(16 << 20) };
+    let store = Store::new(config).unwrap();
     let head = store.log_head();
     (store, head)
 }
