@@ -26,6 +26,7 @@ const UNKNOWN_TO_REDIS: &[&str] = &[
     "sidle.map",
     "sidle.migrate",
     "sidle.migrate|cancel",
+    "sidle.migrate|help",
     "sidle.migrate|set",
     "sidle.migrate|start",
     "sidle.migrate|status",
