@@ -243,7 +243,7 @@ fn requests_that_cannot_be_are_refused_and_change_nothing() {
     cluster.wait_for_migration(id);
     let id = cluster.start_migration("300-400", 1);
     cluster.wait_for_migration(id);
-    refused(&["--to", &first, "--slots", "0-500"], "sidle migrate --to");
+    refused(&["--to", &first, "--slots", "0-500"], "2 parts that other nodes own");
     let report = cluster.nodes[0].status().expect("the status");
     assert_eq!(report["migrations"].as_array().map(Vec::len), Some(3));
 }
