@@ -1,37 +1,25 @@
-//! One command in execution: what it is given ([`Call`]), how it ends ([`Flow`]).
+//! One of the node's own commands in execution: what it is given ([`Call`]), how it ends ([`Flow`]).
 //!
-//! The dispatcher has already checked the name, the arity, the right to run and who owns every key, and has
-//! waited for whatever a migration still had to bring. A command therefore treats an absent key as absent and
-//! knows nothing of migrations, except that it removes a key with the [`Leave`] it was given.
+//! Commands over keys are given [less](sidle_commands::Call), and end more simply.
 
 use crate::bugs::PutBack;
-use crate::commands::live;
 use crate::outcome::ControlRequest;
 use crate::range_table::RangeTable;
 use crate::session::Session;
 use crate::shared::NodeShared;
 use crate::stats::WorkerStats;
 use sidle_resp::ReplyWriter;
-use sidle_store::{Entries, Guard, Leave, LogHead, Record, SlotGuards, Store};
-use sidle_types::{HashedKey, MigrationId, PositionRange, WallMs};
+use sidle_store::Store;
+use sidle_types::{MigrationId, PositionRange, WallMs};
 
-pub use crate::reply_error::ReplyError;
+pub use sidle_commands::ReplyError;
 
 /// What a command works with.
 pub struct Call<'a> {
     /// The whole request, name first.
     pub args: &'a [&'a [u8]],
-    /// The keys among `args`, hashed, in the order of [`KeySpec::indices`](crate::table::KeySpec::indices).
-    pub keys: &'a [HashedKey<'a>],
-    /// For each key what its removal leaves behind.
-    pub leave: &'a [Leave],
     /// The data.
     pub store: &'a Store,
-    /// The locks of all keys' slots, where the command writes several keys
-    /// ([`CommandSpec::locks_all_slots`](crate::spec::CommandSpec::locks_all_slots)).
-    pub slots: Option<SlotGuards<'a>>,
-    /// Where this worker appends.
-    pub head: &'a mut LogHead,
     /// The wall clock at the start of the loop's turn; decides expiry.
     pub now: WallMs,
     /// Fresh random bits.
@@ -90,45 +78,6 @@ const STILL_ARRIVING: ReplyError = ReplyError::text(
 );
 
 impl Call<'_> {
-    /// Looks up a key to read it, and counts whether there was anything to read.
-    #[inline]
-    pub(crate) fn look_up<'g>(&self, guard: &'g Guard<'_>, key_index: usize) -> Option<Record<'g>> {
-        let record = live(guard.get(self.keys[key_index]), self.now);
-        self.count_look_up(record.is_some());
-        record
-    }
-
-    /// Looks all keys up as they are at one moment, and counts for each whether there was anything to read.
-    pub(crate) fn look_up_all<'g>(
-        &self,
-        guard: &'g Guard<'_>,
-    ) -> impl Iterator<Item = Option<Record<'g>>> + use<'g> {
-        let (now, stats) = (self.now, self.stats);
-        let entries = match self.keys {
-            [key] => Entries::from_slice(&[guard.get(*key)]),
-            keys => guard.get_together(keys),
-        };
-        let hits = entries.iter().filter(|entry| live(**entry, now).is_some()).count();
-        stats.hits.add(hits as u64);
-        stats.misses.add((entries.len() - hits) as u64);
-        entries.into_iter().map(move |entry| live(entry, now))
-    }
-
-    /// Counts a read for INFO's keyspace_hits and keyspace_misses.
-    #[inline]
-    pub(crate) fn count_look_up(&self, found: bool) {
-        if found { self.stats.hits.add(1) } else { self.stats.misses.add(1) }
-    }
-
-    /// Answers with a value, or with null when there is none.
-    #[inline(always)]
-    pub(crate) fn reply_value(&mut self, record: Option<Record<'_>>) {
-        match record {
-            Some(record) => self.reply.bulk(record.value()),
-            None => self.reply.null(),
-        }
-    }
-
     /// Waits until everything in the range that is this node's has arrived; `None` when it has. What the
     /// store says next is final then. An error when that takes too long.
     pub(crate) fn await_arrival(&self, range: PositionRange) -> Result<Option<Flow>, ReplyError> {

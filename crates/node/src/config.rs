@@ -3,9 +3,9 @@
 //! All but the password and the limits of clients are settled when the node starts. CONFIG SET refuses to
 //! change what it could only pretend to change.
 
-use crate::glob;
-use crate::number::parse_i64;
 use crate::observe::Thresholds;
+use sidle_commands::glob;
+use sidle_commands::parse_i64;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

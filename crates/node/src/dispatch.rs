@@ -7,7 +7,7 @@
 //! the request again is running it for the first time. The one exception is [`Flush`](crate::flush::Flush),
 //! which works in steps.
 
-use crate::call::{Awaited, Call, CommandResult, Flow};
+use crate::call::{Awaited, CommandResult, Flow};
 use crate::commands::{NOT_EXECUTED, aborted};
 use crate::forward::{self, NOT_HERE_ERROR};
 #[cfg(feature = "bug-switches")]
@@ -18,16 +18,14 @@ use crate::parking::Ticket;
 use crate::progress_reports::tell_progress;
 use crate::queue::ToMover;
 use crate::range_table::Redirect;
-use crate::reply_error::ReplyError;
-use crate::routing::{INLINE_KEYS, Leaves, Missing, Verdict, judge};
+use crate::routing::{INLINE_KEYS, Missing, Verdict, judge};
 use crate::session::Session;
-use crate::spec::Access;
-use crate::table::{CommandFlags, Found};
+use crate::table::{Access, CommandFlags, Found};
 use crate::worker::Worker;
+use sidle_commands::ReplyError;
 use sidle_migration::{OnMissing, WaiterRefusal};
 use sidle_resp::ReplyWriter;
-use sidle_store::Leave;
-use sidle_types::{HashedKey, MigrationId, Position, Slot};
+use sidle_types::{HashedKey, MigrationId, Position};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
@@ -65,10 +63,6 @@ pub(crate) enum Attempt {
     /// It waits for other nodes.
     Parked(Ticket),
 }
-
-/// A write with more in it than this has room made for it first: it may take more memory at once than the
-/// cleaner keeps ahead of need.
-const LARGE_REQUEST_BYTES: usize = 64 << 10;
 
 impl Worker {
     /// Runs one request, name first, and appends its reply to `out`.
@@ -239,20 +233,15 @@ impl Worker {
         out: &mut Vec<u8>,
     ) -> Attempt {
         let Request { found, keys, .. } = request;
-        let mut leaves = Leaves::new();
         let mut marks = false;
         let mut unseen = SmallVec::new();
-        if self.ranges.owns_everything() || keys.is_empty() {
-            leaves = nothing_left(keys.len());
-        } else {
+        if !self.ranges.owns_everything() && !keys.is_empty() {
             let needs_old = self.needs_old_values(request);
             let settled = &session.route.settled;
             let all = keys.iter().copied().enumerate();
-            let mut judgement =
-                judge(&self.ranges, &self.store, all, needs_old, settled, self.bugs, &mut leaves);
+            let mut judgement = judge(&self.ranges, &self.store, all, needs_old, settled, self.bugs);
             if self.bugs.forwarded_without_ownership_check && session.is_forwarded {
                 judgement.verdict = Verdict::Run;
-                leaves = nothing_left(keys.len());
             }
             marks = judgement.is_tracked && found.spec.access.is_write();
             unseen = judgement.unseen;
@@ -271,7 +260,7 @@ impl Worker {
                 Verdict::NotHereYet(missing) => {
                     let choice = judgement.import.map_or(OnMissing::Waits, |view| view.missing());
                     return match (choice, &missing[..]) {
-                        (OnMissing::SaysNotHereYet, [one]) if is_aware && found.spec.name == "get" => {
+                        (OnMissing::SaysNotHereYet, [one]) if is_aware && found.spec.double_read => {
                             tell();
                             Attempt::NotHereYet {
                                 migration: one.migration,
@@ -297,118 +286,18 @@ impl Worker {
         }
         #[cfg(feature = "bug-switches")]
         if self.bugs.half_mset_visible
-            && let Some(half) = self.call_half(now, session, request, (&leaves, marks, &unseen), out)
+            && let Some(half) = self.call_half(now, session, request, (marks, &unseen), out)
         {
             return match half {
                 Half::First(ticket) => Attempt::Parked(ticket),
                 Half::Last(result) => Attempt::Ran(result),
             };
         }
-        let (result, is_cut) = self.call(now, session, request, &leaves, marks, out);
+        let (result, is_cut) = self.call(now, session, request, marks, out);
         if !unseen.is_empty() && result.is_ok() {
             self.tell_unseen(&unseen, keys);
         }
         if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
-    }
-
-    /// Runs a command that may run here; its result, and whether its reply was cut for being too long.
-    /// `marks`: what it changes is copied at present.
-    // Without being asked to, the compiler makes calls of these, and copies what they return.
-    #[inline(always)]
-    pub(crate) fn call(
-        &mut self,
-        now: Now,
-        session: &mut Session,
-        request: Request<'_>,
-        leaves: &Leaves,
-        marks: bool,
-        out: &mut Vec<u8>,
-    ) -> (CommandResult, bool) {
-        let Request { found, keys, args } = request;
-        if found.spec.flags.contains(CommandFlags::DENYOOM) {
-            let bytes: usize = args.iter().map(|arg| arg.len()).sum();
-            if bytes >= LARGE_REQUEST_BYTES {
-                self.store.make_room(bytes);
-            }
-        }
-        let (mut result, mut is_cut) = self.call_once(now, session, request, leaves, out);
-        if matches!(result, Err(ReplyError::OutOfMemory)) {
-            (result, is_cut) = self.call_with_help(now, session, request, leaves, out);
-        }
-        self.has_run = true;
-        // A flush that works in steps is one call, and so is a command that waits and runs again.
-        if session.route.flush.is_none() && !matches!(result, Ok(Flow::Await(_))) {
-            self.stats.command(found.id).calls.add(1);
-        }
-        if marks {
-            self.mark(keys);
-        }
-        (result, is_cut)
-    }
-
-    /// Runs a command again that there was no memory for, and that had no effect and wrote nothing, as soon
-    /// as anything helps.
-    #[cold]
-    fn call_with_help(
-        &mut self,
-        now: Now,
-        session: &mut Session,
-        request: Request<'_>,
-        leaves: &Leaves,
-        out: &mut Vec<u8>,
-    ) -> (CommandResult, bool) {
-        let bytes = request.args.iter().map(|arg| arg.len()).sum();
-        for helps in [|worker: &mut Worker, _, bytes| worker.store.has_room(bytes), Worker::expire_for] {
-            if helps(self, now.wall, bytes) {
-                let (result, is_cut) = self.call_once(now, session, request, leaves, out);
-                if !matches!(result, Err(ReplyError::OutOfMemory)) {
-                    return (result, is_cut);
-                }
-            }
-        }
-        (Err(ReplyError::OutOfMemory), false)
-    }
-
-    #[inline(always)]
-    fn call_once(
-        &mut self,
-        now: Now,
-        session: &mut Session,
-        request: Request<'_>,
-        leaves: &Leaves,
-        out: &mut Vec<u8>,
-    ) -> (CommandResult, bool) {
-        let Request { found, keys, args } = request;
-        let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
-        let slots = found.spec.locks_all_slots(keys.len()).then(|| self.store.lock_slots(&slots_of(keys)));
-        let mut call = Call {
-            args,
-            keys,
-            leave: leaves,
-            store: &self.store,
-            slots,
-            head: &mut self.head,
-            now: now.wall,
-            random: self.random.next(),
-            reply,
-            session,
-            stats: &self.stats,
-            shared: &self.shared,
-            ranges: &self.ranges,
-            bugs: self.bugs,
-        };
-        let result = (found.spec.run)(&mut call);
-        (result, call.reply.is_cut())
-    }
-
-    /// M11: what is copied at present has changed. After the write, and under the same range table.
-    #[cold]
-    fn mark(&self, keys: &[HashedKey<'_>]) {
-        for key in keys {
-            if let Some(view) = &self.ranges.entry_at(key.position()).tracked {
-                view.mark(key.position());
-            }
-        }
     }
 
     /// Keys were written that have not arrived and were not looked at: the mover finds out whether the source
@@ -507,15 +396,6 @@ impl Worker {
     }
 }
 
-/// What removals of so many keys leave behind where nothing migrates.
-#[inline]
-fn nothing_left(keys: usize) -> Leaves {
-    match keys {
-        few if few <= INLINE_KEYS => Leaves::from_buf_and_len([Leave::Nothing; INLINE_KEYS], few),
-        many => Leaves::from_elem(Leave::Nothing, many),
-    }
-}
-
 /// What becomes of a command some of whose keys lie elsewhere.
 #[cold]
 fn not_here(session: &Session, verdict: Verdict<'_>) -> Attempt {
@@ -598,14 +478,6 @@ pub(crate) fn redirect_error(redirect: Redirect<'_>) -> ReplyError {
     };
     written.expect("writing to a string cannot fail");
     ReplyError::owned(text)
-}
-
-/// The slots of these keys, in order, each once: what a change of several keys locks.
-fn slots_of(keys: &[HashedKey<'_>]) -> SmallVec<[Slot; INLINE_KEYS]> {
-    let mut slots: SmallVec<[Slot; INLINE_KEYS]> = keys.iter().map(|key| key.slot()).collect();
-    slots.sort_unstable();
-    slots.dedup();
-    slots
 }
 
 /// The keys of a request, hashed once.

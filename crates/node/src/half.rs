@@ -7,10 +7,10 @@ use crate::call::CommandResult;
 use crate::dispatch::Request;
 use crate::now::Now;
 use crate::parking::Ticket;
-use crate::routing::{INLINE_KEYS, Leaves, Missing};
+use crate::routing::{INLINE_KEYS, Missing};
 use crate::session::Session;
-use crate::spec::Split;
 use crate::worker::Worker;
+use sidle_commands::Split;
 use smallvec::SmallVec;
 
 /// What became of a half.
@@ -28,7 +28,7 @@ impl Worker {
         now: Now,
         session: &mut Session,
         request: Request<'_>,
-        (leaves, marks, unseen): (&Leaves, bool, &[Missing]),
+        (marks, unseen): (bool, &[Missing]),
         out: &mut Vec<u8>,
     ) -> Option<Half> {
         let Request { found, keys, args } = request;
@@ -41,7 +41,7 @@ impl Worker {
             args[..1].iter().chain(&args[words]).copied().collect();
         let half = Request { found, keys: &keys[places.clone()], args: &words };
         let start = out.len();
-        let (result, _) = self.call(now, session, half, leaves, marks, out);
+        let (result, _) = self.call(now, session, half, marks, out);
         if result.is_ok() {
             let unseen: SmallVec<[Missing; INLINE_KEYS]> =
                 unseen.iter().filter(|missing| places.contains(&missing.key)).copied().collect();

@@ -18,7 +18,7 @@
 
 use sidle_cluster::{NodeInfo, Tablet, TabletMap};
 use sidle_migration::{ExportView, ImportView};
-use sidle_store::Store;
+use sidle_store::{Leave, Store};
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, Slot};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -260,6 +260,15 @@ impl RangeTable {
     #[inline]
     pub fn is_owned(&self, position: Position) -> bool {
         self.owns_everything || self.entry_at(position).role.is_served()
+    }
+
+    /// What a removal leaves behind at the position (M6).
+    #[inline]
+    pub fn left_by_removal(&self, position: Position) -> Leave {
+        match &self.entry_at(position).role {
+            Role::Importing(view) if view.leaves_tombstones() => Leave::Tombstone,
+            _ => Leave::Nothing,
+        }
     }
 
     /// How many keys this node has by its own account: those of what it owns, the ones that have not arrived

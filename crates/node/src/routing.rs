@@ -27,16 +27,13 @@ use crate::bugs::PutBack;
 use crate::range_table::{RangeTable, Redirect, Role};
 use crate::session::Asked;
 use sidle_migration::ImportView;
-use sidle_store::{Entry, Leave, Store};
+use sidle_store::{Entry, Store};
 use sidle_types::{HashedKey, MigrationId, NodeId};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// How many keys of one command are handled without allocating.
 pub(crate) const INLINE_KEYS: usize = 4;
-
-/// What each key's removal leaves behind.
-pub(crate) type Leaves = SmallVec<[Leave; INLINE_KEYS]>;
 
 /// A key that has not arrived: it has to be pulled before the command can run, unless the command writes it
 /// without looking.
@@ -86,10 +83,10 @@ pub(crate) fn judge<'t, 'k>(
     needs_old: bool,
     settled: &Asked,
     bugs: PutBack,
-    leaves: &mut Leaves,
 ) -> Judgement<'t> {
     let mut import = None;
     let mut is_tracked = false;
+    let mut is_any_here = false;
     let mut inactive = None;
     let mut elsewhere: Option<(NodeId, Redirect<'t>)> = None;
     let (mut missing, mut unseen) = (SmallVec::new(), SmallVec::new());
@@ -97,12 +94,12 @@ pub(crate) fn judge<'t, 'k>(
         let entry = ranges.entry_at(key.position());
         match &entry.role {
             Role::Owned => {
-                leaves.push(Leave::Nothing);
+                is_any_here = true;
                 is_tracked |= entry.tracked.is_some();
             }
-            Role::Exporting(_) if bugs.source_serves_after_freeze => leaves.push(Leave::Nothing),
+            Role::Exporting(_) if bugs.source_serves_after_freeze => is_any_here = true,
             Role::Importing(view) => {
-                leaves.push(if view.leaves_tombstones() { Leave::Tombstone } else { Leave::Nothing });
+                is_any_here = true;
                 import = Some(view);
                 if !view.activated() && !bugs.target_serves_before_activate {
                     inactive = Some(view.id());
@@ -122,7 +119,7 @@ pub(crate) fn judge<'t, 'k>(
         }
     }
     let verdict = match (elsewhere, inactive) {
-        (Some(_), _) if !leaves.is_empty() => Verdict::CrossSlot,
+        (Some(_), _) if is_any_here => Verdict::CrossSlot,
         (Some((_, redirect)), _) => Verdict::Redirect(redirect),
         (None, Some(migration)) => Verdict::AwaitActivation(migration),
         (None, None) if missing.is_empty() => Verdict::Run,

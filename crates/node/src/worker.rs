@@ -29,7 +29,8 @@ use crate::random::Random;
 use crate::range_table::RangeTable;
 use crate::shared::NodeShared;
 use crate::stats::WorkerStats;
-use crate::table::{CommandTable, commands};
+use crate::table::{NodeExecutor, commands};
+use sidle_commands::CommandTable;
 use sidle_resp::Args;
 use sidle_store::{LogHead, Store};
 use sidle_types::{Fill, KeyHash, MigrationId, Position, SLOT_COUNT, Slot, WallMs};
@@ -61,7 +62,7 @@ pub struct Worker {
     pub(crate) store: Arc<Store>,
     pub(crate) shared: Arc<NodeShared>,
     pub(crate) stats: Arc<WorkerStats>,
-    pub(crate) commands: &'static CommandTable,
+    pub(crate) commands: &'static CommandTable<NodeExecutor>,
     published: Arc<CurrentTable>,
     pub(crate) ranges: Arc<RangeTable>,
     seen: u64,

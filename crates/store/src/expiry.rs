@@ -156,7 +156,7 @@ impl Store {
         expiring: &mut dyn Expiring,
     ) -> bool {
         let Some(leave) = expiring.leave(key.position()) else { return false };
-        let mut slot = self.lock_slot_now(key.slot());
+        let slot = self.lock_slot_now(key.slot());
         let is_expired = matches!(slot.get(key), Entry::Value(record) if record.is_expired(now));
         if is_expired {
             slot.remove(head, key, leave).expect("what has an entry can be removed");

@@ -35,7 +35,7 @@ impl SlotGuard<'_> {
     /// # Panics
     /// When the key has no value, or the new one is longer than the limit.
     pub fn extend(
-        &mut self,
+        &self,
         head: &mut LogHead,
         key: HashedKey<'_>,
         added: &[&[u8]],
@@ -75,7 +75,7 @@ impl SlotGuard<'_> {
     /// # Panics
     /// When the key has no value.
     pub fn set_deadline(
-        &mut self,
+        &self,
         head: &mut LogHead,
         key: HashedKey<'_>,
         expires_at: Option<WallMs>,

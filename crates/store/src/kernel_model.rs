@@ -332,7 +332,7 @@ impl Change {
         Arc::new(Change { kernels: vec![Kernel::new(1), Kernel::new(1)], keys, excludes_readers })
     }
 
-    /// Gives both keys this version, as `SlotGuards::put_all` does (X1).
+    /// Gives both keys this version, as `SlotGuards::publish` does (X1).
     fn write(&self, version: u64) {
         self.kernels.iter().for_each(|kernel| kernel.table.lock.acquire());
         if self.excludes_readers {

@@ -22,7 +22,7 @@
 //!
 //! | who | uses |
 //! |---|---|
-//! | worker | [`Store::pin`], [`Guard::get`], [`Guard::get_together`], [`Store::at_one_moment`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`Store::lock_slots`], [`SlotGuard::put`], [`SlotGuard::extend`], [`SlotGuards::put_all`], [`ExclusiveSlots::remove`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
+//! | worker | [`Store::pin`], [`Guard::get`], [`Guard::get_together`], [`Store::at_one_moment`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`Store::lock_slots`], [`SlotGuard::put`], [`SlotGuard::extend`], [`SlotGuard::set_deadline`], [`SlotGuards::publish`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
 //! | mover | [`Store::partition`], [`Store::scan`], [`Store::pack`], [`Store::pack_position`], [`RecordBatch::parse`], [`Store::replay`], [`Store::discard`], [`Store::sweep_tombstones`], [`Store::highest_version`], [`Store::raise_version_floor`] |
 //! | control thread | [`Store::cleaner`], [`Store::memory`] |
 //!
@@ -43,6 +43,7 @@
 //! - `occupancy`: which slots have entries, so that walks and counts pass over the others.
 //! - `epoch`: when what has been unlinked may be reused (E1 to E3).
 //! - `store`, `writer`, `walk`, `scan`, `partition`, `replay`, `discard`, `expiry`: what others call.
+//! - `publish`: changes of several keys (X1).
 //! - `extend`: values that grow (L5).
 //! - `pending_tombstones`: removals where there is no room for tombstones.
 //!
@@ -71,6 +72,7 @@ mod memory;
 mod occupancy;
 mod partition;
 mod pending_tombstones;
+mod publish;
 mod record;
 mod replay;
 mod resize;
@@ -95,9 +97,10 @@ pub use config::{
 };
 pub use expiry::{Expiring, ExpirySweep};
 pub use log::LogHead;
+pub use publish::{Change, SlotGuards};
 pub use record::{Record, RecordError};
 pub use replay::{ReplayError, Replayed};
 pub use scan::ScanEnd;
 pub use store::{Entry, Guard, MemoryUse, Store};
 pub use together::Entries;
-pub use writer::{ExclusiveSlots, Leave, SlotGuard, SlotGuards};
+pub use writer::{Leave, SlotGuard};

@@ -5,7 +5,8 @@
 //! and the accounting of the log, segment by segment.
 
 use crate::{
-    CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Record, RecordBatch, ReplayError, Store, StoreConfig,
+    Change, CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Record, RecordBatch, ReplayError, Store,
+    StoreConfig,
 };
 use sidle_types::{HashedKey, Position, PositionRange, Version, WallMs};
 use std::collections::BTreeMap;
@@ -108,7 +109,7 @@ impl Harness {
         let (here, is_other_way) = (usize::from(side & 1), side & 2 != 0);
         let side = &mut self.sides[here];
         let refused = match code % 16 {
-            4 if is_other_way => side.put_all(a, b % 512, usize::from(c % 5000)),
+            4 if is_other_way => side.publish(a, b % 512, usize::from(c % 5000)),
             0..=3 => side.put(a, value_of(b, usize::from(c % 300)), deadline(b)),
             4 => (0..b % 512)
                 .try_for_each(|i| side.put(a.wrapping_add(i), value_of(i, usize::from(c % 64)), None)),
@@ -234,22 +235,42 @@ impl Side {
         Ok(())
     }
 
-    /// Several values at once, some keys twice; all or none.
-    fn put_all(&mut self, first: u16, count: u16, bytes: usize) -> Result<(), OutOfMemory> {
-        let pairs: Vec<(Vec<u8>, Vec<u8>)> = (0..count)
-            .map(|i| (key_of(first.wrapping_add(i % 300)), value_of(i, bytes >> (i % 8))))
+    /// Several changes at once, of some keys two; all or none.
+    fn publish(&mut self, first: u16, count: u16, bytes: usize) -> Result<(), OutOfMemory> {
+        let leave = if bytes.is_multiple_of(2) { Leave::Nothing } else { Leave::Tombstone };
+        let changes: Vec<(Vec<u8>, Option<Vec<u8>>)> = (0..count)
+            .map(|i| {
+                let value = (i % 5 != 4).then(|| value_of(i, bytes >> (i % 8)));
+                (key_of(first.wrapping_add(i % 300)), value)
+            })
             .collect();
-        let mut slots: Vec<_> = pairs.iter().map(|(key, _)| HashedKey::new(key).slot()).collect();
+        let mut slots: Vec<_> = changes.iter().map(|(key, _)| HashedKey::new(key).slot()).collect();
         slots.sort_unstable();
         slots.dedup();
         let locked = self.store.lock_slots(&slots);
         let used = self.store.memory().log_used;
-        let hashed = pairs.iter().map(|(key, value)| (HashedKey::new(key), value.as_slice()));
-        let put = locked.put_all(&mut self.head, hashed);
-        assert!(put.is_ok() || self.store.memory().log_used <= used, "what was taken in vain is given back");
-        if put.is_ok() {
-            let last: BTreeMap<Vec<u8>, Vec<u8>> = pairs.into_iter().collect();
+        let published = locked.publish(
+            &mut self.head,
+            changes.iter().map(|(key, value)| {
+                let change = match value {
+                    Some(value) => Change::Put(value, None),
+                    None => Change::Remove(leave),
+                };
+                (HashedKey::new(key), change)
+            }),
+        );
+        drop(locked);
+        assert!(
+            published.is_ok() || self.store.memory().log_used <= used,
+            "what was taken in vain is given back"
+        );
+        if published.is_ok() {
+            let last: BTreeMap<Vec<u8>, Option<Vec<u8>>> = changes.into_iter().collect();
             for (key, value) in last {
+                let Some(value) = value else {
+                    self.note_removed(&key, leave);
+                    continue;
+                };
                 let highest = self.versions.get(&key).copied().unwrap_or_default();
                 let version = self.store.pin().get(HashedKey::new(&key)).value().expect("a value").version();
                 assert!(version > highest, "versions only grow");
@@ -257,7 +278,7 @@ impl Side {
             }
         }
         (0..300).try_for_each(|i| self.read(first.wrapping_add(i)))?;
-        put
+        published
     }
 
     fn remove(&mut self, number: u16, leave: Leave) -> Result<(), OutOfMemory> {
@@ -270,23 +291,33 @@ impl Side {
         if let Ok(had_value) = removed {
             let had = self.model.get(&place).map(|entry| entry.value.is_some());
             assert_eq!(had_value, had == Some(true));
-            if leave == Leave::Nothing {
-                self.model.remove(&place);
-            } else if had != Some(false) {
-                let Entry::Tombstone(version) = self.store.pin().get(hashed) else { panic!("no tombstone") };
-                let highest = self.versions.get(&key).copied().unwrap_or_default();
-                let removed = self.model.get(&place).cloned();
-                match &removed {
-                    Some(removed) => assert_eq!(version, removed.version),
-                    None => assert!(version > highest),
-                }
-                self.note(&key, None, version, None);
-                self.model.get_mut(&place).expect("just noted").removed_bytes =
-                    removed.map(|removed| removed.record_bytes(&key));
-            }
+            self.note_removed(&key, leave);
         }
         self.read(number)?;
         removed.map(|_| ())
+    }
+
+    /// A key was removed.
+    fn note_removed(&mut self, key: &[u8], leave: Leave) {
+        let place = (Position::of_key(key), key.to_vec());
+        let had = self.model.get(&place).map(|entry| entry.value.is_some());
+        if leave == Leave::Nothing {
+            self.model.remove(&place);
+        } else if had != Some(false) {
+            let version = match self.store.pin().get(HashedKey::new(key)) {
+                Entry::Tombstone(version) => version,
+                other => panic!("no tombstone, but {other:?}"),
+            };
+            let highest = self.versions.get(key).copied().unwrap_or_default();
+            let removed = self.model.get(&place).cloned();
+            match &removed {
+                Some(removed) => assert_eq!(version, removed.version),
+                None => assert!(version > highest),
+            }
+            self.note(key, None, version, None);
+            self.model.get_mut(&place).expect("just noted").removed_bytes =
+                removed.map(|removed| removed.record_bytes(key));
+        }
     }
 
     fn read(&mut self, number: u16) -> Result<(), OutOfMemory> {

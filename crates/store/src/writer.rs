@@ -11,10 +11,6 @@ use crate::slot_table::{Counted, Place, SlotTable};
 use crate::store::{Entry, Guard, Store};
 use sidle_types::{HashedKey, KeyHash, Slot, Version, WallMs};
 
-/// What a new key may take of the index without asking for room: a bucket, and one for what makes way as its
-/// table grows.
-const INDEX_BYTES_PER_KEY: u64 = 128;
-
 /// What a removal leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
@@ -29,19 +25,6 @@ pub enum Leave {
 pub struct SlotGuard<'s> {
     guard: Guard<'s>,
     slot: Slot,
-}
-
-/// The locks of several slots, for a change of several keys in one step. Readers go on.
-#[derive(Debug)]
-pub struct SlotGuards<'s> {
-    guards: Vec<SlotGuard<'s>>,
-}
-
-/// The locks of several slots whose readers wait. Nothing else publishes more than one word that belong
-/// together (X1), so that nobody sees half of a change. Dropping it unlocks.
-#[derive(Debug)]
-pub struct ExclusiveSlots<'s> {
-    slots: SlotGuards<'s>,
 }
 
 impl Store {
@@ -63,125 +46,6 @@ impl Store {
         let guard = self.pin();
         self.index.slot(slot).lock.acquire();
         SlotGuard { guard, slot }
-    }
-
-    /// Locks several slots.
-    ///
-    /// # Panics
-    /// When the slots are not strictly ascending: that order is what keeps two writers from waiting for each
-    /// other.
-    pub fn lock_slots(&self, sorted_unique: &[Slot]) -> SlotGuards<'_> {
-        assert!(sorted_unique.is_sorted_by(|a, b| a < b), "slots are locked in ascending order, each once");
-        SlotGuards { guards: sorted_unique.iter().map(|&slot| self.lock_slot(slot)).collect() }
-    }
-}
-
-impl<'s> SlotGuards<'s> {
-    /// The lock of one of the slots.
-    fn slot(&self, slot: Slot) -> &SlotGuard<'s> {
-        &self.guards[self.index_of(slot)]
-    }
-
-    fn index_of(&self, slot: Slot) -> usize {
-        let index = self.guards.binary_search_by_key(&slot, |guard| guard.slot);
-        index.expect("one of the slots that were locked")
-    }
-
-    /// What a key of one of the slots has.
-    ///
-    /// # Panics
-    /// When its slot is not one of those locked.
-    pub fn get(&self, key: HashedKey<'_>) -> Entry<'_> {
-        self.slot(key.slot()).get(key)
-    }
-
-    /// From now on look-ups in these slots wait, until all of them are unlocked (X1): what is changed
-    /// meanwhile is one change. To be held for as long as that takes and no longer.
-    pub fn make_exclusive(self) -> ExclusiveSlots<'s> {
-        self.guards.iter().for_each(|guard| guard.table().lock.make_exclusive());
-        ExclusiveSlots { slots: self }
-    }
-
-    /// Sets every key's value, without a deadline, in one step; none where there is no memory for all of
-    /// them. Readers wait while the entries are published, not while the values are copied.
-    ///
-    /// # Panics
-    /// When a key's slot is not one of those locked.
-    pub fn put_all<'p>(
-        self,
-        head: &mut LogHead,
-        pairs: impl Iterator<Item = (HashedKey<'p>, &'p [u8])> + Clone,
-    ) -> Result<(), OutOfMemory> {
-        self.prepare(head, pairs.clone())?;
-        head.hold_back();
-        let mut appended = Vec::with_capacity(pairs.size_hint().0);
-        for (key, value) in pairs {
-            let slot = self.slot(key.slot());
-            let version = slot.next_version();
-            slot.table().raise_version(version.0);
-            let value = [value];
-            let draft = Draft::value(key.bytes(), &value, version, None);
-            let address = head.append(&draft, Purpose::Value).expect("there is room for all");
-            appended.push((key, value, version, address));
-        }
-        let exclusive = self.make_exclusive();
-        for (key, value, version, address) in appended {
-            let draft = Draft::value(key.bytes(), &value, version, None);
-            exclusive.slots.slot(key.slot()).publish(key, &draft, address);
-        }
-        drop(exclusive);
-        head.all_published();
-        Ok(())
-    }
-
-    /// Makes sure that there is memory for these values.
-    fn prepare<'p>(
-        &self,
-        head: &mut LogHead,
-        pairs: impl Iterator<Item = (HashedKey<'p>, &'p [u8])> + Clone,
-    ) -> Result<(), OutOfMemory> {
-        let Some(store) = self.guards.first().map(SlotGuard::store) else { return Ok(()) };
-        for (key, _) in pairs.clone() {
-            let slot = self.slot(key.slot());
-            slot.check(head, key);
-            slot.admit(|| slot.find(key).is_some())?;
-        }
-        // Nobody is asked for the few pieces of index that come with few keys.
-        let index_bytes = |keys: usize| keys as u64 * INDEX_BYTES_PER_KEY;
-        let beside = match index_bytes(pairs.clone().count()) {
-            few if few < store.log.segments.segment_bytes() => 0,
-            _ => index_bytes(
-                pairs.clone().filter(|(key, _)| self.slot(key.slot()).find(*key).is_none()).count(),
-            ),
-        };
-        let record_bytes = |(key, value): (HashedKey<'p>, &'p [u8])| {
-            Draft::value(key.bytes(), &[value], Version(0), None).shape().total_bytes()
-        };
-        head.prepare(pairs.map(record_bytes), beside)
-    }
-}
-
-impl ExclusiveSlots<'_> {
-    /// What a key of one of the slots has.
-    ///
-    /// # Panics
-    /// When its slot is not one of those locked.
-    pub fn get(&self, key: HashedKey<'_>) -> Entry<'_> {
-        self.slots.get(key)
-    }
-
-    /// Removes a key, as [`SlotGuard::remove`] does, in one step with what else is changed.
-    ///
-    /// # Panics
-    /// When the key's slot is not one of those locked.
-    pub fn remove(
-        &mut self,
-        head: &mut LogHead,
-        key: HashedKey<'_>,
-        leave: Leave,
-    ) -> Result<bool, OutOfMemory> {
-        let index = self.slots.index_of(key.slot());
-        self.slots.guards[index].remove(head, key, leave)
     }
 }
 
@@ -237,7 +101,7 @@ impl<'s> SlotGuard<'s> {
     /// The parts may lie in the store itself when they were found through a [`Guard`] of this thread.
     #[inline]
     pub fn put(
-        &mut self,
+        &self,
         head: &mut LogHead,
         key: HashedKey<'_>,
         value: &[&[u8]],
@@ -256,12 +120,7 @@ impl<'s> SlotGuard<'s> {
     /// a value would be; where there is no room, the value's own record serves as its tombstone, until the
     /// cleaner makes a small one of it. Only a tombstone for a key without an entry is refused, as a value
     /// would be.
-    pub fn remove(
-        &mut self,
-        head: &mut LogHead,
-        key: HashedKey<'_>,
-        leave: Leave,
-    ) -> Result<bool, OutOfMemory> {
+    pub fn remove(&self, head: &mut LogHead, key: HashedKey<'_>, leave: Leave) -> Result<bool, OutOfMemory> {
         self.check(head, key);
         let found = self.find(key);
         match (leave, found) {
@@ -291,7 +150,7 @@ impl<'s> SlotGuard<'s> {
     /// reads as a tombstone of version 0 until the cleaner drops it, which it does whenever it comes by: a
     /// mark that is gone costs a question, and memory must not fill up with what was never there. A key that
     /// has an entry keeps it.
-    pub fn mark_absent(&mut self, head: &mut LogHead, key: HashedKey<'_>) -> Result<(), OutOfMemory> {
+    pub fn mark_absent(&self, head: &mut LogHead, key: HashedKey<'_>) -> Result<(), OutOfMemory> {
         self.check(head, key);
         if self.find(key).is_some() {
             return Ok(());
@@ -329,7 +188,7 @@ impl<'s> SlotGuard<'s> {
 
     /// Makes a record that was just appended the key's entry.
     #[inline(always)]
-    fn publish(&self, key: HashedKey<'_>, draft: &Draft<'_>, address: Address) {
+    pub(crate) fn publish(&self, key: HashedKey<'_>, draft: &Draft<'_>, address: Address) {
         let kind = EntryKind { is_tombstone: draft.is_tombstone, has_deadline: draft.expires_at.is_some() };
         let added = Counted { kind, bytes: draft.shape().total_bytes() };
         self.table().raise_version(draft.version.0);

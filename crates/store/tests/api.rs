@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use sidle_store::{CleanOutcome, Entry, Leave, LogHead, RecordBatch, ReplayError, Store, StoreConfig};
-use sidle_types::{HashedKey, Position, PositionRange, Slot, Version};
+use sidle_store::{
+    Change, CleanOutcome, Entry, Leave, LogHead, RecordBatch, ReplayError, Store, StoreConfig,
+};
+use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
 
 fn store() -> Store {
     Store::new(StoreConfig {
@@ -246,7 +248,8 @@ fn several_keys_are_written_read_and_removed_together() {
     let mut head = store.log_head();
     let keys = [HashedKey::new(b"a"), HashedKey::new(b"b"), HashedKey::new(b"{a}c")];
     let slots = slots_of(&keys);
-    store.lock_slots(&slots).put_all(&mut head, keys.iter().map(|&key| (key, key.bytes()))).unwrap();
+    let put = keys.iter().map(|key| (*key, Change::Put(key.bytes(), None)));
+    store.lock_slots(&slots).publish(&mut head, put).unwrap();
     assert_eq!(value(&store, b"{a}c").unwrap(), b"{a}c");
     assert_eq!(store.at_one_moment(|| store.len()), 3);
     {
@@ -259,13 +262,17 @@ fn several_keys_are_written_read_and_removed_together() {
     }
     let locked = store.lock_slots(&slots);
     assert!(locked.get(keys[0]).value().is_some() && store.pin().get(keys[0]).value().is_some());
-    let mut exclusive = locked.make_exclusive();
-    for key in &keys[..2] {
-        assert!(exclusive.get(*key).value().is_some());
-        assert!(exclusive.remove(&mut head, *key, Leave::Nothing).unwrap());
-        assert!(!exclusive.remove(&mut head, *key, Leave::Nothing).unwrap());
-    }
-    drop(exclusive);
+    // One is changed twice: in order, as one.
+    let changes = [
+        (keys[0], Change::Remove(Leave::Nothing)),
+        (keys[1], Change::Put(b"between", None)),
+        (keys[1], Change::Remove(Leave::Nothing)),
+        (keys[2], Change::Remove(Leave::Nothing)),
+        (keys[2], Change::Put(b"after", Some(WallMs(1 << 50)))),
+    ];
+    locked.publish(&mut head, changes.into_iter()).unwrap();
+    drop(locked);
+    assert_eq!(value(&store, b"{a}c").unwrap(), b"after");
     assert_eq!(store.at_one_moment(|| store.len()), 1);
     assert!(store.pin().get(keys[0]).value().is_none());
 }

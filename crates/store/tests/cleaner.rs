@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests have clocks and may fail")]
 
-use sidle_store::{CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Store, StoreConfig};
+use sidle_store::{Change, CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Store, StoreConfig};
 use sidle_types::{HashedKey, Position, PositionRange, Slot, Version};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -413,8 +413,10 @@ fn put_all(store: &Store, head: &mut LogHead, pairs: &[(String, Vec<u8>)]) -> Re
     let mut slots: Vec<Slot> = pairs.iter().map(|(key, _)| Slot::of_key(key.as_bytes())).collect();
     slots.sort_unstable();
     slots.dedup();
-    let pairs = pairs.iter().map(|(key, value)| (HashedKey::new(key.as_bytes()), value.as_slice()));
-    store.lock_slots(&slots).put_all(head, pairs)
+    let changes = pairs
+        .iter()
+        .map(|(key, value)| (HashedKey::new(key.as_bytes()), Change::Put(value.as_slice(), None)));
+    store.lock_slots(&slots).publish(head, changes)
 }
 
 /// Wherever memory ends: in an open segment, at the next one, at a large value, between small ones.

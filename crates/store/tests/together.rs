@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests have clocks and may fail")]
 
-use sidle_store::{CleanOutcome, Leave, LogHead, Store, StoreConfig};
+use sidle_store::{Change, CleanOutcome, Leave, LogHead, Store, StoreConfig};
 use sidle_types::{HashedKey, Slot};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -82,9 +82,9 @@ fn values_that_are_set_together_are_read_together_while_the_log_is_cleaned() {
     let slots = slots_of(&keys);
     let put = |head: &mut LogHead, stamp: u64| {
         let values: Vec<Vec<u8>> = (0..KEYS).map(|number| value_of(stamp, number)).collect();
-        let pairs = keys.iter().copied().zip(values.iter().map(Vec::as_slice));
+        let changes = keys.iter().copied().zip(values.iter().map(|value| Change::Put(value, None)));
         // A reader that is kept off the processor keeps memory from being given back.
-        while store.lock_slots(&slots).put_all(head, pairs.clone()).is_err() {
+        while store.lock_slots(&slots).publish(head, changes.clone()).is_err() {
             std::thread::yield_now();
         }
     };
@@ -119,12 +119,9 @@ fn a_count_is_of_one_moment() {
     let keys = hashed(&names);
     let slots = slots_of(&keys);
     let write = |head: &mut LogHead| {
-        store.lock_slots(&slots).put_all(head, keys.iter().map(|&key| (key, &b"v"[..]))).unwrap();
-        let mut exclusive = store.lock_slots(&slots).make_exclusive();
-        for key in &keys {
-            exclusive.remove(head, *key, Leave::Nothing).unwrap();
+        for change in [Change::Put(b"v", None), Change::Remove(Leave::Nothing)] {
+            store.lock_slots(&slots).publish(head, keys.iter().map(|&key| (key, change))).unwrap();
         }
-        drop(exclusive);
         // One at a time: there is always at least one of the two, and never more than both.
         let put = |head: &mut LogHead, key: HashedKey<'_>| {
             store.lock_slot(key.slot()).put(head, key, &[b"v"], None).unwrap();

@@ -281,7 +281,7 @@ impl Importer {
     /// Whether the store has an entry for a key that the source has answered for; makes one where the source
     /// says that the key does not exist.
     fn settle(&mut self, store: &Store, key: HashedKey<'_>, is_absent: bool) -> bool {
-        let mut slot = store.lock_slot(key.slot());
+        let slot = store.lock_slot(key.slot());
         let overwrites = self.spec.tuning.bugs.absent_answer_overwrites && is_absent;
         if overwrites {
             return slot.remove(&mut self.head, key, Leave::Tombstone).is_ok();

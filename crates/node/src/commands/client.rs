@@ -2,13 +2,13 @@
 
 use super::client_kill::{Kind, kill};
 use super::connection::{check_name_length, check_word, set_name};
-use super::reply_help;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::clients::ClientRecord;
-use crate::number::parse_i64;
 use crate::session::Replies;
-use crate::spec::{CommandFlags, CommandSpec};
 use crate::table::commands;
+use crate::table::{CommandFlags, CommandSpec};
+use sidle_commands::parse_i64;
+use sidle_commands::reply_help;
 use sidle_resp::RespVersion;
 use sidle_types::WallMs;
 use std::fmt::Write;
@@ -260,7 +260,7 @@ fn switch(word: &[u8]) -> Result<bool, ReplyError> {
 
 fn help(call: &mut Call<'_>) -> CommandResult {
     reply_help(
-        call,
+        &mut call.reply,
         "CLIENT",
         &[
             "CAPA <word> ...",

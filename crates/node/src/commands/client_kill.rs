@@ -3,7 +3,7 @@
 use super::connection::DEFAULT_USER;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::clients::{ClientRecord, Ending};
-use crate::number::parse_i64;
+use sidle_commands::parse_i64;
 use sidle_types::WallMs;
 
 /// The kinds of connections that Redis tells apart.

@@ -3,13 +3,13 @@
 //! Every slot is shown with one owner, the owner of its first position, and migrations are never shown:
 //! clients follow MOVED and ASK, and markers of moving slots only confuse their tools.
 
-use super::reply_help;
 use crate::call::{Call, CommandResult, Flow};
 use crate::cluster_view::{ClusterView, Health, SlotCounts};
-use crate::number::parse_i64;
-use crate::reply_error::ReplyError;
-use crate::spec::{CommandFlags, CommandSpec};
+use crate::table::{CommandFlags, CommandSpec};
 use sidle_cluster::{NodeInfo, SlotRun};
+use sidle_commands::ReplyError;
+use sidle_commands::parse_i64;
+use sidle_commands::reply_help;
 use sidle_store::Store;
 use sidle_types::{NodeId, Position, PositionRange, SLOT_COUNT, Slot};
 use std::fmt::Write;
@@ -411,7 +411,7 @@ fn links(call: &mut Call<'_>) -> CommandResult {
 
 fn help(call: &mut Call<'_>) -> CommandResult {
     reply_help(
-        call,
+        &mut call.reply,
         "CLUSTER",
         &[
             "COUNTKEYSINSLOT <slot>",

@@ -1,9 +1,9 @@
 //! CONFIG and its subcommands.
 
-use super::reply_help;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::config::{Config, ConfigError};
-use crate::spec::{CommandFlags, CommandSpec};
+use crate::table::{CommandFlags, CommandSpec};
+use sidle_commands::reply_help;
 use std::collections::BTreeMap;
 
 const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE);
@@ -111,7 +111,7 @@ fn resetstat(call: &mut Call<'_>) -> CommandResult {
 
 fn help(call: &mut Call<'_>) -> CommandResult {
     reply_help(
-        call,
+        &mut call.reply,
         "CONFIG",
         &[
             "GET <pattern> ...",

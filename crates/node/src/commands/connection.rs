@@ -1,10 +1,10 @@
 //! The connection itself: HELLO, AUTH, SELECT, QUIT, RESET, PING, ECHO.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
-use crate::number::parse_i64;
 use crate::session::{Replies, Session};
 use crate::shared::REDIS_VERSION;
-use crate::spec::{CommandFlags, CommandSpec};
+use crate::table::{CommandFlags, CommandSpec};
+use sidle_commands::parse_i64;
 use sidle_resp::RespVersion;
 
 const ALWAYS: CommandFlags =

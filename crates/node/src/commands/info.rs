@@ -7,8 +7,8 @@
 use crate::call::{Call, CommandResult, Flow};
 use crate::observe::percentiles;
 use crate::shared::{Gauges, REDIS_VERSION};
-use crate::spec::{CommandFlags, CommandSpec};
 use crate::table::commands;
+use crate::table::{CommandFlags, CommandSpec};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 

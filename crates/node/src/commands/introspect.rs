@@ -1,10 +1,10 @@
 //! COMMAND and its subcommands: what client libraries ask before they route requests.
 
-use super::reply_help;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
-use crate::glob;
-use crate::spec::{CommandFlags, CommandSpec};
+use crate::table::{CommandFlags, CommandSpec};
 use crate::table::{Found, commands};
+use sidle_commands::glob;
+use sidle_commands::reply_help;
 use sidle_resp::ReplyWriter;
 
 const FLAGS: CommandFlags = CommandFlags::LOADING
@@ -227,7 +227,7 @@ fn filtered(by: &[u8], value: &[u8]) -> Result<Vec<&'static str>, ReplyError> {
 
 fn help(call: &mut Call<'_>) -> CommandResult {
     reply_help(
-        call,
+        &mut call.reply,
         "COMMAND",
         &[
             "(no subcommand)",

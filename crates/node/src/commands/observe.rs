@@ -1,11 +1,11 @@
 //! SLOWLOG and LATENCY: the commands that took long, and how the durations of commands are distributed.
 
-use super::reply_help;
 use crate::call::{Call, CommandResult, Flow, ReplyError};
-use crate::number::parse_i64;
 use crate::observe::Distribution;
-use crate::spec::{CommandFlags, CommandSpec};
+use crate::table::{CommandFlags, CommandSpec};
 use crate::table::{Found, commands};
+use sidle_commands::parse_i64;
+use sidle_commands::reply_help;
 use std::fmt::Write;
 
 const HELP: CommandFlags = CommandFlags::LOADING.with(CommandFlags::STALE);
@@ -206,7 +206,7 @@ fn latency_doctor(call: &mut Call<'_>) -> CommandResult {
 
 fn slowlog_help(call: &mut Call<'_>) -> CommandResult {
     reply_help(
-        call,
+        &mut call.reply,
         "SLOWLOG",
         &[
             "GET [<count>]",
@@ -223,7 +223,7 @@ fn slowlog_help(call: &mut Call<'_>) -> CommandResult {
 
 fn latency_help(call: &mut Call<'_>) -> CommandResult {
     reply_help(
-        call,
+        &mut call.reply,
         "LATENCY",
         &[
             "DOCTOR",

@@ -1,8 +1,8 @@
 //! The node as a whole: FLUSHALL, FLUSHDB, TIME, WAIT, SHUTDOWN, DEBUG.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
-use crate::number::{Decimal, parse_i64};
-use crate::spec::{CommandFlags, CommandSpec};
+use crate::table::{CommandFlags, CommandSpec};
+use sidle_commands::{Decimal, parse_i64};
 
 const FLUSH: CommandFlags = CommandFlags::WRITE.with(CommandFlags::KEYSPACE).with(CommandFlags::DANGEROUS);
 const EVERYWHERE: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];

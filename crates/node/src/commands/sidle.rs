@@ -4,13 +4,13 @@
 //! asks. SIDLE.MIGRATE and SIDLE.STATUS are for operators, on any node; the control thread has their answers.
 
 use crate::call::{Call, CommandResult, Flow};
-use crate::number::parse_i64;
 use crate::outcome::ControlRequest;
 use crate::range_table::Role;
-use crate::reply_error::ReplyError;
-use crate::spec::{CommandFlags, CommandSpec};
+use crate::table::{CommandFlags, CommandSpec};
 use sidle_cluster::NodeName;
 use sidle_cluster::limits::MAX_PATIENCE_US;
+use sidle_commands::ReplyError;
+use sidle_commands::parse_i64;
 use sidle_migration::{ExportPhase, PROTOCOLS};
 use sidle_store::Entry;
 use sidle_types::{HashedKey, MigrationId, MigrationPolicy, PositionRange, Slot};
@@ -221,8 +221,8 @@ fn set_policy(call: &mut Call<'_>) -> CommandResult {
 }
 
 fn help(call: &mut Call<'_>) -> CommandResult {
-    super::reply_help(
-        call,
+    sidle_commands::reply_help(
+        &mut call.reply,
         "SIDLE.MIGRATE",
         &[
             "CANCEL <migration>",

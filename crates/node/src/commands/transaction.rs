@@ -5,7 +5,7 @@
 //! happens, or nothing, and here it is nothing.
 
 use crate::call::{Call, CommandResult, Flow, ReplyError};
-use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
+use crate::table::{Access, CommandFlags, CommandSpec, KeySpec};
 
 const FLAGS: CommandFlags = CommandFlags::NOSCRIPT
     .with(CommandFlags::LOADING)

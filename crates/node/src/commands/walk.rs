@@ -9,10 +9,10 @@
 //! where there is no key yet.
 
 use crate::call::{Awaited, Call, CommandResult, Flow, ReplyError};
-use crate::glob;
-use crate::number::parse_i64;
 use crate::range_table::Reach;
-use crate::spec::{CommandFlags, CommandSpec};
+use crate::table::{CommandFlags, CommandSpec};
+use sidle_commands::glob;
+use sidle_commands::parse_i64;
 use sidle_store::Record;
 use sidle_types::{MigrationId, Position, PositionRange, ScanCursor};
 

@@ -10,10 +10,10 @@ use crate::dispatch::keys_of;
 use crate::now::Now;
 use crate::outcome::Outcome;
 use crate::parking::Ticket;
-use crate::reply_error::ReplyError;
 use crate::serve::SERVE_REPLY_BYTES;
 use crate::session::{RouteState, Session};
 use crate::worker::Worker;
+use sidle_commands::ReplyError;
 use sidle_resp::ReplyWriter;
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! How far a command has come that other nodes run, or run parts of (F3).
 
 use super::{Ending, NOT_HERE};
-use crate::reply_error::ReplyError;
-use crate::spec::Split;
+use sidle_commands::ReplyError;
+use sidle_commands::Split;
 use sidle_resp::{ParsedReply, Reply, ReplyLimits, ReplyParser, ReplyWriter};
 use sidle_types::MonotonicUs;
 

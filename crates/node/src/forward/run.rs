@@ -7,12 +7,12 @@ use crate::dispatch::{Attempt, CROSSSLOT, Keys, NOT_SERVED, Request, redirect_er
 use crate::now::Now;
 use crate::parking::Ticket;
 use crate::range_table::Redirect;
-use crate::reply_error::ReplyError;
-use crate::routing::{Leaves, Verdict, judge};
+use crate::routing::{Verdict, judge};
 use crate::session::Session;
-use crate::spec::Split;
 use crate::worker::Worker;
 use sidle_cluster::NodeInfo;
+use sidle_commands::ReplyError;
+use sidle_commands::Split;
 use sidle_resp::{ReplyWriter, RequestWriter};
 use sidle_types::MonotonicUs;
 use smallvec::SmallVec;
@@ -219,12 +219,10 @@ impl Worker {
     ) -> Attempt {
         let spec = request.found.spec;
         if !here.is_empty() {
-            let mut leaves = Leaves::new();
             let needs_old = self.needs_old_values(request);
             let keys = here.iter().map(|&index| (index, request.keys[index]));
             let settled = &session.route.settled;
-            let judgement =
-                judge(&self.ranges, &self.store, keys, needs_old, settled, self.bugs, &mut leaves);
+            let judgement = judge(&self.ranges, &self.store, keys, needs_old, settled, self.bugs);
             let marks = judgement.is_tracked && spec.access.is_write();
             let unseen = judgement.unseen;
             match judgement.verdict {
@@ -243,7 +241,7 @@ impl Worker {
             let keys: Keys<'_> = here.iter().map(|&index| request.keys[index]).collect();
             let part = Request { found: request.found, keys: &keys, args: &args };
             let mut reply = Vec::new();
-            let (result, is_cut) = self.call(now, session, part, &leaves, marks, &mut reply);
+            let (result, is_cut) = self.call(now, session, part, marks, &mut reply);
             if let Err(error) = result {
                 return Attempt::Ran(Err(refused(&progress, request, error)));
             }

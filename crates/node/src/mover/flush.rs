@@ -17,7 +17,7 @@ pub(super) fn remove_all(store: &Store, head: &mut LogHead, range: PositionRange
     while let Some(position) = from {
         from = store.visit(position, range.last(), BATCH_RECORDS, &mut |record| {
             let key = record.hashed_key();
-            let mut slot = store.lock_slot(key.slot());
+            let slot = store.lock_slot(key.slot());
             // It may have been overwritten since the visit found it, by a write that saw what was there
             // before: then this goes as well, or the flush would not have happened. An entry is visited once,
             // so no key is flushed twice.
@@ -39,7 +39,7 @@ mod tests {
     /// Adds one to the key's number, as INCR does; returns the sum.
     fn increment(store: &Store, head: &mut LogHead, name: &[u8]) -> u64 {
         let key = HashedKey::new(name);
-        let mut slot = store.lock_slot(key.slot());
+        let slot = store.lock_slot(key.slot());
         let before = slot
             .get(key)
             .value()

@@ -1,6 +1,6 @@
 //! From when on a command is noted, and what is kept of it: the parameters behind SLOWLOG and LATENCY.
 
-use crate::number::parse_i64;
+use sidle_commands::parse_i64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 const SLOWER_THAN: &str = "slowlog-log-slower-than";

@@ -1,9 +1,12 @@
 //! When keys end: EXPIRE and its relatives, TTL and its relatives, PERSIST, GETEX.
 
-use super::entry::{live, remove, remove_if_expired};
+use super::Done;
 use super::expire_option::{Unit, deadline};
-use crate::call::{Call, CommandResult, Flow, ReplyError};
+use crate::call::{Call, Executor};
+use crate::keyspace::Keyspace;
 use crate::number::parse_i64;
+use crate::reply::Reply;
+use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
 use sidle_types::WallMs;
 
@@ -13,80 +16,89 @@ const UPDATE: KeySpec = KeySpec::one(&["RW", "update"]);
 const ACCESS: KeySpec = KeySpec::one(&["RO", "access"]);
 const VARIES: &[&str] = &["nondeterministic_output"];
 
-pub(super) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("expire", -3, WRITE, expire).keys(UPDATE, Access::ReadWrite).docs(
-        "generic",
-        "1.0.0",
-        "O(1)",
-        "Ends a key after so many seconds.",
-    ),
-    CommandSpec::new("pexpire", -3, WRITE, pexpire).keys(UPDATE, Access::ReadWrite).docs(
-        "generic",
-        "2.6.0",
-        "O(1)",
-        "Ends a key after so many milliseconds.",
-    ),
-    CommandSpec::new("expireat", -3, WRITE, expireat).keys(UPDATE, Access::ReadWrite).docs(
-        "generic",
-        "1.2.0",
-        "O(1)",
-        "Ends a key at a Unix time in seconds.",
-    ),
-    CommandSpec::new("pexpireat", -3, WRITE, pexpireat).keys(UPDATE, Access::ReadWrite).docs(
-        "generic",
-        "2.6.0",
-        "O(1)",
-        "Ends a key at a Unix time in milliseconds.",
-    ),
-    CommandSpec::new("ttl", 2, READ, ttl)
-        .keys(ACCESS, Access::Read)
-        .docs("generic", "1.0.0", "O(1)", "Returns in how many seconds a key ends.")
-        .tips(VARIES),
-    CommandSpec::new("pttl", 2, READ, pttl)
-        .keys(ACCESS, Access::Read)
-        .docs("generic", "2.6.0", "O(1)", "Returns in how many milliseconds a key ends.")
-        .tips(VARIES),
-    CommandSpec::new("expiretime", 2, READ, expiretime).keys(ACCESS, Access::Read).docs(
-        "generic",
-        "7.0.0",
-        "O(1)",
-        "Returns the Unix time in seconds at which a key ends.",
-    ),
-    CommandSpec::new("pexpiretime", 2, READ, pexpiretime).keys(ACCESS, Access::Read).docs(
-        "generic",
-        "7.0.0",
-        "O(1)",
-        "Returns the Unix time in milliseconds at which a key ends.",
-    ),
-    CommandSpec::new("persist", 2, WRITE, persist).keys(UPDATE, Access::ReadWrite).docs(
-        "generic",
-        "2.2.0",
-        "O(1)",
-        "Takes a key's end away.",
-    ),
-    CommandSpec::new(
-        "getex",
-        -2,
-        CommandFlags::WRITE.with(CommandFlags::FAST).with(CommandFlags::STRING),
-        getex,
-    )
-    .keys(KeySpec::one(&["RW", "access", "update"]), Access::ReadWrite)
-    .docs("string", "6.2.0", "O(1)", "Returns the value of a key and says when the key ends."),
-];
+pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
+    const {
+        &[
+            CommandSpec::over_keys("expire", -3, WRITE, expire).keys(UPDATE, Access::ReadWrite).docs(
+                "generic",
+                "1.0.0",
+                "O(1)",
+                "Ends a key after so many seconds.",
+            ),
+            CommandSpec::over_keys("pexpire", -3, WRITE, pexpire).keys(UPDATE, Access::ReadWrite).docs(
+                "generic",
+                "2.6.0",
+                "O(1)",
+                "Ends a key after so many milliseconds.",
+            ),
+            CommandSpec::over_keys("expireat", -3, WRITE, expireat).keys(UPDATE, Access::ReadWrite).docs(
+                "generic",
+                "1.2.0",
+                "O(1)",
+                "Ends a key at a Unix time in seconds.",
+            ),
+            CommandSpec::over_keys("pexpireat", -3, WRITE, pexpireat).keys(UPDATE, Access::ReadWrite).docs(
+                "generic",
+                "2.6.0",
+                "O(1)",
+                "Ends a key at a Unix time in milliseconds.",
+            ),
+            CommandSpec::over_keys("ttl", 2, READ, ttl)
+                .keys(ACCESS, Access::Read)
+                .docs("generic", "1.0.0", "O(1)", "Returns in how many seconds a key ends.")
+                .tips(VARIES),
+            CommandSpec::over_keys("pttl", 2, READ, pttl)
+                .keys(ACCESS, Access::Read)
+                .docs("generic", "2.6.0", "O(1)", "Returns in how many milliseconds a key ends.")
+                .tips(VARIES),
+            CommandSpec::over_keys("expiretime", 2, READ, expiretime).keys(ACCESS, Access::Read).docs(
+                "generic",
+                "7.0.0",
+                "O(1)",
+                "Returns the Unix time in seconds at which a key ends.",
+            ),
+            CommandSpec::over_keys("pexpiretime", 2, READ, pexpiretime).keys(ACCESS, Access::Read).docs(
+                "generic",
+                "7.0.0",
+                "O(1)",
+                "Returns the Unix time in milliseconds at which a key ends.",
+            ),
+            CommandSpec::over_keys("persist", 2, WRITE, persist).keys(UPDATE, Access::ReadWrite).docs(
+                "generic",
+                "2.2.0",
+                "O(1)",
+                "Takes a key's end away.",
+            ),
+            CommandSpec::over_keys(
+                "getex",
+                -2,
+                CommandFlags::WRITE.with(CommandFlags::FAST).with(CommandFlags::STRING),
+                getex,
+            )
+            .keys(KeySpec::one(&["RW", "access", "update"]), Access::ReadWrite)
+            .docs(
+                "string",
+                "6.2.0",
+                "O(1)",
+                "Returns the value of a key and says when the key ends.",
+            ),
+        ]
+    }
+}
 
-fn expire(call: &mut Call<'_>) -> CommandResult {
+fn expire<E: Executor>(call: &mut Call<'_, E>) -> Done {
     expire_key(call, Unit::Seconds, "expire")
 }
 
-fn pexpire(call: &mut Call<'_>) -> CommandResult {
+fn pexpire<E: Executor>(call: &mut Call<'_, E>) -> Done {
     expire_key(call, Unit::Milliseconds, "pexpire")
 }
 
-fn expireat(call: &mut Call<'_>) -> CommandResult {
+fn expireat<E: Executor>(call: &mut Call<'_, E>) -> Done {
     expire_key(call, Unit::AtSeconds, "expireat")
 }
 
-fn pexpireat(call: &mut Call<'_>) -> CommandResult {
+fn pexpireat<E: Executor>(call: &mut Call<'_, E>) -> Done {
     expire_key(call, Unit::AtMilliseconds, "pexpireat")
 }
 
@@ -132,48 +144,42 @@ impl Condition {
     }
 }
 
-fn expire_key(call: &mut Call<'_>, unit: Unit, command: &'static str) -> CommandResult {
+fn expire_key<E: Executor>(call: &mut Call<'_, E>, unit: Unit, command: &'static str) -> Done {
     let condition = Condition::parse(&call.args[3..])?;
     let number = parse_i64(call.args[2]).ok_or(ReplyError::NotAnInteger)?;
     let scaled = if unit.is_seconds() { number.checked_mul(1000) } else { Some(number) };
     let base = if unit.is_relative() { call.now.0 as i64 } else { 0 };
     // Unlike SET, EXPIRE takes an end that has passed, however long ago: it removes the key.
     let end = scaled.and_then(|ms| ms.checked_add(base)).ok_or(ReplyError::InvalidExpire(command))?;
-    let key = call.keys[0];
-    let guard = call.store.pin();
-    let mut slot = call.store.lock_slot(key.slot());
-    let entry = guard.get(key);
-    let changed = match live(entry, call.now) {
-        None => {
-            remove_if_expired(call, &mut slot, 0, &entry)?;
-            false
-        }
-        Some(record) if !condition.allows(record.expires_at(), end) => false,
-        Some(_) if end <= call.now.0 as i64 => remove(call, &mut slot, 0)?,
-        Some(_) => {
-            slot.set_deadline(call.head, key, Some(WallMs(end as u64)))?;
+    let changed = match call.keyspace.get(0) {
+        Some(value) if condition.allows(value.expires_at, end) => {
+            match end <= call.now.0 as i64 {
+                true => call.keyspace.remove(0)?,
+                false => call.keyspace.set_end(0, Some(WallMs(end as u64)))?,
+            }
             true
         }
+        _ => false,
     };
     call.reply.integer(changed.into());
-    Ok(Flow::Done)
+    Ok(())
 }
 
-fn ttl(call: &mut Call<'_>) -> CommandResult {
+fn ttl<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let now = call.now;
     reply_end(call, |end| to_seconds(end.0.saturating_sub(now.0)))
 }
 
-fn pttl(call: &mut Call<'_>) -> CommandResult {
+fn pttl<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let now = call.now;
     reply_end(call, |end| end.0.saturating_sub(now.0))
 }
 
-fn expiretime(call: &mut Call<'_>) -> CommandResult {
+fn expiretime<E: Executor>(call: &mut Call<'_, E>) -> Done {
     reply_end(call, |end| to_seconds(end.0))
 }
 
-fn pexpiretime(call: &mut Call<'_>) -> CommandResult {
+fn pexpiretime<E: Executor>(call: &mut Call<'_, E>) -> Done {
     reply_end(call, |end| end.0)
 }
 
@@ -183,34 +189,22 @@ fn to_seconds(ms: u64) -> u64 {
 }
 
 /// -2: no key; -1: no end.
-fn reply_end(call: &mut Call<'_>, shown: impl FnOnce(WallMs) -> u64) -> CommandResult {
-    let guard = call.store.pin();
-    let number = match call.look_up(&guard, 0) {
+fn reply_end<E: Executor>(call: &mut Call<'_, E>, shown: impl FnOnce(WallMs) -> u64) -> Done {
+    let number = match call.look_up(0) {
         None => -2,
-        Some(record) => record.expires_at().map_or(-1, |end| shown(end) as i64),
+        Some(value) => value.expires_at.map_or(-1, |end| shown(end) as i64),
     };
     call.reply.integer(number);
-    Ok(Flow::Done)
+    Ok(())
 }
 
-fn persist(call: &mut Call<'_>) -> CommandResult {
-    let key = call.keys[0];
-    let guard = call.store.pin();
-    let mut slot = call.store.lock_slot(key.slot());
-    let entry = guard.get(key);
-    let changed = match live(entry, call.now) {
-        None => {
-            remove_if_expired(call, &mut slot, 0, &entry)?;
-            false
-        }
-        Some(record) if record.expires_at().is_none() => false,
-        Some(_) => {
-            slot.set_deadline(call.head, key, None)?;
-            true
-        }
-    };
-    call.reply.integer(changed.into());
-    Ok(Flow::Done)
+fn persist<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let ends = call.keyspace.get(0).is_some_and(|value| value.expires_at.is_some());
+    if ends {
+        call.keyspace.set_end(0, None)?;
+    }
+    call.reply.integer(ends.into());
+    Ok(())
 }
 
 /// GETEX's option.
@@ -244,34 +238,27 @@ impl<'a> NewEnd<'a> {
     }
 }
 
-fn getex(call: &mut Call<'_>) -> CommandResult {
+fn getex<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let new_end = NewEnd::parse(&call.args[2..])?;
-    let key = call.keys[0];
-    let guard = call.store.pin();
-    let mut slot = call.store.lock_slot(key.slot());
-    let entry = guard.get(key);
-    let old = live(entry, call.now);
+    let old = call.keyspace.get(0);
     match (old, new_end) {
-        (None, _) => remove_if_expired(call, &mut slot, 0, &entry)?,
-        (Some(_), NewEnd::Unchanged) => {}
-        (Some(record), NewEnd::Never) => {
-            if record.expires_at().is_some() {
-                slot.set_deadline(call.head, key, None)?;
+        (None, _) | (Some(_), NewEnd::Unchanged) => {}
+        (Some(value), NewEnd::Never) => {
+            if value.expires_at.is_some() {
+                call.keyspace.set_end(0, None)?;
             }
         }
         (Some(_), NewEnd::At(unit, text)) => {
             let end = deadline(unit, text, call.now, "getex")?;
-            if end <= call.now {
-                remove(call, &mut slot, 0)?;
-            } else {
-                slot.set_deadline(call.head, key, Some(end))?;
+            match end <= call.now {
+                true => call.keyspace.remove(0)?,
+                false => call.keyspace.set_end(0, Some(end))?,
             }
         }
     }
-    drop(slot);
     call.count_look_up(old.is_some());
     call.reply_value(old);
-    Ok(Flow::Done)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// An error reply. The command that returns one had no effect, but for MSET and MSETNX that run out of memory
-/// half-way: the keys in front are set then.
+/// An error reply. The command that returns one had no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyError {
     /// Options that do not parse or exclude each other.
@@ -91,11 +90,5 @@ impl fmt::Display for ReplyError {
             }
             ReplyError::Text(text) => f.write_str(&String::from_utf8_lossy(text)),
         }
-    }
-}
-
-impl From<sidle_store::OutOfMemory> for ReplyError {
-    fn from(_: sidle_store::OutOfMemory) -> ReplyError {
-        ReplyError::OutOfMemory
     }
 }

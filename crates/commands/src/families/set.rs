@@ -1,65 +1,72 @@
 //! Writing strings whole: SET and its relatives, MSET, MSETNX, GETSET.
 
-use super::entry::{live, remove, remove_if_expired};
+use super::Done;
 use super::expire_option::{Unit, deadline};
-use crate::call::{Call, CommandResult, Flow, ReplyError};
+use crate::call::{Call, Executor};
+use crate::keyspace::Keyspace;
+use crate::reply::Reply;
+use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec, Split};
-use sidle_store::{SlotGuard, SlotGuards};
 use sidle_types::WallMs;
 
 const SLOW: CommandFlags = CommandFlags::WRITE.with(CommandFlags::DENYOOM).with(CommandFlags::STRING);
 const FAST: CommandFlags = SLOW.with(CommandFlags::FAST);
 const ALWAYS: Access = Access::BlindWrite(|_| true);
 
-pub(super) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("set", -3, SLOW, set)
-        .keys(
-            KeySpec::one(&["RW", "access", "update", "variable_flags"]),
-            Access::BlindWrite(SetOptions::are_blind),
-        )
-        .docs("string", "1.0.0", "O(1)", "Sets the value of a key, whatever it was, with an expiry or none."),
-    CommandSpec::new("setnx", 3, FAST, setnx).keys(KeySpec::one(&["OW", "insert"]), Access::ReadWrite).docs(
-        "string",
-        "1.0.0",
-        "O(1)",
-        "Sets the value of a key that does not exist.",
-    ),
-    CommandSpec::new("setex", 4, SLOW, setex).keys(KeySpec::one(&["OW", "update"]), ALWAYS).docs(
-        "string",
-        "2.0.0",
-        "O(1)",
-        "Sets the value of a key and its time to live in seconds.",
-    ),
-    CommandSpec::new("psetex", 4, SLOW, psetex).keys(KeySpec::one(&["OW", "update"]), ALWAYS).docs(
-        "string",
-        "2.6.0",
-        "O(1)",
-        "Sets the value of a key and its time to live in milliseconds.",
-    ),
-    CommandSpec::new("getset", 3, FAST, getset)
-        .keys(KeySpec::one(&["RW", "access", "update"]), Access::ReadWrite)
-        .docs("string", "1.0.0", "O(1)", "Sets the value of a key and returns the one before.")
-        .deprecated("6.2.0", "`SET` with the `!GET` argument"),
-    CommandSpec::new("mset", -3, SLOW, mset)
-        .keys(KeySpec::pairs(&["OW", "update"]), ALWAYS)
-        .split(Split::AllOk)
-        .docs(
-            "string",
-            "1.0.1",
-            "O(N) where N is the number of keys",
-            "Sets the values of several keys at once.",
-        )
-        .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
-    CommandSpec::new("msetnx", -3, SLOW, msetnx)
-        .keys(KeySpec::pairs(&["OW", "insert"]), Access::ReadWrite)
-        .docs(
-            "string",
-            "1.0.1",
-            "O(N) where N is the number of keys",
-            "Sets the values of several keys at once, if none of them exists.",
-        )
-        .tips(&["request_policy:multi_shard", "response_policy:agg_min"]),
-];
+pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
+    const {
+        &[
+            CommandSpec::over_keys("set", -3, SLOW, set)
+                .keys(
+                    KeySpec::one(&["RW", "access", "update", "variable_flags"]),
+                    Access::BlindWrite(SetOptions::are_blind),
+                )
+                .docs(
+                    "string",
+                    "1.0.0",
+                    "O(1)",
+                    "Sets the value of a key, whatever it was, with an expiry or none.",
+                ),
+            CommandSpec::over_keys("setnx", 3, FAST, setnx)
+                .keys(KeySpec::one(&["OW", "insert"]), Access::ReadWrite)
+                .docs("string", "1.0.0", "O(1)", "Sets the value of a key that does not exist."),
+            CommandSpec::over_keys("setex", 4, SLOW, setex)
+                .keys(KeySpec::one(&["OW", "update"]), ALWAYS)
+                .docs("string", "2.0.0", "O(1)", "Sets the value of a key and its time to live in seconds."),
+            CommandSpec::over_keys("psetex", 4, SLOW, psetex)
+                .keys(KeySpec::one(&["OW", "update"]), ALWAYS)
+                .docs(
+                    "string",
+                    "2.6.0",
+                    "O(1)",
+                    "Sets the value of a key and its time to live in milliseconds.",
+                ),
+            CommandSpec::over_keys("getset", 3, FAST, getset)
+                .keys(KeySpec::one(&["RW", "access", "update"]), Access::ReadWrite)
+                .docs("string", "1.0.0", "O(1)", "Sets the value of a key and returns the one before.")
+                .deprecated("6.2.0", "`SET` with the `!GET` argument"),
+            CommandSpec::over_keys("mset", -3, SLOW, mset)
+                .keys(KeySpec::pairs(&["OW", "update"]), ALWAYS)
+                .split(Split::AllOk)
+                .docs(
+                    "string",
+                    "1.0.1",
+                    "O(N) where N is the number of keys",
+                    "Sets the values of several keys at once.",
+                )
+                .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
+            CommandSpec::over_keys("msetnx", -3, SLOW, msetnx)
+                .keys(KeySpec::pairs(&["OW", "insert"]), Access::ReadWrite)
+                .docs(
+                    "string",
+                    "1.0.1",
+                    "O(N) where N is the number of keys",
+                    "Sets the values of several keys at once, if none of them exists.",
+                )
+                .tips(&["request_policy:multi_shard", "response_policy:agg_min"]),
+        ]
+    }
+}
 
 /// Which keys SET writes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,10 +130,11 @@ impl<'a> SetOptions<'a> {
 
     /// Whether a SET with these arguments needs to know nothing of the old value.
     fn are_blind(args: &[&[u8]]) -> bool {
-        args.len() == 3
-            || SetOptions::parse(&args[3..]).is_ok_and(|options| {
-                options.when == When::Always && !options.returns_old && options.ttl != TimeToLive::AsBefore
-            })
+        args.len() == 3 || SetOptions::parse(&args[3..]).is_ok_and(|options| options.is_blind())
+    }
+
+    fn is_blind(self) -> bool {
+        self.when == When::Always && !self.returns_old && self.ttl != TimeToLive::AsBefore
     }
 }
 
@@ -140,22 +148,23 @@ impl TimeToLive<'_> {
     }
 }
 
-fn set(call: &mut Call<'_>) -> CommandResult {
+fn set<E: Executor>(call: &mut Call<'_, E>) -> Done {
     if call.args.len() == 3 {
-        write(call, None)?;
+        call.keyspace.put_argument(0, call.args[2], None)?;
         call.reply.ok();
-        return Ok(Flow::Done);
+        return Ok(());
     }
     let options = SetOptions::parse(&call.args[3..])?;
     let mut expires_at = match options.ttl {
         TimeToLive::Until(unit, text) => Some(deadline(unit, text, call.now, "set")?),
         TimeToLive::Endless | TimeToLive::AsBefore => None,
     };
-    let key = call.keys[0];
-    let guard = call.store.pin();
-    let mut slot = call.store.lock_slot(key.slot());
-    let entry = guard.get(key);
-    let old = live(entry, call.now);
+    if options.is_blind() {
+        put_until(call, call.args[2], expires_at)?;
+        call.reply.ok();
+        return Ok(());
+    }
+    let old = call.keyspace.get(0);
     let writes = match options.when {
         When::Always => true,
         When::Absent => old.is_none(),
@@ -163,13 +172,10 @@ fn set(call: &mut Call<'_>) -> CommandResult {
     };
     if writes {
         if options.ttl == TimeToLive::AsBefore {
-            expires_at = old.and_then(|record| record.expires_at());
+            expires_at = old.and_then(|value| value.expires_at);
         }
-        write_until(call, &mut slot, call.args[2], expires_at)?;
-    } else {
-        remove_if_expired(call, &mut slot, 0, &entry)?;
+        put_until(call, call.args[2], expires_at)?;
     }
-    drop(slot);
     match (options.returns_old, writes) {
         (true, _) => {
             call.count_look_up(old.is_some());
@@ -178,103 +184,79 @@ fn set(call: &mut Call<'_>) -> CommandResult {
         (false, true) => call.reply.ok(),
         (false, false) => call.reply.null(),
     }
-    Ok(Flow::Done)
-}
-
-/// Sets the first key to the request's last argument: that is where SET without options, SETEX and PSETEX
-/// have it.
-fn write(call: &mut Call<'_>, expires_at: Option<WallMs>) -> Result<(), ReplyError> {
-    let key = call.keys[0];
-    let value = call.args[call.args.len() - 1];
-    let mut slot = call.store.lock_slot(key.slot());
-    write_until(call, &mut slot, value, expires_at)
+    Ok(())
 }
 
 /// Sets the first key. A value whose time is over already is not even kept.
 #[inline]
-fn write_until(
-    call: &mut Call<'_>,
-    slot: &mut SlotGuard<'_>,
-    value: &[u8],
+fn put_until<'g, E: Executor>(
+    call: &mut Call<'g, E>,
+    value: &'g [u8],
     expires_at: Option<WallMs>,
 ) -> Result<(), ReplyError> {
-    if expires_at.is_some_and(|end| end < call.now) {
-        remove(call, slot, 0)?;
-    } else {
-        slot.put(call.head, call.keys[0], &[value], expires_at)?;
+    let is_over = expires_at.is_some_and(|end| end < call.now);
+    Ok(if is_over { call.keyspace.remove(0) } else { call.keyspace.put_argument(0, value, expires_at) }?)
+}
+
+fn setnx<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let absent = call.keyspace.get(0).is_none();
+    if absent {
+        call.keyspace.put_argument(0, call.args[2], None)?;
     }
+    call.reply.integer(absent.into());
     Ok(())
 }
 
-fn setnx(call: &mut Call<'_>) -> CommandResult {
-    let key = call.keys[0];
-    let guard = call.store.pin();
-    let mut slot = call.store.lock_slot(key.slot());
-    let absent = live(guard.get(key), call.now).is_none();
-    if absent {
-        slot.put(call.head, key, &[call.args[2]], None)?;
-    }
-    call.reply.integer(absent.into());
-    Ok(Flow::Done)
-}
-
-fn setex(call: &mut Call<'_>) -> CommandResult {
+fn setex<E: Executor>(call: &mut Call<'_, E>) -> Done {
     set_for(call, Unit::Seconds, "setex")
 }
 
-fn psetex(call: &mut Call<'_>) -> CommandResult {
+fn psetex<E: Executor>(call: &mut Call<'_, E>) -> Done {
     set_for(call, Unit::Milliseconds, "psetex")
 }
 
-fn set_for(call: &mut Call<'_>, unit: Unit, command: &'static str) -> CommandResult {
+fn set_for<E: Executor>(call: &mut Call<'_, E>, unit: Unit, command: &'static str) -> Done {
     let expires_at = deadline(unit, call.args[2], call.now, command)?;
-    write(call, Some(expires_at))?;
+    put_until(call, call.args[3], Some(expires_at))?;
     call.reply.ok();
-    Ok(Flow::Done)
+    Ok(())
 }
 
-fn getset(call: &mut Call<'_>) -> CommandResult {
-    let key = call.keys[0];
-    let guard = call.store.pin();
-    let mut slot = call.store.lock_slot(key.slot());
-    let old = live(guard.get(key), call.now);
-    slot.put(call.head, key, &[call.args[2]], None)?;
-    drop(slot);
+fn getset<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let old = call.keyspace.get(0);
+    call.keyspace.put_argument(0, call.args[2], None)?;
     call.count_look_up(old.is_some());
     call.reply_value(old);
-    Ok(Flow::Done)
+    Ok(())
 }
 
-fn mset(call: &mut Call<'_>) -> CommandResult {
+fn mset<E: Executor>(call: &mut Call<'_, E>) -> Done {
     check_pairs(call, "mset")?;
-    match call.slots.take() {
-        Some(slots) => put_all(call, slots)?,
-        // One pair: as SET.
-        None => write(call, None)?,
-    }
+    put_all(call)?;
     call.reply.ok();
-    Ok(Flow::Done)
+    Ok(())
 }
 
-fn msetnx(call: &mut Call<'_>) -> CommandResult {
+fn msetnx<E: Executor>(call: &mut Call<'_, E>) -> Done {
     check_pairs(call, "msetnx")?;
-    let Some(slots) = call.slots.take() else { return setnx(call) };
-    let all_absent = call.keys.iter().all(|&key| live(slots.get(key), call.now).is_none());
+    let all_absent = (0..call.keyspace.len()).all(|key| call.keyspace.get(key).is_none());
     if all_absent {
-        put_all(call, slots)?;
+        put_all(call)?;
     }
     call.reply.integer(all_absent.into());
-    Ok(Flow::Done)
+    Ok(())
 }
 
-fn check_pairs(call: &Call<'_>, command: &'static str) -> Result<(), ReplyError> {
+fn check_pairs<E: Executor>(call: &Call<'_, E>, command: &'static str) -> Result<(), ReplyError> {
     if call.args.len().is_multiple_of(2) { Err(ReplyError::WrongArity(command)) } else { Ok(()) }
 }
 
-/// Sets all keys to the values that follow them in one step, or none where there is no memory for all.
-fn put_all(call: &mut Call<'_>, slots: SlotGuards<'_>) -> Result<(), ReplyError> {
-    let values = call.args[1..].chunks_exact(2).map(|pair| pair[1]);
-    Ok(slots.put_all(call.head, call.keys.iter().copied().zip(values))?)
+/// Sets all keys to the values that follow them.
+fn put_all<E: Executor>(call: &mut Call<'_, E>) -> Result<(), ReplyError> {
+    for (key, pair) in call.args[1..].chunks_exact(2).enumerate() {
+        call.keyspace.put_argument(key, pair[1], None)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

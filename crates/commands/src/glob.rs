@@ -1,12 +1,12 @@
 //! Glob patterns as Redis matches them: `*`, `?`, `[a-z]`, `[^a]` and `\` for the next byte as it stands.
 
 /// Whether the whole text matches the pattern.
-pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     matches_with(pattern, text, |byte| byte)
 }
 
 /// As [`matches`], letters in any case.
-pub(crate) fn matches_ignore_case(pattern: &[u8], text: &[u8]) -> bool {
+pub fn matches_ignore_case(pattern: &[u8], text: &[u8]) -> bool {
     matches_with(pattern, text, |byte| byte.to_ascii_lowercase())
 }
 

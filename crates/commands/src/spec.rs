@@ -1,7 +1,8 @@
 //! What is known of a command before it runs: arity, flags, keys, what it needs to know of old values,
 //! documentation.
 
-use crate::call::{Call, CommandResult};
+use crate::call::{Executor, OverKeys, Own, Run};
+use crate::reply_error::ReplyError;
 
 /// A set of properties, named as `COMMAND INFO` names them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -213,7 +214,7 @@ pub struct Docs {
 
 /// One command, or one subcommand (its name is then `parent|child`).
 #[derive(Clone, Copy, Debug)]
-pub struct CommandSpec {
+pub struct CommandSpec<E: Executor> {
     /// The name in lower case.
     pub name: &'static str,
     /// How many arguments, the name included; negative: at least so many.
@@ -226,22 +227,34 @@ pub struct CommandSpec {
     pub access: Access,
     /// Whether it may be split between the owners of its keys.
     pub split: Split,
+    /// Whether clients that understand it may be told that its key is not here yet, and read at both ends of
+    /// a migration.
+    pub double_read: bool,
     /// Runs it.
-    pub run: fn(&mut Call<'_>) -> CommandResult,
+    pub run: Run<E>,
     /// For a container such as CONFIG: its subcommands.
-    pub subcommands: &'static [CommandSpec],
+    pub subcommands: &'static [CommandSpec<E>],
     /// Documentation.
     pub docs: Docs,
 }
 
-impl CommandSpec {
-    /// A command without keys; refine it with the other methods.
-    pub const fn new(
+impl<E: Executor> CommandSpec<E> {
+    /// A command over keys; refine it with the other methods.
+    pub(crate) const fn over_keys(
         name: &'static str,
         arity: i16,
         flags: CommandFlags,
-        run: fn(&mut Call<'_>) -> CommandResult,
-    ) -> CommandSpec {
+        run: OverKeys<E>,
+    ) -> CommandSpec<E> {
+        CommandSpec::running(name, arity, flags, Run::OverKeys(run))
+    }
+
+    /// A command of the executor's own, without keys; refine it with the other methods.
+    pub const fn new(name: &'static str, arity: i16, flags: CommandFlags, run: Own<E>) -> CommandSpec<E> {
+        CommandSpec::running(name, arity, flags, Run::Own(run))
+    }
+
+    const fn running(name: &'static str, arity: i16, flags: CommandFlags, run: Run<E>) -> CommandSpec<E> {
         CommandSpec {
             name,
             arity,
@@ -249,6 +262,7 @@ impl CommandSpec {
             keys: KeySpec::NONE,
             access: Access::NoKeys,
             split: Split::Never,
+            double_read: false,
             run,
             subcommands: &[],
             docs: Docs {
@@ -266,28 +280,34 @@ impl CommandSpec {
     pub const fn container(
         name: &'static str,
         flags: CommandFlags,
-        subcommands: &'static [CommandSpec],
-    ) -> CommandSpec {
+        subcommands: &'static [CommandSpec<E>],
+    ) -> CommandSpec<E> {
         // Without a subcommand the arity check refuses the request, with an unknown one the look-up does.
-        CommandSpec::new(name, -2, flags, |_| Err(crate::ReplyError::Syntax)).with_subcommands(subcommands)
+        CommandSpec::over_keys(name, -2, flags, |_| Err(ReplyError::Syntax)).with_subcommands(subcommands)
     }
 
     /// Gives a command that also runs by itself subcommands.
-    pub const fn with_subcommands(mut self, subcommands: &'static [CommandSpec]) -> CommandSpec {
+    pub const fn with_subcommands(mut self, subcommands: &'static [CommandSpec<E>]) -> CommandSpec<E> {
         self.subcommands = subcommands;
         self
     }
 
     /// Says where the keys are and what must be known of their values.
-    pub const fn keys(mut self, keys: KeySpec, access: Access) -> CommandSpec {
+    pub const fn keys(mut self, keys: KeySpec, access: Access) -> CommandSpec<E> {
         self.keys = keys;
         self.access = access;
         self
     }
 
     /// Lets the command be split between the owners of its keys.
-    pub const fn split(mut self, split: Split) -> CommandSpec {
+    pub const fn split(mut self, split: Split) -> CommandSpec<E> {
         self.split = split;
+        self
+    }
+
+    /// Lets clients that understand it be told that the key is not here yet.
+    pub(crate) const fn double_read(mut self) -> CommandSpec<E> {
+        self.double_read = true;
         self
     }
 
@@ -298,19 +318,19 @@ impl CommandSpec {
         since: &'static str,
         complexity: &'static str,
         summary: &'static str,
-    ) -> CommandSpec {
+    ) -> CommandSpec<E> {
         self.docs = Docs { summary, since, group, complexity, ..self.docs };
         self
     }
 
     /// Says that it is there for old clients: since which Redis version, and what to use instead.
-    pub const fn deprecated(mut self, since: &'static str, instead: &'static str) -> CommandSpec {
+    pub const fn deprecated(mut self, since: &'static str, instead: &'static str) -> CommandSpec<E> {
         self.docs.deprecated = Some((since, instead));
         self
     }
 
     /// Adds hints for client authors.
-    pub const fn tips(mut self, tips: &'static [&'static str]) -> CommandSpec {
+    pub const fn tips(mut self, tips: &'static [&'static str]) -> CommandSpec<E> {
         self.docs.tips = tips;
         self
     }

@@ -1,10 +1,10 @@
 //! Integers as Redis reads and writes them.
 
-pub(crate) use sidle_resp::parse_integer as parse_i64;
+pub use sidle_resp::parse_integer as parse_i64;
 
 /// A decimal integer on the stack.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Decimal {
+pub struct Decimal {
     bytes: [u8; 20],
     start: u8,
 }
@@ -12,7 +12,7 @@ pub(crate) struct Decimal {
 impl Decimal {
     /// Writes the number out.
     #[inline]
-    pub(crate) fn new(number: i64) -> Decimal {
+    pub fn new(number: i64) -> Decimal {
         let mut bytes = [0; 20];
         let mut start = bytes.len();
         let mut rest = number.unsigned_abs();
@@ -33,7 +33,7 @@ impl Decimal {
 
     /// The digits.
     #[inline]
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[self.start as usize..]
     }
 }

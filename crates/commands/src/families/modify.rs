@@ -3,32 +3,39 @@
 //! What is added at the end of a value costs as much as is added. A SETRANGE before the end copies the value:
 //! readers without a lock may be in it.
 
-use super::entry::{live, remove_if_expired};
-use crate::call::{Call, CommandResult, Flow, ReplyError};
+use super::Done;
+use crate::call::{Call, Executor};
+use crate::keyspace::Keyspace;
 use crate::number::parse_i64;
+use crate::reply::Reply;
+use crate::reply_error::ReplyError;
 use crate::spec::{Access, CommandFlags, CommandSpec, KeySpec};
 use smallvec::{SmallVec, smallvec};
 
 const FLAGS: CommandFlags = CommandFlags::WRITE.with(CommandFlags::DENYOOM).with(CommandFlags::STRING);
 
-pub(super) const COMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("append", 3, FLAGS.with(CommandFlags::FAST), append)
-        .keys(KeySpec::one(&["RW", "insert"]), Access::ReadWrite)
-        .docs(
-            "string",
-            "2.0.0",
-            "O(N) where N is the length of what is added, amortized",
-            "Adds to the end of a value.",
-        ),
-    CommandSpec::new("setrange", 4, FLAGS, setrange)
-        .keys(KeySpec::one(&["RW", "update"]), Access::ReadWrite)
-        .docs(
-            "string",
-            "2.2.0",
-            "O(N) where N is the length of what is added at or behind the end, or that of the value",
-            "Overwrites a part of a value, after zero bytes if the value is too short.",
-        ),
-];
+pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
+    const {
+        &[
+            CommandSpec::over_keys("append", 3, FLAGS.with(CommandFlags::FAST), append)
+                .keys(KeySpec::one(&["RW", "insert"]), Access::ReadWrite)
+                .docs(
+                    "string",
+                    "2.0.0",
+                    "O(N) where N is the length of what is added, amortized",
+                    "Adds to the end of a value.",
+                ),
+            CommandSpec::over_keys("setrange", 4, FLAGS, setrange)
+                .keys(KeySpec::one(&["RW", "update"]), Access::ReadWrite)
+                .docs(
+                    "string",
+                    "2.2.0",
+                    "O(N) where N is the length of what is added at or behind the end, or that of the value",
+                    "Overwrites a part of a value, after zero bytes if the value is too short.",
+                ),
+        ]
+    }
+}
 
 /// What fills the gap between a value's old end and a SETRANGE beyond it.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -40,46 +47,41 @@ fn check_length(length: usize, added: usize, longest: u64) -> Result<(), ReplyEr
     }
 }
 
-fn append(call: &mut Call<'_>) -> CommandResult {
-    let (key, added) = (call.keys[0], call.args[2]);
-    let mut slot = call.store.lock_slot(key.slot());
-    let old_bytes = live(slot.get(key), call.now).map(|record| record.value().len());
+fn append<E: Executor>(call: &mut Call<'_, E>) -> Done {
+    let added = call.args[2];
+    let old_bytes = call.keyspace.get(0).map(|value| value.bytes.len());
     match old_bytes {
         Some(bytes) => {
-            check_length(bytes, added.len(), call.shared.config.longest_value_bytes())?;
-            slot.extend(call.head, key, &[added])?;
+            check_length(bytes, added.len(), call.keyspace.longest_value_bytes())?;
+            call.keyspace.extend(0, &[added])?;
         }
-        None => drop(slot.put(call.head, key, &[added], None)?),
+        None => call.keyspace.put_argument(0, added, None)?,
     }
     call.reply.integer((old_bytes.unwrap_or(0) + added.len()) as i64);
-    Ok(Flow::Done)
+    Ok(())
 }
 
-fn setrange(call: &mut Call<'_>) -> CommandResult {
+fn setrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
     let offset = parse_i64(call.args[2]).ok_or(ReplyError::NotAnInteger)?;
     let Ok(offset) = usize::try_from(offset) else {
         return Err(ReplyError::text("ERR offset is out of range"));
     };
-    let (key, part) = (call.keys[0], call.args[3]);
-    let guard = call.store.pin();
-    let mut slot = call.store.lock_slot(key.slot());
-    let entry = guard.get(key);
-    let old = live(entry, call.now);
-    let (value, expires_at) = old.map_or((&[][..], None), |record| (record.value(), record.expires_at()));
+    let part = call.args[3];
+    let old = call.keyspace.get(0);
+    let (value, expires_at) = old.map_or((&[][..], None), |value| (value.bytes, value.expires_at));
     if part.is_empty() {
-        remove_if_expired(call, &mut slot, 0, &entry)?;
         call.reply.integer(value.len() as i64);
-        return Ok(Flow::Done);
+        return Ok(());
     }
-    check_length(offset, part.len(), call.shared.config.longest_value_bytes())?;
+    check_length(offset, part.len(), call.keyspace.longest_value_bytes())?;
     let parts = spliced(value, offset, part);
     // The first piece is what stays in front.
     match old.is_some() && offset >= value.len() {
-        true => slot.extend(call.head, key, &parts[1..])?,
-        false => slot.put(call.head, key, &parts, expires_at)?,
-    };
+        true => call.keyspace.extend(0, &parts[1..])?,
+        false => call.keyspace.put(0, &parts, expires_at)?,
+    }
     call.reply.integer(value.len().max(offset + part.len()) as i64);
-    Ok(Flow::Done)
+    Ok(())
 }
 
 /// The pieces of `value` with `part` written over it at `offset`.

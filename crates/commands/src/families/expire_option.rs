@@ -1,7 +1,7 @@
 //! The options that say when a key ends: EX, PX, EXAT and PXAT, of SET, GETEX and their relatives.
 
-use crate::call::ReplyError;
 use crate::number::parse_i64;
+use crate::reply_error::ReplyError;
 use sidle_types::WallMs;
 
 /// How an expiry is given.

@@ -1,0 +1,29 @@
+//! The commands, a file for each family.
+
+use crate::call::Executor;
+use crate::spec::CommandSpec;
+
+mod counter;
+mod expire_option;
+mod expiry;
+mod get;
+mod keys;
+mod modify;
+mod object;
+mod set;
+
+/// Every family's commands.
+pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 7] {
+    [
+        get::commands(),
+        set::commands(),
+        modify::commands(),
+        counter::commands(),
+        keys::commands(),
+        expiry::commands(),
+        object::commands(),
+    ]
+}
+
+/// What a command over keys returns: its reply is written, or it had no effect.
+type Done = Result<(), crate::reply_error::ReplyError>;

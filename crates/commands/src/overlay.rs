@@ -1,0 +1,167 @@
+//! A key space that keeps its writes to itself: what is read is what the commands before wrote, and nobody
+//! else sees any of it until somebody publishes all of it.
+//!
+//! Purpose: a command that writes several keys, and later a transaction or a procedure of several commands,
+//! happens whole or not at all. Whether there is memory for all is known before anything is published, so no
+//! write here fails.
+//!
+//! Ownership: one command, or one group of commands, under the locks of all of their keys. What the locks
+//! belong to is the [`Underlay`]'s affair.
+
+use crate::keyspace::{Keyspace, OutOfMemory, Value, Values};
+use bumpalo::Bump;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use sidle_types::{HashedKey, WallMs};
+
+/// What lies below an overlay. It does not change while the overlay lives.
+pub trait Underlay {
+    /// The value of a key, if its time is not over.
+    fn get<'g>(&'g self, key: HashedKey<'_>) -> Option<Value<'g>>;
+    /// Counts look-ups ([`Keyspace::count_look_ups`]).
+    fn count_look_ups(&self, hits: usize, misses: usize);
+    /// The longest value that may be written.
+    fn longest_value_bytes(&self) -> u64;
+}
+
+/// What becomes of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'g> {
+    /// It gets this value, and ends when it says.
+    Put(Value<'g>),
+    /// It is removed.
+    Remove,
+}
+
+/// A key space of writes that nobody sees yet.
+pub struct Overlay<'g, U> {
+    below: &'g U,
+    /// Keeps what commands made themselves: what they got as arguments lives long enough.
+    arena: &'g Bump,
+    keys: &'g [HashedKey<'g>],
+    /// In the order in which they were made. A key that was looked up since its last change has one.
+    changes: Vec<(HashedKey<'g>, Change<'g>)>,
+    /// By key, which of the first [`indexed`](Self::indexed) changes is its. Made when somebody looks a key
+    /// up: a command that only writes needs none.
+    index: HashTable<usize>,
+    indexed: usize,
+}
+
+impl<'g, U: Underlay> Overlay<'g, U> {
+    /// An overlay without changes, for a command with these keys.
+    pub fn new(below: &'g U, arena: &'g Bump, keys: &'g [HashedKey<'g>]) -> Overlay<'g, U> {
+        Overlay { below, arena, keys, changes: Vec::new(), index: HashTable::new(), indexed: 0 }
+    }
+
+    /// Goes on with the next command, whose keys these are.
+    pub fn next_command(&mut self, keys: &'g [HashedKey<'g>]) {
+        self.keys = keys;
+    }
+
+    /// What is to be published, in this order and in one step.
+    pub fn into_changes(self) -> Vec<(HashedKey<'g>, Change<'g>)> {
+        self.changes
+    }
+
+    /// The change of a key that was made last.
+    fn change_of(&mut self, key: HashedKey<'g>) -> Option<&mut Change<'g>> {
+        for number in self.indexed..self.changes.len() {
+            let changed = self.changes[number].0;
+            let is_same = |other: &usize| self.changes[*other].0.bytes() == changed.bytes();
+            let hash = |other: &usize| self.changes[*other].0.hash().0;
+            match self.index.entry(changed.hash().0, is_same, hash) {
+                // The later one counts: it is published later too.
+                Entry::Occupied(mut entry) => *entry.get_mut() = number,
+                Entry::Vacant(entry) => drop(entry.insert(number)),
+            }
+        }
+        self.indexed = self.changes.len();
+        let is_same = |other: &usize| self.changes[*other].0.bytes() == key.bytes();
+        let number = *self.index.find(key.hash().0, is_same)?;
+        Some(&mut self.changes[number].1)
+    }
+
+    fn value_of(&mut self, key: HashedKey<'g>) -> Option<Value<'g>> {
+        match (self.changes.is_empty(), self.below) {
+            (true, below) => below.get(key),
+            (false, below) => match self.change_of(key) {
+                Some(Change::Put(value)) => Some(*value),
+                Some(Change::Remove) => None,
+                None => below.get(key),
+            },
+        }
+    }
+
+    fn change(&mut self, key: usize, change: Change<'g>) {
+        self.changes.push((self.keys[key], change));
+    }
+
+    fn joined(&self, parts: &[&[u8]]) -> &'g [u8] {
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        let value = self.arena.alloc_slice_fill_copy(bytes, 0u8);
+        let mut rest = &mut *value;
+        for part in parts {
+            let (here, after) = rest.split_at_mut(part.len());
+            here.copy_from_slice(part);
+            rest = after;
+        }
+        value
+    }
+
+    fn present(&mut self, key: usize) -> Value<'g> {
+        self.value_of(self.keys[key]).expect("a key that has a value")
+    }
+}
+
+impl<'g, U: Underlay> Keyspace<'g> for Overlay<'g, U> {
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn get(&mut self, key: usize) -> Option<Value<'g>> {
+        self.value_of(self.keys[key])
+    }
+
+    fn get_all(&mut self) -> Values<'g> {
+        (0..self.keys.len()).map(|key| self.get(key)).collect()
+    }
+
+    fn put(&mut self, key: usize, value: &[&[u8]], expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
+        let bytes = self.joined(value);
+        self.put_argument(key, bytes, expires_at)
+    }
+
+    fn put_argument(
+        &mut self,
+        key: usize,
+        value: &'g [u8],
+        expires_at: Option<WallMs>,
+    ) -> Result<(), OutOfMemory> {
+        self.change(key, Change::Put(Value { bytes: value, expires_at }));
+        Ok(())
+    }
+
+    fn extend(&mut self, key: usize, added: &[&[u8]]) -> Result<(), OutOfMemory> {
+        let old = self.present(key);
+        let parts: Vec<&[u8]> = std::iter::once(old.bytes).chain(added.iter().copied()).collect();
+        self.put(key, &parts, old.expires_at)
+    }
+
+    fn set_end(&mut self, key: usize, expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
+        let old = self.present(key);
+        self.put_argument(key, old.bytes, expires_at)
+    }
+
+    fn remove(&mut self, key: usize) -> Result<(), OutOfMemory> {
+        self.change(key, Change::Remove);
+        Ok(())
+    }
+
+    fn count_look_ups(&mut self, hits: usize, misses: usize) {
+        self.below.count_look_ups(hits, misses);
+    }
+
+    fn longest_value_bytes(&self) -> u64 {
+        self.below.longest_value_bytes()
+    }
+}

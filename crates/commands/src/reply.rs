@@ -1,0 +1,63 @@
+//! What a command answers with.
+
+use sidle_resp::ReplyWriter;
+
+/// A reply that is being written. A command that returns an error has written nothing.
+pub trait Reply {
+    /// A word without line ends.
+    fn simple(&mut self, text: &str);
+    /// An integer.
+    fn integer(&mut self, number: i64);
+    /// A string of any bytes.
+    fn bulk(&mut self, bytes: &[u8]);
+    /// Nothing.
+    fn null(&mut self);
+    /// An array of so many replies, which follow.
+    fn array(&mut self, elements: usize);
+
+    /// `OK`.
+    fn ok(&mut self) {
+        self.simple("OK");
+    }
+}
+
+impl Reply for ReplyWriter<'_> {
+    #[inline]
+    fn simple(&mut self, text: &str) {
+        self.simple(text);
+    }
+
+    #[inline]
+    fn integer(&mut self, number: i64) {
+        self.integer(number);
+    }
+
+    #[inline]
+    fn bulk(&mut self, bytes: &[u8]) {
+        self.bulk(bytes);
+    }
+
+    #[inline]
+    fn null(&mut self) {
+        self.null();
+    }
+
+    #[inline]
+    fn array(&mut self, elements: usize) {
+        self.array(elements);
+    }
+
+    #[inline]
+    fn ok(&mut self) {
+        self.ok();
+    }
+}
+
+/// Replies with a container's help, as Redis words it.
+pub fn reply_help(reply: &mut impl Reply, command: &str, lines: &[&str]) {
+    let first = format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    let last = ["HELP", "    Prints this help."];
+    reply.array(lines.len() + 1 + last.len());
+    reply.simple(&first);
+    lines.iter().chain(&last).for_each(|line| reply.simple(line));
+}

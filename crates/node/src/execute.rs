@@ -1,0 +1,197 @@
+//! The executor: takes the locks of a command's keys, runs it, publishes what it wrote, and sees to all that
+//! follows a write.
+//!
+//! The dispatcher has decided that the command may run here. What stands in this file happens for every
+//! command, so that none can forget it: memory is made where there is none, the call is counted, what is
+//! copied at present is marked (M11).
+
+use crate::call::{Call, CommandResult, Flow};
+use crate::dispatch::Request;
+use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes};
+use crate::now::Now;
+use crate::routing::INLINE_KEYS;
+use crate::session::Session;
+use crate::table::NodeExecutor;
+use crate::worker::Worker;
+use sidle_commands::{Change, CommandFlags, OverKeys, Overlay, Own, ReplyError, Run};
+use sidle_resp::ReplyWriter;
+use sidle_types::{HashedKey, Slot};
+use smallvec::SmallVec;
+
+/// A write with more in it than this has room made for it first: it may take more memory at once than the
+/// cleaner keeps ahead of need.
+const LARGE_REQUEST_BYTES: usize = 64 << 10;
+
+impl Worker {
+    /// Runs a command that may run here; its result, and whether its reply was cut for being too long.
+    /// `marks`: what it changes is copied at present.
+    // Without being asked to, the compiler makes calls of these, and copies what they return.
+    #[inline(always)]
+    pub(crate) fn call(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        marks: bool,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
+        let Request { found, keys, args } = request;
+        if found.spec.flags.contains(CommandFlags::DENYOOM) {
+            let bytes: usize = args.iter().map(|arg| arg.len()).sum();
+            if bytes >= LARGE_REQUEST_BYTES {
+                self.store.make_room(bytes);
+            }
+        }
+        let (mut result, mut is_cut) = self.call_once(now, session, request, out);
+        if matches!(result, Err(ReplyError::OutOfMemory)) {
+            (result, is_cut) = self.call_with_help(now, session, request, out);
+        }
+        self.has_run = true;
+        // A flush that works in steps is one call, and so is a command that waits and runs again.
+        if session.route.flush.is_none() && !matches!(result, Ok(Flow::Await(_))) {
+            self.stats.command(found.id).calls.add(1);
+        }
+        if marks {
+            self.mark(keys);
+        }
+        (result, is_cut)
+    }
+
+    /// Runs a command again that there was no memory for, and that had no effect and wrote nothing, as soon
+    /// as anything helps.
+    #[cold]
+    fn call_with_help(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
+        let bytes = request.args.iter().map(|arg| arg.len()).sum();
+        for helps in [|worker: &mut Worker, _, bytes| worker.store.has_room(bytes), Worker::expire_for] {
+            if helps(self, now.wall, bytes) {
+                let (result, is_cut) = self.call_once(now, session, request, out);
+                if !matches!(result, Err(ReplyError::OutOfMemory)) {
+                    return (result, is_cut);
+                }
+            }
+        }
+        (Err(ReplyError::OutOfMemory), false)
+    }
+
+    #[inline(always)]
+    fn call_once(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
+        let Request { found, keys, args } = request;
+        let run = match found.spec.run {
+            Run::OverKeys(run) => run,
+            Run::Own(run) => return self.call_own(now, session, request, run, out),
+        };
+        if found.spec.locks_all_slots(keys.len()) {
+            return self.call_together(now, session, request, run, out);
+        }
+        let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
+        let scene = Scene { now: now.wall, stats: &self.stats, shared: &self.shared };
+        let (guard, slot);
+        let keyspace = match keys {
+            [key] if found.spec.access.is_write() => {
+                slot = self.store.lock_slot(key.slot());
+                let (head, ranges) = (&mut self.head, &*self.ranges);
+                NodeKeyspace::Writes(Writes { key: *key, slot: &slot, head, ranges, scene })
+            }
+            _ => {
+                guard = self.store.pin();
+                NodeKeyspace::Reads(Reads { keys, guard: &guard, scene })
+            }
+        };
+        let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply };
+        let result = run(&mut call);
+        (result.map(|()| Flow::Done), call.reply.is_cut())
+    }
+
+    /// Runs a command that may write several keys, and publishes what it wrote in one step.
+    fn call_together(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        run: OverKeys<NodeExecutor>,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
+        let Request { keys, args, .. } = request;
+        let start = out.len();
+        let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
+        let scene = Scene { now: now.wall, stats: &self.stats, shared: &self.shared };
+        let together = Together { slots: self.store.lock_slots(&slots_of(keys)), scene };
+        let arena = bumpalo::Bump::new();
+        let overlay = Overlay::new(&together, &arena, keys);
+        let keyspace = NodeKeyspace::Together(overlay);
+        let mut call = sidle_commands::Call { args, keyspace, now: now.wall, reply };
+        let result = run(&mut call);
+        let is_cut = call.reply.is_cut();
+        let NodeKeyspace::Together(overlay) = call.keyspace else { unreachable!("it was lent an overlay") };
+        let changes = overlay.into_changes();
+        if result.is_err() || changes.is_empty() {
+            return (result.map(|()| Flow::Done), is_cut);
+        }
+        let ranges = &self.ranges;
+        let changes = changes.iter().map(|&(key, change)| match change {
+            Change::Put(value) => (key, sidle_store::Change::Put(value.bytes, value.expires_at)),
+            Change::Remove => (key, sidle_store::Change::Remove(ranges.left_by_removal(key.position()))),
+        });
+        if together.slots.publish(&mut self.head, changes).is_err() {
+            out.truncate(start);
+            return (Err(ReplyError::OutOfMemory), false);
+        }
+        (Ok(Flow::Done), is_cut)
+    }
+
+    /// Runs a command about the node.
+    fn call_own(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        run: Own<NodeExecutor>,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
+        let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
+        let mut call = Call {
+            args: request.args,
+            store: &self.store,
+            now: now.wall,
+            random: self.random.next(),
+            reply,
+            session,
+            stats: &self.stats,
+            shared: &self.shared,
+            ranges: &self.ranges,
+            bugs: self.bugs,
+        };
+        let result = run(&mut call);
+        (result, call.reply.is_cut())
+    }
+
+    /// M11: what is copied at present has changed. After the write, and under the same range table.
+    #[cold]
+    pub(crate) fn mark(&self, keys: &[HashedKey<'_>]) {
+        for key in keys {
+            if let Some(view) = &self.ranges.entry_at(key.position()).tracked {
+                view.mark(key.position());
+            }
+        }
+    }
+}
+
+/// The slots of these keys, in order, each once: what a change of several keys locks.
+fn slots_of(keys: &[HashedKey<'_>]) -> SmallVec<[Slot; INLINE_KEYS]> {
+    let mut slots: SmallVec<[Slot; INLINE_KEYS]> = keys.iter().map(|key| key.slot()).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots
+}

@@ -1,0 +1,241 @@
+//! The store as commands see it, under the locks that the executor took for them.
+//!
+//! - One key that is only read: no lock ([`Reads`]).
+//! - One key that may be written: the lock of its slot ([`Writes`]). What is written is published at once,
+//!   since one word is all that anybody can see of it.
+//! - Several keys that may be written: the locks of all their slots, and an overlay. The executor publishes
+//!   what is in it in one step ([`Together`]).
+
+use crate::range_table::RangeTable;
+use crate::shared::NodeShared;
+use crate::stats::WorkerStats;
+use sidle_commands::{Keyspace, OutOfMemory, Overlay, Underlay, Value, Values};
+use sidle_store::{Entry, Guard, LogHead, SlotGuard, SlotGuards};
+use sidle_types::{HashedKey, WallMs};
+
+/// What a command over keys is lent.
+pub enum NodeKeyspace<'g> {
+    /// It only reads.
+    Reads(Reads<'g>),
+    /// It may write its one key.
+    Writes(Writes<'g>),
+    /// It may write several keys.
+    Together(Overlay<'g, Together<'g>>),
+}
+
+/// What all key spaces know.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'g> {
+    /// Decides expiry.
+    pub(crate) now: WallMs,
+    /// Where look-ups are counted, and keys that are removed since their time is over.
+    pub(crate) stats: &'g WorkerStats,
+    /// Says how long values may be.
+    pub(crate) shared: &'g NodeShared,
+}
+
+/// Keys that are only read.
+pub struct Reads<'g> {
+    pub(crate) keys: &'g [HashedKey<'g>],
+    pub(crate) guard: &'g Guard<'g>,
+    pub(crate) scene: Scene<'g>,
+}
+
+/// One key whose slot is locked.
+pub struct Writes<'g> {
+    pub(crate) key: HashedKey<'g>,
+    pub(crate) slot: &'g SlotGuard<'g>,
+    pub(crate) head: &'g mut LogHead,
+    /// Says what a removal leaves behind.
+    pub(crate) ranges: &'g RangeTable,
+    pub(crate) scene: Scene<'g>,
+}
+
+/// Keys whose slots are all locked.
+pub struct Together<'g> {
+    pub(crate) slots: SlotGuards<'g>,
+    pub(crate) scene: Scene<'g>,
+}
+
+/// The value of an entry, if it has one and its time is not over.
+#[inline]
+fn live(entry: Entry<'_>, now: WallMs) -> Option<Value<'_>> {
+    match entry {
+        Entry::Value(record) if !record.is_expired(now) => {
+            Some(Value { bytes: record.value(), expires_at: record.expires_at() })
+        }
+        _ => None,
+    }
+}
+
+impl Scene<'_> {
+    #[inline]
+    fn count_look_ups(&self, hits: usize, misses: usize) {
+        self.stats.hits.add(hits as u64);
+        self.stats.misses.add(misses as u64);
+    }
+}
+
+impl<'g> Reads<'g> {
+    #[inline]
+    fn get(&self, key: usize) -> Option<Value<'g>> {
+        live(self.guard.get(self.keys[key]), self.scene.now)
+    }
+
+    fn get_all(&self) -> Values<'g> {
+        let (guard, now) = (self.guard, self.scene.now);
+        match self.keys {
+            [_] => std::iter::once(self.get(0)).collect(),
+            keys => {
+                // All cache misses of the request are under way before the first is waited for.
+                keys.iter().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
+                keys.iter().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
+                guard.get_together(keys).into_iter().map(|entry| live(entry, now)).collect()
+            }
+        }
+    }
+}
+
+impl<'g> Writes<'g> {
+    /// A key whose time is over is removed on the way.
+    #[inline]
+    fn get(&mut self) -> Option<Value<'g>> {
+        let slot = self.slot;
+        let entry = slot.get(self.key);
+        let value = live(entry, self.scene.now);
+        if value.is_none() && matches!(entry, Entry::Value(_)) {
+            self.remove().expect("what has an entry can always be removed");
+            self.scene.stats.expired.add(1);
+        }
+        value
+    }
+
+    #[inline]
+    fn put(&mut self, value: &[&[u8]], expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
+        done(self.slot.put(self.head, self.key, value, expires_at))
+    }
+
+    fn remove(&mut self) -> Result<(), OutOfMemory> {
+        done(self.slot.remove(self.head, self.key, self.ranges.left_by_removal(self.key.position())))
+    }
+}
+
+impl Underlay for Together<'_> {
+    fn get<'g>(&'g self, key: HashedKey<'_>) -> Option<Value<'g>> {
+        live(self.slots.get(key), self.scene.now)
+    }
+
+    fn count_look_ups(&self, hits: usize, misses: usize) {
+        self.scene.count_look_ups(hits, misses);
+    }
+
+    fn longest_value_bytes(&self) -> u64 {
+        self.scene.shared.config.longest_value_bytes()
+    }
+}
+
+#[inline]
+fn done<T>(result: Result<T, sidle_store::OutOfMemory>) -> Result<(), OutOfMemory> {
+    result.map(drop).map_err(|_| OutOfMemory)
+}
+
+impl<'g> Keyspace<'g> for NodeKeyspace<'g> {
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            NodeKeyspace::Reads(reads) => reads.keys.len(),
+            NodeKeyspace::Writes(_) => 1,
+            NodeKeyspace::Together(overlay) => overlay.len(),
+        }
+    }
+
+    #[inline]
+    fn get(&mut self, key: usize) -> Option<Value<'g>> {
+        match self {
+            NodeKeyspace::Reads(reads) => reads.get(key),
+            NodeKeyspace::Writes(writes) => writes.get(),
+            NodeKeyspace::Together(overlay) => overlay.get(key),
+        }
+    }
+
+    fn get_all(&mut self) -> Values<'g> {
+        match self {
+            NodeKeyspace::Reads(reads) => reads.get_all(),
+            NodeKeyspace::Writes(writes) => std::iter::once(writes.get()).collect(),
+            NodeKeyspace::Together(overlay) => overlay.get_all(),
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, key: usize, value: &[&[u8]], expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
+        match self {
+            NodeKeyspace::Reads(_) => only_reads(),
+            NodeKeyspace::Writes(writes) => writes.put(value, expires_at),
+            NodeKeyspace::Together(overlay) => overlay.put(key, value, expires_at),
+        }
+    }
+
+    #[inline]
+    fn put_argument(
+        &mut self,
+        key: usize,
+        value: &'g [u8],
+        expires_at: Option<WallMs>,
+    ) -> Result<(), OutOfMemory> {
+        match self {
+            NodeKeyspace::Reads(_) => only_reads(),
+            NodeKeyspace::Writes(writes) => writes.put(&[value], expires_at),
+            NodeKeyspace::Together(overlay) => overlay.put_argument(key, value, expires_at),
+        }
+    }
+
+    fn extend(&mut self, key: usize, added: &[&[u8]]) -> Result<(), OutOfMemory> {
+        match self {
+            NodeKeyspace::Reads(_) => only_reads(),
+            NodeKeyspace::Writes(writes) => done(writes.slot.extend(writes.head, writes.key, added)),
+            NodeKeyspace::Together(overlay) => overlay.extend(key, added),
+        }
+    }
+
+    fn set_end(&mut self, key: usize, expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
+        match self {
+            NodeKeyspace::Reads(_) => only_reads(),
+            NodeKeyspace::Writes(writes) => {
+                done(writes.slot.set_deadline(writes.head, writes.key, expires_at))
+            }
+            NodeKeyspace::Together(overlay) => overlay.set_end(key, expires_at),
+        }
+    }
+
+    fn remove(&mut self, key: usize) -> Result<(), OutOfMemory> {
+        match self {
+            NodeKeyspace::Reads(_) => only_reads(),
+            NodeKeyspace::Writes(writes) => writes.remove(),
+            NodeKeyspace::Together(overlay) => overlay.remove(key),
+        }
+    }
+
+    #[inline]
+    fn count_look_ups(&mut self, hits: usize, misses: usize) {
+        match self {
+            NodeKeyspace::Reads(Reads { scene, .. }) | NodeKeyspace::Writes(Writes { scene, .. }) => {
+                scene.count_look_ups(hits, misses);
+            }
+            NodeKeyspace::Together(overlay) => overlay.count_look_ups(hits, misses),
+        }
+    }
+
+    fn longest_value_bytes(&self) -> u64 {
+        match self {
+            NodeKeyspace::Reads(Reads { scene, .. }) | NodeKeyspace::Writes(Writes { scene, .. }) => {
+                scene.shared.config.longest_value_bytes()
+            }
+            NodeKeyspace::Together(overlay) => overlay.longest_value_bytes(),
+        }
+    }
+}
+
+#[cold]
+fn only_reads() -> ! {
+    unreachable!("this command's access says that it only reads")
+}
