@@ -64,6 +64,15 @@ pub(crate) enum Attempt {
     Parked(Ticket),
 }
 
+/// What goes with the decision that a command may run.
+#[derive(Default)]
+pub(crate) struct Clearance {
+    /// What it changes is copied at present, and has to be marked (M11).
+    pub(crate) marks: bool,
+    /// Keys that it writes without looking, and that have not arrived.
+    pub(crate) unseen: SmallVec<[Missing; INLINE_KEYS]>,
+}
+
 impl Worker {
     /// Runs one request, name first, and appends its reply to `out`.
     ///
@@ -128,66 +137,91 @@ impl Worker {
         if session.is_restricted()
             && let Some((error, closing)) = restriction(session, found)
         {
-            self.stats.command(found.id).rejected.add(1);
             let error = refusal(session, found, error);
-            self.write_error(session, error, out);
-            self.finish(session, start, out);
-            return closing.map_or(Outcome::Done, Outcome::Close);
+            let outcome = self.refuse(session, found, error, start, out);
+            return closing.map_or(outcome, Outcome::Close);
         }
         // ASKING is for one command only. Whoever owns a position serves it to anyone, so nothing else
         // depends on it.
         let asking = std::mem::take(&mut session.asking);
         session.client.touch(now.wall, Some(found.id));
         let request = Request { found, keys, args };
-        let woken = session.route.ticket.take();
-        if let Some(ticket) = woken
-            && let Some(why) = self.parking.take_refusal(ticket)
-        {
-            self.stats.command(found.id).failed.add(1);
-            let error = cannot_wait(session, request, why);
-            self.write_error(session, error, out);
-            return self.finish(session, start, out);
-        }
-        let mut resumed = None;
-        if let Some(ticket) = woken {
-            let asked = std::mem::take(&mut session.route.asked);
-            session.route.waited_out = self.parking.take_waited_out(ticket);
-            if self.parking.take_answered(ticket) {
-                session.route.settled.extend(asked);
-            }
-            resumed = session.route.forward.take().map(|progress| (progress, ticket));
-        }
-        if self.bugs.parked_command_runs_twice && woken.is_some() && resumed.is_none() {
-            self.attempt(now, session, request, &mut Vec::new());
-        }
-        let mut attempt = match resumed {
+        let mut attempt = match session.route.ticket.take() {
             None => self.attempt(now, session, request, out),
-            Some((progress, ticket)) => self.resume_forwarding(now, session, request, progress, ticket, out),
+            Some(ticket) => self.attempt_again(now, session, request, ticket, out),
         };
         if let Attempt::Elsewhere = attempt {
             attempt = self.forward(now, session, request, out);
         }
-        let parked = match attempt {
-            Attempt::Ran(Ok(Flow::Done)) => return self.finish(session, start, out),
-            Attempt::Ran(Ok(flow)) => match self.follow(session, flow, out) {
-                Ok(outcome @ (Outcome::Done | Outcome::Close(_))) => {
-                    self.finish(session, start, out);
-                    return outcome;
+        if let Attempt::Ran(Ok(Flow::Done)) = attempt {
+            return self.finish(session, start, out);
+        }
+        self.conclude(session, request, attempt, start, out).unwrap_or_else(|ticket| {
+            out.truncate(start);
+            session.replies = replies;
+            session.asking = asking;
+            session.route.ticket = Some(ticket);
+            Outcome::Parked(ticket)
+        })
+    }
+
+    /// Runs a command again that has waited, from its start or from where its [`Progress`] stands.
+    ///
+    /// [`Progress`]: crate::forward::Progress
+    #[cold]
+    fn attempt_again(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        ticket: Ticket,
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        if let Some(why) = self.parking.take_refusal(ticket) {
+            return Attempt::Ran(Err(cannot_wait(session, request, why)));
+        }
+        let asked = std::mem::take(&mut session.route.asked);
+        session.route.waited_out = self.parking.take_waited_out(ticket);
+        if self.parking.take_answered(ticket) {
+            session.route.settled.extend(asked);
+        }
+        match session.route.forward.take() {
+            Some(progress) => self.resume_forwarding(now, session, request, progress, ticket, out),
+            None => {
+                if self.bugs.parked_command_runs_twice {
+                    self.attempt(now, session, request, &mut Vec::new());
                 }
-                Ok(outcome) => return outcome,
-                Err(ticket) => ticket,
+                self.attempt(now, session, request, out)
+            }
+        }
+    }
+
+    /// Answers what an attempt came to, unless it is only a reply that has been written, or parks the
+    /// command: then it is the ticket that is returned.
+    #[cold]
+    fn conclude(
+        &mut self,
+        session: &mut Session,
+        request: Request<'_>,
+        attempt: Attempt,
+        start: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome, Ticket> {
+        let Request { found, keys, .. } = request;
+        match attempt {
+            Attempt::Ran(Ok(flow)) => match self.follow(session, flow, out)? {
+                outcome @ (Outcome::Done | Outcome::Close(_)) => {
+                    self.finish(session, start, out);
+                    return Ok(outcome);
+                }
+                outcome => return Ok(outcome),
             },
-            Attempt::ReplyTooLong => return self.cut_off(session, found, start, out),
             Attempt::Ran(Err(error)) => {
                 self.stats.command(found.id).failed.add(1);
                 self.write_error(session, error, out);
-                return self.finish(session, start, out);
             }
-            Attempt::Refused(error) => {
-                self.stats.command(found.id).rejected.add(1);
-                self.write_error(session, error, out);
-                return self.finish(session, start, out);
-            }
+            Attempt::ReplyTooLong => return Ok(self.cut_off(session, found, start, out)),
+            Attempt::Refused(error) => return Ok(self.refuse(session, found, error, start, out)),
             Attempt::NotHereYet { migration, position, sample_one_in } => {
                 if sample_one_in.is_some_and(|one_in| self.random.draw(u64::from(one_in))) {
                     self.offer(migration, ToMover::Sampled { migration, position });
@@ -196,7 +230,6 @@ impl Worker {
                 // (M4).
                 use std::io::Write;
                 write!(out, "+EMPTY {migration}\r\n").expect("writing to memory cannot fail");
-                return self.finish(session, start, out);
             }
             Attempt::Retry(after_us, missing) => {
                 for Missing { migration, key } in missing {
@@ -205,22 +238,32 @@ impl Worker {
                 }
                 let text = format!("SIDLERETRY {after_us} the key is on its way");
                 self.write_error(session, ReplyError::owned(text), out);
-                return self.finish(session, start, out);
             }
             Attempt::Elsewhere => unreachable!("it has been forwarded"),
-            Attempt::Parked(ticket) => ticket,
-            Attempt::AwaitActivation(migration) => self.parking.park_for_activation(migration),
+            Attempt::Parked(ticket) => return Err(ticket),
+            Attempt::AwaitActivation(migration) => return Err(self.parking.park_for_activation(migration)),
             Attempt::Pull(missing) => {
                 let asked = missing.iter().map(|missing| (missing.migration, missing.key as u32));
                 session.route.asked = asked.collect();
-                self.pull(&missing, keys)
+                return Err(self.pull(&missing, keys));
             }
-        };
-        out.truncate(start);
-        session.replies = replies;
-        session.asking = asking;
-        session.route.ticket = Some(parked);
-        Outcome::Parked(parked)
+        }
+        Ok(self.finish(session, start, out))
+    }
+
+    /// Answers a command that may not run.
+    #[cold]
+    fn refuse(
+        &mut self,
+        session: &mut Session,
+        found: Found,
+        error: ReplyError,
+        start: usize,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        self.stats.command(found.id).rejected.add(1);
+        self.write_error(session, error, out);
+        self.finish(session, start, out)
     }
 
     /// Decides, and runs the command if it may run.
@@ -232,72 +275,84 @@ impl Worker {
         request: Request<'_>,
         out: &mut Vec<u8>,
     ) -> Attempt {
-        let Request { found, keys, .. } = request;
-        let mut marks = false;
-        let mut unseen = SmallVec::new();
-        if !self.ranges.owns_everything() && !keys.is_empty() {
-            let needs_old = self.needs_old_values(request);
-            let settled = &session.route.settled;
-            let all = keys.iter().copied().enumerate();
-            let mut judgement = judge(&self.ranges, &self.store, all, needs_old, settled, self.bugs);
-            if self.bugs.forwarded_without_ownership_check && session.is_forwarded {
-                judgement.verdict = Verdict::Run;
+        let mut clearance = Clearance::default();
+        if !self.ranges.owns_everything() && !request.keys.is_empty() {
+            match self.clear(now, session, request, out) {
+                Ok(given) => clearance = given,
+                Err(attempt) => return attempt,
             }
-            marks = judgement.is_tracked && found.spec.access.is_write();
-            unseen = judgement.unseen;
-            let is_aware = session.is_aware();
-            let mut tell = || {
-                if let Some(view) = judgement.import.filter(|_| is_aware) {
-                    tell_progress(session, now.mono, view, out);
-                }
-            };
-            match judgement.verdict {
-                Verdict::Run => tell(),
-                Verdict::Redirect(_) | Verdict::CrossSlot => {
-                    return not_here(session, judgement.verdict);
-                }
-                Verdict::AwaitActivation(migration) => return Attempt::AwaitActivation(migration),
-                Verdict::NotHereYet(missing) => {
-                    let choice = judgement.import.map_or(OnMissing::Waits, |view| view.missing());
-                    return match (choice, &missing[..]) {
-                        (OnMissing::SaysNotHereYet, [one]) if is_aware && found.spec.double_read => {
-                            tell();
-                            Attempt::NotHereYet {
-                                migration: one.migration,
-                                position: keys[0].position(),
-                                sample_one_in: judgement.import.and_then(|view| view.sample_one_in()),
-                            }
-                        }
-                        // What is pulled for a client that comes again may make way before it does, where
-                        // memory is short.
-                        (OnMissing::SaysRetry { after_us }, _) if is_aware && !self.store.is_short() => {
-                            Attempt::Retry(after_us, missing)
-                        }
-                        _ => Attempt::Pull(missing),
-                    };
-                }
-            }
-            if marks && self.bugs.mark_before_write {
-                self.mark(keys);
-                marks = false;
-            }
-            #[cfg(any(test, feature = "testing"))]
-            self.hooks.judged(&self.store);
         }
         #[cfg(feature = "bug-switches")]
         if self.bugs.half_mset_visible
-            && let Some(half) = self.call_half(now, session, request, (marks, &unseen), out)
+            && let Some(half) = self.call_half(now, session, request, &clearance, out)
         {
             return match half {
                 Half::First(ticket) => Attempt::Parked(ticket),
                 Half::Last(result) => Attempt::Ran(result),
             };
         }
-        let (result, is_cut) = self.call(now, session, request, marks, out);
-        if !unseen.is_empty() && result.is_ok() {
-            self.tell_unseen(&unseen, keys);
+        let (result, is_cut) = self.call(now, session, request, clearance.marks, out);
+        if !clearance.unseen.is_empty() && result.is_ok() {
+            self.tell_unseen(&clearance.unseen, request.keys);
         }
         if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
+    }
+
+    /// Decides whether a command may run here, and what goes with that; otherwise what becomes of it.
+    #[inline(always)]
+    fn clear(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Clearance, Attempt> {
+        let Request { found, keys, .. } = request;
+        let needs_old = self.needs_old_values(request);
+        let settled = &session.route.settled;
+        let all = keys.iter().copied().enumerate();
+        let mut judgement = judge(&self.ranges, &self.store, all, needs_old, settled, self.bugs);
+        if self.bugs.forwarded_without_ownership_check && session.is_forwarded {
+            judgement.verdict = Verdict::Run;
+        }
+        let is_aware = session.is_aware();
+        let mut tell = || {
+            if let Some(view) = judgement.import.filter(|_| is_aware) {
+                tell_progress(session, now.mono, view, out);
+            }
+        };
+        match judgement.verdict {
+            Verdict::Run => tell(),
+            Verdict::Redirect(_) | Verdict::CrossSlot => return Err(not_here(session, judgement.verdict)),
+            Verdict::AwaitActivation(migration) => return Err(Attempt::AwaitActivation(migration)),
+            Verdict::NotHereYet(missing) => {
+                let choice = judgement.import.map_or(OnMissing::Waits, |view| view.missing());
+                return Err(match (choice, &missing[..]) {
+                    (OnMissing::SaysNotHereYet, [one]) if is_aware && found.spec.double_read => {
+                        tell();
+                        Attempt::NotHereYet {
+                            migration: one.migration,
+                            position: keys[0].position(),
+                            sample_one_in: judgement.import.and_then(|view| view.sample_one_in()),
+                        }
+                    }
+                    // What is pulled for a client that comes again may make way before it does, where memory
+                    // is short.
+                    (OnMissing::SaysRetry { after_us }, _) if is_aware && !self.store.is_short() => {
+                        Attempt::Retry(after_us, missing)
+                    }
+                    _ => Attempt::Pull(missing),
+                });
+            }
+        }
+        let mut marks = judgement.is_tracked && found.spec.access.is_write();
+        if marks && self.bugs.mark_before_write {
+            self.mark(keys);
+            marks = false;
+        }
+        #[cfg(any(test, feature = "testing"))]
+        self.hooks.judged(&self.store);
+        Ok(Clearance { marks, unseen: judgement.unseen })
     }
 
     /// Keys were written that have not arrived and were not looked at: the mover finds out whether the source

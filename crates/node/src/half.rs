@@ -4,7 +4,7 @@
 //! command parks with its first key published, and publishes the rest when it is woken.
 
 use crate::call::CommandResult;
-use crate::dispatch::Request;
+use crate::dispatch::{Clearance, Request};
 use crate::now::Now;
 use crate::parking::Ticket;
 use crate::routing::{INLINE_KEYS, Missing};
@@ -28,7 +28,7 @@ impl Worker {
         now: Now,
         session: &mut Session,
         request: Request<'_>,
-        (marks, unseen): (bool, &[Missing]),
+        clearance: &Clearance,
         out: &mut Vec<u8>,
     ) -> Option<Half> {
         let Request { found, keys, args } = request;
@@ -41,10 +41,10 @@ impl Worker {
             args[..1].iter().chain(&args[words]).copied().collect();
         let half = Request { found, keys: &keys[places.clone()], args: &words };
         let start = out.len();
-        let (result, _) = self.call(now, session, half, marks, out);
+        let (result, _) = self.call(now, session, half, clearance.marks, out);
         if result.is_ok() {
             let unseen: SmallVec<[Missing; INLINE_KEYS]> =
-                unseen.iter().filter(|missing| places.contains(&missing.key)).copied().collect();
+                clearance.unseen.iter().filter(|missing| places.contains(&missing.key)).copied().collect();
             self.tell_unseen(&unseen, keys);
         }
         if is_last || result.is_err() {
