@@ -17,7 +17,7 @@ const LAYERS: [&[&str]; 9] = [
         "sidle-workload",
         "sidle-pacing",
     ],
-    &["sidle-migration", "sidle-cluster"],
+    &["sidle-migration", "sidle-cluster", "sidle-commands"],
     &["sidle-node", "sidle-client-core"],
     &["sidle-meta-file"],
     &["sidle-server", "sidle-client"],
@@ -33,6 +33,7 @@ const PURE_LAYERS: usize = 4;
 /// I/O. `rustix` is the store's alone, for the mapping of its memory.
 const PURE_DEPENDENCIES: &[&str] = &[
     "arc-swap",
+    "bumpalo",
     "crc32c",
     "crossbeam-epoch",
     "crossbeam-utils",

@@ -15,6 +15,7 @@ use crate::table::NodeExecutor;
 use crate::worker::Worker;
 use sidle_commands::{Change, CommandFlags, OverKeys, Overlay, Own, ReplyError, Run};
 use sidle_resp::ReplyWriter;
+use sidle_store::SlotGuards;
 use sidle_types::{HashedKey, Slot};
 use smallvec::SmallVec;
 
@@ -127,7 +128,7 @@ impl Worker {
         let start = out.len();
         let reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
         let scene = Scene { now: now.wall, stats: &self.stats, shared: &self.shared };
-        let together = Together { slots: self.store.lock_slots(&slots_of(keys)), scene };
+        let together = Together { slots: SlotGuards::lock(&self.store, &slots_of(keys)), scene };
         let arena = bumpalo::Bump::new();
         let overlay = Overlay::new(&together, &arena, keys);
         let keyspace = NodeKeyspace::Together(overlay);

@@ -30,19 +30,17 @@ pub struct SlotGuards<'s> {
     guards: Vec<SlotGuard<'s>>,
 }
 
-impl Store {
+impl<'s> SlotGuards<'s> {
     /// Locks several slots.
     ///
     /// # Panics
     /// When the slots are not strictly ascending: that order is what keeps two writers from waiting for each
     /// other.
-    pub fn lock_slots(&self, sorted_unique: &[Slot]) -> SlotGuards<'_> {
+    pub fn lock(store: &'s Store, sorted_unique: &[Slot]) -> SlotGuards<'s> {
         assert!(sorted_unique.is_sorted_by(|a, b| a < b), "slots are locked in ascending order, each once");
-        SlotGuards { guards: sorted_unique.iter().map(|&slot| self.lock_slot(slot)).collect() }
+        SlotGuards { guards: sorted_unique.iter().map(|&slot| store.lock_slot(slot)).collect() }
     }
-}
 
-impl<'s> SlotGuards<'s> {
     /// The lock of one of the slots.
     fn slot(&self, slot: Slot) -> &SlotGuard<'s> {
         let index = self.guards.binary_search_by_key(&slot, |guard| guard.slot());
@@ -74,7 +72,7 @@ impl<'s> SlotGuards<'s> {
         let mut written = Vec::with_capacity(changes.size_hint().0);
         for (key, change) in changes.clone() {
             let slot = self.slot(key.slot());
-            let record = slot.needs_record(key, change).then(|| {
+            let record = change.needs_record(slot, key).then(|| {
                 let version = slot.next_version();
                 slot.table().raise_version(version.0);
                 let append = |draft: &Draft<'_>| head.append(draft, Purpose::Value);
@@ -107,7 +105,7 @@ impl<'s> SlotGuards<'s> {
         changes: impl Iterator<Item = (HashedKey<'p>, Change<'p>)> + Clone,
     ) -> Result<(), OutOfMemory> {
         let Some(store) = self.guards.first().map(SlotGuard::store) else { return Ok(()) };
-        let records = changes.filter(|(key, change)| self.slot(key.slot()).needs_record(*key, *change));
+        let records = changes.filter(|(key, change)| change.needs_record(self.slot(key.slot()), *key));
         for (key, _) in records.clone() {
             let slot = self.slot(key.slot());
             slot.check(head, key);
@@ -127,19 +125,17 @@ impl<'s> SlotGuards<'s> {
     }
 }
 
-impl SlotGuard<'_> {
-    /// Whether a change is a record of its own that has to be there before it is published.
-    fn needs_record(&self, key: HashedKey<'_>, change: Change<'_>) -> bool {
-        match change {
+impl Change<'_> {
+    /// Whether it is a record of its own that has to be there before it is published.
+    fn needs_record(&self, slot: &SlotGuard<'_>, key: HashedKey<'_>) -> bool {
+        match self {
             Change::Put(..) => true,
             Change::Remove(Leave::Nothing) => false,
             // What has an entry can always be removed, with or without memory.
-            Change::Remove(Leave::Tombstone) => self.find(key).is_none(),
+            Change::Remove(Leave::Tombstone) => slot.find(key).is_none(),
         }
     }
-}
 
-impl Change<'_> {
     /// Lends the record to be.
     fn drafted<T>(&self, key: HashedKey<'_>, version: Version, f: impl FnOnce(&Draft<'_>) -> T) -> T {
         match *self {

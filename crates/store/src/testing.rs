@@ -5,8 +5,8 @@
 //! and the accounting of the log, segment by segment.
 
 use crate::{
-    Change, CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Record, RecordBatch, ReplayError, Store,
-    StoreConfig,
+    Change, CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Record, RecordBatch, ReplayError, SlotGuards,
+    Store, StoreConfig,
 };
 use sidle_types::{HashedKey, Position, PositionRange, Version, WallMs};
 use std::collections::BTreeMap;
@@ -247,7 +247,7 @@ impl Side {
         let mut slots: Vec<_> = changes.iter().map(|(key, _)| HashedKey::new(key).slot()).collect();
         slots.sort_unstable();
         slots.dedup();
-        let locked = self.store.lock_slots(&slots);
+        let locked = SlotGuards::lock(&self.store, &slots);
         let used = self.store.memory().log_used;
         let published = locked.publish(
             &mut self.head,

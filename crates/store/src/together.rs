@@ -20,7 +20,8 @@ pub type Entries<'g> = SmallVec<[Entry<'g>; INLINE_KEYS]>;
 
 impl Guard<'_> {
     /// What several keys have at one moment. A change of several of them
-    /// ([`publish`](crate::SlotGuards::publish)) is seen whole or not at all. The calling thread has no slot locked.
+    /// ([`publish`](crate::SlotGuards::publish)) is seen whole or not at all. The calling thread has no slot
+    /// locked.
     pub fn get_together<'g>(&'g self, keys: &[HashedKey<'_>]) -> Entries<'g> {
         let store = self.store;
         let look_up = || keys.iter().map(|&key| store.look_up(key, self.pinned())).collect();

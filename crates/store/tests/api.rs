@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use sidle_store::{
-    Change, CleanOutcome, Entry, Leave, LogHead, RecordBatch, ReplayError, Store, StoreConfig,
+    Change, CleanOutcome, Entry, Leave, LogHead, RecordBatch, ReplayError, SlotGuards, Store, StoreConfig,
 };
 use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
 
@@ -249,7 +249,7 @@ fn several_keys_are_written_read_and_removed_together() {
     let keys = [HashedKey::new(b"a"), HashedKey::new(b"b"), HashedKey::new(b"{a}c")];
     let slots = slots_of(&keys);
     let put = keys.iter().map(|key| (*key, Change::Put(key.bytes(), None)));
-    store.lock_slots(&slots).publish(&mut head, put).unwrap();
+    SlotGuards::lock(&store, &slots).publish(&mut head, put).unwrap();
     assert_eq!(value(&store, b"{a}c").unwrap(), b"{a}c");
     assert_eq!(store.at_one_moment(|| store.len()), 3);
     {
@@ -260,7 +260,7 @@ fn several_keys_are_written_read_and_removed_together() {
             found.into_iter().map(|entry| entry.value().map(|record| record.value())).collect();
         assert_eq!(values, [Some(&b"{a}c"[..]), None, Some(b"b"), Some(b"{a}c")]);
     }
-    let locked = store.lock_slots(&slots);
+    let locked = SlotGuards::lock(&store, &slots);
     assert!(locked.get(keys[0]).value().is_some() && store.pin().get(keys[0]).value().is_some());
     // One is changed twice: in order, as one.
     let changes = [

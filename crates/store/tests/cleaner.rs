@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests have clocks and may fail")]
 
-use sidle_store::{Change, CleanOutcome, Entry, Leave, LogHead, OutOfMemory, Store, StoreConfig};
+use sidle_store::{Change, CleanOutcome, Entry, Leave, LogHead, OutOfMemory, SlotGuards, Store, StoreConfig};
 use sidle_types::{HashedKey, Position, PositionRange, Slot, Version};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -416,7 +416,7 @@ fn put_all(store: &Store, head: &mut LogHead, pairs: &[(String, Vec<u8>)]) -> Re
     let changes = pairs
         .iter()
         .map(|(key, value)| (HashedKey::new(key.as_bytes()), Change::Put(value.as_slice(), None)));
-    store.lock_slots(&slots).publish(head, changes)
+    SlotGuards::lock(store, &slots).publish(head, changes)
 }
 
 /// Wherever memory ends: in an open segment, at the next one, at a large value, between small ones.

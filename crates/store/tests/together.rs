@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests have clocks and may fail")]
 
-use sidle_store::{Change, CleanOutcome, Leave, LogHead, Store, StoreConfig};
+use sidle_store::{Change, CleanOutcome, Leave, LogHead, SlotGuards, Store, StoreConfig};
 use sidle_types::{HashedKey, Slot};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -84,7 +84,7 @@ fn values_that_are_set_together_are_read_together_while_the_log_is_cleaned() {
         let values: Vec<Vec<u8>> = (0..KEYS).map(|number| value_of(stamp, number)).collect();
         let changes = keys.iter().copied().zip(values.iter().map(|value| Change::Put(value, None)));
         // A reader that is kept off the processor keeps memory from being given back.
-        while store.lock_slots(&slots).publish(head, changes.clone()).is_err() {
+        while SlotGuards::lock(&store, &slots).publish(head, changes.clone()).is_err() {
             std::thread::yield_now();
         }
     };
@@ -120,7 +120,7 @@ fn a_count_is_of_one_moment() {
     let slots = slots_of(&keys);
     let write = |head: &mut LogHead| {
         for change in [Change::Put(b"v", None), Change::Remove(Leave::Nothing)] {
-            store.lock_slots(&slots).publish(head, keys.iter().map(|&key| (key, change))).unwrap();
+            SlotGuards::lock(&store, &slots).publish(head, keys.iter().map(|&key| (key, change))).unwrap();
         }
         // One at a time: there is always at least one of the two, and never more than both.
         let put = |head: &mut LogHead, key: HashedKey<'_>| {
