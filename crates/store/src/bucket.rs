@@ -148,9 +148,19 @@ impl Bucket {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::documented::check_documented;
+
+    /// The example of `docs/layout.md`.
+    #[test]
+    fn an_entry_looks_as_documented() {
+        let kind = EntryKind { is_tombstone: false, has_deadline: true };
+        let word = Word::new(Address::from_offset(0x1230), 0xabcd_ef00_0000_0000, 0, kind);
+        check_documented("entry", &word.bits.to_le_bytes());
+        assert_eq!(size_of::<Bucket>(), 64);
+    }
 
     #[test]
     fn split_and_merged_follow_the_hash_at_every_level() {

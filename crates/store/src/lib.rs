@@ -61,6 +61,8 @@ mod bucket;
 mod cleaner;
 mod config;
 mod discard;
+#[cfg(all(test, not(loom)))]
+mod documented;
 mod epoch;
 mod expiry;
 mod extend;

@@ -1,16 +1,20 @@
 //! The layout of a record, one for memory and for migration batches, so that packing is a copy and replay a
 //! check and a copy.
 //!
-//! Little-endian, starting at a multiple of 8 bytes:
+//! Version 2. Little-endian, starting at a multiple of 8 bytes (`docs/layout.md` draws it):
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 0..4 | CRC32C of everything from byte 4 to the end of the value |
-//! | 4..8 | length of the value |
-//! | 8..12 | length of the key (29 bits), then: has a deadline, is a tombstone, reserved (0) |
-//! | 12..20 | version |
-//! | 20..28 | deadline in milliseconds since the Unix epoch, only if it has one |
+//! | 4..8 | length of the value (30 bits), reserved (0), the value lies outside |
+//! | 8..12 | length of the key (29 bits), words before the key (2 bits), reserved (0) |
+//! | 12..19 | version (56 bits) |
+//! | 19 | kind (4 bits), marks (4 bits, reserved: 0) |
+//! | 20.. | the words, 8 bytes each: of a value its deadline in milliseconds since the Unix epoch, if it has one |
 //! | .. | key, value, zeros up to a multiple of 8 |
+//!
+//! What there may be besides values and tombstones has its place already: kinds that this version does not
+//! know, with words of their own in front of the deadline, and marks. It refuses them by their number.
 //!
 //! In memory only, the value may lie outside: in a run of its own that it grows in. Then the topmost bit of
 //! the value's length is set, the checksum is that of the value alone, so that it can be continued, and in
@@ -26,15 +30,34 @@ use sidle_types::{HashedKey, Position, Version, WallMs};
 
 /// Bytes before the key of a record without a deadline.
 pub(crate) const HEADER_BYTES: usize = 20;
-const DEADLINE_BYTES: usize = 8;
+const WORD_BYTES: usize = 8;
 /// The most that a record takes beyond its value when its key is not large: an allowance, not a limit.
 pub(crate) const OVERHEAD_ALLOWANCE_BYTES: u64 = 1024;
 const KEY_LENGTH_MASK: u32 = (1 << 29) - 1;
-const HAS_DEADLINE: u32 = 1 << 29;
-const IS_TOMBSTONE: u32 = 1 << 30;
-const RESERVED: u32 = 1 << 31;
+/// Where the number of words begins.
+const WORDS_SHIFT: u32 = 29;
+const WORDS_MASK: u32 = 3;
+/// In the length of the key.
+const KEY_RESERVED: u32 = 1 << 31;
+const VALUE_LENGTH_MASK: u32 = (1 << 30) - 1;
 /// In the length of the value.
+const VALUE_RESERVED: u32 = 1 << 30;
 const IS_OUTSIDE: u32 = 1 << 31;
+/// Where the kind stands in the word of the version.
+const KIND_SHIFT: u32 = 56;
+/// The byte of the kind.
+const KIND_AT: usize = 19;
+
+/// What a record is: its number in the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum RecordKind {
+    /// A string.
+    Value = 0,
+    /// The key was removed; with version 0, a mark of absence.
+    Tombstone = 1,
+}
+
 /// What a record has in place of a value that lies outside.
 const OUTSIDE_BYTES: usize = 8;
 
@@ -44,18 +67,18 @@ const OUTSIDE_BYTES: usize = 8;
 pub(crate) struct Shape {
     /// The length of the value, and whether it lies elsewhere in memory.
     value: u32,
-    /// The length of the key, and the flags.
+    /// The length of the key, and how many words stand before it.
     key: u32,
 }
 
 impl Shape {
     fn of(key_bytes: usize, value_bytes: usize, has_deadline: bool) -> Shape {
-        let flags = if has_deadline { HAS_DEADLINE } else { 0 };
-        Shape { value: value_bytes as u32, key: key_bytes as u32 | flags }
+        let words = u32::from(has_deadline) << WORDS_SHIFT;
+        Shape { value: value_bytes as u32, key: key_bytes as u32 | words }
     }
 
     fn tombstone(key_bytes: usize) -> Shape {
-        Shape { value: 0, key: key_bytes as u32 | IS_TOMBSTONE }
+        Shape::of(key_bytes, 0, false)
     }
 
     fn with_value_outside(self) -> Shape {
@@ -73,17 +96,13 @@ impl Shape {
 
     #[inline]
     pub(crate) fn value_bytes(self) -> usize {
-        (self.value & !IS_OUTSIDE) as usize
+        (self.value & VALUE_LENGTH_MASK) as usize
     }
 
+    /// How many words stand before the key.
     #[inline]
-    fn has_deadline(self) -> bool {
-        self.key & HAS_DEADLINE != 0
-    }
-
-    #[inline]
-    fn is_tombstone(self) -> bool {
-        self.key & IS_TOMBSTONE != 0
+    fn words(self) -> usize {
+        (self.key >> WORDS_SHIFT & WORDS_MASK) as usize
     }
 
     /// Whether the value lies elsewhere in memory.
@@ -94,7 +113,7 @@ impl Shape {
 
     #[inline]
     pub(crate) fn key_start(self) -> usize {
-        HEADER_BYTES + if self.has_deadline() { DEADLINE_BYTES } else { 0 }
+        HEADER_BYTES + WORD_BYTES * self.words()
     }
 
     #[inline]
@@ -144,7 +163,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) value: &'a [&'a [u8]],
     pub(crate) version: Version,
     pub(crate) expires_at: Option<WallMs>,
-    pub(crate) is_tombstone: bool,
+    pub(crate) kind: RecordKind,
 }
 
 impl<'a> Draft<'a> {
@@ -155,17 +174,23 @@ impl<'a> Draft<'a> {
         version: Version,
         expires_at: Option<WallMs>,
     ) -> Draft<'a> {
-        Draft { key, value, version, expires_at, is_tombstone: false }
+        Draft { key, value, version, expires_at, kind: RecordKind::Value }
     }
 
     /// A tombstone; with version 0, a mark of absence.
     pub(crate) fn tombstone(key: &'a [u8], version: Version) -> Draft<'a> {
-        Draft { key, value: &[], version, expires_at: None, is_tombstone: true }
+        Draft { key, value: &[], version, expires_at: None, kind: RecordKind::Tombstone }
     }
 
     /// Whether this is a mark of absence.
     pub(crate) fn is_absence(&self) -> bool {
-        self.is_tombstone && self.version == Version(0)
+        self.is_tombstone() && self.version == Version(0)
+    }
+
+    /// Whether this is a tombstone or a mark of absence.
+    #[inline]
+    pub(crate) fn is_tombstone(&self) -> bool {
+        self.kind == RecordKind::Tombstone
     }
 
     /// The shape of the record to be.
@@ -177,17 +202,14 @@ impl<'a> Draft<'a> {
         let value_bytes: usize = self.value.iter().map(|part| part.len()).sum();
         assert!(self.key.len() <= MAX_KEY_BYTES, "a key of {} bytes", self.key.len());
         assert!(value_bytes <= MAX_VALUE_BYTES, "a value of {value_bytes} bytes");
-        match self.is_tombstone {
-            true => Shape::tombstone(self.key.len()),
-            false => Shape::of(self.key.len(), value_bytes, self.expires_at.is_some()),
-        }
+        Shape::of(self.key.len(), value_bytes, self.expires_at.is_some())
     }
 
     /// Writes the record into `bytes`, which is exactly as long as `shape` says.
     #[inline]
     pub(crate) fn write(&self, shape: Shape, bytes: &mut [u8]) {
         let content = shape.content_bytes();
-        write_head(shape, self.key, self.version, self.expires_at, bytes);
+        write_head(shape, self.kind, self.key, self.version, self.expires_at, bytes);
         let mut at = shape.key_end();
         for part in self.value {
             bytes[at..at + part.len()].copy_from_slice(part);
@@ -201,10 +223,19 @@ impl<'a> Draft<'a> {
 
 /// Everything between the checksum and the value.
 #[inline]
-fn write_head(shape: Shape, key: &[u8], version: Version, expires_at: Option<WallMs>, bytes: &mut [u8]) {
+fn write_head(
+    shape: Shape,
+    kind: RecordKind,
+    key: &[u8],
+    version: Version,
+    expires_at: Option<WallMs>,
+    bytes: &mut [u8],
+) {
+    debug_assert!(version <= Version::MAX, "version {version:?} has more than 56 bits");
+    let version_and_kind = version.0 | (kind as u64) << KIND_SHIFT;
     bytes[4..8].copy_from_slice(&shape.value.to_le_bytes());
     bytes[8..12].copy_from_slice(&shape.key.to_le_bytes());
-    bytes[12..20].copy_from_slice(&version.0.to_le_bytes());
+    bytes[12..20].copy_from_slice(&version_and_kind.to_le_bytes());
     if let Some(deadline) = expires_at {
         bytes[20..28].copy_from_slice(&deadline.0.to_le_bytes());
     }
@@ -236,7 +267,7 @@ impl OutsideDraft<'_> {
 
     /// Writes the record into `bytes`, which is exactly as long as `shape` says.
     pub(crate) fn write(&self, shape: Shape, bytes: &mut [u8]) {
-        write_head(shape, self.key, self.version, self.expires_at, bytes);
+        write_head(shape, RecordKind::Value, self.key, self.version, self.expires_at, bytes);
         bytes[0..4].copy_from_slice(&self.value_crc.to_le_bytes());
         bytes[shape.key_end()..shape.content_bytes()].copy_from_slice(&self.run.to_le_bytes());
         bytes[shape.content_bytes()..].fill(0);
@@ -253,6 +284,12 @@ pub struct Record<'r> {
     outside: &'r [u8],
 }
 
+/// The version of the record that starts with these (at least 20) bytes.
+#[inline]
+fn version_at(bytes: &[u8]) -> Version {
+    Version(u64_at(bytes, 12) & Version::MAX.0)
+}
+
 /// Why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
@@ -262,6 +299,11 @@ pub enum RecordError {
     /// Reserved bits are set, lengths exceed the limits or the padding is not zero.
     #[error("the record's header or padding is malformed")]
     Malformed,
+    /// A kind, or a mark, that this version does not know.
+    #[error(
+        "the record is of a kind that this version does not know (0x{0:02x}): it is written by a later one"
+    )]
+    UnknownKind(u8),
     /// The checksum is wrong.
     #[error("the record's checksum is wrong")]
     Checksum,
@@ -286,10 +328,18 @@ impl<'r> Record<'r> {
             return Err(RecordError::Truncated);
         }
         let shape = Shape::read(bytes);
-        if u32_at(bytes, 8) & RESERVED != 0
+        let is_tombstone = match bytes[KIND_AT] {
+            kind if kind == RecordKind::Value as u8 => false,
+            kind if kind == RecordKind::Tombstone as u8 => true,
+            other => return Err(RecordError::UnknownKind(other)),
+        };
+        if u32_at(bytes, 8) & KEY_RESERVED != 0
+            || u32_at(bytes, 4) & VALUE_RESERVED != 0
             || shape.is_outside()
             || shape.value_bytes() > MAX_VALUE_BYTES
-            || (shape.is_tombstone() && (shape.value_bytes() != 0 || shape.has_deadline()))
+            || shape.words() > usize::from(!is_tombstone)
+            || (is_tombstone && shape.value_bytes() != 0)
+            || version_at(bytes) > Version::FROM_PEER_MAX
         {
             return Err(RecordError::Malformed);
         }
@@ -326,13 +376,13 @@ impl<'r> Record<'r> {
     /// The record's version.
     #[inline]
     pub fn version(&self) -> Version {
-        Version(u64_at(self.bytes, 12))
+        version_at(self.bytes)
     }
 
     /// The deadline after which the record counts as absent.
     #[inline]
     pub fn expires_at(&self) -> Option<WallMs> {
-        self.shape.has_deadline().then(|| WallMs(u64_at(self.bytes, HEADER_BYTES)))
+        (self.shape.words() != 0).then(|| WallMs(u64_at(self.bytes, HEADER_BYTES)))
     }
 
     /// Whether the deadline has passed; at the deadline itself it has not, as in Redis.
@@ -373,7 +423,8 @@ impl<'r> Record<'r> {
         let shape = self.shape.with_value_inside();
         let start = batch.len();
         batch.resize(start + shape.key_end(), 0);
-        write_head(shape, self.key(), self.version(), self.expires_at(), &mut batch[start..]);
+        let (version, expires_at) = (self.version(), self.expires_at());
+        write_head(shape, RecordKind::Value, self.key(), version, expires_at, &mut batch[start..]);
         let crc = crc32c::crc32c(&batch[start + 4..]);
         let crc = crc32c::crc32c_combine(crc, self.value_crc(), self.outside.len());
         batch[start..start + 4].copy_from_slice(&crc.to_le_bytes());
@@ -406,7 +457,7 @@ impl<'r> Record<'r> {
 
     #[inline]
     pub(crate) fn is_tombstone(&self) -> bool {
-        self.shape.is_tombstone()
+        self.bytes[KIND_AT] == RecordKind::Tombstone as u8
     }
 
     /// How much of a record whose entry is a tombstone need not be kept: all of a mark of absence; of a value
@@ -420,7 +471,7 @@ impl<'r> Record<'r> {
     /// Whether this is a mark of absence.
     #[inline]
     pub(crate) fn is_absence(&self) -> bool {
-        self.shape.is_tombstone() && self.version() == Version(0)
+        self.is_tombstone() && self.version() == Version(0)
     }
 }
 
@@ -435,12 +486,13 @@ impl std::fmt::Debug for Record<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::documented::check_documented;
 
     fn encoded(key: &[u8], value: &[u8], expires_at: Option<WallMs>) -> Vec<u8> {
-        let draft = Draft { key, value: &[value], version: Version(7), expires_at, is_tombstone: false };
+        let draft = Draft { key, value: &[value], version: Version(7), expires_at, kind: RecordKind::Value };
         let shape = draft.shape();
         let mut bytes = vec![0xAA; shape.total_bytes()];
         draft.write(shape, &mut bytes);
@@ -502,6 +554,54 @@ mod tests {
                 assert!(Record::check(&batch[6..]).is_ok());
             }
         }
+    }
+
+    #[test]
+    fn check_refuses_kinds_and_marks_of_later_versions() {
+        let plain = encoded(b"key", b"value", None);
+        for kind in (2..=15).chain([0x10, 0x21, 0x80]) {
+            let mut later = plain.clone();
+            later[KIND_AT] = kind;
+            let crc = crc32c::crc32c(&later[4..28]);
+            later[..4].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(Record::check(&later).unwrap_err(), RecordError::UnknownKind(kind));
+        }
+    }
+
+    #[test]
+    fn check_refuses_versions_that_leave_no_room() {
+        for (version, is_fine) in
+            [(Version::FROM_PEER_MAX, true), (Version(Version::FROM_PEER_MAX.0 + 1), false)]
+        {
+            let draft = Draft::value(b"key", &[b"value"], version, None);
+            let mut bytes = vec![0; draft.shape().total_bytes()];
+            draft.write(draft.shape(), &mut bytes);
+            assert_eq!(Record::check(&bytes).is_ok(), is_fine);
+            assert_eq!(Record::trusted(&bytes).version(), version);
+        }
+    }
+
+    /// The examples of `docs/layout.md`.
+    #[test]
+    fn records_look_as_documented() {
+        let outside = OutsideDraft {
+            key: b"k1",
+            version: Version(7),
+            expires_at: None,
+            run: 0x1_0000,
+            value_bytes: 5,
+            value_crc: crc32c::crc32c(b"hello"),
+        };
+        let mut bytes = vec![0; outside.shape().total_bytes()];
+        outside.write(outside.shape(), &mut bytes);
+        check_documented("value outside", &bytes);
+        check_documented("value", &encoded(b"k1", b"hello", None));
+        let deadline = Some(WallMs(1000));
+        check_documented("value with a deadline", &encoded(b"k1", b"hello", deadline));
+        let draft = Draft::tombstone(b"k1", Version(7));
+        let mut bytes = vec![0; draft.shape().total_bytes()];
+        draft.write(draft.shape(), &mut bytes);
+        check_documented("tombstone", &bytes);
     }
 
     #[test]

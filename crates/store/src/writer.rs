@@ -189,7 +189,7 @@ impl<'s> SlotGuard<'s> {
     /// Makes a record that was just appended the key's entry.
     #[inline(always)]
     pub(crate) fn publish(&self, key: HashedKey<'_>, draft: &Draft<'_>, address: Address) {
-        let kind = EntryKind { is_tombstone: draft.is_tombstone, has_deadline: draft.expires_at.is_some() };
+        let kind = EntryKind { is_tombstone: draft.is_tombstone(), has_deadline: draft.expires_at.is_some() };
         let added = Counted { kind, bytes: draft.shape().total_bytes() };
         self.table().raise_version(draft.version.0);
         if let Some(deadline) = draft.expires_at {

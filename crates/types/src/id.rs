@@ -22,6 +22,14 @@ pub struct MigrationId(pub u64);
 #[serde(transparent)]
 pub struct Version(pub u64);
 
+impl Version {
+    /// The highest that a record has room for: 56 bits.
+    pub const MAX: Version = Version((1 << 56) - 1);
+    /// The highest that is believed of another node. A slot counts its versions on from there, and has as
+    /// many left as it would take a million writes a second in a thousand years to use up.
+    pub const FROM_PEER_MAX: Version = Version(1 << 55);
+}
+
 impl std::fmt::Display for MigrationId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)

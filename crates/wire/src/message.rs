@@ -306,6 +306,9 @@ impl<'b> Message<'b> {
             Kind::Activate => {
                 let fixed = body.whole::<ActivateLayout>()?;
                 let highest_version = Version(fixed.highest_version.get());
+                if highest_version > Version::FROM_PEER_MAX {
+                    return Err(body.malformed("the version leaves no room for others"));
+                }
                 let records = fixed.records.get();
                 Message::Activate(Activate { scope: fixed.scope.into(), highest_version, records })
             }

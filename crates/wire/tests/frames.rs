@@ -238,7 +238,8 @@ fn message() -> impl Strategy<Value = Owned> {
         (any::<[u8; 20]>(), lane()).prop_map(|(node, lane)| Owned::Hello(node, lane)),
         Just(Owned::HelloAck),
         (code(), "\\PC{0,40}").prop_map(|(code, text)| Owned::Refuse(code, text)),
-        (any::<u64>(), any::<u64>()).prop_map(|(version, records)| Owned::Activate(version, records)),
+        (0..=Version::FROM_PEER_MAX.0, any::<u64>())
+            .prop_map(|(version, records)| Owned::Activate(version, records)),
         Just(Owned::Activated),
         (any::<u8>(), any::<u64>(), range(), any::<u32>()).prop_map(
             |(partition, sequence, range, max_bytes)| {
@@ -463,6 +464,15 @@ fn receive_buffer_holds_what_arrived_and_a_quarter_more() {
     let held = reader.receive_buffer().capacity();
     assert!(held <= limits::RECEIVE_KEEP_BYTES, "{held}, though little is left behind the large frame");
     assert_eq!(reader.next_frame().unwrap().unwrap().kind, Kind::Ping);
+}
+
+#[test]
+fn a_version_that_leaves_no_room_for_others_is_refused() {
+    let read = |version: u64| read_in_pieces(&written(&Owned::Activate(version, 1)), &[64]).1;
+    assert_eq!(read(Version::FROM_PEER_MAX.0), None);
+    for version in [Version::FROM_PEER_MAX.0 + 1, u64::MAX] {
+        assert!(matches!(read(version), Some(WireError::Malformed { .. })));
+    }
 }
 
 #[test]
