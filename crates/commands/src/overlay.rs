@@ -50,7 +50,8 @@ pub struct Overlay<'g, U> {
 impl<'g, U: Underlay> Overlay<'g, U> {
     /// An overlay without changes, for a command with these keys.
     pub fn new(below: &'g U, arena: &'g Bump, keys: &'g [HashedKey<'g>]) -> Overlay<'g, U> {
-        Overlay { below, arena, keys, changes: Vec::new(), index: HashTable::new(), indexed: 0 }
+        let changes = Vec::with_capacity(keys.len());
+        Overlay { below, arena, keys, changes, index: HashTable::new(), indexed: 0 }
     }
 
     /// Goes on with the next command, whose keys these are.

@@ -3,6 +3,7 @@
 //! First there is memory for all of them, or nothing happens. Then the records are written, while readers go
 //! on; then, for a moment in which the slots' readers wait, the entries are published (X1 in `slot_lock`).
 
+use crate::address::Address;
 use crate::config::OutOfMemory;
 use crate::log::LogHead;
 use crate::record::Draft;
@@ -65,82 +66,97 @@ impl<'s> SlotGuards<'s> {
     pub fn publish<'p>(
         &self,
         head: &mut LogHead,
-        changes: impl Iterator<Item = (HashedKey<'p>, Change<'p>)> + Clone,
+        changes: impl Iterator<Item = (HashedKey<'p>, Change<'p>)>,
     ) -> Result<(), OutOfMemory> {
-        self.prepare(head, changes.clone())?;
+        let mut steps: Vec<Step<'_, 'p>> = Vec::with_capacity(changes.size_hint().0);
+        steps.extend(changes.map(|(key, change)| Step::new(self.slot(key.slot()), key, change)));
+        prepare(&steps, head)?;
         head.hold_back();
-        let mut written = Vec::with_capacity(changes.size_hint().0);
-        for (key, change) in changes.clone() {
-            let slot = self.slot(key.slot());
-            let record = change.needs_record(slot, key).then(|| {
-                let version = slot.next_version();
-                slot.table().raise_version(version.0);
-                let append = |draft: &Draft<'_>| head.append(draft, Purpose::Value);
-                (version, change.drafted(key, version, append).expect("there is room for all"))
-            });
-            written.push(record);
-        }
+        steps.iter_mut().for_each(|step| step.append(head));
         self.guards.iter().for_each(|guard| guard.table().lock.make_exclusive());
-        for ((key, change), record) in changes.zip(written) {
-            let slot = self.slot(key.slot());
-            match (record, change) {
-                (Some((version, address)), _) => {
-                    change.drafted(key, version, |draft| slot.publish(key, draft, address));
-                }
-                // Nothing is left, or a tombstone of what has an entry.
-                (None, Change::Remove(leave)) => {
-                    slot.remove(head, key, leave).expect("this removal takes no memory that may be missing");
-                }
-                (None, Change::Put(..)) => unreachable!("a value has a record"),
-            }
-        }
+        steps.iter().for_each(|step| step.publish(head));
         head.all_published();
         Ok(())
     }
-
-    /// Makes sure that there is memory for these changes.
-    fn prepare<'p>(
-        &self,
-        head: &mut LogHead,
-        changes: impl Iterator<Item = (HashedKey<'p>, Change<'p>)> + Clone,
-    ) -> Result<(), OutOfMemory> {
-        let Some(store) = self.guards.first().map(SlotGuard::store) else { return Ok(()) };
-        let records = changes.filter(|(key, change)| change.needs_record(self.slot(key.slot()), *key));
-        for (key, _) in records.clone() {
-            let slot = self.slot(key.slot());
-            slot.check(head, key);
-            slot.admit(|| slot.find(key).is_some())?;
-        }
-        // Nobody is asked for the few pieces of index that come with few keys.
-        let index_bytes = |keys: usize| keys as u64 * INDEX_BYTES_PER_KEY;
-        let beside = match index_bytes(records.clone().count()) {
-            few if few < store.log.segments.segment_bytes() => 0,
-            _ => index_bytes(
-                records.clone().filter(|(key, _)| self.slot(key.slot()).find(*key).is_none()).count(),
-            ),
-        };
-        let sizes =
-            records.map(|(key, change)| change.drafted(key, Version(0), |draft| draft.shape().total_bytes()));
-        head.prepare(sizes, beside)
-    }
 }
 
-impl Change<'_> {
-    /// Whether it is a record of its own that has to be there before it is published.
-    fn needs_record(&self, slot: &SlotGuard<'_>, key: HashedKey<'_>) -> bool {
-        match self {
+/// Makes sure that there is memory for these changes.
+fn prepare(steps: &[Step<'_, '_>], head: &mut LogHead) -> Result<(), OutOfMemory> {
+    let Some(store) = steps.first().map(|step| step.slot.store()) else { return Ok(()) };
+    for step in steps {
+        step.slot.check(head, step.key);
+    }
+    let with_record = || steps.iter().filter(|step| step.bytes != 0);
+    let has_entry = |step: &Step<'_, '_>| step.slot.find(step.key).is_some();
+    with_record().try_for_each(|step| step.slot.admit(|| has_entry(step)))?;
+    // Nobody is asked for the few pieces of index that come with few keys.
+    let index_bytes = |keys: usize| keys as u64 * INDEX_BYTES_PER_KEY;
+    let beside = match index_bytes(steps.len()) {
+        few if few < store.log.segments.segment_bytes() => 0,
+        _ => index_bytes(with_record().filter(|step| !has_entry(step)).count()),
+    };
+    head.prepare(with_record().map(|step| step.bytes), beside)
+}
+
+/// One key's part of a change.
+struct Step<'g, 'p> {
+    slot: &'g SlotGuard<'g>,
+    key: HashedKey<'p>,
+    change: Change<'p>,
+    /// How long the record is that has to be there before this is published; 0: there is none.
+    bytes: usize,
+    /// That record.
+    written: Option<(Version, Address)>,
+}
+
+impl<'g, 'p> Step<'g, 'p> {
+    fn new(slot: &'g SlotGuard<'g>, key: HashedKey<'p>, change: Change<'p>) -> Step<'g, 'p> {
+        let mut step = Step { slot, key, change, bytes: 0, written: None };
+        let needs_record = match change {
             Change::Put(..) => true,
             Change::Remove(Leave::Nothing) => false,
             // What has an entry can always be removed, with or without memory.
             Change::Remove(Leave::Tombstone) => slot.find(key).is_none(),
+        };
+        if needs_record {
+            step.bytes = step.drafted(Version(0), |draft| draft.shape().total_bytes());
         }
+        step
     }
 
     /// Lends the record to be.
-    fn drafted<T>(&self, key: HashedKey<'_>, version: Version, f: impl FnOnce(&Draft<'_>) -> T) -> T {
-        match *self {
-            Change::Put(value, expires_at) => f(&Draft::value(key.bytes(), &[value], version, expires_at)),
-            Change::Remove(_) => f(&Draft::tombstone(key.bytes(), version)),
+    #[inline]
+    fn drafted<T>(&self, version: Version, f: impl FnOnce(&Draft<'_>) -> T) -> T {
+        match self.change {
+            Change::Put(value, expires_at) => {
+                f(&Draft::value(self.key.bytes(), &[value], version, expires_at))
+            }
+            Change::Remove(_) => f(&Draft::tombstone(self.key.bytes(), version)),
+        }
+    }
+
+    /// Writes the record, for which there is room.
+    fn append(&mut self, head: &mut LogHead) {
+        if self.bytes != 0 {
+            let version = self.slot.next_version();
+            self.slot.table().raise_version(version.0);
+            let address = self.drafted(version, |draft| head.append(draft, Purpose::Value));
+            self.written = Some((version, address.expect("there is room for all")));
+        }
+    }
+
+    /// Makes the record the key's entry, or removes the entry.
+    fn publish(&self, head: &mut LogHead) {
+        match (self.written, self.change) {
+            (Some((version, address)), _) => {
+                self.drafted(version, |draft| self.slot.publish(self.key, draft, address));
+            }
+            // Nothing is left, or a tombstone of what has an entry.
+            (None, Change::Remove(leave)) => {
+                let removed = self.slot.remove(head, self.key, leave);
+                removed.expect("this removal takes no memory that may be missing");
+            }
+            (None, Change::Put(..)) => unreachable!("a value has a record"),
         }
     }
 }
