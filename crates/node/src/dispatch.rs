@@ -539,7 +539,10 @@ fn cannot_wait(session: &mut Session, request: Request<'_>, why: WaiterRefusal) 
         WaiterRefusal::TooManyWait => TOO_MANY_WAIT,
     };
     match session.route.forward.take() {
-        Some(progress) => forward::refused(&progress, request, error),
+        Some(progress) => {
+            session.client.collected.set(0);
+            forward::refused(&progress, request, error)
+        }
         None => error,
     }
 }

@@ -41,6 +41,7 @@ mod shared;
 mod spec;
 mod stats;
 pub mod table;
+mod tally;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod worker;
