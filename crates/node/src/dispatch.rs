@@ -304,8 +304,11 @@ impl Worker {
                 Half::Last(result) => Attempt::Ran(result),
             };
         }
+        if !unseen.is_empty() {
+            self.head.note_new_entries();
+        }
         let (result, is_cut) = self.call(now, session, request, &leaves, marks, out);
-        if !unseen.is_empty() && result.is_ok() {
+        if !unseen.is_empty() {
             self.tell_unseen(&unseen, keys);
         }
         if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
@@ -412,11 +415,15 @@ impl Worker {
     }
 
     /// Keys were written that have not arrived and were not looked at: the mover finds out whether the source
-    /// has them, so that they are counted once.
+    /// has them, so that they are counted once. Only whoever made a key's entry reports it: another worker may
+    /// have written it since the decision, or its record arrived.
     #[cold]
     pub(crate) fn tell_unseen(&mut self, unseen: &[Missing], keys: &[HashedKey<'_>]) {
-        for &Missing { migration, key } in unseen {
-            self.offer(migration, ToMover::WrittenUnseen { migration, position: keys[key].position() });
+        for position in self.head.take_new_entries() {
+            let of_it = unseen.iter().find(|missing| keys[missing.key].position() == position);
+            if let Some(&Missing { migration, .. }) = of_it {
+                self.offer(migration, ToMover::WrittenUnseen { migration, position });
+            }
         }
     }
 

@@ -39,14 +39,11 @@ impl Worker {
         let (places, words) = if is_last { (1..keys.len(), 3..args.len()) } else { (0..1, 1..3) };
         let words: SmallVec<[&[u8]; 2 * INLINE_KEYS]> =
             args[..1].iter().chain(&args[words]).copied().collect();
-        let half = Request { found, keys: &keys[places.clone()], args: &words };
+        let half = Request { found, keys: &keys[places], args: &words };
         let start = out.len();
+        self.head.note_new_entries();
         let (result, _) = self.call(now, session, half, leaves, marks, out);
-        if result.is_ok() {
-            let unseen: SmallVec<[Missing; INLINE_KEYS]> =
-                unseen.iter().filter(|missing| places.contains(&missing.key)).copied().collect();
-            self.tell_unseen(&unseen, keys);
-        }
+        self.tell_unseen(unseen, keys);
         if is_last || result.is_err() {
             return Some(Half::Last(result));
         }

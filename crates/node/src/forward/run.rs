@@ -272,11 +272,16 @@ impl Worker {
             let keys: Keys<'_> = here.iter().map(|&index| request.keys[index]).collect();
             let part = Request { found: request.found, keys: &keys, args: &args };
             let mut reply = Vec::new();
+            if !unseen.is_empty() {
+                self.head.note_new_entries();
+            }
             let (result, is_cut) = self.call(now, session, part, &leaves, marks, &mut reply);
+            if !unseen.is_empty() {
+                self.tell_unseen(&unseen, request.keys);
+            }
             if let Err(error) = result {
                 return Attempt::Ran(Err(refused(&progress, request, error)));
             }
-            self.tell_unseen(&unseen, request.keys);
             if is_cut {
                 return Attempt::ReplyTooLong;
             }

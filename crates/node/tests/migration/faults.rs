@@ -70,6 +70,27 @@ fn a_source_that_refuses_connections_is_dialed_again_while_the_migration_is_prep
 }
 
 #[test]
+fn only_who_made_a_keys_entry_reports_it_as_written_unseen() {
+    let mut scene = Scene::new();
+    scene.fill(keys("key", 10));
+    let id = scene.start_and_hold("SLOTS 0-16383", 1);
+    assert_eq!(scene.ask(1, "DBSIZE"), int(10));
+    // Another worker writes the key in between, and is still to report it. Were both reports answered, the
+    // key would be taken off twice.
+    scene.cluster.nodes[1].workers[0].hooks().once_judged(|store| {
+        let key = sidle_types::HashedKey::new(b"key1");
+        let mut head = store.log_head();
+        store.lock_slot(key.slot()).put(&mut head, key, &[b"between"], None).expect("there is room");
+    });
+    assert_eq!(scene.ask(1, "SET key1 new"), ok());
+    assert_eq!(scene.ask(1, "MSET key2 1 key2 2 other 3"), ok());
+    scene.cluster.run_for(1_000_000);
+    assert_eq!(scene.ask(1, "DBSIZE"), int(10 + 1 + 1), "one report is still to come; one key is new");
+    scene.finish(id);
+    assert_eq!(scene.ask(1, "DBSIZE"), int(11));
+}
+
+#[test]
 fn a_record_that_arrives_between_decision_and_look_up_is_found() {
     let mut scene = Scene::new();
     scene.fill(["key".to_owned()]);
