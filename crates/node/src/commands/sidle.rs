@@ -10,7 +10,7 @@ use crate::range_table::Role;
 use crate::reply_error::ReplyError;
 use crate::spec::{CommandFlags, CommandSpec};
 use sidle_cluster::NodeName;
-use sidle_cluster::limits::MAX_PATIENCE_US;
+use sidle_cluster::limits::{MAX_NUMBER, MAX_PATIENCE_US};
 use sidle_migration::{ExportPhase, PROTOCOLS};
 use sidle_store::Entry;
 use sidle_types::{HashedKey, MigrationId, MigrationPolicy, PositionRange, Slot};
@@ -162,7 +162,12 @@ fn is_over(migration: MigrationId) -> ReplyError {
 
 fn migration_argument(argument: &[u8]) -> Result<MigrationId, ReplyError> {
     let number = parse_i64(argument).and_then(|number| u64::try_from(number).ok());
-    number.map(MigrationId).ok_or(ReplyError::text("ERR a migration is named by its number"))
+    let id = number.filter(|number| (1..=MAX_NUMBER).contains(number)).map(MigrationId);
+    id.ok_or_else(|| {
+        ReplyError::owned(format!(
+            "ERR a migration's id is a number from 1 to {MAX_NUMBER}: SIDLE.MIGRATE STATUS shows those there are"
+        ))
+    })
 }
 
 fn status(_: &mut Call<'_>) -> CommandResult {
