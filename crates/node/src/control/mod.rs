@@ -205,6 +205,7 @@ impl NodeControl {
             self.agent.handle(now, AgentInput::Timer);
             self.follow_agent(now);
         }
+        self.parts.shared.unheard.set_coordinator(self.agent.coordinator());
     }
 
     /// The next message to the coordinator. Without a connection to it, it is dropped.
