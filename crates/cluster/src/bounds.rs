@@ -10,12 +10,13 @@ pub(crate) use lists::*;
 
 use crate::limits::{
     HISTORY, MAX_HELD, MAX_NODES, MAX_NUMBER, MAX_PARTITIONS, MAX_PARTS_NAMED, MAX_PATIENCE_US,
-    MAX_PROTOCOL_BYTES, MAX_REASON_BYTES, MAX_TABLETS, MAX_TEXT_BYTES, MAX_UNFINISHED,
+    MAX_PROTOCOL_BYTES, MAX_REASON_BYTES, MAX_STARTS, MAX_TABLETS, MAX_TEXT_BYTES, MAX_UNFINISHED,
 };
 use crate::{
     ControlMessage, CoordinatorSays, Health, Heartbeat, Incarnation, Metadata, MigrationCounters,
     MigrationRecord, MigrationState, MigrationStatus, NodeInfo, NodeSays, NodeStatus, PrepareRefusal,
-    Progress, Refusal, Reply, Request, RequestKey, StatusReport, Survey, TabletMap, ToCoordinator, ToNode,
+    Progress, Refusal, Reply, Request, RequestKey, StartNumber, StatusReport, Survey, TabletMap,
+    ToCoordinator, ToNode,
 };
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, TabletEpoch};
 
@@ -118,7 +119,7 @@ impl Bounded for ToCoordinator {
     fn check_bounds(&self) -> Checked {
         self.incarnation.check_bounds()?;
         match &self.body {
-            NodeSays::Join { .. } => Ok(()),
+            NodeSays::Join { start, .. } => start.check_bounds(),
             NodeSays::Heartbeat(heartbeat) => heartbeat.check_bounds(),
             NodeSays::Surveyed { migration, survey } => {
                 migration.check_bounds().and_then(|()| survey.check_bounds())
@@ -148,6 +149,7 @@ impl Bounded for ToCoordinator {
 impl Bounded for ToNode {
     fn check_bounds(&self) -> Checked {
         self.incarnation.check_bounds()?;
+        self.start.check_bounds()?;
         match &self.body {
             CoordinatorSays::Welcome { map, .. } | CoordinatorSays::MapUpdate { map } => map.check_bounds(),
             CoordinatorSays::JoinRefused { why } | CoordinatorSays::JoinLater { why } => {
@@ -183,6 +185,12 @@ impl Bounded for ToNode {
 impl Bounded for Incarnation {
     fn check_bounds(&self) -> Checked {
         number("incarnation", self.0)
+    }
+}
+
+impl Bounded for StartNumber {
+    fn check_bounds(&self) -> Checked {
+        number("start", self.0)
     }
 }
 
@@ -382,6 +390,11 @@ impl Bounded for Metadata {
         }
         self.waiting.iter().try_for_each(MigrationRecord::check_bounds)?;
         self.history.iter().try_for_each(|record| record.check_bounds())?;
+        entries("starts", &self.starts, MAX_STARTS)?;
+        for known in &self.starts {
+            known.incarnation.check_bounds()?;
+            known.start.check_bounds()?;
+        }
         number("next_migration", self.next_migration.0)
     }
 }

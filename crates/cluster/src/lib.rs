@@ -35,9 +35,9 @@ pub use message::{
     ControlMessage, CoordinatorSays, Heartbeat, MessageError, NodeLoad, NodeName, NodeSays,
     ParseNodeNameError, PrepareRefusal, Progress, Reply, Request, Survey, ToCoordinator, ToNode,
 };
-pub use metadata::{CommitFailure, MemoryMetaStore, MetaError, MetaStore, Metadata, Place};
+pub use metadata::{CommitFailure, KnownStart, MemoryMetaStore, MetaError, MetaStore, Metadata, Place};
 pub use migration_record::{MigrationCounters, MigrationRecord, MigrationState, RequestKey};
-pub use node_info::{ClusterId, Incarnation, NodeInfo, ParseClusterIdError};
+pub use node_info::{ClusterId, Incarnation, NodeInfo, ParseClusterIdError, StartNumber};
 pub use protocol::{ProtocolOutline, ReadProtocol};
 pub use refusal::Refusal;
 pub use slot_view::SlotRun;

@@ -31,6 +31,10 @@ pub const HISTORY: usize = 64;
 /// How many migrations may be under way or queued.
 pub const MAX_UNFINISHED: usize = 64;
 
+/// Of how many nodes the coordinator knows at most which process joined last: the members, the source, the
+/// target and the asker of every migration, and members that were forgotten since somebody joined.
+pub const MAX_STARTS: usize = 2 * MAX_NODES + 3 * (HISTORY + MAX_UNFINISHED);
+
 /// How many migrations a node keeps something for, those included whose end it has not heard.
 pub const MAX_HELD: usize = 256;
 

@@ -9,7 +9,7 @@ use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_NODE_MESSAGE_BYTES};
 use crate::{
     ClusterId, Health, HostPort, Incarnation, MigrationRecord, MigrationState, OutOfBounds, Refusal,
-    StatusReport, TabletMap,
+    StartNumber, StatusReport, TabletMap,
 };
 use serde::{Deserialize, Serialize};
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange};
@@ -109,6 +109,9 @@ pub enum NodeSays {
         bus_addr: HostPort,
         /// The cluster that the node belongs to, once it belongs to one.
         cluster: Option<ClusterId>,
+        /// Which process asks; `None` from versions that draw no number.
+        #[serde(default)]
+        start: Option<StartNumber>,
     },
     /// The node lives.
     Heartbeat(Heartbeat),
@@ -257,6 +260,10 @@ pub struct ToNode {
     pub to: NodeId,
     /// The incarnation of the receiver that is meant; any other incarnation drops the message.
     pub incarnation: Incarnation,
+    /// The process that is meant, if not all of that incarnation are: of two that have the same one, that
+    /// which was not let in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<StartNumber>,
     /// What the coordinator says.
     pub body: CoordinatorSays,
 }
@@ -463,8 +470,9 @@ mod tests {
     #[test]
     fn messages_survive_json() {
         let map = Arc::new(TabletMap::founded_by(node_info(1)));
-        let to_node =
-            |body| ControlMessage::from(ToNode { to: node_id(1), incarnation: Incarnation(3), body });
+        let to_node = |body| {
+            ControlMessage::from(ToNode { to: node_id(1), incarnation: Incarnation(3), start: None, body })
+        };
         let to_coordinator = |body| {
             ControlMessage::from(ToCoordinator { from: node_id(1), incarnation: Incarnation(3), body })
         };

@@ -2,9 +2,11 @@
 
 use crate::bounds::{self, Bounded};
 use crate::limits::HISTORY;
-use crate::{ClusterId, MigrationCounters, MigrationRecord, MigrationState, TabletMap};
+use crate::{
+    ClusterId, Incarnation, MigrationCounters, MigrationRecord, MigrationState, StartNumber, TabletMap,
+};
 use serde::{Deserialize, Serialize};
-use sidle_types::{MigrationId, PositionRange};
+use sidle_types::{MigrationId, NodeId, PositionRange};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -24,6 +26,22 @@ pub struct Metadata {
     pub history: VecDeque<Arc<MigrationRecord>>,
     /// The next migration's number.
     pub next_migration: MigrationId,
+    /// Which process it was that joined last, of each member and of each node that a migration names, in order
+    /// of their ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounds::starts")]
+    pub starts: Vec<KnownStart>,
+}
+
+/// The process that joined as an incarnation of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownStart {
+    /// The node.
+    pub node: NodeId,
+    /// Its incarnation.
+    pub incarnation: Incarnation,
+    /// The number that the process drew.
+    pub start: StartNumber,
 }
 
 impl Metadata {
@@ -31,7 +49,28 @@ impl Metadata {
     pub fn new(cluster: ClusterId, map: TabletMap) -> Metadata {
         let next_migration = MigrationId(1);
         let map = Arc::new(map);
-        Metadata { cluster, map, waiting: Vec::new(), history: VecDeque::new(), next_migration }
+        let (waiting, history, starts) = (Vec::new(), VecDeque::new(), Vec::new());
+        Metadata { cluster, map, waiting, history, next_migration, starts }
+    }
+
+    /// Which process joined as this incarnation of the node, if that is known.
+    pub fn start_of(&self, node: NodeId, incarnation: Incarnation) -> Option<StartNumber> {
+        let known = self.starts.iter().find(|known| (known.node, known.incarnation) == (node, incarnation));
+        known.map(|known| known.start)
+    }
+
+    /// Notes which process joined as an incarnation of a node, and forgets those of nodes that nothing names
+    /// any more.
+    pub(crate) fn note_start(&mut self, noted: KnownStart) {
+        let mut starts = std::mem::take(&mut self.starts);
+        let is_named = |node: NodeId| {
+            self.map.node(node).is_some()
+                || self.all_migrations().flat_map(MigrationRecord::lives).any(|(id, _)| id == node)
+        };
+        starts.retain(|known| known.node != noted.node && is_named(known.node));
+        let place = starts.partition_point(|known| known.node < noted.node);
+        starts.insert(place, noted);
+        self.starts = starts;
     }
 
     /// The migration with this id, wherever it stands.
@@ -97,6 +136,7 @@ impl Metadata {
         let below = |record: &MigrationRecord| record.id < self.next_migration;
         ensure(self.all_migrations().all(below), "a migration has a number that is still to be given")?;
         ensure(self.waiting.is_sorted_by(|a, b| a.id < b.id), "the waiting migrations are out of order")?;
+        ensure(self.starts.is_sorted_by(|a, b| a.node < b.node), "the starts are out of order")?;
         let unfinished: Vec<_> = self.unfinished().map(|record| record.range).collect();
         let apart = |(index, range): (usize, &PositionRange)| {
             unfinished[..index].iter().all(|earlier| !earlier.overlaps(*range))

@@ -141,6 +141,15 @@ impl MigrationRecord {
         self.map_epoch > MapEpoch(0)
     }
 
+    /// Every incarnation of a node that it names: the source's, the target's, the asker's.
+    pub fn lives(&self) -> [(NodeId, Incarnation); 3] {
+        [
+            (self.source, self.source_incarnation),
+            (self.target, self.target_incarnation),
+            (self.requested_by.node, self.requested_by.incarnation),
+        ]
+    }
+
     /// Whether the node takes part in it.
     pub fn involves(&self, node: NodeId) -> bool {
         self.source == node || self.target == node

@@ -1,6 +1,7 @@
 //! What the cluster knows about a node, and the names of incarnations and clusters.
 
 use crate::HostPort;
+use crate::limits::MAX_NUMBER;
 use serde::{Deserialize, Serialize};
 use sidle_types::NodeId;
 
@@ -13,6 +14,19 @@ pub struct Incarnation(pub u64);
 impl std::fmt::Display for Incarnation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// What tells one process of a node from another that has the same [`Incarnation`], since an older copy of the
+/// data directory was put back: a number drawn at random with every start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StartNumber(pub u64);
+
+impl StartNumber {
+    /// The number made of these random bits, as far as it may be sent.
+    pub const fn from_bits(bits: u64) -> StartNumber {
+        StartNumber(bits & MAX_NUMBER)
     }
 }
 

@@ -9,6 +9,7 @@
 
 use crate::session::Session;
 use crate::table::CommandId;
+use crate::tally::Tally;
 use sidle_resp::RequestParser;
 use sidle_types::WallMs;
 use std::collections::BTreeMap;
@@ -37,6 +38,8 @@ pub struct ClientRecord {
     last_active_ms: AtomicU64,
     last_command: AtomicU16,
     buffers: [AtomicU64; 4],
+    /// Other nodes' replies so far to a command that waits for more.
+    pub(crate) collected: Arc<Tally>,
     ending: AtomicU8,
     is_guest: AtomicBool,
     is_leaving: AtomicBool,
@@ -104,7 +107,13 @@ pub struct ClientDetails {
 }
 
 impl ClientRecord {
-    fn new(id: u64, address: String, local_address: String, now: WallMs) -> ClientRecord {
+    fn new(
+        id: u64,
+        address: String,
+        local_address: String,
+        now: WallMs,
+        sum: &Arc<AtomicU64>,
+    ) -> ClientRecord {
         ClientRecord {
             id,
             address,
@@ -113,6 +122,7 @@ impl ClientRecord {
             last_active_ms: AtomicU64::new(now.0),
             last_command: AtomicU16::new(u16::MAX),
             buffers: Default::default(),
+            collected: Arc::new(Tally::in_sum(sum)),
             ending: AtomicU8::new(0),
             is_guest: AtomicBool::new(false),
             is_leaving: AtomicBool::new(false),
@@ -153,9 +163,19 @@ impl ClientRecord {
         Buffers { input, input_free, arguments, output }
     }
 
+    /// What other nodes have replied so far to a command of it that waits for more, in bytes.
+    pub fn collected_bytes(&self) -> u64 {
+        self.collected.bytes()
+    }
+
+    /// What it holds of requests and replies, in bytes.
+    pub fn held_bytes(&self) -> u64 {
+        self.buffers().total() + self.collected_bytes()
+    }
+
     /// What it takes in memory, itself included.
     pub fn memory_bytes(&self) -> u64 {
-        BARE_BYTES + (self.address.len() + self.local_address.len()) as u64 + self.buffers().total()
+        BARE_BYTES + (self.address.len() + self.local_address.len()) as u64 + self.held_bytes()
     }
 
     /// Why the connection is to end, if it is. Its worker asks before it serves it.
@@ -221,7 +241,7 @@ pub struct Clients {
     /// How often a connection was told to end.
     endings: AtomicU64,
     /// What all of them take in memory.
-    memory_bytes: AtomicU64,
+    memory_bytes: Arc<AtomicU64>,
     /// What happened to clients so far.
     pub totals: ClientTotals,
     connected: Mutex<BTreeMap<u64, Arc<ClientRecord>>>,
@@ -261,7 +281,7 @@ impl Clients {
     /// Enters a connection, until the registration is dropped.
     pub fn register(self: &Arc<Self>, address: String, local_address: String, now: WallMs) -> Registration {
         let id = self.next_id.fetch_add(1, Relaxed) + 1;
-        let record = Arc::new(ClientRecord::new(id, address, local_address, now));
+        let record = Arc::new(ClientRecord::new(id, address, local_address, now, &self.memory_bytes));
         self.memory_bytes.fetch_add(record.memory_bytes(), Relaxed);
         self.connected().insert(record.id, Arc::clone(&record));
         Registration { record, clients: Arc::clone(self) }
@@ -270,7 +290,7 @@ impl Clients {
     /// A connection of another node of the cluster, which is no client: in no list, and not counted. What it
     /// holds is no part of what clients hold, so that no client is closed for it.
     pub fn unlisted(self: &Arc<Self>, address: String, now: WallMs) -> Registration {
-        let record = Arc::new(ClientRecord::new(UNLISTED, address, String::new(), now));
+        let record = Arc::new(ClientRecord::new(UNLISTED, address, String::new(), now, &Arc::default()));
         Registration { record, clients: Arc::clone(self) }
     }
 
@@ -438,6 +458,10 @@ mod tests {
         assert_eq!(clients.memory_bytes(), one.memory_bytes() + two.memory_bytes());
         one.hold(Buffers { input: 7, input_free: 3, arguments: 2, output: 0 });
         assert_eq!(one.buffers().total(), 12);
+        one.collected.set(4000);
+        two.collected.set(8000);
+        two.collected.set(70);
+        assert_eq!((one.held_bytes(), two.held_bytes()), (4012, 570));
         assert_eq!(clients.memory_bytes(), one.memory_bytes() + two.memory_bytes());
     }
 

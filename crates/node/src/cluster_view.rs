@@ -32,6 +32,19 @@ impl Unheard {
     pub fn replace(&self, nodes: BTreeSet<NodeId>, coordinator: Option<NodeId>) {
         self.0.store(Arc::new(Who { nodes, coordinator }));
     }
+
+    /// This node runs the coordinator from now on, as far as known.
+    pub fn set_coordinator(&self, coordinator: Option<NodeId>) {
+        let who = self.0.load();
+        if who.coordinator != coordinator {
+            self.replace(who.nodes.clone(), coordinator);
+        }
+    }
+
+    /// The node that runs the coordinator, once known.
+    pub(crate) fn coordinator(&self) -> Option<NodeId> {
+        self.0.load().coordinator
+    }
 }
 
 /// How well a member is.

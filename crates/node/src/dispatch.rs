@@ -69,8 +69,19 @@ pub(crate) enum Attempt {
 pub(crate) struct Clearance {
     /// What it changes is copied at present, and has to be marked (M11).
     pub(crate) marks: bool,
-    /// Keys that it writes without looking, and that have not arrived.
-    pub(crate) unseen: SmallVec<[Missing; INLINE_KEYS]>,
+    /// Of keys that it writes without looking, and that have not arrived: by which migration they come, and
+    /// where they lie.
+    pub(crate) unseen: SmallVec<[(MigrationId, Position); INLINE_KEYS]>,
+}
+
+impl Clearance {
+    /// What goes with a judgement to run a request. `unseen`: by their numbers among its keys.
+    #[inline]
+    pub(crate) fn new(request: Request<'_>, is_tracked: bool, unseen: &[Missing]) -> Clearance {
+        let marks = is_tracked && request.found.spec.access.is_write();
+        let placed = |missing: &Missing| (missing.migration, request.keys[missing.key].position());
+        Clearance { marks, unseen: unseen.iter().map(placed).collect() }
+    }
 }
 
 impl Worker {
@@ -291,10 +302,7 @@ impl Worker {
                 Half::Last(result) => Attempt::Ran(result),
             };
         }
-        let (result, is_cut) = self.call(now, session, request, clearance.marks, out);
-        if !clearance.unseen.is_empty() && result.is_ok() {
-            self.tell_unseen(&clearance.unseen, request.keys);
-        }
+        let (result, is_cut) = self.call(now, session, request, &clearance, out);
         if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
     }
 
@@ -345,23 +353,14 @@ impl Worker {
                 });
             }
         }
-        let mut marks = judgement.is_tracked && found.spec.access.is_write();
-        if marks && self.bugs.mark_before_write {
+        let mut clearance = Clearance::new(request, judgement.is_tracked, &judgement.unseen);
+        if clearance.marks && self.bugs.mark_before_write {
             self.mark(keys);
-            marks = false;
+            clearance.marks = false;
         }
         #[cfg(any(test, feature = "testing"))]
         self.hooks.judged(&self.store);
-        Ok(Clearance { marks, unseen: judgement.unseen })
-    }
-
-    /// Keys were written that have not arrived and were not looked at: the mover finds out whether the source
-    /// has them, so that they are counted once.
-    #[cold]
-    pub(crate) fn tell_unseen(&mut self, unseen: &[Missing], keys: &[HashedKey<'_>]) {
-        for &Missing { migration, key } in unseen {
-            self.offer(migration, ToMover::WrittenUnseen { migration, position: keys[key].position() });
-        }
+        Ok(clearance)
     }
 
     pub(crate) fn needs_old_values(&self, request: Request<'_>) -> bool {
@@ -474,7 +473,10 @@ fn cannot_wait(session: &mut Session, request: Request<'_>, why: WaiterRefusal) 
         WaiterRefusal::TooManyWait => TOO_MANY_WAIT,
     };
     match session.route.forward.take() {
-        Some(progress) => forward::refused(&progress, request, error),
+        Some(progress) => {
+            session.client.collected.set(0);
+            forward::refused(&progress, request, error)
+        }
         None => error,
     }
 }

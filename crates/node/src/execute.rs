@@ -6,9 +6,10 @@
 //! copied at present is marked (M11).
 
 use crate::call::{Call, CommandResult, Flow};
-use crate::dispatch::Request;
+use crate::dispatch::{Clearance, Request};
 use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes};
 use crate::now::Now;
+use crate::queue::ToMover;
 use crate::routing::INLINE_KEYS;
 use crate::session::Session;
 use crate::table::NodeExecutor;
@@ -16,7 +17,7 @@ use crate::worker::Worker;
 use sidle_commands::{Change, CommandFlags, OverKeys, Overlay, Own, ReplyError, Run};
 use sidle_resp::ReplyWriter;
 use sidle_store::SlotGuards;
-use sidle_types::{HashedKey, Slot};
+use sidle_types::{HashedKey, MigrationId, Position, Slot};
 use smallvec::SmallVec;
 
 /// A write with more in it than this has room made for it first: it may take more memory at once than the
@@ -25,7 +26,6 @@ const LARGE_REQUEST_BYTES: usize = 64 << 10;
 
 impl Worker {
     /// Runs a command that may run here; its result, and whether its reply was cut for being too long.
-    /// `marks`: what it changes is copied at present.
     // Without being asked to, the compiler makes calls of these, and copies what they return.
     #[inline(always)]
     pub(crate) fn call(
@@ -33,10 +33,13 @@ impl Worker {
         now: Now,
         session: &mut Session,
         request: Request<'_>,
-        marks: bool,
+        clearance: &Clearance,
         out: &mut Vec<u8>,
     ) -> (CommandResult, bool) {
         let Request { found, keys, args } = request;
+        if !clearance.unseen.is_empty() {
+            self.head.note_new_entries();
+        }
         if found.spec.flags.contains(CommandFlags::DENYOOM) {
             let bytes: usize = args.iter().map(|arg| arg.len()).sum();
             if bytes >= LARGE_REQUEST_BYTES {
@@ -52,8 +55,11 @@ impl Worker {
         if session.route.flush.is_none() && !matches!(result, Ok(Flow::Await(_))) {
             self.stats.command(found.id).calls.add(1);
         }
-        if marks {
+        if clearance.marks {
             self.mark(keys);
+        }
+        if !clearance.unseen.is_empty() {
+            self.tell_unseen(&clearance.unseen);
         }
         (result, is_cut)
     }
@@ -176,6 +182,18 @@ impl Worker {
         };
         let result = run(&mut call);
         (result, call.reply.is_cut())
+    }
+
+    /// Keys were written that have not arrived and were not looked at: the mover finds out whether the source
+    /// has them, so that they are counted once. Only whoever made a key's entry reports it: another worker may
+    /// have written it since the decision, or its record arrived.
+    #[cold]
+    fn tell_unseen(&mut self, unseen: &[(MigrationId, Position)]) {
+        for position in self.head.take_new_entries() {
+            if let Some(&(migration, _)) = unseen.iter().find(|(_, written)| *written == position) {
+                self.offer(migration, ToMover::WrittenUnseen { migration, position });
+            }
+        }
     }
 
     /// M11: what is copied at present has changed. After the write, and under the same range table.

@@ -7,7 +7,7 @@ use crate::call::CommandResult;
 use crate::dispatch::{Clearance, Request};
 use crate::now::Now;
 use crate::parking::Ticket;
-use crate::routing::{INLINE_KEYS, Missing};
+use crate::routing::INLINE_KEYS;
 use crate::session::Session;
 use crate::worker::Worker;
 use sidle_commands::Split;
@@ -39,14 +39,9 @@ impl Worker {
         let (places, words) = if is_last { (1..keys.len(), 3..args.len()) } else { (0..1, 1..3) };
         let words: SmallVec<[&[u8]; 2 * INLINE_KEYS]> =
             args[..1].iter().chain(&args[words]).copied().collect();
-        let half = Request { found, keys: &keys[places.clone()], args: &words };
+        let half = Request { found, keys: &keys[places], args: &words };
         let start = out.len();
-        let (result, _) = self.call(now, session, half, clearance.marks, out);
-        if result.is_ok() {
-            let unseen: SmallVec<[Missing; INLINE_KEYS]> =
-                clearance.unseen.iter().filter(|missing| places.contains(&missing.key)).copied().collect();
-            self.tell_unseen(&unseen, keys);
-        }
+        let (result, _) = self.call(now, session, half, clearance, out);
         if is_last || result.is_err() {
             return Some(Half::Last(result));
         }

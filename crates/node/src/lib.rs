@@ -37,6 +37,7 @@ mod session;
 mod shared;
 mod stats;
 pub mod table;
+mod tally;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod worker;

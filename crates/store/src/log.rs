@@ -22,7 +22,7 @@ use crate::expiry::NEVER;
 use crate::memory::Region;
 use crate::record::{Draft, OutsideDraft, Record, Shape};
 use crate::segment::{Purpose, Segment, Segments, State};
-use sidle_types::WallMs;
+use sidle_types::{Position, WallMs};
 use std::sync::Arc;
 
 /// The first unit of a segment is left free, so that no record has address 0.
@@ -404,6 +404,8 @@ pub struct LogHead {
     /// The segments that were filled since records are [held back](Self::hold_back), each with its bytes;
     /// none while they are published one by one.
     filled: Option<Vec<(u64, u64)>>,
+    /// Where keys got an entry that had none, while that [is noted](Self::note_new_entries).
+    new_entries: Option<Vec<Position>>,
     /// Positions of the batch being replayed, kept for its memory.
     pub(crate) replay: Vec<crate::replay::Incoming>,
     _not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
@@ -419,6 +421,7 @@ impl LogHead {
             earliest: NEVER,
             prepared: Vec::new(),
             filled: None,
+            new_entries: None,
             replay: Vec::new(),
             _not_sync: std::marker::PhantomData,
         }
@@ -493,6 +496,25 @@ impl LogHead {
         }
         self.prepared.reverse();
         Ok(())
+    }
+
+    /// From now on it is noted where writes make entries for keys that have none.
+    pub fn note_new_entries(&mut self) {
+        self.new_entries = Some(Vec::new());
+    }
+
+    /// Where writes have made entries since that is noted, each as often as it was made; from now on it is
+    /// not.
+    pub fn take_new_entries(&mut self) -> Vec<Position> {
+        self.new_entries.take().unwrap_or_default()
+    }
+
+    /// An entry was made for a key that had none, by a record of this head.
+    #[inline]
+    pub(crate) fn made_entry(&mut self, position: Position) {
+        if let Some(new) = &mut self.new_entries {
+            new.push(position);
+        }
     }
 
     /// From now on records are appended that are not published one by one: segments that are filled stay open

@@ -149,7 +149,10 @@ impl<'g, 'p> Step<'g, 'p> {
     fn publish(&self, head: &mut LogHead) {
         match (self.written, self.change) {
             (Some((version, address)), _) => {
-                self.drafted(version, |draft| self.slot.publish(self.key, draft, address));
+                let is_new = self.drafted(version, |draft| self.slot.publish(self.key, draft, address));
+                if is_new {
+                    head.made_entry(self.key.position());
+                }
             }
             // Nothing is left, or a tombstone of what has an entry.
             (None, Change::Remove(leave)) => {

@@ -172,7 +172,9 @@ impl<'s> SlotGuard<'s> {
     ) -> Result<(), OutOfMemory> {
         self.admit(|| self.find(key).is_some())?;
         let address = head.append(draft, Purpose::Value)?;
-        self.publish(key, draft, address);
+        if self.publish(key, draft, address) {
+            head.made_entry(key.position());
+        }
         Ok(())
     }
 
@@ -186,9 +188,9 @@ impl<'s> SlotGuard<'s> {
         }
     }
 
-    /// Makes a record that was just appended the key's entry.
+    /// Makes a record that was just appended the key's entry; whether it had none.
     #[inline(always)]
-    pub(crate) fn publish(&self, key: HashedKey<'_>, draft: &Draft<'_>, address: Address) {
+    pub(crate) fn publish(&self, key: HashedKey<'_>, draft: &Draft<'_>, address: Address) -> bool {
         let kind = EntryKind { is_tombstone: draft.is_tombstone(), has_deadline: draft.expires_at.is_some() };
         let added = Counted { kind, bytes: draft.shape().total_bytes() };
         self.table().raise_version(draft.version.0);
@@ -205,8 +207,12 @@ impl<'s> SlotGuard<'s> {
                 place.bucket.store(place.index, Word::new(address, key.hash().0, place.level, kind));
                 self.table().count(Some(removed), Some(added));
                 self.guard.store.log.bury(old, record);
+                false
             }
-            None => self.insert(key.hash().0, address, added),
+            None => {
+                self.insert(key.hash().0, address, added);
+                true
+            }
         }
     }
 

@@ -34,7 +34,7 @@ use crate::limits::{
 use crate::timing::{HEARTBEAT_INTERVAL_US, JOIN_REFUSED_RETRY_US, JOIN_RETRY_US};
 use crate::{
     ClusterId, CoordinatorSays, Heartbeat, HostPort, MigrationRecord, NodeInfo, NodeLoad, NodeSays,
-    PrepareRefusal, Progress, PutBack, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
+    PrepareRefusal, Progress, PutBack, Reply, Request, StartNumber, Survey, TabletMap, ToCoordinator, ToNode,
 };
 use health::KnownHealth;
 use migrations::{End, Held};
@@ -237,6 +237,7 @@ pub enum AgentEvent {
 #[derive(Debug)]
 pub struct NodeAgent {
     me: NodeInfo,
+    start: StartNumber,
     bugs: PutBack,
     cluster: Option<ClusterId>,
     joined: bool,
@@ -263,11 +264,12 @@ pub struct NodeAgent {
 }
 
 impl NodeAgent {
-    /// The agent of a node in a new incarnation. `cluster`: the one that the node belongs to, if it has been
-    /// in one.
-    pub fn new(now: MonotonicUs, me: NodeInfo, cluster: Option<ClusterId>) -> NodeAgent {
+    /// The agent of a node in a new incarnation. `start`: drawn at random for this process. `cluster`: the
+    /// one that the node belongs to, if it has been in one.
+    pub fn new(now: MonotonicUs, me: NodeInfo, start: StartNumber, cluster: Option<ClusterId>) -> NodeAgent {
         NodeAgent {
             me,
+            start,
             bugs: PutBack::default(),
             cluster,
             joined: false,
@@ -398,7 +400,9 @@ impl NodeAgent {
     }
 
     fn message(&mut self, now: MonotonicUs, message: ToNode) {
-        let is_mine = message.to == self.me.id && message.incarnation == self.me.incarnation;
+        let is_mine = message.to == self.me.id
+            && message.incarnation == self.me.incarnation
+            && message.start.is_none_or(|start| start == self.start);
         // What a coordinator on this node says comes without having been read from a text.
         if !is_mine || message.check_bounds().is_err() {
             return;
@@ -503,7 +507,8 @@ impl NodeAgent {
         } else {
             self.next_beat = now.plus_us(JOIN_RETRY_US);
             let NodeInfo { client_addr, bus_addr, .. } = self.me.clone();
-            self.send(NodeSays::Join { client_addr, bus_addr, cluster: self.cluster });
+            let start = Some(self.start);
+            self.send(NodeSays::Join { client_addr, bus_addr, cluster: self.cluster, start });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::OutOfBounds;
 use crate::limits::{
-    HISTORY, MAX_HELD, MAX_NODES, MAX_PARTITIONS, MAX_PARTS_NAMED, MAX_TABLETS, MAX_UNFINISHED,
+    HISTORY, MAX_HELD, MAX_NODES, MAX_PARTITIONS, MAX_PARTS_NAMED, MAX_STARTS, MAX_TABLETS, MAX_UNFINISHED,
 };
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
@@ -31,6 +31,7 @@ bounded_lists! {
     nodes: MAX_NODES,
     partitions: MAX_PARTITIONS,
     parts: MAX_PARTS_NAMED,
+    starts: MAX_STARTS,
     suspected: MAX_NODES,
     tablets: MAX_TABLETS,
     waiting: MAX_UNFINISHED,

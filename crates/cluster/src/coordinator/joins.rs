@@ -9,8 +9,8 @@ use super::{Coordinator, CoordinatorEvent};
 use crate::limits::{MAX_IDLE_DOWN, MAX_INCARNATION_LEAP, MAX_NODES};
 use crate::timing::{IDLE_FORGOTTEN_AFTER_US, SUSPECTED_AFTER_US};
 use crate::{
-    ClusterId, CoordinatorSays, HostPort, Incarnation, MetaStore, MigrationRecord, NodeInfo, NodeName,
-    NodeState, Refusal, Reply,
+    ClusterId, CoordinatorSays, HostPort, Incarnation, KnownStart, MetaStore, MigrationRecord, NodeInfo,
+    NodeName, NodeState, Refusal, Reply, StartNumber,
 };
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeSet;
@@ -25,13 +25,19 @@ enum Obstacle {
 }
 
 impl<M: MetaStore> Coordinator<M> {
-    pub(super) fn join(&mut self, now: MonotonicUs, info: NodeInfo, cluster: Option<ClusterId>) {
+    pub(super) fn join(
+        &mut self,
+        now: MonotonicUs,
+        info: NodeInfo,
+        start: Option<StartNumber>,
+        cluster: Option<ClusterId>,
+    ) {
         let (node, incarnation) = (info.id, info.incarnation);
-        match self.join_obstacle(now, &info, cluster) {
-            None => self.admit(now, info),
+        match self.join_obstacle(now, &info, start, cluster) {
+            None => self.admit(now, info, start),
             Some(Obstacle::Refused(why)) => {
                 self.event(CoordinatorEvent::JoinRefused { node, why: why.clone() });
-                self.send_to_life(node, incarnation, CoordinatorSays::JoinRefused { why });
+                self.send_to_start(node, incarnation, start, CoordinatorSays::JoinRefused { why });
             }
             Some(Obstacle::Passing(why)) => {
                 let member = self.members.get_mut(&node);
@@ -40,19 +46,29 @@ impl<M: MetaStore> Coordinator<M> {
                 if is_news {
                     self.event(CoordinatorEvent::JoinRefused { node, why: why.clone() });
                 }
-                self.send_to_life(node, incarnation, CoordinatorSays::JoinLater { why });
+                self.send_to_start(node, incarnation, start, CoordinatorSays::JoinLater { why });
             }
         }
     }
 
-    fn admit(&mut self, now: MonotonicUs, info: NodeInfo) {
+    fn admit(&mut self, now: MonotonicUs, info: NodeInfo, start: Option<StartNumber>) {
         let (node, incarnation) = (info.id, info.incarnation);
         let known = self.data.map.node(node);
         let restarted = known.is_some_and(|known| known.incarnation < incarnation);
         // In the first incarnation of the first node its founding is its joining.
         let is_new = known.is_none_or(|known| known.incarnation < incarnation)
             || self.members.get(&node).is_some_and(|member| member.heard_at.is_none());
-        if known != Some(&info) {
+        let noted = start.map(|start| KnownStart { node, incarnation, start });
+        if known == Some(&info) {
+            // The founder, or a member since before such numbers were drawn.
+            if let Some(noted) = noted.filter(|_| self.data.start_of(node, incarnation).is_none()) {
+                let mut next = self.data.clone();
+                next.note_start(noted);
+                if self.commit(now, next).is_err() {
+                    return;
+                }
+            }
+        } else {
             let is_full = known.is_none() && self.data.map.nodes().len() >= MAX_NODES;
             let gone = if is_full { self.longest_idle(now, 0).into_iter().next() } else { None };
             let mut next = self.data.clone();
@@ -60,6 +76,7 @@ impl<M: MetaStore> Coordinator<M> {
                 gone.into_iter().for_each(|gone| map.remove_node(gone));
                 map.put_node(info);
             }));
+            noted.into_iter().for_each(|noted| next.note_start(noted));
             if self.commit(now, next).is_err() {
                 return;
             }
@@ -83,6 +100,7 @@ impl<M: MetaStore> Coordinator<M> {
         &self,
         now: MonotonicUs,
         info: &NodeInfo,
+        start: Option<StartNumber>,
         cluster: Option<ClusterId>,
     ) -> Option<Obstacle> {
         let own = self.data.cluster;
@@ -92,7 +110,7 @@ impl<M: MetaStore> Coordinator<M> {
                  coordinator, or start it with an empty data directory"
             )));
         }
-        if let Some(obstacle) = self.earlier_life_obstacle(now, info) {
+        if let Some(obstacle) = self.earlier_life_obstacle(now, info, start) {
             return Some(obstacle);
         }
         let is_known = self.data.map.node(info.id).is_some();
@@ -122,12 +140,18 @@ impl<M: MetaStore> Coordinator<M> {
     /// - Its number is below the last one: the data directory is an older copy, or two processes use one.
     /// - Its number is far above: no number of starts explains it, and accepted it would keep the node out
     ///   for good.
-    /// - It is the present incarnation, at other addresses: a second process uses a copy of the data
-    ///   directory.
+    /// - It is the last incarnation, at other addresses or in another process: the data directory is an older
+    ///   copy, or a second process uses a copy of it. It has none of the data, and what was arranged with
+    ///   that incarnation must not hold for it (invariant 4).
     /// - It is a later incarnation while the present one is heard of: only once that is silent, or its
     ///   conversation with the coordinator has ended, as it does when a process dies, is it certain that not
     ///   both of them serve.
-    fn earlier_life_obstacle(&self, now: MonotonicUs, info: &NodeInfo) -> Option<Obstacle> {
+    fn earlier_life_obstacle(
+        &self,
+        now: MonotonicUs,
+        info: &NodeInfo,
+        start: Option<StartNumber>,
+    ) -> Option<Obstacle> {
         let (last, next) = (self.last_life_of(info.id), info.incarnation);
         if next < last {
             return Some(Obstacle::Refused(format!(
@@ -141,17 +165,24 @@ impl<M: MetaStore> Coordinator<M> {
                  set 'starts' in its node.json to {last}"
             )));
         }
-        let known = self.data.map.node(info.id)?;
-        if next == known.incarnation {
-            let NodeInfo { client_addr, .. } = known;
-            let elsewhere = || {
-                Obstacle::Refused(format!(
-                    "this start of the node is a member already, at {client_addr}: two processes use copies \
-                     of one data directory, stop one"
-                ))
+        let known = self.data.map.node(info.id);
+        if next == last {
+            let noted = self.data.start_of(info.id, next);
+            let is_other_process = noted.is_some() && noted != start;
+            let at = match known {
+                Some(known) => format!("is a member already, at {}", known.client_addr),
+                None => "was a member already".to_owned(),
             };
-            return (known != info).then(elsewhere);
+            let is_elsewhere = known.is_some_and(|known| known != info);
+            return (is_elsewhere || is_other_process).then(|| {
+                Obstacle::Refused(format!(
+                    "start {next} of this node {at}, in another process: if two processes use copies of one \
+                     data directory, stop one. If the data directory is an older copy, set 'starts' in its \
+                     node.json to {last} and start the node again"
+                ))
+            });
         }
+        let known = known?;
         let member = self.members.get(&info.id)?;
         if self.state_of(now, info.id) != NodeState::Up || member.disconnected {
             return None;
@@ -167,19 +198,12 @@ impl<M: MetaStore> Coordinator<M> {
 
     /// The last incarnation of the node that anything is remembered of.
     fn last_life_of(&self, node: NodeId) -> Incarnation {
-        let lives = |record: &MigrationRecord| {
-            [
-                (record.source, record.source_incarnation),
-                (record.target, record.target_incarnation),
-                (record.requested_by.node, record.requested_by.incarnation),
-            ]
-        };
         // Of a member the map knows it. Of a node that was forgotten a late message or a repeated request may
         // still name an earlier incarnation.
         let past = self
             .data
             .all_migrations()
-            .flat_map(lives)
+            .flat_map(MigrationRecord::lives)
             .filter(|(id, _)| *id == node)
             .map(|(_, incarnation)| incarnation);
         past.max().unwrap_or_default().max(incarnation_of(&self.data, node))

@@ -46,9 +46,9 @@ impl<M: MetaStore> Coordinator<M> {
         }
         let ToCoordinator { from, incarnation, body } = message;
         let body = match body {
-            NodeSays::Join { client_addr, bus_addr, cluster } => {
+            NodeSays::Join { client_addr, bus_addr, cluster, start } => {
                 let info = NodeInfo { id: from, incarnation, client_addr, bus_addr };
-                return self.join(now, info, cluster);
+                return self.join(now, info, start, cluster);
             }
             body => body,
         };

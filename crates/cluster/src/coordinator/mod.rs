@@ -51,7 +51,7 @@ use crate::limits::{MAX_EVENTS, MAX_NODES, MAX_TRANSMIT, MAX_UNFINISHED, MAX_WAI
 use crate::timing::{HEARTBEAT_INTERVAL_US, STANDSTILL_US};
 use crate::{
     ClusterId, CoordinatorSays, Incarnation, MetaError, MetaStore, Metadata, MigrationState, NodeInfo,
-    PutBack, ReadProtocol, TabletMap, ToCoordinator, ToNode, timing,
+    PutBack, ReadProtocol, StartNumber, TabletMap, ToCoordinator, ToNode, timing,
 };
 use attempt::Attempt;
 use members::Member;
@@ -348,7 +348,19 @@ impl<M: MetaStore> Coordinator<M> {
         if self.transmit.len() == MAX_TRANSMIT {
             self.transmit.pop_front();
         }
-        self.transmit.push_back(ToNode { to, incarnation, body });
+        self.transmit.push_back(ToNode { to, incarnation, start: None, body });
+    }
+
+    /// Sends something to one process, whoever else has the same incarnation.
+    fn send_to_start(
+        &mut self,
+        to: NodeId,
+        incarnation: Incarnation,
+        start: Option<StartNumber>,
+        body: CoordinatorSays,
+    ) {
+        self.send_to_life(to, incarnation, body);
+        self.transmit.back_mut().expect("it is there").start = start;
     }
 
     fn event(&mut self, event: CoordinatorEvent) {

@@ -22,7 +22,7 @@ fn from_node(body: NodeSays) -> ControlMessage {
 }
 
 fn to_node(body: CoordinatorSays) -> ControlMessage {
-    ToNode { to: node_id(1), incarnation: Incarnation(3), body }.into()
+    ToNode { to: node_id(1), incarnation: Incarnation(3), start: None, body }.into()
 }
 
 fn request(request: Request) -> ControlMessage {

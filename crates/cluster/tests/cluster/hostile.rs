@@ -10,8 +10,8 @@ use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, ControlMessage, Coordinator, CoordinatorInput, CoordinatorSays,
     Founding, Health, Heartbeat, HostPort, Incarnation, MemoryMetaStore, MetaStore, Metadata,
     MigrationCounters, MigrationRecord, MigrationState, NodeAgent, NodeInfo, NodeLoad, NodeName, NodeSays,
-    PrepareRefusal, Progress, Refusal, Reply, Request, RequestKey, Survey, Tablet, TabletMap, ToCoordinator,
-    ToNode,
+    PrepareRefusal, Progress, Refusal, Reply, Request, RequestKey, StartNumber, Survey, Tablet, TabletMap,
+    ToCoordinator, ToNode,
 };
 use sidle_types::{
     MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, TabletEpoch,
@@ -176,6 +176,7 @@ impl Draw {
                 client_addr: self.address(),
                 bus_addr: self.address(),
                 cluster: self.one_in(2).then(|| ClusterId::from_bits(u128::from(self.below(3)))),
+                start: self.one_in(2).then(|| StartNumber(self.number())),
             },
             1 => NodeSays::Heartbeat(self.heartbeat(data)),
             2 => NodeSays::Surveyed { migration, survey: self.survey(hit.map(|record| record.range)) },
@@ -290,7 +291,8 @@ impl Draw {
             _ => CoordinatorSays::Heard { map_epoch, health: self.health() },
         };
         let to = if self.one_in(20) { self.node() } else { node_id(1) };
-        ToNode { to, incarnation: Incarnation(if self.one_in(20) { self.number() } else { 1 }), body }
+        let start = self.one_in(8).then(|| StartNumber(if self.one_in(2) { self.number() } else { 1 }));
+        ToNode { to, incarnation: Incarnation(if self.one_in(20) { self.number() } else { 1 }), start, body }
     }
 
     /// The message as it comes out at the other end, if it does: mostly read from its text, as over the bus;
@@ -331,7 +333,7 @@ fn reopened(now: MonotonicUs, coordinator: Coordinator<MemoryMetaStore>) -> Coor
 
 fn join(coordinator: &mut Coordinator<MemoryMetaStore>, now: MonotonicUs, info: NodeInfo) -> Vec<ToNode> {
     let NodeInfo { id, incarnation, client_addr, bus_addr } = info;
-    let body = NodeSays::Join { client_addr, bus_addr, cluster: None };
+    let body = NodeSays::Join { client_addr, bus_addr, cluster: None, start: None };
     coordinator.handle(now, CoordinatorInput::Message(ToCoordinator { from: id, incarnation, body }));
     std::iter::from_fn(|| coordinator.poll_transmit()).filter(|sent| sent.to == id).collect()
 }
@@ -401,7 +403,7 @@ fn an_agent_that_is_sent_anything_keeps_its_bounds() {
     for seed in 0..SEEDS {
         let mut draw = Draw::new(1_000 + seed);
         let mut now = MonotonicUs(1_000_000);
-        let mut agent = NodeAgent::new(now, info(1, 1), Some(ClusterId::from_bits(1)));
+        let mut agent = NodeAgent::new(now, info(1, 1), StartNumber(1), Some(ClusterId::from_bits(1)));
         let mut events = 0;
         for step in 0..MESSAGES {
             now = now.plus_us(draw.below(30_000));
@@ -462,9 +464,9 @@ fn an_agent_that_is_sent_anything_keeps_its_bounds() {
 fn maps_of_ever_new_migrations_do_not_fill_an_agent() {
     let now = MonotonicUs(1_000_000);
     let mut draw = Draw::new(7);
-    let mut agent = NodeAgent::new(now, info(1, 1), None);
+    let mut agent = NodeAgent::new(now, info(1, 1), StartNumber(1), None);
     let say = |agent: &mut NodeAgent, body| {
-        let message = ToNode { to: node_id(1), incarnation: Incarnation(1), body };
+        let message = ToNode { to: node_id(1), incarnation: Incarnation(1), start: None, body };
         agent.handle(now, AgentInput::Message(message));
         while agent.poll_event().is_some() {}
     };

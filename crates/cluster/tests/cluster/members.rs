@@ -1,10 +1,10 @@
 //! Who becomes a member, who stays one, and who is forgotten.
 
-use crate::world::{World, chunks, info, node_id};
+use crate::world::{World, chunks, info, node_id, start_of};
 use sidle_cluster::limits::{MAX_IDLE_DOWN, MAX_INCARNATION_LEAP, MAX_OPEN_WAITS};
 use sidle_cluster::{
     ClusterId, CommitFailure, CoordinatorEvent, CoordinatorInput, CoordinatorSays, Heartbeat, Incarnation,
-    NodeInfo, NodeName, NodeSays, NodeState, Refusal, Reply, Request, ToCoordinator,
+    Metadata, NodeInfo, NodeName, NodeSays, NodeState, Refusal, Reply, Request, StartNumber, ToCoordinator,
 };
 use sidle_types::{MapEpoch, MigrationId, NodeId};
 
@@ -22,9 +22,23 @@ fn says(world: &mut World, from: NodeId, incarnation: u64, body: NodeSays) -> Ve
 
 /// A join of this incarnation of a node, at the addresses of node `at`.
 fn join(world: &mut World, node: u8, incarnation: u64, at: u8) -> CoordinatorSays {
+    join_of(world, node, incarnation, at, Some(start_of(incarnation)))
+}
+
+/// The same, of the process with this number.
+fn join_of(
+    world: &mut World,
+    node: u8,
+    incarnation: u64,
+    at: u8,
+    start: Option<StartNumber>,
+) -> CoordinatorSays {
     let NodeInfo { client_addr, bus_addr, .. } = info(at, 1);
-    let body = NodeSays::Join { client_addr, bus_addr, cluster: Some(ClusterId::from_bits(0xc1)) };
-    says(world, node_id(node), incarnation, body).remove(0)
+    let body = NodeSays::Join { client_addr, bus_addr, cluster: Some(ClusterId::from_bits(0xc1)), start };
+    // What it is told of its migrations may come first.
+    let mut said = says(world, node_id(node), incarnation, body);
+    let place = said.iter().position(|said| !matches!(said, CoordinatorSays::Over { .. }));
+    said.remove(place.expect("an answer"))
 }
 
 fn refused(said: CoordinatorSays) -> String {
@@ -122,6 +136,65 @@ fn a_copy_in_the_same_life_is_refused() {
 }
 
 #[test]
+fn an_older_copy_that_comes_back_in_the_last_life_is_no_member_of_a_migration() {
+    let mut world = World::new(10, 3);
+    world.ask(1, World::start(chunks(8, 11), 2));
+    world.settle();
+    world.node(3).stalled = true;
+    world.ask(2, World::start(chunks(8, 11), 3));
+    assert!(world.run_until(1_000_000, |world| world.runs(2)));
+    world.kill_node(2);
+    let other = StartNumber(0xbad);
+    for start in [Some(other), None] {
+        let why = refused(join_of(&mut world, 2, 1, 2, start));
+        assert!(
+            why.contains("two processes use copies") && why.contains("set 'starts' in its node.json to 1"),
+            "{why}"
+        );
+    }
+    world.kill_coordinator();
+    world.start_coordinator();
+    refused(join_of(&mut world, 2, 1, 2, Some(other)));
+    assert!(world.runs(2), "nobody has joined that has lost what the source had");
+    // As it was told to. Its earlier incarnation is void, and the migration ends.
+    assert!(matches!(join_of(&mut world, 2, 2, 2, Some(other)), CoordinatorSays::Welcome { .. }));
+    world.run_for(100_000);
+    assert!(!world.runs(2));
+}
+
+#[test]
+fn a_forgotten_node_that_migrations_name_cannot_come_back_as_another_process_in_the_same_life() {
+    let mut world = World::new(11, 3);
+    world.ask(1, World::start(chunks(8, 11), 2));
+    world.settle();
+    world.ask(2, World::start(chunks(8, 11), 3));
+    world.settle();
+    (2..=3).for_each(|node| world.kill_node(node));
+    world.run_for(3_000_000);
+    assert_eq!(forget(&mut world, 2), Reply::Forgotten { node: node_id(2) });
+    let why = refused(join_of(&mut world, 2, 1, 2, Some(StartNumber(0xbad))));
+    assert!(why.contains("start 1 of this node was a member already"), "{why}");
+    assert!(matches!(join(&mut world, 2, 1, 2), CoordinatorSays::Welcome { .. }), "the same process");
+}
+
+#[test]
+fn a_member_of_before_such_numbers_were_drawn_joins_with_any_and_keeps_it() {
+    let mut world = World::new(12, 3);
+    world.kill_node(2);
+    assert!(matches!(join_of(&mut world, 2, 2, 2, None), CoordinatorSays::Welcome { .. }));
+    let epoch = world.coordinator().map().epoch();
+    assert!(matches!(join_of(&mut world, 2, 2, 2, Some(StartNumber(7))), CoordinatorSays::Welcome { .. }));
+    refused(join_of(&mut world, 2, 2, 2, Some(StartNumber(8))));
+    assert!(matches!(join_of(&mut world, 2, 2, 2, Some(StartNumber(7))), CoordinatorSays::Welcome { .. }));
+    assert_eq!(world.coordinator().map().epoch(), epoch, "that is nobody else's business");
+    // What a version wrote that knows of no such numbers.
+    let mut data = serde_json::to_value(world.coordinator().data()).unwrap();
+    data.as_object_mut().unwrap().remove("starts").expect("it is written down");
+    let older: Metadata = serde_json::from_value(data).unwrap();
+    assert_eq!((older.check(), older.starts.len()), (Ok(()), 0));
+}
+
+#[test]
 fn a_node_that_owns_nothing_and_is_down_is_forgotten() {
     let mut world = World::new(6, 4);
     world.ask(1, World::start(chunks(8, 11), 2));
@@ -183,7 +256,8 @@ fn members_that_join_and_go_do_not_fill_the_cluster() {
         bytes[..8].copy_from_slice(&number.to_be_bytes());
         let host = format!("10.1.{}.{}", number / 250, number % 250);
         let addr = |port| sidle_cluster::HostPort::new(&host, port).unwrap();
-        let body = NodeSays::Join { client_addr: addr(7000), bus_addr: addr(17000), cluster: None };
+        let body =
+            NodeSays::Join { client_addr: addr(7000), bus_addr: addr(17000), cluster: None, start: None };
         says(&mut world, NodeId::from_bytes(bytes), 1, body);
         world.run_for(2_000);
     }

@@ -202,6 +202,7 @@ fn join_refusals_say_what_to_do() {
             client_addr: info(address, 1).client_addr,
             bus_addr: info(address, 1).bus_addr,
             cluster: cluster.map(ClusterId::from_bits),
+            start: None,
         };
         let message = ToCoordinator { from: me.id, incarnation: Incarnation(incarnation), body };
         let coordinator = world.coordinator();

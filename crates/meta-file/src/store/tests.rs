@@ -373,3 +373,68 @@ fn an_opening_that_fails_leaves_what_is_there() {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left aside");
     }
 }
+
+/// What a process reads back, and what is there after the system has failed. As after a sync that failed,
+/// what was written before and is only in the system's memory never gets to the disk.
+#[derive(Debug, Default)]
+struct Cached {
+    shown: Option<Vec<u8>>,
+    on_disk: Option<Vec<u8>>,
+    aside: Vec<u8>,
+    /// Whether the bytes of the file aside, and then of the store, were synced since they were written.
+    is_synced: bool,
+}
+
+impl Medium for Cached {
+    fn name(&self) -> String {
+        "a store".to_owned()
+    }
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.shown.clone())
+    }
+    fn create_aside(&mut self) -> io::Result<()> {
+        (self.aside, self.is_synced) = (Vec::new(), false);
+        Ok(())
+    }
+    fn write_aside(&mut self, content: &[u8]) -> io::Result<()> {
+        self.aside = content.to_vec();
+        Ok(())
+    }
+    fn sync_aside(&mut self) -> io::Result<()> {
+        self.is_synced = true;
+        Ok(())
+    }
+    fn rename_aside(&mut self) -> io::Result<()> {
+        self.shown = Some(std::mem::take(&mut self.aside));
+        Ok(())
+    }
+    fn sync_name(&mut self) -> io::Result<()> {
+        if self.is_synced {
+            self.on_disk = self.shown.clone();
+        }
+        Ok(())
+    }
+    fn discard_aside(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+    fn whereabouts(&self) -> io::Result<Whereabouts> {
+        Ok(Whereabouts::InPlace)
+    }
+    fn restore(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Invariant 3. A process was killed after a commit that failed: what it wrote can be read, and would be gone
+/// after a failure of the machine, with everything that the cluster has done by it since.
+#[test]
+fn what_opening_reads_is_on_disk_before_anybody_goes_by_it() {
+    let [earlier, later] = [5, 6].map(|next| encode(Some(&metadata(next))));
+    let medium = Cached { shown: Some(later.clone()), on_disk: Some(earlier), ..Cached::default() };
+    let mut store = FileMetaStore::open_on(medium).unwrap();
+    assert!(store.medium.on_disk.as_ref() == Some(&later), "opening writes it anew");
+    assert_eq!(store.load().unwrap(), Some(metadata(6)));
+    // The store that opening makes is there after a failure, too.
+    let store = FileMetaStore::open_on(Cached::default()).unwrap();
+    assert!(store.medium.on_disk == Some(encode(None)));
+}

@@ -36,6 +36,15 @@ struct Waiting {
     waiters: Vec<Waiter>,
 }
 
+/// What one command waits for.
+#[derive(Debug, Default)]
+struct Places {
+    /// Its keys, those included that have come.
+    keys: Vec<Key>,
+    /// How many have not.
+    left: usize,
+}
+
 /// Keys that commands wait for, and keys that clients will come again for while there are fewer than
 /// [`KEYS_WANTED_MAX`] in all.
 ///
@@ -48,6 +57,10 @@ pub(super) struct PriorityQueue {
     waiting: BTreeMap<Key, Waiting>,
     /// How many commands wait for all of them.
     waiters: usize,
+    /// The same by command.
+    places: BTreeMap<Waiter, Places>,
+    /// The command of each worker that was refused last: what it asked for besides is still coming.
+    refused: BTreeMap<u16, u64>,
     /// Keys not in flight, in the order they were asked for. Those that have arrived meanwhile are passed
     /// over.
     queue: VecDeque<Key>,
@@ -61,6 +74,8 @@ impl PriorityQueue {
             choices,
             waiting: BTreeMap::new(),
             waiters: 0,
+            places: BTreeMap::new(),
+            refused: BTreeMap::new(),
             queue: VecDeque::new(),
             next_sequence: 0,
             in_flight: Vec::new(),
@@ -101,31 +116,80 @@ impl PriorityQueue {
         self.queue.clear();
         self.in_flight.clear();
         self.waiters = 0;
+        self.places.clear();
         std::mem::take(&mut self.waiting).into_values().flat_map(|waiting| waiting.waiters)
     }
 
     /// Adds a command to those that wait for the key, or just the key; false when there is no room for the
     /// command.
     fn add(&mut self, key: HashedKey<'_>, waiter: Option<Waiter>) -> bool {
-        if self.waiters == PRIORITY_WAITERS_MAX && waiter.is_some() {
+        let is_refused = |waiter: Waiter| self.refused.get(&waiter.worker) == Some(&waiter.ticket);
+        if waiter.is_some_and(|waiter| self.waiters == PRIORITY_WAITERS_MAX || is_refused(waiter)) {
             return false;
         }
-        self.waiters += usize::from(waiter.is_some());
-        if let Some(waiting) = self.waiting.get_mut(key.bytes()) {
-            waiting.waiters.extend(waiter);
-            return true;
+        let bytes = match self.waiting.get_key_value(key.bytes()) {
+            Some((bytes, _)) => Arc::clone(bytes),
+            None => {
+                let bytes: Key = key.bytes().into();
+                let waiting = Waiting { position: key.position(), waiters: Vec::new() };
+                self.waiting.insert(Arc::clone(&bytes), waiting);
+                self.queue.push_back(Arc::clone(&bytes));
+                bytes
+            }
+        };
+        if let Some(waiter) = waiter {
+            self.waiters += 1;
+            self.waiting.get_mut(&bytes).expect("it is there").waiters.push(waiter);
+            let places = self.places.entry(waiter).or_default();
+            places.left += 1;
+            places.keys.push(bytes);
         }
-        let bytes: Key = key.bytes().into();
-        let waiting = Waiting { position: key.position(), waiters: waiter.into_iter().collect() };
-        self.waiting.insert(Arc::clone(&bytes), waiting);
-        self.queue.push_back(bytes);
         true
+    }
+
+    /// A command cannot wait: it gives back the places that it has taken, and takes no more.
+    fn refuse(&mut self, refused: Waiter) {
+        self.refused.insert(refused.worker, refused.ticket);
+        let Some(places) = self.places.remove(&refused) else { return };
+        self.waiters -= places.left;
+        // Those that came last stand last in the queue.
+        for key in places.keys.into_iter().rev() {
+            let Some(waiting) = self.waiting.get_mut(&key) else { continue };
+            let before = waiting.waiters.len();
+            waiting.waiters.retain(|waiter| *waiter != refused);
+            if waiting.waiters.is_empty() && before > 0 {
+                self.waiting.remove(&key);
+                self.take_off_queue(&key);
+            }
+        }
+    }
+
+    /// A key is not to be pulled, unless it is in flight already.
+    fn take_off_queue(&mut self, key: &Key) {
+        let is_it = |other: &Key| Arc::ptr_eq(other, key);
+        if !self.in_flight.iter().any(|pull| pull.keys.iter().any(is_it)) {
+            // It was asked for lately: it is among the last.
+            let place = self.queue.iter().rposition(is_it);
+            place.map(|place| self.queue.remove(place));
+        }
+    }
+
+    /// These commands wait for one key less each.
+    fn leave(&mut self, waiters: &[Waiter]) {
+        self.waiters -= waiters.len();
+        for waiter in waiters {
+            let Some(places) = self.places.get_mut(waiter) else { continue };
+            places.left -= 1;
+            if places.left == 0 {
+                self.places.remove(waiter);
+            }
+        }
     }
 
     /// Who waits for the key; nobody does any more.
     fn take(&mut self, key: &[u8]) -> Vec<Waiter> {
         let waiters = self.waiting.remove(key).map(|waiting| waiting.waiters).unwrap_or_default();
-        self.waiters -= waiters.len();
+        self.leave(&waiters);
         waiters
     }
 
@@ -133,7 +197,7 @@ impl PriorityQueue {
     fn take_covered(&mut self, covered: PositionRange) -> Vec<Waiter> {
         let taken = self.waiting.extract_if(.., |_, waiting| covered.contains(waiting.position));
         let waiters: Vec<Waiter> = taken.flat_map(|(_, waiting)| waiting.waiters).collect();
-        self.waiters -= waiters.len();
+        self.leave(&waiters);
         if self.queue.len() > PRIORITY_WAITERS_MAX {
             // Nobody waits any more for those that have come with their partition.
             self.queue.retain(|key| self.waiting.contains_key(key));
@@ -170,6 +234,7 @@ impl Importer {
         if is_settled(store, self.writer.view(), key) {
             self.events.push_back(TargetEvent::Wake(waiter));
         } else if !self.priority.add(key, Some(waiter)) {
+            self.priority.refuse(waiter);
             self.events.push_back(TargetEvent::Refuse(waiter, WaiterRefusal::TooManyWait));
         }
     }

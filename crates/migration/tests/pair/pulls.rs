@@ -59,6 +59,35 @@ fn more_commands_than_may_wait_are_refused() {
     });
 }
 
+/// Its places would be taken until its keys arrive, for nobody.
+#[test]
+fn a_command_that_is_refused_gives_its_places_back_and_takes_no_more() {
+    for_protocols_that(serves_while_it_fills, |protocol| {
+        let mut pair = serving(Setup::slow(protocol), 1_000);
+        let most = PRIORITY_WAITERS_MAX as u64;
+        let mut ask = |ticket: u64, key: Vec<u8>| {
+            pair.target_input(TargetInput::PriorityPull(&key, Waiter { worker: 0, ticket }));
+            let machine = pair.target_machine.as_mut().unwrap();
+            let full = machine.queues().find(|fill| fill.count > fill.most);
+            assert!(full.is_none(), "{full:?}");
+            std::iter::from_fn(|| machine.poll_event()).collect::<Vec<TargetEvent>>()
+        };
+        for ticket in 0..most - 10 {
+            assert_eq!(ask(ticket, key(ticket % 500)), []);
+        }
+        // A command over twenty keys, some of which others wait for too.
+        let refused = [TargetEvent::Refuse(Waiter { worker: 0, ticket: most }, WaiterRefusal::TooManyWait)];
+        for n in 0..20 {
+            let events = ask(most, key(490 + n));
+            assert_eq!(events, if n < 10 { &[][..] } else { &refused }, "key {n}");
+        }
+        for n in 0..10 {
+            assert_eq!(ask(most + 1 + n, key(495 + n)), [], "there is a place");
+        }
+        assert_ne!(ask(most + 11, key(0)), [], "and no more");
+    });
+}
+
 #[test]
 fn priority_pulls_go_in_batches_so_many_in_flight() {
     for_protocols_that(pulls_keys_ahead, |protocol| {

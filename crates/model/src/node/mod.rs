@@ -12,7 +12,7 @@ use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
 use control::ControlThread;
 pub(crate) use mover::MoverThread;
-use sidle_cluster::{HostPort, Incarnation, NodeInfo};
+use sidle_cluster::{HostPort, Incarnation, NodeInfo, StartNumber};
 use sidle_migration::Tuning;
 use sidle_node::{
     Config, CurrentTable, Mover, MoverIndex, NodeControl, NodeParts, NodeShared, Now, ProcessFacts,
@@ -120,8 +120,15 @@ impl Node {
                 MoverThread::new(own.movers[index], mover, neighbours, weight)
             })
             .collect();
-        let control =
-            NodeControl::new(MonotonicUs(0), info.clone(), None, parts.clone(), movers, Tuning::default());
+        let control = NodeControl::new(
+            MonotonicUs(0),
+            info.clone(),
+            StartNumber::default(),
+            None,
+            parts.clone(),
+            movers,
+            Tuning::default(),
+        );
         let threads = (own.workers.clone(), own.movers.clone());
         let control = ControlThread::new(own.control, control, &info, number == 0, other.control, threads);
         Node { group: own.group, cores: own.cores, parts, workers, movers: movers_, control, next_worker: 0 }

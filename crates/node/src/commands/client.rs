@@ -138,6 +138,7 @@ fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
     let seconds_since = |then: WallMs| now.0.saturating_sub(then.0) / 1000;
     let details = client.details().clone();
     let buffers = client.buffers();
+    let output = buffers.output + client.collected_bytes();
     let mut flags = String::new();
     for (set, letter) in [(details.readonly, 'r'), (details.no_evict, 'e'), (details.no_touch, 'T')] {
         if set {
@@ -163,8 +164,8 @@ fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
         buffers.input_free,
         buffers.arguments,
         // What is pending is one piece.
-        u8::from(buffers.output > 0),
-        buffers.output,
+        u8::from(output > 0),
+        output,
         client.memory_bytes(),
         if details.resp3 { 3 } else { 2 },
         details.library,

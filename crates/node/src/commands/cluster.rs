@@ -193,6 +193,14 @@ fn view<'c>(call: &Call<'c>) -> ClusterView<'c> {
     ClusterView::new(call.ranges, &call.shared.unheard)
 }
 
+/// Which node runs the coordinator: its id, and where clients reach it; empty while that is not known.
+pub(super) fn coordinator_fields(call: &Call<'_>) -> [(&'static str, String); 2] {
+    let node = call.shared.unheard.coordinator();
+    let address = node.and_then(|node| call.ranges.map().node(node)).map(|node| node.client_addr.to_string());
+    let id = node.map(|node| node.to_string());
+    [("sidle_coordinator_id", id.unwrap_or_default()), ("sidle_coordinator", address.unwrap_or_default())]
+}
+
 /// The state is `fail` while some slot is served by nobody that is known to be up, as in a Redis Cluster that
 /// requires full coverage. That is for who watches: the other nodes go on serving all the same.
 fn info(call: &mut Call<'_>) -> CommandResult {
@@ -204,12 +212,13 @@ fn info(call: &mut Call<'_>) -> CommandResult {
         "cluster_state:{}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{served}\r\n\
          cluster_slots_pfail:{suspected}\r\ncluster_slots_fail:{failed}\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\n\
          cluster_current_epoch:{}\r\ncluster_my_epoch:{}\r\ncluster_stats_messages_sent:0\r\n\
-         cluster_stats_messages_received:0\r\ntotal_cluster_links_buffer_limit_exceeded:0\r\n",
+         cluster_stats_messages_received:0\r\ntotal_cluster_links_buffer_limit_exceeded:0\r\n{}",
         if is_ok { "ok" } else { "fail" },
         view.nodes().len(),
         view.owners(),
         view.epoch(),
         view.config_epoch(call.ranges.node()),
+        coordinator_fields(call).map(|(name, value)| format!("{name}:{value}\r\n")).concat(),
     );
     call.reply.verbatim(*b"txt", text.as_bytes());
     Ok(Flow::Done)

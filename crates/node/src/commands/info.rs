@@ -4,6 +4,7 @@
 //! Only what is measured is told. [`FACTS`] are the exception: what cannot be anything else here, where
 //! clients or tools look for it.
 
+use super::cluster::coordinator_fields;
 use crate::call::{Call, CommandResult, Flow};
 use crate::observe::percentiles;
 use crate::shared::{Gauges, REDIS_VERSION};
@@ -43,7 +44,7 @@ const SECTIONS: &[Section] = &[
     Section { name: "Commandstats", by_default: false, write: command_stats },
     Section { name: "Errorstats", by_default: true, write: error_stats },
     Section { name: "Latencystats", by_default: false, write: latency_stats },
-    Section { name: "Cluster", by_default: true, write: facts },
+    Section { name: "Cluster", by_default: true, write: cluster },
     Section { name: "Migration", by_default: true, write: migration },
     Section { name: "Keyspace", by_default: true, write: keyspace },
 ];
@@ -109,6 +110,12 @@ fn info(call: &mut Call<'_>) -> CommandResult {
     }
     call.reply.verbatim(*b"txt", lines.text.as_bytes());
     Ok(Flow::Done)
+}
+
+fn cluster(call: &Call<'_>, lines: &mut Channels) {
+    for (name, value) in coordinator_fields(call) {
+        lines.add(name, value);
+    }
 }
 
 /// 1536 is `1.50K`.

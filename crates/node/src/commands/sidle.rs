@@ -8,7 +8,7 @@ use crate::outcome::ControlRequest;
 use crate::range_table::Role;
 use crate::table::{CommandFlags, CommandSpec};
 use sidle_cluster::NodeName;
-use sidle_cluster::limits::MAX_PATIENCE_US;
+use sidle_cluster::limits::{MAX_NUMBER, MAX_PATIENCE_US};
 use sidle_commands::ReplyError;
 use sidle_commands::parse_i64;
 use sidle_migration::{ExportPhase, PROTOCOLS};
@@ -162,7 +162,12 @@ fn is_over(migration: MigrationId) -> ReplyError {
 
 fn migration_argument(argument: &[u8]) -> Result<MigrationId, ReplyError> {
     let number = parse_i64(argument).and_then(|number| u64::try_from(number).ok());
-    number.map(MigrationId).ok_or(ReplyError::text("ERR a migration is named by its number"))
+    let id = number.filter(|number| (1..=MAX_NUMBER).contains(number)).map(MigrationId);
+    id.ok_or_else(|| {
+        ReplyError::owned(format!(
+            "ERR a migration's id is a number from 1 to {MAX_NUMBER}: SIDLE.MIGRATE STATUS shows those there are"
+        ))
+    })
 }
 
 fn status(_: &mut Call<'_>) -> CommandResult {

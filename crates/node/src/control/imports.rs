@@ -306,7 +306,7 @@ impl NodeControl {
                 // After the coordinator was told that it may begin, the mover goes on trying.
                 if self.preparations.get(&id).is_some_and(|p| p.stage == Stage::Connecting) {
                     self.drop_preparation(id);
-                    let error = "the connection could not be opened".to_owned();
+                    let error = "no connection to it could be opened, tried again and again".to_owned();
                     self.refuse(now, id, PrepareRefusal::SourceUnreachable { error });
                 }
             }

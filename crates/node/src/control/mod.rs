@@ -51,7 +51,8 @@ use imports::{Import, Preparation};
 use jobs::Jobs;
 use requests::OpenRequest;
 use sidle_cluster::{
-    AgentInput, ClusterId, MigrationRecord, NodeAgent, NodeInfo, TabletMap, ToCoordinator, ToNode,
+    AgentInput, ClusterId, MigrationRecord, NodeAgent, NodeInfo, StartNumber, TabletMap, ToCoordinator,
+    ToNode,
 };
 use sidle_migration::{ExportView, ImportView, Tuning};
 use sidle_types::{MigrationId, MonotonicUs, NodeId, PositionRange};
@@ -138,18 +139,19 @@ pub struct NodeControl {
 }
 
 impl NodeControl {
-    /// The control of a node in a new incarnation. `cluster`: the one that the node belongs to, if it has
-    /// been in one. `movers`: how many there are.
+    /// The control of a node in a new incarnation. `start`: drawn at random for this process. `cluster`: the
+    /// one that the node belongs to, if it has been in one. `movers`: how many there are.
     pub fn new(
         now: MonotonicUs,
         me: NodeInfo,
+        start: StartNumber,
         cluster: Option<ClusterId>,
         parts: NodeParts,
         movers: u16,
         tuning: Tuning,
     ) -> NodeControl {
         NodeControl {
-            agent: NodeAgent::new(now, me.clone(), cluster),
+            agent: NodeAgent::new(now, me.clone(), start, cluster),
             me,
             parts,
             movers: usize::from(movers),
@@ -203,6 +205,7 @@ impl NodeControl {
             self.agent.handle(now, AgentInput::Timer);
             self.follow_agent(now);
         }
+        self.parts.shared.unheard.set_coordinator(self.agent.coordinator());
     }
 
     /// The next message to the coordinator. Without a connection to it, it is dropped.

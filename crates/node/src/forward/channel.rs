@@ -1,7 +1,8 @@
 //! A line to one node: what waits for a connection, the connection, and what was sent over it.
 
 use super::{
-    Ending, ForwardLink, IDLE_US, OUTPUT_BYTES, PATIENCE_US, PAUSE_US, QUEUE_BYTES, REACH_US, WAITS, WINDOW,
+    Ending, ForwardLink, IDLE_US, INPUT_KEEP_BYTES, OUTPUT_BYTES, PATIENCE_US, PAUSE_US, QUEUE_BYTES,
+    REACH_US, WAITS, WINDOW,
 };
 use crate::parking::Ticket;
 use sidle_cluster::NodeInfo;
@@ -65,6 +66,9 @@ struct Open {
     seen_at: MonotonicUs,
 }
 
+/// Of a reply that has come in part: the command that waits for it, and how many bytes are here.
+pub(super) type Incoming = Option<(Ticket, usize)>;
+
 #[derive(Debug)]
 enum Connection {
     /// There is none; another is tried from then on.
@@ -96,6 +100,8 @@ pub(super) struct Channel {
     pause_us: u64,
     /// Since when there has been no connection though one was tried.
     lost_at: Option<MonotonicUs>,
+    /// What was last counted of a reply that has come in part.
+    pub(super) counted: Incoming,
 }
 
 impl Channel {
@@ -107,6 +113,7 @@ impl Channel {
             connection: Connection::None(MonotonicUs(0)),
             pause_us: PAUSE_US.0,
             lost_at: None,
+            counted: None,
         }
     }
 
@@ -240,7 +247,20 @@ impl Channel {
             }
         };
         open.input.drain(..start);
+        if open.input.is_empty() && open.input.capacity() > INPUT_KEEP_BYTES {
+            open.input = Vec::new();
+        }
         is_sound
+    }
+
+    /// The reply that has come in part.
+    pub(super) fn incoming(&self) -> Incoming {
+        let Connection::Open(open) = &self.connection else { return None };
+        let sent = match open.input.first()? {
+            b'>' => open.aside.get(&late_number(&open.input)?)?,
+            _ => open.sent.front()?,
+        };
+        sent.part.map(|part| (part.ticket, open.input.len()))
     }
 
     /// Ends what has waited for too long; returns what is to be done.
@@ -321,6 +341,13 @@ impl Open {
             .min()
             .expect("it is idle or has sent something")
     }
+}
+
+/// The number of the request that a late reply answers, once so much of it is here.
+fn late_number(input: &[u8]) -> Option<u64> {
+    let rest = input.strip_prefix(b">2\r\n:")?;
+    let end = rest.iter().position(|&byte| byte == b'\r')?;
+    std::str::from_utf8(&rest[..end]).ok()?.parse().ok()
 }
 
 fn heard(reply: Reply<'_>) -> Heard {

@@ -1,13 +1,15 @@
 //! All lines of a worker, and the commands that wait for answers over them.
 
 use super::channel::{Channel, Endings, Part, Request, Wants};
-use super::{Ending, ForwardLink, LOOK_AGAIN_US, WINDOW};
+use super::{ANSWER_FRAME_BYTES, Ending, ForwardLink, LOOK_AGAIN_US, WINDOW};
 use crate::parking::{ParkingLot, Ticket};
 use crate::range_table::RangeTable;
+use crate::tally::Tally;
 use sidle_cluster::{HostPort, NodeInfo};
 use sidle_resp::RespVersion;
 use sidle_types::{Fill, MonotonicUs, NodeId};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// What a worker wants of its driver, for requests to other nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,14 +37,40 @@ pub enum ForwardEvent {
 /// Which line: to this node, for clients that speak RESP3 or RESP2.
 type LineKey = (NodeId, bool);
 
+/// A command that is forwarded.
+pub(super) struct Forwarded {
+    /// When it was forwarded first.
+    pub(super) since: MonotonicUs,
+    /// The version of the protocol that its client speaks.
+    pub(super) version: RespVersion,
+    /// Where it is counted what its connection holds for it.
+    pub(super) collected: Arc<Tally>,
+    /// How many bytes its reply has so far, and what is held for it besides.
+    pub(super) reply_bytes: usize,
+    pub(super) other_bytes: usize,
+    /// How many bytes its reply may have.
+    pub(super) most_bytes: usize,
+}
+
 /// A command that waits for answers.
 #[derive(Debug)]
 struct Waiting {
     /// How many answers are still to come.
     left: usize,
-    /// What came, by the number of the part.
-    ended: Vec<(u32, Ending)>,
+    /// What came, by the number of the part, as long as it is not too long.
+    ended: Result<Vec<(u32, Ending)>, TooLong>,
+    /// Where it is counted what its connection holds for it.
+    collected: Arc<Tally>,
+    /// How many bytes its reply has so far, what has come in part included, and may have.
+    reply_bytes: usize,
+    most_bytes: usize,
+    /// What is held for it besides.
+    other_bytes: usize,
 }
+
+/// A command's answers together are longer than its reply may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooLong;
 
 /// The lines of one worker.
 #[derive(Debug, Default)]
@@ -83,24 +111,27 @@ impl Channels {
         ticket
     }
 
-    /// Parks a command until each of these requests has ended. `since`: when it was forwarded first.
+    /// Parks a command until each of these requests has ended, or their answers are too long together.
     pub(super) fn send(
         &mut self,
         now: MonotonicUs,
-        since: MonotonicUs,
+        command: Forwarded,
         requests: Vec<(NodeInfo, Vec<u8>)>,
-        version: RespVersion,
         lot: &mut ParkingLot,
     ) -> Ticket {
         let ticket = lot.park_for_another_node();
-        self.waiting.insert(ticket, Waiting { left: requests.len(), ended: Vec::new() });
+        let Forwarded { since, version, collected, reply_bytes, other_bytes, most_bytes } = command;
+        let most_bytes = most_bytes.saturating_add(requests.len() * ANSWER_FRAME_BYTES);
+        let (left, ended) = (requests.len(), Ok(Vec::new()));
+        let waiting = Waiting { left, ended, collected, reply_bytes, most_bytes, other_bytes };
+        self.waiting.insert(ticket, waiting);
         let mut ended = Endings::new();
         for (number, (node, bytes)) in requests.into_iter().enumerate() {
             let key = key(node.id, version);
             let line = self.lines.entry(key).or_insert_with(|| Channel::new(node));
             let part = Part { ticket, number: number as u32 };
             line.push(Request { part, since, queued_at: now, bytes }, &mut ended);
-            self.follow(now, key, &mut ended);
+            self.follow(now, key, &mut ended, lot);
             if let Some(link) = self.lines.get(&key).and_then(Channel::open_link) {
                 self.events.push_back(ForwardEvent::Send(link));
             }
@@ -110,8 +141,12 @@ impl Channels {
     }
 
     /// What came of a command's requests, in no order; once.
-    pub(super) fn take_endings(&mut self, ticket: Ticket) -> Vec<(u32, Ending)> {
-        self.waiting.remove(&ticket).map_or_else(Vec::new, |waiting| waiting.ended)
+    pub(super) fn take_endings(&mut self, ticket: Ticket) -> Result<Vec<(u32, Ending)>, TooLong> {
+        let ended = self.waiting.remove(&ticket).map_or(Ok(Vec::new()), |waiting| waiting.ended);
+        if ended.is_err() {
+            self.lines.values_mut().for_each(|line| line.forget(ticket));
+        }
+        ended
     }
 
     /// Nobody waits for this command any more.
@@ -138,6 +173,7 @@ impl Channels {
         if let Some(line) = self.lines.get_mut(&key) {
             line.lost(now, &mut ended);
         }
+        self.count_incoming(key, lot);
         self.end(ended, lot);
     }
 
@@ -160,6 +196,7 @@ impl Channels {
             // The window may have been full.
             self.events.push_back(ForwardEvent::Send(link));
         }
+        self.count_incoming(key, lot);
         self.end(ended, lot);
     }
 
@@ -190,6 +227,7 @@ impl Channels {
                     // Nobody waits for the next attempt.
                     self.close(MonotonicUs(0), link, &mut ended);
                 }
+                self.count_incoming(key, lot);
                 self.lines.remove(&key);
             }
         }
@@ -204,7 +242,7 @@ impl Channels {
         }
         let mut ended = Endings::new();
         let keys: Vec<LineKey> = self.lines.keys().copied().collect();
-        keys.into_iter().for_each(|key| self.follow(now, key, &mut ended));
+        keys.into_iter().for_each(|key| self.follow(now, key, &mut ended, lot));
         self.end(ended, lot);
     }
 
@@ -215,7 +253,7 @@ impl Channels {
     }
 
     /// Does what a line wants.
-    fn follow(&mut self, now: MonotonicUs, key: LineKey, ended: &mut Endings) {
+    fn follow(&mut self, now: MonotonicUs, key: LineKey, ended: &mut Endings, lot: &mut ParkingLot) {
         let Some(line) = self.lines.get_mut(&key) else { return };
         match line.pass_time(now, ended) {
             Wants::Nothing => {}
@@ -233,6 +271,7 @@ impl Channels {
                 self.events.push_back(ForwardEvent::Connect { link, node, address, version });
             }
         }
+        self.count_incoming(key, lot);
     }
 
     fn close(&mut self, now: MonotonicUs, link: ForwardLink, ended: &mut Endings) {
@@ -246,12 +285,40 @@ impl Channels {
         for (Part { ticket, number }, ending) in ended {
             // Whoever is not in the list has gone away.
             let Some(waiting) = self.waiting.get_mut(&ticket) else { continue };
-            waiting.ended.push((number, ending));
+            let answer_bytes = if let Ending::Answer(reply) = &ending { reply.len() } else { 0 };
+            if let Ok(ended) = &mut waiting.ended {
+                ended.push((number, ending));
+            }
             waiting.left -= 1;
             if waiting.left == 0 {
                 lot.wake(ticket);
             }
+            self.count(ticket, 0, answer_bytes, lot);
         }
+    }
+
+    /// Counts what has come in part over a line for the command that waits for it.
+    fn count_incoming(&mut self, key: LineKey, lot: &mut ParkingLot) {
+        let Some(line) = self.lines.get_mut(&key) else { return };
+        let now = line.incoming();
+        let before = std::mem::replace(&mut line.counted, now);
+        if let Some((ticket, bytes)) = before {
+            self.count(ticket, bytes, 0, lot);
+        }
+        if let Some((ticket, bytes)) = now {
+            self.count(ticket, 0, bytes, lot);
+        }
+    }
+
+    /// Of the answers to a command so many bytes are no longer here, and so many have come (F7).
+    fn count(&mut self, ticket: Ticket, gone: usize, come: usize, lot: &mut ParkingLot) {
+        let Some(waiting) = self.waiting.get_mut(&ticket) else { return };
+        waiting.reply_bytes = waiting.reply_bytes + come - gone;
+        if waiting.reply_bytes > waiting.most_bytes {
+            waiting.ended = Err(TooLong);
+            lot.wake(ticket);
+        }
+        waiting.collected.set((waiting.reply_bytes + waiting.other_bytes) as u64);
     }
 
     /// How full the queues are. `connections`: how many the worker has.
@@ -284,10 +351,16 @@ mod tests {
     const AT: MonotonicUs = MonotonicUs(1_000_000);
     const RESP2: RespVersion = RespVersion::Resp2;
 
+    /// A command that was forwarded first then; its reply may have 1,000 bytes.
+    fn command(since: MonotonicUs) -> Forwarded {
+        let collected = Arc::default();
+        Forwarded { since, version: RESP2, collected, reply_bytes: 0, other_bytes: 0, most_bytes: 1_000 }
+    }
+
     /// Channels with one request of so many bytes to node 2, and the connection that it waits for.
     fn waiting(bytes: usize) -> (Channels, ParkingLot, Ticket, ForwardLink) {
         let (mut lines, mut lot) = (Channels::default(), ParkingLot::default());
-        let ticket = lines.send(AT, AT, vec![(node_info(2), vec![0; bytes])], RESP2, &mut lot);
+        let ticket = lines.send(AT, command(AT), vec![(node_info(2), vec![0; bytes])], &mut lot);
         let Some(ForwardEvent::Connect { link, .. }) = lines.poll_event() else { panic!("no connection") };
         (lines, lot, ticket, link)
     }
@@ -329,15 +402,15 @@ mod tests {
             }
         }
         assert!(now.since(AT) >= REACH_US && now.since(AT) <= REACH_US + 1_000_000, "{}", now.since(AT));
-        assert_eq!(lines.take_endings(ticket), [(0, Ending::Unreachable)]);
-        let ticket = lines.send(now, now, vec![(node_info(2), vec![0])], RESP2, &mut lot);
+        assert_eq!(lines.take_endings(ticket), Ok(vec![(0, Ending::Unreachable)]));
+        let ticket = lines.send(now, command(now), vec![(node_info(2), vec![0])], &mut lot);
         assert_eq!(lot.poll_woken(), Some(ticket), "at once, until it is tried again");
     }
 
     #[test]
     fn replies_belong_to_requests_in_order_and_one_too_many_ends_the_connection() {
         let (mut lines, mut lot, first, link) = waiting(1);
-        let second = lines.send(AT, AT, vec![(node_info(2), vec![0])], RESP2, &mut lot);
+        let second = lines.send(AT, command(AT), vec![(node_info(2), vec![0])], &mut lot);
         lines.connected(AT, link);
         while lines.poll_event().is_some() {}
         lines.take_output(link, &mut Vec::new(), &mut lot);
@@ -345,8 +418,8 @@ mod tests {
         assert_eq!((lot.poll_woken(), lot.poll_woken()), (Some(first), None));
         lines.received(AT, link, b"\r\n:3\r\n", &mut lot);
         assert_eq!(lot.poll_woken(), Some(second));
-        assert_eq!(lines.take_endings(first), [(0, Ending::Answer(b":1\r\n".to_vec()))]);
-        assert_eq!(lines.take_endings(second), [(0, Ending::Answer(b":2\r\n".to_vec()))]);
+        assert_eq!(lines.take_endings(first), Ok(vec![(0, Ending::Answer(b":1\r\n".to_vec()))]));
+        assert_eq!(lines.take_endings(second), Ok(vec![(0, Ending::Answer(b":2\r\n".to_vec()))]));
         assert_eq!(lines.poll_event(), Some(ForwardEvent::Close(link)));
     }
 
@@ -355,10 +428,56 @@ mod tests {
         let (mut lines, mut lot, first, link) = waiting(1);
         lines.connected(AT, link);
         lines.take_output(link, &mut Vec::new(), &mut lot);
-        let second = lines.send(AT, AT, vec![(node_info(2), vec![0])], RESP2, &mut lot);
+        let second = lines.send(AT, command(AT), vec![(node_info(2), vec![0])], &mut lot);
         lines.lost(AT, link, &mut lot);
         assert_eq!((lot.poll_woken(), lot.poll_woken()), (Some(first), None));
-        assert_eq!(lines.take_endings(first), [(0, Ending::Broken)]);
-        assert_eq!(lines.take_endings(second), []);
+        assert_eq!(lines.take_endings(first), Ok(vec![(0, Ending::Broken)]));
+        assert_eq!(lines.take_endings(second), Ok(vec![]));
+    }
+
+    /// Two requests of one client's command, to nodes 2 and 3, over connections that stand.
+    fn sent_to_two() -> (Channels, ParkingLot, Arc<Tally>, Ticket, [ForwardLink; 2]) {
+        let (mut lines, mut lot, collected) = (Channels::default(), ParkingLot::default(), Arc::default());
+        let sent =
+            Forwarded { collected: Arc::clone(&collected), reply_bytes: 100, other_bytes: 7, ..command(AT) };
+        let requests = [2, 3].map(|node| (node_info(node), vec![0])).into();
+        let ticket = lines.send(AT, sent, requests, &mut lot);
+        let links = [0, 1].map(|_| match lines.poll_event() {
+            Some(ForwardEvent::Connect { link, .. }) => link,
+            other => panic!("no connection: {other:?}"),
+        });
+        for link in links {
+            assert!(lines.connected(AT, link) && lines.take_output(link, &mut Vec::new(), &mut lot));
+        }
+        (lines, lot, collected, ticket, links)
+    }
+
+    #[test]
+    fn what_has_come_of_answers_is_counted_for_the_client_that_waits() {
+        let (mut lines, mut lot, collected, ticket, [first, second]) = sent_to_two();
+        lines.received(AT, first, b"$9\r\n12345", &mut lot);
+        assert_eq!(collected.bytes(), 107 + 9, "in part");
+        lines.received(AT, first, b"6789\r\n", &mut lot);
+        assert_eq!(collected.bytes(), 107 + 15, "whole");
+        lines.received(AT, second, b"-SIDLEWAITS 4\r\n>2\r\n:4\r\n$9\r\n$3\r\n", &mut lot);
+        assert_eq!(collected.bytes(), 107 + 15 + 16, "in part, behind others");
+        lines.lost(AT, second, &mut lot);
+        assert_eq!(collected.bytes(), 107 + 15);
+        let ended = vec![(0, Ending::Answer(b"$9\r\n123456789\r\n".to_vec())), (1, Ending::Broken)];
+        assert_eq!(lines.take_endings(ticket), Ok(ended));
+    }
+
+    #[test]
+    fn a_command_ends_as_soon_as_its_answers_are_too_long_together() {
+        let (mut lines, mut lot, _, ticket, [first, second]) = sent_to_two();
+        let answer = [b"$500\r\n".as_slice(), &[b'v'; 500], b"\r\n"].concat();
+        lines.received(AT, first, &answer, &mut lot);
+        assert_eq!(lot.poll_woken(), None);
+        let longer = [b"$5000\r\n".as_slice(), &[b'v'; 600]].concat();
+        lines.received(AT, second, &longer, &mut lot);
+        assert_eq!(lot.poll_woken(), Some(ticket), "the second answer is still coming");
+        lines.lost(AT, second, &mut lot);
+        assert_eq!(lines.take_endings(ticket), Err(TooLong), "whatever becomes of it");
+        assert_eq!(lines.len(), 0);
     }
 }

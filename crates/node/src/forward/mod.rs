@@ -25,6 +25,9 @@
 //!   [`QUEUE_BYTES`] that wait for it; beyond that commands stay in their connections' input.
 //! - F6: a forwarded request that has to wait for a key holds up no other: see [`aside`]. Each waits for its
 //!   own patience, and one whose patience ends takes no other along.
+//! - F7: what has come of other nodes' replies to a command is counted as what its connection holds, and
+//!   passes what a reply may have by no more than [`ANSWER_FRAME_BYTES`] for each part and one read: then
+//!   the command ends as one whose reply is too long.
 //!
 //! Ownership: each worker has its own lines, one for each node and protocol version, opened when they are
 //! needed.
@@ -64,6 +67,10 @@ const WINDOW: usize = 16_384;
 const QUEUE_BYTES: usize = 8 << 20;
 /// As much is handed out to be written at once.
 const OUTPUT_BYTES: usize = 256 << 10;
+/// A connection's memory for replies that have come in part is given back when it is larger, and empty.
+const INPUT_KEEP_BYTES: usize = 256 << 10;
+/// What frames an answer is shorter than this, and no part of the client's reply.
+const ANSWER_FRAME_BYTES: usize = 96;
 
 /// The code with which a node refuses a forwarded request whose keys it does not own. No client ever sees it.
 pub(crate) const NOT_HERE: &str = "SIDLENOTHERE";

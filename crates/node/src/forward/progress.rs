@@ -5,6 +5,7 @@ use sidle_commands::ReplyError;
 use sidle_commands::Split;
 use sidle_resp::{ParsedReply, Reply, ReplyLimits, ReplyParser, ReplyWriter};
 use sidle_types::MonotonicUs;
+use std::ops::Range;
 
 /// Where one of a command's keys stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +53,9 @@ pub(crate) struct Progress {
     /// Part 0 is the command as the client sent it.
     pub(super) is_whole: bool,
     keys: Vec<KeyState>,
-    /// What came of each key, if the reply has an element for each.
-    values: Vec<Option<Vec<u8>>>,
+    /// What came of each key, if the reply has an element for each: where its value stands in `bytes`.
+    values: Vec<Option<Range<usize>>>,
+    bytes: Vec<u8>,
     sum: i64,
 }
 
@@ -66,6 +68,7 @@ impl Progress {
             is_whole: false,
             keys: vec![KeyState::Todo; keys],
             values: Vec::new(),
+            bytes: Vec::new(),
             sum: 0,
         }
     }
@@ -78,6 +81,17 @@ impl Progress {
     /// Whether any key is done.
     pub(super) fn has_done(&self) -> bool {
         self.keys.contains(&KeyState::Done)
+    }
+
+    /// How many bytes of values the reply has so far.
+    pub(super) fn reply_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// What it takes in memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let places = self.values.capacity() * size_of::<Option<Range<usize>>>();
+        self.bytes.capacity() + places + self.keys.capacity() * size_of::<KeyState>()
     }
 
     /// A part with these keys is on its way.
@@ -121,7 +135,9 @@ impl Progress {
             (Split::Each, Reply::Array(items)) if items.len() == keys.len() => {
                 self.values.resize(self.keys.len(), None);
                 for (&key, item) in keys.iter().zip(items) {
-                    self.values[key] = item.as_bytes().map(<[u8]>::to_vec);
+                    let start = self.bytes.len();
+                    self.values[key] = item.as_bytes().map(|value| start..start + value.len());
+                    self.bytes.extend_from_slice(item.as_bytes().unwrap_or_default());
                 }
             }
             (Split::Sum, Reply::Integer(count)) => self.sum += count,
@@ -139,7 +155,7 @@ impl Progress {
                 reply.array(self.values.len());
                 for value in &self.values {
                     match value {
-                        Some(value) => reply.bulk(value),
+                        Some(place) => reply.bulk(&self.bytes[place.clone()]),
                         None => reply.null(),
                     }
                 }

@@ -1,9 +1,10 @@
 //! What the dispatcher does with a command whose keys lie elsewhere, all or some of them.
 
+use super::channels::Forwarded;
 use super::progress::{Failure, Progress, Settled};
 use super::{Ending, ForwardEvent, ForwardLink, PATIENCE_US, UNKNOWN};
 use crate::call::Flow;
-use crate::dispatch::{Attempt, CROSSSLOT, Keys, NOT_SERVED, Request, redirect_error};
+use crate::dispatch::{Attempt, CROSSSLOT, Clearance, Keys, NOT_SERVED, Request, redirect_error};
 use crate::now::Now;
 use crate::parking::Ticket;
 use crate::range_table::Redirect;
@@ -16,6 +17,7 @@ use sidle_commands::Split;
 use sidle_resp::{ReplyWriter, RequestWriter};
 use sidle_types::MonotonicUs;
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Who is to do the keys that are still to be done, by number.
 struct Places {
@@ -61,9 +63,25 @@ impl Worker {
         self.lines.poll_timeout()
     }
 
-    /// Goes on with a command that has waited for other nodes, or for keys that its own part needs.
+    /// Goes on with a command that has waited for other nodes, or for keys that its own part needs, and
+    /// counts what it holds from then on.
     #[cold]
     pub(crate) fn resume_forwarding(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        progress: Box<Progress>,
+        ticket: Ticket,
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        let attempt = self.take_up(now, session, request, progress, ticket, out);
+        let held_bytes = session.route.forward.as_ref().map_or(0, |progress| progress.held_bytes());
+        session.client.collected.set(held_bytes as u64);
+        attempt
+    }
+
+    fn take_up(
         &mut self,
         now: Now,
         session: &mut Session,
@@ -73,7 +91,10 @@ impl Worker {
         out: &mut Vec<u8>,
     ) -> Attempt {
         let spec = request.found.spec;
-        let mut ended = self.lines.take_endings(ticket);
+        let Ok(mut ended) = self.lines.take_endings(ticket) else {
+            let has_reader = session.sends_reply();
+            return if has_reader { Attempt::ReplyTooLong } else { Attempt::Ran(Ok(Flow::Done)) };
+        };
         if self.bugs.lost_write_is_forwarded_again {
             for (_, ending) in ended.iter_mut().filter(|(_, ending)| *ending == Ending::Broken) {
                 *ending = Ending::MapChanged;
@@ -202,9 +223,17 @@ impl Worker {
             requests.push((node, bytes));
         }
         self.stats.forwarded.add(requests.len() as u64);
-        let since = progress.since;
+        let reply_bytes = progress.reply_bytes();
+        let command = Forwarded {
+            since: progress.since,
+            version,
+            collected: Arc::clone(&session.client.collected),
+            reply_bytes,
+            other_bytes: progress.held_bytes() - reply_bytes,
+            most_bytes: self.reply_bytes,
+        };
         session.route.forward = Some(progress);
-        self.lines.send(now, since, requests, version, &mut self.parking)
+        self.lines.send(now, command, requests, &mut self.parking)
     }
 
     /// Runs what is left of a command over these of its keys, which are here, and answers it.
@@ -223,8 +252,7 @@ impl Worker {
             let keys = here.iter().map(|&index| (index, request.keys[index]));
             let settled = &session.route.settled;
             let judgement = judge(&self.ranges, &self.store, keys, needs_old, settled, self.bugs);
-            let marks = judgement.is_tracked && spec.access.is_write();
-            let unseen = judgement.unseen;
+            let clearance = Clearance::new(request, judgement.is_tracked, &judgement.unseen);
             match judgement.verdict {
                 Verdict::Run => {}
                 Verdict::AwaitActivation(migration) => {
@@ -241,11 +269,10 @@ impl Worker {
             let keys: Keys<'_> = here.iter().map(|&index| request.keys[index]).collect();
             let part = Request { found: request.found, keys: &keys, args: &args };
             let mut reply = Vec::new();
-            let (result, is_cut) = self.call(now, session, part, marks, &mut reply);
+            let (result, is_cut) = self.call(now, session, part, &clearance, &mut reply);
             if let Err(error) = result {
                 return Attempt::Ran(Err(refused(&progress, request, error)));
             }
-            self.tell_unseen(&unseen, request.keys);
             if is_cut {
                 return Attempt::ReplyTooLong;
             }

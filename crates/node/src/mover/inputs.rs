@@ -25,10 +25,7 @@ impl Mover {
         );
         match command {
             MoverCommand::Expect(_, peer) => {
-                if self.expected.insert(id) {
-                    let connect = |lane| MoverEvent::Connect { migration: id, lane, peer };
-                    self.events.extend(Lane::ALL.map(connect));
-                }
+                self.expect(now, id, peer);
             }
             MoverCommand::StartImport(spec, writer) => {
                 self.expected.remove(&id);
@@ -75,6 +72,7 @@ impl Mover {
         let exports: Vec<MigrationId> =
             self.exports.iter().filter(|(_, m)| due(m.poll_timeout())).map(|(&id, _)| id).collect();
         exports.into_iter().for_each(|id| self.source(now, id, SourceInput::Timeout));
+        self.dial_again(now);
         self.wake_arrivals(now);
         self.tell_progress(now);
     }
@@ -128,14 +126,13 @@ impl Mover {
 
     /// The connection asked for by [`MoverEvent::Connect`] is open.
     pub fn connected(&mut self, now: MonotonicUs, migration: MigrationId, lane: Lane, link: Link) {
-        let expected = self.expected.contains(&migration);
+        let expected = self.expected.contains_key(&migration);
         if !expected && !self.imports.contains_key(&migration) {
             self.close(link, "the migration is over");
             return;
         }
-        let end = |lane| LinkEnd { migration, side: Side::Target, lane };
-        self.bind(link, end(lane));
-        if expected && Lane::ALL.into_iter().all(|lane| self.links.link(end(lane)).is_some()) {
+        self.bind(link, LinkEnd { migration, side: Side::Target, lane });
+        if self.expected_stands(migration) {
             self.report(migration, MoverReport::Connected);
         }
         self.target(now, migration, TargetInput::Connected(lane));
@@ -143,7 +140,8 @@ impl Mover {
 
     /// The connection asked for by [`MoverEvent::Connect`] could not be opened.
     pub fn connect_failed(&mut self, now: MonotonicUs, migration: MigrationId, lane: Lane) {
-        if self.expected.contains(&migration) || self.imports.contains_key(&migration) {
+        self.expected_failed(now, migration, lane);
+        if self.imports.contains_key(&migration) {
             self.report(migration, MoverReport::Unreachable);
             self.target(now, migration, TargetInput::Disconnected(lane));
         }
@@ -155,7 +153,10 @@ impl Mover {
         let Some(LinkEnd { migration, side, lane }) = self.links.unbind(link) else { return };
         match side {
             Side::Source => self.source(now, migration, SourceInput::Disconnected(lane)),
-            Side::Target => self.target(now, migration, TargetInput::Disconnected(lane)),
+            Side::Target => {
+                self.expected_failed(now, migration, lane);
+                self.target(now, migration, TargetInput::Disconnected(lane));
+            }
         }
     }
 

@@ -21,6 +21,7 @@
 //! Ownership: one thread for each mover.
 
 mod arrivals;
+mod expected;
 mod flush;
 mod inputs;
 mod links;
@@ -32,6 +33,7 @@ pub use links::Link;
 use crate::queue::{MoverIndex, MoverPort, WorkerIndex};
 use crate::worker::NodeParts;
 use arrivals::Arrivals;
+use expected::Expected;
 use links::{LinkEnd, Links};
 use sidle_migration::{
     BarrierPassed, ExportWriter, Exporter, ImportWriter, Importer, ImporterCounters, MigrationSpec, Replay,
@@ -39,7 +41,7 @@ use sidle_migration::{
 use sidle_store::{LogHead, Store};
 use sidle_types::{Fill, MigrationId, MigrationPolicy, MonotonicUs, NodeId};
 use sidle_wire::{Hello, Lane};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wakes::Wakes;
 
@@ -125,7 +127,8 @@ pub enum MoverEvent {
 pub enum MoverReport {
     /// Both connections to the source of an expected migration are open.
     Connected,
-    /// A connection to the source could not be opened. If the migration has begun it will be tried again.
+    /// The source of an expected migration could not be reached, however often it was tried; or that of one
+    /// that has begun could not for once, and will be tried again.
     Unreachable,
     /// Of a copy made before the freeze: the migration may be committed.
     CaughtUp,
@@ -172,7 +175,7 @@ pub struct Mover {
     /// Where flushes leave tombstones.
     head: LogHead,
     /// Migrations that may begin.
-    expected: BTreeSet<MigrationId>,
+    expected: BTreeMap<MigrationId, Expected>,
     imports: BTreeMap<MigrationId, Import>,
     exports: BTreeMap<MigrationId, Exporter>,
     links: Links,
@@ -191,7 +194,7 @@ impl Mover {
             movers: usize::from(movers),
             head: parts.store.log_head(),
             store: Arc::clone(&parts.store),
-            expected: BTreeSet::new(),
+            expected: BTreeMap::new(),
             imports: BTreeMap::new(),
             exports: BTreeMap::new(),
             links: Links::default(),

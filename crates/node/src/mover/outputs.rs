@@ -41,6 +41,7 @@ impl Mover {
         (self.imports.values().filter_map(|import| import.machine.poll_timeout()))
             .chain(self.exports.values().filter_map(Exporter::poll_timeout))
             .chain(self.arrivals.deadline())
+            .chain(self.dial_due())
             .chain(blocked)
             .min()
     }

@@ -9,7 +9,7 @@ use crate::mover::{Link, Mover, MoverEvent};
 use crate::now::Now;
 use crate::queue::{MoverIndex, WorkerIndex, connect};
 use crate::worker::{NodeParts, Worker};
-use sidle_cluster::NodeInfo;
+use sidle_cluster::{NodeInfo, StartNumber};
 use sidle_migration::Tuning;
 use sidle_types::NodeId;
 use std::collections::BTreeMap;
@@ -64,7 +64,15 @@ impl TestNode {
                 .enumerate()
                 .map(|(index, ports)| Mover::new(&parts, MoverIndex(index as u16), MOVERS, ports))
                 .collect(),
-            control: NodeControl::new(now.mono, info.clone(), None, parts.clone(), MOVERS, tuning),
+            control: NodeControl::new(
+                now.mono,
+                info.clone(),
+                StartNumber(info.incarnation.0),
+                None,
+                parts.clone(),
+                MOVERS,
+                tuning,
+            ),
             parts,
             info,
             clients: BTreeMap::new(),

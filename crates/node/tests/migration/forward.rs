@@ -384,3 +384,73 @@ fn a_request_that_the_owner_cannot_take_is_refused_alone() {
     assert_eq!(split.ask(0, "GET $y"), bulk("2"));
     assert_eq!(split.scene.cluster.network.forwarding_connections(), 1);
 }
+
+/// The lower half of the slot is node 0's and `$x` node 1's, which answers; `$y` is node 2's, which waits for
+/// it.
+fn split_of_which_a_part_waits() -> Split {
+    let scene = Scene::of(ClusterSetup { nodes: 3, ..ClusterSetup::default() });
+    let mut split = Split::of(scene);
+    assert_eq!(split.ask(0, &format!("SET $x {}", "v".repeat(10_000))), ok());
+    let y = position(&split.above[1]);
+    split.scene.start_and_hold(&format!("POSITIONS {y}-{y}"), 2);
+    split.scene.cluster.network.hold_priority = true;
+    split
+}
+
+#[test]
+fn what_a_command_has_collected_is_counted_as_its_clients_memory_and_given_back() {
+    let mut split = split_of_which_a_part_waits();
+    let clients = split.scene.cluster.nodes[0].parts.shared.clients.clone();
+    let request = split.words("MGET $x $x $x $a $y");
+    let bare = clients.memory_bytes();
+    let waiting: Vec<_> = (0..4).map(|_| split.scene.cluster.connect(0, 0)).collect();
+    for &client in &waiting {
+        split.scene.cluster.send(client, &request);
+    }
+    split.scene.cluster.run_for(10_000);
+    for &client in &waiting {
+        let held = split.scene.cluster.client(client).session().client.memory_bytes();
+        assert!(held > 30_000, "the client of three values of 10,000 bytes holds {held} bytes");
+    }
+    assert!(clients.memory_bytes() > bare + 4 * 30_000);
+    let Value::Bulk(list) = split.ask(0, "CLIENT LIST") else { panic!("no list") };
+    let list = String::from_utf8(list).expect("text");
+    assert_eq!(list.matches(" oll=1 omem=30").count(), 4, "{list}");
+    let evicted = clients.evict(clients.memory_bytes() - 1);
+    assert!(evicted[0].held_bytes() > 30_000, "the total bound finds those that hold most");
+    split.scene.cluster.disconnect(waiting[0]);
+    split.scene.cluster.network.release();
+    for &client in &waiting[1..] {
+        assert!(matches!(split.scene.cluster.reply(client), Value::Array(items) if items.len() == 5));
+    }
+    split.scene.cluster.settle();
+    for &client in &waiting[1..] {
+        assert_eq!(split.scene.cluster.client(client).session().client.collected_bytes(), 0);
+        split.scene.cluster.disconnect(client);
+    }
+    assert_eq!(clients.memory_bytes(), bare);
+    assert_eq!(split.in_hand(), []);
+}
+
+#[test]
+fn a_command_ends_when_what_it_has_collected_passes_what_a_reply_may_have() {
+    let mut split = split_of_which_a_part_waits();
+    split.scene.cluster.nodes[0].parts.shared.config.set_own_output_bytes(25_000);
+    let quiet = split.scene.cluster.connect(0, 0);
+    for request in ["CLIENT REPLY OFF", "MGET $x $x $x $y", "CLIENT REPLY ON"] {
+        let request = split.words(request);
+        split.scene.cluster.send(quiet, &request);
+    }
+    split.send("MGET $x $x $x $y");
+    let before_us = split.scene.cluster.now().mono.0;
+    let reply = split.reply();
+    assert!(is_too_long(&reply), "{reply:?}");
+    assert!(split.scene.cluster.now().mono.0 - before_us < 10_000, "it waited for the other part");
+    assert_eq!(split.scene.cluster.reply(quiet), ok(), "whose reply is off has none that is too long");
+    let client = split.scene.cluster.connect(0, 0);
+    let request = split.words("MGET $x $x $a $b");
+    split.scene.cluster.send(client, &request);
+    assert!(matches!(split.scene.cluster.reply(client), Value::Array(_)), "others are served");
+    split.scene.cluster.run_for(1_000_000);
+    assert!(split.in_hand().iter().all(|(what, _)| *what != "commands that wait for other nodes"));
+}

@@ -84,6 +84,19 @@ fn a_silent_node_is_shown_as_failing_by_all_others() {
 }
 
 #[test]
+fn every_node_shows_which_node_the_coordinator_runs_on() {
+    let mut scene = three_nodes();
+    let id = scene.cluster.nodes[0].info.id.to_string();
+    for node in 0..3 {
+        for command in ["CLUSTER INFO", "INFO cluster", "INFO"] {
+            let info = text(&mut scene, node, command);
+            let fields = ["sidle_coordinator", "sidle_coordinator_id"].map(|name| field(&info, name));
+            assert_eq!(fields, ["127.0.0.1:7001", &id], "{command} of node {node}");
+        }
+    }
+}
+
+#[test]
 fn who_does_not_hear_of_the_coordinator_shows_its_node_as_failing() {
     let mut scene = three_nodes();
     scene.cluster.network.lose = Some((scene.cluster.nodes[2].info.id, |_| true));

@@ -137,6 +137,20 @@ fn an_unreachable_source_is_a_clear_refusal() {
 }
 
 #[test]
+fn what_is_no_migrations_id_is_refused_with_what_an_id_is() {
+    let mut scene = Scene::new();
+    for id in ["0", "-1", "x", "9007199254740992", "9223372036854775807", "18446744073709551616"] {
+        for request in [format!("CANCEL {id}"), format!("STATUS {id}")] {
+            let why = refusal(&mut scene, &format!("SIDLE.MIGRATE {request}"));
+            let expected = "ERR a migration's id is a number from 1 to 9007199254740991";
+            assert!(why.starts_with(expected), "{request}: {why}");
+        }
+    }
+    let why = refusal(&mut scene, "SIDLE.MIGRATE CANCEL 9007199254740991");
+    assert!(why.contains("no migration"), "an id, and no migration's: {why}");
+}
+
+#[test]
 fn cancel_while_running_is_refused() {
     for_protocols_that(freezes_first, 2, |mut scene| {
         scene.fill(keys("key", 50));

@@ -8,7 +8,7 @@ use crate::door::Door;
 use crate::start::StartError;
 use sidle_cluster::{
     ClusterId, ControlMessage, Coordinator, CoordinatorEvent, CoordinatorInput, Founding, Incarnation,
-    MetaStore, MigrationState, NodeInfo, NodeSays, ToCoordinator, ToNode,
+    MetaStore, MigrationState, NodeInfo, NodeSays, StartNumber, ToCoordinator, ToNode,
 };
 use sidle_meta_file::FileMetaStore;
 use sidle_types::{MonotonicUs, NodeId};
@@ -22,9 +22,13 @@ pub(super) struct CoordinatorSeat<M = FileMetaStore> {
     outboxes: BTreeMap<NodeId, Outbox>,
     /// Who spoke last without being a member, and where: answered, and no longer known when somebody else has
     /// spoken.
-    guest: Option<(NodeId, Incarnation, Outbox)>,
+    guest: Option<(Guest, Outbox)>,
     calls: Calls,
 }
+
+/// Whom a message is for that goes to no member: the node, its incarnation, and its process, if it asked to
+/// join.
+type Guest = (NodeId, Incarnation, Option<StartNumber>);
 
 /// What is to be sent to other nodes goes out in messages that any frame holds.
 const _: () = assert!(sidle_cluster::limits::MAX_MESSAGE_BYTES <= sidle_wire::limits::REQUEST_BODY_BYTES_MAX);
@@ -70,22 +74,30 @@ impl<M: MetaStore> CoordinatorSeat<M> {
     pub(super) fn handle(&mut self, now: MonotonicUs, message: ToCoordinator, outbox: Option<Outbox>) {
         let (from, incarnation) = (message.from, message.incarnation);
         // A process that died has let its conversation go, and its next incarnation need not wait.
-        let joins = matches!(message.body, NodeSays::Join { .. });
+        let (joins, start) = match &message.body {
+            NodeSays::Join { start, .. } => (true, *start),
+            _ => (false, None),
+        };
         if joins && self.outboxes.get(&from).is_some_and(Outbox::is_closed) {
             self.coordinator.handle(now, CoordinatorInput::Disconnected { node: from });
         }
         self.coordinator.handle(now, CoordinatorInput::Message(message));
         let Some(outbox) = outbox else { return };
         let map = self.coordinator.map();
-        // Another incarnation of a member must not take its answers, and strangers must not be remembered.
-        if from != self.own && map.node(from).is_some_and(|member| member.incarnation == incarnation) {
+        let joined = self.coordinator.data().start_of(from, incarnation);
+        let is_other_process = joins && joined.is_some() && joined != start;
+        let is_member = map.node(from).is_some_and(|member| member.incarnation == incarnation);
+        // Another process of a member must not take its answers, and strangers must not be remembered.
+        if from != self.own && is_member && !is_other_process {
             // Who was a guest before may have come back over another connection.
-            self.guest.take_if(|(guest, life, _)| (*guest, *life) == (from, incarnation));
+            self.guest.take_if(|((guest, life, other), _)| {
+                (*guest, *life) == (from, incarnation) && (other.is_none() || *other == joined)
+            });
             if self.outboxes.insert(from, outbox).is_none() {
                 self.outboxes.retain(|&node, _| map.node(node).is_some());
             }
         } else {
-            self.guest = Some((from, incarnation, outbox));
+            self.guest = Some(((from, incarnation, start), outbox));
         }
     }
 
@@ -113,14 +125,18 @@ impl<M: MetaStore> CoordinatorSeat<M> {
             log(&event);
         }
         while let Some(message) = self.coordinator.poll_transmit() {
-            if let Some((node, incarnation, outbox)) = &self.guest
-                && (*node, *incarnation) == (message.to, message.incarnation)
+            if let Some((guest, outbox)) = &self.guest
+                && *guest == (message.to, message.incarnation, message.start)
             {
                 outbox.send(&ControlMessage::from(message));
                 continue;
             }
             if message.to == self.own {
                 return Some(message);
+            }
+            // The process that it was for has gone, and the member is another one.
+            if message.start.is_some() {
+                continue;
             }
             // Without a conversation the message is lost, and said again.
             if let Some(outbox) = self.outboxes.get(&message.to) {
@@ -186,7 +202,7 @@ mod tests {
 
     fn joins(info: &NodeInfo) -> ToCoordinator {
         let NodeInfo { id, incarnation, client_addr, bus_addr } = info.clone();
-        let body = NodeSays::Join { client_addr, bus_addr, cluster: None };
+        let body = NodeSays::Join { client_addr, bus_addr, cluster: None, start: Some(StartNumber(1)) };
         ToCoordinator { from: id, incarnation, body }
     }
 
@@ -230,5 +246,32 @@ mod tests {
         let (outbox, mut later) = open();
         handle(3, joins(&info(2, 2)), outbox);
         assert!(matches!(said(&mut later)[..], [CoordinatorSays::Welcome { .. }]), "where it speaks now");
+    }
+
+    /// An older copy of a data directory was put back and its process joins as the incarnation that serves.
+    #[test]
+    fn a_second_process_in_a_members_incarnation_is_refused_and_takes_none_of_its_answers() {
+        let door = Door::new(&info(1, 1).bus_addr, None, "nowhere".into());
+        let now = MonotonicUs;
+        let mut seat = CoordinatorSeat::open(now(0), MemoryMetaStore::new(), &info(1, 1), door).unwrap();
+        let outboxes = Outboxes::default();
+        let open = || outboxes.open(sidle_wire::limits::FROM_NODE_BODY_BYTES_MAX);
+        let (outbox, mut member) = open();
+        seat.handle(now(1), joins(&info(2, 1)), Some(outbox));
+        assert!(seat.poll_local().is_none());
+        assert!(matches!(said(&mut member)[..], [CoordinatorSays::Welcome { .. }]));
+
+        let (outbox, mut other) = open();
+        let mut message = joins(&info(2, 1));
+        let NodeSays::Join { start, .. } = &mut message.body else { panic!("it joins") };
+        *start = Some(StartNumber(2));
+        seat.handle(now(2), message, Some(outbox));
+        // The map changes, and the member is sent it; so may it be before the refusal is.
+        let (outbox, mut third) = open();
+        seat.handle(now(3), joins(&info(3, 1)), Some(outbox));
+        assert!(seat.poll_local().is_none());
+        assert!(matches!(said(&mut other)[..], [CoordinatorSays::JoinRefused { .. }]));
+        assert!(matches!(said(&mut third)[..], [CoordinatorSays::Welcome { .. }]));
+        assert!(matches!(said(&mut member)[..], [CoordinatorSays::MapUpdate { .. }]));
     }
 }

@@ -163,7 +163,11 @@ mod tests {
 
     fn joins(node: u8) -> ToCoordinator {
         let NodeInfo { id, incarnation, client_addr, bus_addr } = info(node);
-        ToCoordinator { from: id, incarnation, body: NodeSays::Join { client_addr, bus_addr, cluster: None } }
+        ToCoordinator {
+            from: id,
+            incarnation,
+            body: NodeSays::Join { client_addr, bus_addr, cluster: None, start: None },
+        }
     }
 
     /// A disk that takes its time made the node's control thread wait, and with it the node's handshakes,

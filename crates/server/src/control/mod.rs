@@ -20,7 +20,7 @@ mod signals;
 
 use crate::clock::Clock;
 use crate::cluster_secret;
-use crate::data_dir::{DataDir, Identity, Kept};
+use crate::data_dir::{DataDir, Identity, Kept, random_bytes};
 use crate::door::Door;
 use crate::join;
 use crate::last_map::{LastMap, MapKeeper};
@@ -34,7 +34,7 @@ use coordinator_thread::CoordinatorThread;
 use forwarding::WantedLink;
 use links::{BusEvent, Events, Lane, Reception, Room};
 use outbox::{Outbox, Outboxes};
-use sidle_cluster::{ClusterId, ControlMessage, HostPort, NodeInfo, ToNode};
+use sidle_cluster::{ClusterId, ControlMessage, HostPort, NodeInfo, StartNumber, ToNode};
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlReply, ControlRequest, MoverIndex, MoverReport, NodeControl, NodeParts,
@@ -161,6 +161,7 @@ impl ControlThread {
         let mut control = NodeControl::new(
             now,
             setup.info.clone(),
+            StartNumber::from_bits(u64::from_ne_bytes(random_bytes()?)),
             setup.identity.cluster,
             setup.parts.clone(),
             setup.movers.len() as u16,

@@ -201,7 +201,7 @@ impl Engine {
                 "closed {}: it held {} bytes of requests and replies, the most of all clients, which \
                  together held more than {most_bytes} (maxmemory-clients)",
                 client.address,
-                client.buffers().total(),
+                client.held_bytes(),
             );
         }
         self.announce_endings();
@@ -251,6 +251,8 @@ impl Engine {
     pub(super) fn link_received(&mut self, link: ForwardLink, bytes: &[u8]) {
         self.worker.forward_received(self.clock.mono(), link, bytes);
         self.after_serving();
+        // What came is counted to the client that waits for it, whose connection has no turn for that.
+        self.keep_clients_small();
     }
 
     /// What is to be sent to another node next.

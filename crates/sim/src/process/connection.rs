@@ -3,6 +3,7 @@
 use sidle_node::{ControlReply, ControlRequest, NodeShared, Now, Session, Then, Ticket, Worker};
 use sidle_resp::{Args, Limits, Parsed, RequestParser, RespVersion};
 use sidle_types::MonotonicUs;
+use std::collections::BTreeMap;
 
 /// What a connection waits for.
 #[derive(Debug)]
@@ -36,6 +37,12 @@ pub(super) struct Connection {
     input: Vec<u8>,
     pub(super) output: Vec<u8>,
     pub(super) waits: Waits,
+    /// Of another node's connection: its requests that have stepped aside, and since when.
+    asides: BTreeMap<Ticket, MonotonicUs>,
+    /// Whether some of these were woken and have not run since.
+    has_woken_asides: bool,
+    /// How many requests have begun to wait since it was asked, and how many of them aside.
+    pub(super) began_to_wait: (u64, u64),
 }
 
 impl Connection {
@@ -48,7 +55,9 @@ impl Connection {
     pub(super) fn forwarded(shared: &NodeShared, is_resp3: bool, now: Now) -> Connection {
         let registration = shared.clients.unlisted("simulated".into(), now.wall);
         let version = if is_resp3 { RespVersion::Resp3 } else { RespVersion::Resp2 };
-        Connection::of(Session::forwarded(registration, version))
+        let mut session = Session::forwarded(registration, version);
+        session.let_step_aside();
+        Connection::of(session)
     }
 
     fn of(session: Session) -> Connection {
@@ -59,6 +68,9 @@ impl Connection {
             input: Vec::new(),
             output: Vec::new(),
             waits: Waits::No,
+            asides: BTreeMap::new(),
+            has_woken_asides: false,
+            began_to_wait: (0, 0),
         }
     }
 
@@ -68,11 +80,26 @@ impl Connection {
 
     /// Whether there is anything that could be run.
     pub(super) fn is_ready(&self) -> bool {
-        matches!(self.waits, Waits::No) && !self.input.is_empty()
+        self.has_woken_asides || matches!(self.waits, Waits::No) && !self.input.is_empty()
     }
 
-    /// Runs the first request of the input, if it is whole.
+    /// Runs what has stepped aside and was woken, or the first request of the input, if it is whole.
     pub(super) fn serve(&mut self, worker: &mut Worker, now: Now) -> Came {
+        let came = match self.has_woken_asides {
+            true => {
+                self.has_woken_asides = worker.serve_asides(now, &mut self.session, &mut self.output);
+                Came::Served
+            }
+            false => self.serve_first(worker, now),
+        };
+        let aside = self.session.take_aside_tickets();
+        self.began_to_wait.0 += aside.len() as u64;
+        self.began_to_wait.1 += aside.len() as u64;
+        self.asides.extend(aside.into_iter().map(|ticket| (ticket, now.mono)));
+        came
+    }
+
+    fn serve_first(&mut self, worker: &mut Worker, now: Now) -> Came {
         if !self.is_ready() {
             return Came::Nothing;
         }
@@ -93,6 +120,7 @@ impl Connection {
             Then::Close(_) | Then::Shutdown => Came::Closes,
             Then::Parked(ticket) => {
                 self.waits = Waits::Parked(ticket, now.mono);
+                self.began_to_wait.0 += 1;
                 Came::Served
             }
             Then::Control(request) => {
@@ -104,6 +132,10 @@ impl Connection {
 
     /// The ticket was returned; if this connection waited for it, since when.
     pub(super) fn wake(&mut self, ticket: Ticket) -> Option<MonotonicUs> {
+        if let Some(since) = self.asides.remove(&ticket) {
+            self.has_woken_asides = true;
+            return Some(since);
+        }
         match self.waits {
             Waits::Parked(own, since) if own == ticket => {
                 self.waits = Waits::No;

@@ -1,6 +1,6 @@
 //! A serving thread: one command of one connection at a turn.
 
-use super::connection::{Came, Connection, Waits};
+use super::connection::{Came, Connection};
 use super::forward::ForwardLinks;
 use super::{Process, control::Call};
 use crate::network::{Side, Signal, StreamId};
@@ -88,9 +88,13 @@ impl WorkerThread {
         while !ready.is_empty() {
             let (&id, connection) = ready.swap_remove(world.random.index(ready.len()));
             let came = connection.serve(&mut self.worker, now);
-            if matches!(connection.waits, Waits::Parked(..)) {
-                world.meet("parked", 1);
+            let (waiting, aside) = std::mem::take(&mut connection.began_to_wait);
+            if waiting > 0 {
+                world.meet("parked", waiting);
                 world.facts.push(Fact::Parked(host));
+            }
+            if aside > 0 {
+                world.meet("stepped aside", aside);
             }
             let call = match came {
                 Came::Nothing => continue,
@@ -115,10 +119,11 @@ impl WorkerThread {
     }
 
     fn drop_connection(&mut self, id: StreamId) {
-        if let Some(connection) = self.connections.remove(&id)
-            && let Some(ticket) = connection.session.ticket()
-        {
-            self.worker.forget(ticket);
+        if let Some(connection) = self.connections.remove(&id) {
+            let session = &connection.session;
+            session.ticket().into_iter().chain(session.aside_tickets()).for_each(|ticket| {
+                self.worker.forget(ticket);
+            });
         }
     }
 }

@@ -16,7 +16,7 @@ use node::SimNode;
 use sidle_cluster::{
     Bugs, ClusterId, CommitFailure, Coordinator, CoordinatorInput, Founding, HostPort, Incarnation,
     MemoryMetaStore, Metadata, MigrationState, MigrationStatus, NodeInfo, NodeName, ProtocolOutline, Reply,
-    Request, StatusReport, TabletMap, ToCoordinator, ToNode,
+    Request, StartNumber, StatusReport, TabletMap, ToCoordinator, ToNode,
 };
 use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange};
 use std::collections::BTreeMap;
@@ -101,6 +101,11 @@ pub(crate) fn info(number: u8, incarnation: u64) -> NodeInfo {
         client_addr: addr(7000),
         bus_addr: addr(17000),
     }
+}
+
+/// What the process drew that a node's incarnation is.
+pub(crate) fn start_of(incarnation: u64) -> StartNumber {
+    StartNumber(100 + incarnation)
 }
 
 impl World {

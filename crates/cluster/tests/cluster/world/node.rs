@@ -1,7 +1,7 @@
 //! A node of the world: an agent, and a driver that holds one value per chunk.
 
 use super::role::{Role, roles_of};
-use super::{AHEAD, CHUNKS, chunk_of, info};
+use super::{AHEAD, CHUNKS, chunk_of, info, start_of};
 use sidle_cluster::{
     AgentEvent, AgentInput, Bugs, ClusterId, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, PrepareRefusal,
     Progress, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
@@ -104,7 +104,7 @@ impl SimNode {
     pub(crate) fn start(&mut self, now: MonotonicUs) {
         self.incarnation += 1;
         self.info.incarnation.0 = self.incarnation;
-        let mut agent = NodeAgent::new(now, self.info.clone(), self.cluster);
+        let mut agent = NodeAgent::new(now, self.info.clone(), start_of(self.incarnation), self.cluster);
         agent.put_back(self.bugs);
         self.agent = Some(agent);
         self.suspected.clear();
