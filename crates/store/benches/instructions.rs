@@ -51,7 +51,7 @@ impl Prepared {
     fn put_all(&mut self) {
         for key in &self.keys {
             let key = HashedKey::new(key.as_bytes());
-            let mut slot = self.store.lock_slot(key.slot());
+            let slot = self.store.lock_slot(key.slot());
             slot.put(&mut self.head, key, &[&VALUE], None).expect("there is memory");
         }
     }

@@ -152,7 +152,7 @@ fn half() -> PositionRange {
 /// Removes one of the keys that [`fill`] took the target's room with.
 fn drop_ballast(pair: &mut Pair, name: &[u8]) {
     let key = HashedKey::new(name);
-    let mut slot = pair.target.store.lock_slot(key.slot());
+    let slot = pair.target.store.lock_slot(key.slot());
     slot.remove(&mut pair.target.head, key, sidle_store::Leave::Nothing).unwrap();
 }
 
@@ -170,7 +170,7 @@ fn fill(pair: &mut Pair, key_bytes: &str, left: u64) -> Vec<Vec<u8>> {
             return ballast;
         }
         let value = vec![b'b'; 8 << 10];
-        let mut slot = pair.target.store.lock_slot(key.slot());
+        let slot = pair.target.store.lock_slot(key.slot());
         if slot.put(&mut pair.target.head, key, &[&value], None).is_err() {
             return ballast;
         }

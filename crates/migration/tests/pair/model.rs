@@ -121,7 +121,7 @@ pub(crate) fn run(
     if let Op::Get(_) = op {
         return Ok(Answer::Value(live.map(|(value, ..)| value)));
     }
-    let mut slot = store.lock_slot(key.slot());
+    let slot = store.lock_slot(key.slot());
     if is_expired {
         slot.remove(head, key, leave)?;
     }

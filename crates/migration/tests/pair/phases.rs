@@ -150,7 +150,7 @@ fn a_write_to_the_frozen_source_is_noticed() {
         pair.start_and_freeze();
         let changed = key(1);
         let hashed = HashedKey::new(&changed);
-        let mut slot = pair.source.store.lock_slot(hashed.slot());
+        let slot = pair.source.store.lock_slot(hashed.slot());
         for _ in 0..100 {
             slot.put(&mut pair.source.head, hashed, &[b"changed"], None).unwrap();
         }

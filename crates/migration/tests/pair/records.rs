@@ -111,7 +111,7 @@ fn replay_of_a_higher_version_does_not_replace() {
     let hashed = HashedKey::new(b"key:7");
     let mut batch = Vec::new();
     assert!(pair.source.store.pack(hashed, &mut batch));
-    let mut slot = pair.target.store.lock_slot(hashed.slot());
+    let slot = pair.target.store.lock_slot(hashed.slot());
     slot.put(&mut pair.target.head, hashed, &[b"lower"], None).unwrap();
     drop(slot);
     let batch = sidle_store::RecordBatch::parse(&batch).unwrap();

@@ -107,7 +107,7 @@ impl Pair {
             Role::Elsewhere | Role::Exporting => return,
         };
         let key = HashedKey::new(key);
-        let mut slot = node.store.lock_slot(key.slot());
+        let slot = node.store.lock_slot(key.slot());
         if slot.get(key).value().is_some_and(|record| record.is_expired(self.wall)) {
             slot.remove(&mut node.head, key, leave).unwrap();
         }
