@@ -338,7 +338,9 @@ fn line() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn commands_do_the_same_on_an_overlay(lines in prop::collection::vec(line(), 1..40), before in 0..20usize) {
+    fn commands_do_the_same_on_an_overlay(
+        lines in prop::collection::vec(line(), 1..40), before in 0..20usize,
+    ) {
         check(&lines, before.min(lines.len() - 1));
     }
 }

@@ -122,7 +122,7 @@ impl Worker {
         session.client.touch(now.wall, named.map(|found| found.id));
         let error = match named {
             Some(found) => {
-                self.stats.command(found.id).rejected.add(1);
+                self.executor.stats.command(found.id).rejected.add(1);
                 refusal(session, found, error)
             }
             None => error,
@@ -199,7 +199,7 @@ impl Worker {
         match session.route.forward.take() {
             Some(progress) => self.resume_forwarding(now, session, request, progress, ticket, out),
             None => {
-                if self.bugs.parked_command_runs_twice {
+                if self.executor.bugs.parked_command_runs_twice {
                     self.attempt(now, session, request, &mut Vec::new());
                 }
                 self.attempt(now, session, request, out)
@@ -228,13 +228,13 @@ impl Worker {
                 outcome => return Ok(outcome),
             },
             Attempt::Ran(Err(error)) => {
-                self.stats.command(found.id).failed.add(1);
+                self.executor.stats.command(found.id).failed.add(1);
                 self.write_error(session, error, out);
             }
             Attempt::ReplyTooLong => return Ok(self.cut_off(session, found, start, out)),
             Attempt::Refused(error) => return Ok(self.refuse(session, found, error, start, out)),
             Attempt::NotHereYet { migration, position, sample_one_in } => {
-                if sample_one_in.is_some_and(|one_in| self.random.draw(u64::from(one_in))) {
+                if sample_one_in.is_some_and(|one_in| self.executor.random.draw(u64::from(one_in))) {
                     self.offer(migration, ToMover::Sampled { migration, position });
                 }
                 // Named, so that a double read never pairs it with what a source froze for another migration
@@ -272,7 +272,7 @@ impl Worker {
         start: usize,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        self.stats.command(found.id).rejected.add(1);
+        self.executor.stats.command(found.id).rejected.add(1);
         self.write_error(session, error, out);
         self.finish(session, start, out)
     }
@@ -287,14 +287,14 @@ impl Worker {
         out: &mut Vec<u8>,
     ) -> Attempt {
         let mut clearance = Clearance::default();
-        if !self.ranges.owns_everything() && !request.keys.is_empty() {
+        if !self.executor.ranges.owns_everything() && !request.keys.is_empty() {
             match self.clear(now, session, request, out) {
                 Ok(given) => clearance = given,
                 Err(attempt) => return attempt,
             }
         }
         #[cfg(feature = "bug-switches")]
-        if self.bugs.half_mset_visible
+        if self.executor.bugs.half_mset_visible
             && let Some(half) = self.call_half(now, session, request, &clearance, out)
         {
             return match half {
@@ -319,8 +319,9 @@ impl Worker {
         let needs_old = self.needs_old_values(request);
         let settled = &session.route.settled;
         let all = keys.iter().copied().enumerate();
-        let mut judgement = judge(&self.ranges, &self.store, all, needs_old, settled, self.bugs);
-        if self.bugs.forwarded_without_ownership_check && session.is_forwarded {
+        let mut judgement =
+            judge(&self.executor.ranges, &self.executor.store, all, needs_old, settled, self.executor.bugs);
+        if self.executor.bugs.forwarded_without_ownership_check && session.is_forwarded {
             judgement.verdict = Verdict::Run;
         }
         let is_aware = session.is_aware();
@@ -346,7 +347,7 @@ impl Worker {
                     }
                     // What is pulled for a client that comes again may make way before it does, where memory
                     // is short.
-                    (OnMissing::SaysRetry { after_us }, _) if is_aware && !self.store.is_short() => {
+                    (OnMissing::SaysRetry { after_us }, _) if is_aware && !self.executor.store.is_short() => {
                         Attempt::Retry(after_us, missing)
                     }
                     _ => Attempt::Pull(missing),
@@ -354,13 +355,42 @@ impl Worker {
             }
         }
         let mut clearance = Clearance::new(request, judgement.is_tracked, &judgement.unseen);
-        if clearance.marks && self.bugs.mark_before_write {
-            self.mark(keys);
+        if clearance.marks && self.executor.bugs.mark_before_write {
+            self.executor.mark(keys);
             clearance.marks = false;
         }
         #[cfg(any(test, feature = "testing"))]
-        self.hooks.judged(&self.store);
+        self.hooks.judged(&self.executor.store);
         Ok(clearance)
+    }
+
+    /// Runs a command that may run here; its result, and whether its reply was cut for being too long.
+    #[inline(always)]
+    pub(crate) fn call(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        request: Request<'_>,
+        clearance: &Clearance,
+        out: &mut Vec<u8>,
+    ) -> (CommandResult, bool) {
+        let result = self.executor.call(now, session, request, clearance, out);
+        if !clearance.unseen.is_empty() {
+            self.tell_unseen(&clearance.unseen);
+        }
+        result
+    }
+
+    /// Keys were written that have not arrived and were not looked at: the mover finds out whether the source
+    /// has them, so that they are counted once. Only whoever made a key's entry reports it: another worker
+    /// may have written it since the decision, or its record arrived.
+    #[cold]
+    fn tell_unseen(&mut self, unseen: &[(MigrationId, Position)]) {
+        for position in self.executor.head.take_new_entries() {
+            if let Some(&(migration, _)) = unseen.iter().find(|(_, written)| *written == position) {
+                self.offer(migration, ToMover::WrittenUnseen { migration, position });
+            }
+        }
     }
 
     pub(crate) fn needs_old_values(&self, request: Request<'_>) -> bool {
@@ -368,7 +398,7 @@ impl Worker {
             Access::NoKeys => false,
             Access::Read => true,
             Access::BlindWrite(is_blind) => !is_blind(request.args),
-            Access::ReadWrite if self.bugs.increments_start_at_zero => false,
+            Access::ReadWrite if self.executor.bugs.increments_start_at_zero => false,
             Access::ReadWrite => true,
         }
     }
@@ -414,10 +444,10 @@ impl Worker {
     #[cold]
     fn cut_off(&mut self, session: &mut Session, found: Found, start: usize, out: &mut Vec<u8>) -> Outcome {
         out.truncate(start);
-        self.stats.command(found.id).failed.add(1);
+        self.executor.stats.command(found.id).failed.add(1);
         let text = format!(
             "ERR the reply has more than {} bytes, the limit of what may stand unread: ask for less at once",
-            self.reply_bytes
+            self.executor.reply_bytes
         );
         self.write_error(session, ReplyError::owned(text), out);
         match self.finish(session, start, out) {
@@ -445,7 +475,7 @@ impl Worker {
 
     #[cold]
     pub(crate) fn write_error(&mut self, session: &Session, error: ReplyError, out: &mut Vec<u8>) {
-        self.stats.count_error(error.code());
+        self.executor.stats.count_error(error.code());
         ReplyWriter::new(out, session.version).error_bytes(&error.line());
     }
 }

@@ -5,26 +5,77 @@
 //! command, so that none can forget it: memory is made where there is none, the call is counted, what is
 //! copied at present is marked (M11).
 
+use crate::bugs::PutBack;
 use crate::call::{Call, CommandResult, Flow};
 use crate::dispatch::{Clearance, Request};
 use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes};
 use crate::now::Now;
-use crate::queue::ToMover;
+use crate::queue::WorkerIndex;
+use crate::random::Random;
+use crate::range_table::RangeTable;
 use crate::routing::INLINE_KEYS;
 use crate::session::Session;
+use crate::shared::NodeShared;
+use crate::stats::WorkerStats;
 use crate::table::NodeExecutor;
-use crate::worker::Worker;
+use crate::worker::NodeParts;
 use sidle_commands::{Change, CommandFlags, OverKeys, Overlay, Own, ReplyError, Run};
 use sidle_resp::ReplyWriter;
-use sidle_store::SlotGuards;
-use sidle_types::{HashedKey, MigrationId, Position, Slot};
+use sidle_store::{LogHead, SlotGuards, Store};
+use sidle_types::{HashedKey, Position, SLOT_COUNT, Slot, WallMs};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// A write with more in it than this has room made for it first: it may take more memory at once than the
 /// cleaner keeps ahead of need.
 const LARGE_REQUEST_BYTES: usize = 64 << 10;
 
-impl Worker {
+/// What runs commands on one worker: its part of the store, and what commands are lent.
+pub(crate) struct Executor {
+    pub(crate) store: Arc<Store>,
+    /// Where this worker appends.
+    pub(crate) head: LogHead,
+    /// The range table in use.
+    pub(crate) ranges: Arc<RangeTable>,
+    pub(crate) shared: Arc<NodeShared>,
+    pub(crate) stats: Arc<WorkerStats>,
+    pub(crate) random: Random,
+    /// How long a reply may become.
+    pub(crate) reply_bytes: usize,
+    /// Whether the latest request got as far as its command.
+    pub(crate) has_run: bool,
+    /// Where expiry goes on.
+    pub(crate) expires_from: Position,
+    /// When a write without memory found that nothing had expired.
+    pub(crate) nothing_expired_at: Option<WallMs>,
+    pub(crate) bugs: PutBack,
+}
+
+/// Where a worker begins to look for expired keys.
+fn first_slot(index: WorkerIndex, workers: usize) -> Slot {
+    let number = usize::from(SLOT_COUNT) * usize::from(index.0) / workers.max(1);
+    Slot::new(number as u16).expect("below the number of slots")
+}
+
+impl Executor {
+    /// The executor of a worker.
+    pub(crate) fn new(parts: &NodeParts, index: WorkerIndex, seed: u64) -> Executor {
+        Executor {
+            store: Arc::clone(&parts.store),
+            head: parts.store.log_head(),
+            ranges: parts.published.table(),
+            shared: Arc::clone(&parts.shared),
+            stats: Arc::clone(&parts.shared.workers[usize::from(index.0)]),
+            random: Random::new(seed),
+            reply_bytes: 0,
+            has_run: false,
+            // Workers begin apart, so that they do not go through the same slots.
+            expires_from: Position::first_of(first_slot(index, parts.shared.workers.len())),
+            nothing_expired_at: None,
+            bugs: PutBack::default(),
+        }
+    }
+
     /// Runs a command that may run here; its result, and whether its reply was cut for being too long.
     // Without being asked to, the compiler makes calls of these, and copies what they return.
     #[inline(always)]
@@ -58,9 +109,6 @@ impl Worker {
         if clearance.marks {
             self.mark(keys);
         }
-        if !clearance.unseen.is_empty() {
-            self.tell_unseen(&clearance.unseen);
-        }
         (result, is_cut)
     }
 
@@ -75,7 +123,9 @@ impl Worker {
         out: &mut Vec<u8>,
     ) -> (CommandResult, bool) {
         let bytes = request.args.iter().map(|arg| arg.len()).sum();
-        for helps in [|worker: &mut Worker, _, bytes| worker.store.has_room(bytes), Worker::expire_for] {
+        for helps in
+            [|executor: &mut Executor, _, bytes| executor.store.has_room(bytes), Executor::expire_for]
+        {
             if helps(self, now.wall, bytes) {
                 let (result, is_cut) = self.call_once(now, session, request, out);
                 if !matches!(result, Err(ReplyError::OutOfMemory)) {
@@ -182,18 +232,6 @@ impl Worker {
         };
         let result = run(&mut call);
         (result, call.reply.is_cut())
-    }
-
-    /// Keys were written that have not arrived and were not looked at: the mover finds out whether the source
-    /// has them, so that they are counted once. Only whoever made a key's entry reports it: another worker may
-    /// have written it since the decision, or its record arrived.
-    #[cold]
-    fn tell_unseen(&mut self, unseen: &[(MigrationId, Position)]) {
-        for position in self.head.take_new_entries() {
-            if let Some(&(migration, _)) = unseen.iter().find(|(_, written)| *written == position) {
-                self.offer(migration, ToMover::WrittenUnseen { migration, position });
-            }
-        }
     }
 
     /// M11: what is copied at present has changed. After the write, and under the same range table.

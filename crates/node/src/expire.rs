@@ -9,10 +9,9 @@
 //! what expired removed first, segment by segment, and runs again.
 
 use crate::bugs::PutBack;
-use crate::now::Now;
+use crate::execute::Executor;
 use crate::range_table::{RangeTable, Role};
 use crate::stats::WorkerStats;
-use crate::worker::Worker;
 use sidle_store::{Expiring, ExpirySweep, Leave};
 use sidle_types::{Position, WallMs};
 
@@ -83,15 +82,10 @@ impl Expiring for ByRole<'_> {
     }
 }
 
-impl Worker {
+impl Executor {
     /// Looks at about `budget` values with a deadline, from where it ended the last time, and removes those
     /// that are past it. Ends at the last position; the next call begins at the first.
-    pub fn expire(&mut self, now: Now, budget: usize) -> ExpirySweep {
-        self.pass_boundary();
-        self.expire_from_here(now.wall, budget)
-    }
-
-    fn expire_from_here(&mut self, now: WallMs, budget: usize) -> ExpirySweep {
+    pub(crate) fn expire(&mut self, now: WallMs, budget: usize) -> ExpirySweep {
         let mut by_role = ByRole { ranges: &self.ranges, stats: &self.stats, bugs: self.bugs };
         let sweep = self.store.expire(&mut self.head, self.expires_from, now, budget, &mut by_role);
         self.expires_from = sweep.next.unwrap_or(Position::FIRST);
@@ -114,7 +108,7 @@ impl Worker {
                 // What is left lies in open segments, or is large.
                 None => {
                     let from = self.expires_from;
-                    let sweep = self.expire_from_here(now, VALUES_PER_STEP);
+                    let sweep = self.expire(now, VALUES_PER_STEP);
                     if sweep.removed == 0 && sweep.next.is_none() && from == Position::FIRST {
                         self.nothing_expired_at = Some(now);
                         return false;

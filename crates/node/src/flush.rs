@@ -38,7 +38,9 @@ impl Worker {
     /// Goes one step further with the flush that the session asked for; `Err` when there is more to do.
     pub(crate) fn flush(&mut self, session: &mut Session, out: &mut Vec<u8>) -> Result<(), Ticket> {
         let begun = session.route.flush.take();
-        if begun.is_none() && self.ranges.entries().iter().any(|entry| matches!(entry.role, Role::Lost)) {
+        if begun.is_none()
+            && self.executor.ranges.entries().iter().any(|entry| matches!(entry.role, Role::Lost))
+        {
             self.write_error(session, NOT_SERVED, out);
             return Ok(());
         }
@@ -47,7 +49,7 @@ impl Worker {
             let flushed = self.parking.take_flushed(ticket);
             // An import that was over before its mover was asked is the node's own, and is cleared as such.
             for (migration, range) in asked {
-                if flushed.contains(&migration) && !self.bugs.import_flushed_twice {
+                if flushed.contains(&migration) && !self.executor.bugs.import_flushed_twice {
                     flush.done.add(range);
                 }
             }
@@ -68,7 +70,7 @@ impl Worker {
     /// what was flushed already came to this node later, and is left alone.
     fn flush_imports(&mut self, flush: &mut Flush) -> Option<Ticket> {
         let mut imports: Vec<(MigrationId, PositionRange)> = Vec::new();
-        for view in self.ranges.imports().filter(|view| !flush.done.touches(view.range())) {
+        for view in self.executor.ranges.imports().filter(|view| !flush.done.touches(view.range())) {
             if !view.activated() {
                 let migration = view.id();
                 return Some(self.parking.park_for_activation(migration));
@@ -90,14 +92,14 @@ impl Worker {
 
     /// Clears some of what this node owns whole and has not cleared; returns the ticket to go on with.
     fn clear_slice(&mut self, flush: &mut Flush) -> Option<Ticket> {
-        let owned = self.ranges.entries().iter().filter(|entry| matches!(entry.role, Role::Owned));
+        let owned = self.executor.ranges.entries().iter().filter(|entry| matches!(entry.role, Role::Owned));
         let (gap, tracked) =
             owned.into_iter().find_map(|entry| Some((flush.done.first_gap(entry.range)?, &entry.tracked)))?;
         // One slice a turn, even when it came to the range's end with less.
-        let next = self.store.discard(gap.first(), gap.last(), FLUSH_SLICE_RECORDS);
+        let next = self.executor.store.discard(gap.first(), gap.last(), FLUSH_SLICE_RECORDS);
         let last = next.and_then(|next| next.previous()).unwrap_or(gap.last());
         let cleared = PositionRange::new(gap.first(), last).expect("a slice makes progress");
-        if let Some(view) = tracked.as_ref().filter(|_| !self.bugs.flush_marks_nothing) {
+        if let Some(view) = tracked.as_ref().filter(|_| !self.executor.bugs.flush_marks_nothing) {
             // M11: after it was cleared, under the same range table.
             view.mark_range(cleared);
         }

@@ -9,8 +9,8 @@ impl Worker {
     /// Tells an opted-in client of a new tablet map, unless it knows: `>2 sidle-map <map epoch>`. To be
     /// called between two replies. Returns whether anything was written.
     pub fn write_pushes(&self, session: &mut Session, out: &mut Vec<u8>) -> bool {
-        let epoch = self.ranges.map().epoch();
-        if !session.is_aware() || !self.ranges.is_joined() || session.route.map_told >= epoch {
+        let epoch = self.executor.ranges.map().epoch();
+        if !session.is_aware() || !self.executor.ranges.is_joined() || session.route.map_told >= epoch {
             return false;
         }
         session.route.map_told = epoch;
@@ -33,7 +33,7 @@ impl Worker {
             ControlReply::Integer(number) => writer.integer(*number),
             ControlReply::Text(text) => writer.bulk(text.as_bytes()),
             ControlReply::Error(text) => {
-                self.stats.count_error(text.split(' ').next().unwrap_or("ERR").into());
+                self.executor.stats.count_error(text.split(' ').next().unwrap_or("ERR").into());
                 writer.error(text);
             }
         }

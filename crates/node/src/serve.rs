@@ -130,7 +130,7 @@ impl Worker {
             && self.foreseen.len() < FORESEEN_KEYS
         {
             let key = HashedKey::new(key);
-            self.store.prefetch_slot(key.slot());
+            self.executor.store.prefetch_slot(key.slot());
             self.foreseen.push((key.slot(), key.hash()));
         }
     }
@@ -139,7 +139,7 @@ impl Worker {
     #[inline]
     fn load_foreseen(&mut self) {
         if self.foreseen.len() > 1 {
-            let guard = self.store.pin();
+            let guard = self.executor.store.pin();
             self.foreseen.iter().for_each(|&(slot, hash)| guard.prefetch_bucket(slot, hash));
             self.foreseen.iter().for_each(|&(slot, hash)| guard.prefetch_record(slot, hash));
         }
@@ -164,7 +164,7 @@ impl Worker {
             arguments.resize_with(BATCH_REQUESTS, Args::new);
         }
         let start = out.len();
-        let full_at = start + SERVE_REPLY_BYTES.min(self.reply_bytes);
+        let full_at = start + SERVE_REPLY_BYTES.min(self.executor.reply_bytes);
         let mut consumed = 0;
         let mut work = 0;
         let then = loop {
@@ -219,7 +219,7 @@ impl Worker {
             }
         };
         self.read_ahead = arguments;
-        self.stats.parked.set(self.parking.len() as u64);
+        self.executor.stats.parked.set(self.parking.len() as u64);
         Served { consumed, then }
     }
 
@@ -270,7 +270,7 @@ impl Worker {
                 }
                 outcome => outcome,
             };
-            let has_run = std::mem::take(&mut self.has_run);
+            let has_run = std::mem::take(&mut self.executor.has_run);
             if has_run && matches!(outcome, Outcome::Parked(_)) {
                 session.route.spent_ns = self.lap.elapsed(self.reading_ns());
             } else {
@@ -302,11 +302,11 @@ impl Worker {
         }
         let lap = self.lap;
         let spent = self.lap.end(self.reading_ns());
-        let thresholds = self.shared.config.thresholds();
+        let thresholds = self.executor.shared.config.thresholds();
         match lap.only_kind() {
             Some(kind) if spent.each_ns == spent.heaviest_ns => {
                 let calls = lap.places().len() as u64;
-                self.stats.command(kind).took(spent.each_ns, calls, thresholds.tracks());
+                self.executor.stats.command(kind).took(spent.each_ns, calls, thresholds.tracks());
             }
             _ => self.count_lap(batch, lap, spent, thresholds.tracks()),
         }
@@ -319,7 +319,7 @@ impl Worker {
     fn count_lap(&self, batch: &[Ahead<'_>], lap: Lap, spent: Spent, tracks: bool) {
         for place in lap.places().filter(|&place| lap.has_run(place)) {
             if let Some(found) = batch[place].command() {
-                self.stats.command(found.id).took(spent.of(place, lap), 1, tracks);
+                self.executor.stats.command(found.id).took(spent.of(place, lap), 1, tracks);
             }
         }
     }
@@ -327,13 +327,13 @@ impl Worker {
     /// Enters those of a lap's commands that took long into SLOWLOG and LATENCY.
     #[cold]
     fn note_lap(&self, now: Now, session: &Session, batch: &[Ahead<'_>], lap: Lap, spent: Spent) {
-        let thresholds = self.shared.config.thresholds();
+        let thresholds = self.executor.shared.config.thresholds();
         for place in lap.places().filter(|&place| lap.has_run(place)) {
             let Some(found) = batch[place].command() else { continue };
             let ns = spent.of(place, lap);
             if thresholds.is_spike(ns) {
                 let event = event_of(found.spec.flags.contains(CommandFlags::FAST));
-                self.shared.spikes.enter(event, (now.wall.0 / 1000, ns / 1_000_000));
+                self.executor.shared.spikes.enter(event, (now.wall.0 / 1000, ns / 1_000_000));
             }
             if thresholds.is_slow(ns) && !found.spec.flags.contains(CommandFlags::SKIP_SLOWLOG) {
                 let entry = SlowEntry {
@@ -344,7 +344,7 @@ impl Worker {
                     address: session.client.address.clone(),
                     name: session.client.details().name.clone(),
                 };
-                self.shared.slow_log.enter(entry, thresholds.log_length());
+                self.executor.shared.slow_log.enter(entry, thresholds.log_length());
             }
         }
     }
@@ -356,13 +356,13 @@ impl Worker {
         ahead.found = self.commands.resolve(&ahead.args);
         if let Ok(found) = &ahead.found {
             add_keys(*found, &ahead.args, &mut ahead.keys);
-            ahead.keys.iter().for_each(|key| self.store.prefetch_slot(key.slot()));
+            ahead.keys.iter().for_each(|key| self.executor.store.prefetch_slot(key.slot()));
         }
     }
 
     /// Asks for every bucket of the batch, then for every record that the buckets point at.
     fn prefetch(&self, batch: &[Ahead<'_>]) {
-        let guard = self.store.pin();
+        let guard = self.executor.store.pin();
         for ahead in batch {
             ahead.keys.iter().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
         }

@@ -19,21 +19,20 @@
 //!
 //! Ownership: one thread for each worker.
 
-use crate::bugs::PutBack;
 use crate::current_table::CurrentTable;
+use crate::execute::Executor;
 use crate::forward::Channels;
+use crate::now::Now;
 use crate::observe::Lap;
 use crate::parking::{ParkingLot, Ticket};
 use crate::queue::{MoverIndex, ToMover, WorkerIndex, WorkerPort};
-use crate::random::Random;
 use crate::range_table::RangeTable;
 use crate::shared::NodeShared;
-use crate::stats::WorkerStats;
 use crate::table::{NodeExecutor, commands};
 use sidle_commands::CommandTable;
 use sidle_resp::Args;
-use sidle_store::{LogHead, Store};
-use sidle_types::{Fill, KeyHash, MigrationId, Position, SLOT_COUNT, Slot, WallMs};
+use sidle_store::{ExpirySweep, Store};
+use sidle_types::{Fill, KeyHash, MigrationId, Slot};
 use std::sync::Arc;
 
 /// The most movers that a node may have: notifications are bits of one word.
@@ -50,26 +49,14 @@ pub struct NodeParts {
     pub published: Arc<CurrentTable>,
 }
 
-/// Where a worker begins to look for expired keys.
-fn first_slot(index: WorkerIndex, workers: usize) -> Slot {
-    let number = usize::from(SLOT_COUNT) * usize::from(index.0) / workers.max(1);
-    Slot::new(number as u16).expect("below the number of slots")
-}
-
 /// A serving thread's state.
 pub struct Worker {
     pub(crate) index: WorkerIndex,
-    pub(crate) store: Arc<Store>,
-    pub(crate) shared: Arc<NodeShared>,
-    pub(crate) stats: Arc<WorkerStats>,
+    /// Runs commands, and removes what has expired.
+    pub(crate) executor: Executor,
     pub(crate) commands: &'static CommandTable<NodeExecutor>,
     published: Arc<CurrentTable>,
-    pub(crate) ranges: Arc<RangeTable>,
     seen: u64,
-    pub(crate) head: LogHead,
-    pub(crate) random: Random,
-    /// How long a reply may become.
-    pub(crate) reply_bytes: usize,
     ports: Vec<WorkerPort>,
     notify: u64,
     pub(crate) parking: ParkingLot,
@@ -80,17 +67,10 @@ pub struct Worker {
     /// Tells the time, in nanoseconds from any beginning on.
     pub(crate) stopwatch: Box<dyn Fn() -> u64 + Send>,
     pub(crate) lap: Lap,
-    /// Whether the latest request got as far as its command.
-    pub(crate) has_run: bool,
-    /// Where expiry goes on.
-    pub(crate) expires_from: Position,
-    /// When a write without memory found that nothing had expired.
-    pub(crate) nothing_expired_at: Option<WallMs>,
     /// Keys of requests that were foreseen and whose slots are on their way.
     pub(crate) foreseen: Vec<(Slot, KeyHash)>,
     #[cfg(any(test, feature = "testing"))]
     pub(crate) hooks: crate::testing::Hooks,
-    pub(crate) bugs: PutBack,
 }
 
 impl Worker {
@@ -102,16 +82,10 @@ impl Worker {
         assert!(ports.len() <= usize::from(MAX_MOVERS), "more than {MAX_MOVERS} movers");
         Worker {
             index,
-            store: Arc::clone(&parts.store),
-            shared: Arc::clone(&parts.shared),
-            stats: Arc::clone(&parts.shared.workers[usize::from(index.0)]),
+            executor: Executor::new(parts, index, seed),
             commands: commands(),
             published: Arc::clone(&parts.published),
-            ranges: parts.published.table(),
             seen: 0,
-            head: parts.store.log_head(),
-            random: Random::new(seed),
-            reply_bytes: 0,
             ports,
             notify: 0,
             parking: ParkingLot::default(),
@@ -119,14 +93,9 @@ impl Worker {
             read_ahead: Vec::new(),
             stopwatch: Box::new(|| 0),
             lap: Lap::default(),
-            has_run: false,
-            // Workers begin apart, so that they do not go through the same slots.
-            expires_from: Position::first_of(first_slot(index, parts.shared.workers.len())),
-            nothing_expired_at: None,
             foreseen: Vec::new(),
             #[cfg(any(test, feature = "testing"))]
             hooks: crate::testing::Hooks::default(),
-            bugs: PutBack::default(),
         }
     }
 
@@ -163,8 +132,15 @@ impl Worker {
                 break;
             }
         }
-        self.stats.parked.set(self.parking.len() as u64);
+        self.executor.stats.parked.set(self.parking.len() as u64);
         changed
+    }
+
+    /// Looks at about `budget` values with a deadline, from where it ended the last time, and removes those
+    /// that are past it. Ends at the last position; the next call begins at the first.
+    pub fn expire(&mut self, now: Now, budget: usize) -> ExpirySweep {
+        self.pass_boundary();
+        self.executor.expire(now.wall, budget)
     }
 
     /// The next parked command that may run again.
@@ -186,7 +162,7 @@ impl Worker {
     pub fn forget(&mut self, ticket: Ticket) {
         self.parking.forget(ticket);
         self.lines.forget(ticket);
-        self.stats.parked.set(self.parking.len() as u64);
+        self.executor.stats.parked.set(self.parking.len() as u64);
     }
 
     /// How many commands are parked here.
@@ -202,7 +178,7 @@ impl Worker {
     /// Puts known faults back.
     #[cfg(feature = "bug-switches")]
     pub fn put_back(&mut self, bugs: crate::Bugs) {
-        self.bugs = bugs.into();
+        self.executor.bugs = bugs.into();
     }
 
     /// What is in hand, in words, each with how many of it there are: nothing when no command waits.
@@ -221,13 +197,14 @@ impl Worker {
 
     /// The range table in use.
     pub fn ranges(&self) -> &Arc<RangeTable> {
-        &self.ranges
+        &self.executor.ranges
     }
 
     /// W1: the only place where the snapshot changes.
     #[inline]
     pub(crate) fn pass_boundary(&mut self) -> bool {
-        self.reply_bytes = usize::try_from(self.shared.config.output_bytes()).unwrap_or(usize::MAX);
+        self.executor.reply_bytes =
+            usize::try_from(self.executor.shared.config.output_bytes()).unwrap_or(usize::MAX);
         let epoch = self.published.epoch();
         if epoch == self.seen {
             return false;
@@ -238,14 +215,14 @@ impl Worker {
 
     #[cold]
     fn take_table(&mut self, epoch: u64) {
-        self.ranges = self.published.table();
+        self.executor.ranges = self.published.table();
         self.seen = epoch;
         // Only now: from here on nothing on this thread refers to an older table.
         self.published.pass(self.index, epoch);
         // P3: whatever was waited for may have changed hands.
-        if !self.bugs.new_table_wakes_nobody {
+        if !self.executor.bugs.new_table_wakes_nobody {
             self.parking.wake_everything();
-            self.lines.table_changed(&self.ranges, &mut self.parking);
+            self.lines.table_changed(&self.executor.ranges, &mut self.parking);
         }
     }
 

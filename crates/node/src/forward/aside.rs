@@ -141,10 +141,10 @@ impl Worker {
         let outcome = match self.commands.resolve(&args) {
             Ok(found) => {
                 let outcome = self.run(now, session, found, &keys_of(found, &args), &args, &mut reply);
-                if std::mem::take(&mut self.has_run) {
+                if std::mem::take(&mut self.executor.has_run) {
                     let took_ns = self.reading_ns().saturating_sub(began_ns);
-                    let tracks = self.shared.config.thresholds().tracks();
-                    self.stats.command(found.id).took(took_ns, 1, tracks);
+                    let tracks = self.executor.shared.config.thresholds().tracks();
+                    self.executor.stats.command(found.id).took(took_ns, 1, tracks);
                 }
                 outcome
             }

@@ -95,13 +95,13 @@ impl Worker {
             let has_reader = session.sends_reply();
             return if has_reader { Attempt::ReplyTooLong } else { Attempt::Ran(Ok(Flow::Done)) };
         };
-        if self.bugs.lost_write_is_forwarded_again {
+        if self.executor.bugs.lost_write_is_forwarded_again {
             for (_, ending) in ended.iter_mut().filter(|(_, ending)| *ending == Ending::Broken) {
                 *ending = Ending::MapChanged;
             }
         }
         match progress.settle(ended, spec.split, spec.access.is_write()) {
-            Settled::Reply(reply) if reply.len() > self.reply_bytes && session.sends_reply() => {
+            Settled::Reply(reply) if reply.len() > self.executor.reply_bytes && session.sends_reply() => {
                 Attempt::ReplyTooLong
             }
             Settled::Reply(reply) => {
@@ -165,17 +165,17 @@ impl Worker {
         let mut places = Places { here: Vec::new(), elsewhere: Vec::new() };
         for index in progress.todo() {
             let position = keys[index].position();
-            let entry = self.ranges.entry_at(position);
+            let entry = self.executor.ranges.entry_at(position);
             if entry.role.is_served() {
                 places.here.push(index);
                 continue;
             }
-            match self.ranges.redirect(position) {
+            match self.executor.ranges.redirect(position) {
                 Redirect::NotServed => return Err(NOT_SERVED),
                 // F3: who begins anew at another node would do again what is done.
                 Redirect::Moved(slot, _) if !progress.has_done() => {
                     let is_one_slot = keys.iter().all(|key| key.slot() == slot);
-                    let error = || redirect_error(self.ranges.redirect(position));
+                    let error = || redirect_error(self.executor.ranges.redirect(position));
                     return Err(if is_one_slot { error() } else { CROSSSLOT });
                 }
                 Redirect::Moved(..) | Redirect::Ask(..) => {}
@@ -183,7 +183,7 @@ impl Worker {
             match places.elsewhere.iter_mut().find(|(node, _)| node.id == entry.owner) {
                 Some((_, of_node)) => of_node.push(index),
                 None => {
-                    let node = self.ranges.map().node(entry.owner).expect("every owner is a member");
+                    let node = self.executor.ranges.map().node(entry.owner).expect("every owner is a member");
                     places.elsewhere.push((node.clone(), vec![index]));
                 }
             }
@@ -222,7 +222,7 @@ impl Worker {
             }
             requests.push((node, bytes));
         }
-        self.stats.forwarded.add(requests.len() as u64);
+        self.executor.stats.forwarded.add(requests.len() as u64);
         let reply_bytes = progress.reply_bytes();
         let command = Forwarded {
             since: progress.since,
@@ -230,7 +230,7 @@ impl Worker {
             collected: Arc::clone(&session.client.collected),
             reply_bytes,
             other_bytes: progress.held_bytes() - reply_bytes,
-            most_bytes: self.reply_bytes,
+            most_bytes: self.executor.reply_bytes,
         };
         session.route.forward = Some(progress);
         self.lines.send(now, command, requests, &mut self.parking)
@@ -251,7 +251,14 @@ impl Worker {
             let needs_old = self.needs_old_values(request);
             let keys = here.iter().map(|&index| (index, request.keys[index]));
             let settled = &session.route.settled;
-            let judgement = judge(&self.ranges, &self.store, keys, needs_old, settled, self.bugs);
+            let judgement = judge(
+                &self.executor.ranges,
+                &self.executor.store,
+                keys,
+                needs_old,
+                settled,
+                self.executor.bugs,
+            );
             let clearance = Clearance::new(request, judgement.is_tracked, &judgement.unseen);
             match judgement.verdict {
                 Verdict::Run => {}
@@ -280,7 +287,7 @@ impl Worker {
                 return Attempt::Ran(Err(failed(&progress, request, failure)));
             }
         }
-        let mut reply = ReplyWriter::bounded(out, session.version, self.reply_bytes);
+        let mut reply = ReplyWriter::bounded(out, session.version, self.executor.reply_bytes);
         progress.write(spec.split, &mut reply);
         if reply.is_cut() && session.sends_reply() {
             Attempt::ReplyTooLong
@@ -292,7 +299,8 @@ impl Worker {
     fn cannot_be_split(&self, request: Request<'_>) -> ReplyError {
         let name = request.found.spec.name.to_ascii_uppercase();
         let slot = request.keys[0].slot();
-        let own = self.ranges.map().node(self.ranges.node()).expect("this node is a member");
+        let own =
+            self.executor.ranges.map().node(self.executor.ranges.node()).expect("this node is a member");
         let to = &own.client_addr;
         ReplyError::owned(format!(
             "SIDLESPLIT {name} needs all of its keys on one node, and they lie on two, since hash slot {slot} \
