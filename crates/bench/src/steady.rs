@@ -14,9 +14,14 @@ use std::time::Duration;
 /// Why a load could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SteadyError {
-    /// It was interrupted.
-    #[error("interrupted")]
-    Interrupted,
+    /// It was interrupted before anything was measured.
+    #[error("interrupted: {} of {} are loaded", count(*.written), counted(*.records, "record"))]
+    Interrupted {
+        /// Those that are.
+        written: u64,
+        /// Those that should be.
+        records: u64,
+    },
     /// The options do not fit together.
     #[error("{0}")]
     Options(String),
@@ -62,6 +67,8 @@ pub struct SteadyOptions {
 pub struct Steady {
     /// Its report.
     pub report: Report,
+    /// Whether it was interrupted: the report is of what ran until then.
+    pub is_interrupted: bool,
     /// Whether all of the history was written, where one was wanted; else why not.
     pub history: Result<(), String>,
 }
@@ -85,13 +92,16 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
         let bar = terminal.progress("loading", plan.records);
         loading = load_records(&world, |done| bar.set_position(done))?;
         bar.finish_and_clear();
-        if !world.is_stopping() && loading.writes < plan.records {
-            let (written, records) = (loading.writes, plan.records);
+        let (written, records) = (loading.writes, plan.records);
+        if world.is_stopping() {
+            return Err(SteadyError::Interrupted { written, records });
+        }
+        if written < records {
             let errors = format!("{:?} {}", loading.errors, loading.troubles.join("; "));
             return Err(SteadyError::Load { written, records, errors });
         }
     }
-    let mut report = if options.duration.is_zero() || world.is_stopping() {
+    let mut report = if options.duration.is_zero() {
         report(plan, &Default::default(), Setting::default())
     } else {
         let line = terminal.live();
@@ -126,8 +136,9 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
     report.cpu_seconds.clients = crate::machine::own_cpu_seconds();
     report.say_unmeasured("cpu_seconds.source", "the servers were not started by this program");
     report.say_unmeasured("lost_writes", "nothing was read back");
+    let is_interrupted = world.is_stopping();
     let history = world.history.map_or(Ok(()), HistoryFile::finish);
-    Ok(Steady { report, history })
+    Ok(Steady { report, is_interrupted, history })
 }
 
 /// A wrong address, a wrong password or the wrong client for a server is told at once.

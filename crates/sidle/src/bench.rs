@@ -122,7 +122,7 @@ fn steady(arguments: &BenchArguments) -> Result<(), Failure> {
     ensure_distinct(&[("--json", json), ("--html", html), ("--history", history)])?;
     let files = ReportFiles::to_write(json, html)?;
     let stop = interrupt::flag()?;
-    let Steady { report, history } =
+    let Steady { report, is_interrupted, history } =
         steady::run(&options, &Terminal::new(false), &stop).map_err(explained)?;
     let concluded = match arguments.load_only {
         true => {
@@ -131,13 +131,17 @@ fn steady(arguments: &BenchArguments) -> Result<(), Failure> {
         }
         false => conclude(&report, files, false),
     };
-    first_of([concluded, history.map_err(Failure::refused)])
+    let whole = match is_interrupted {
+        true => Err(Failure::new(Status::Detached, "interrupted: the figures are of what ran until then")),
+        false => Ok(()),
+    };
+    first_of([concluded, history.map_err(Failure::refused), whole])
 }
 
 /// Why there was no load, and what to do.
 fn explained(error: SteadyError) -> Failure {
     match error {
-        SteadyError::Interrupted => Failure::new(Status::Detached, error),
+        SteadyError::Interrupted { .. } => Failure::new(Status::Detached, error),
         SteadyError::Control(ControlError::Io { address, error }) => {
             Failure::new(Status::Unreachable, hints::unreachable(&address, error))
         }

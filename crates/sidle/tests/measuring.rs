@@ -275,6 +275,30 @@ fn files_that_cannot_be_written_are_refused_before_anything_runs() {
 }
 
 #[test]
+fn an_interrupted_bench_shows_what_it_has_and_says_so() {
+    let node = support::Node::start(&support::NodeOptions::default());
+    let bench = Command::new(env!("CARGO_BIN_EXE_sidle"))
+        .args(["bench", "--records", "1000", "--seconds", "600", "--via", &node.address()])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = rustix::process::Pid::from_child(&bench);
+    // More than loading takes.
+    support::eventually("the load is measured", || {
+        let info = node.client().try_request(&["INFO", "stats"])?;
+        let info = text(info.as_bytes()?);
+        let line = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"))?;
+        (line.trim().parse::<u64>().ok()? > 20_000).then_some(())
+    });
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ended = bench.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("the figures are of what ran until then"));
+    assert!(text(&ended.stdout).contains("(the median window of 100 ms)"), "{}", text(&ended.stdout));
+}
+
+#[test]
 fn a_summary_is_printed_though_its_file_cannot_be_written() {
     let folder = tempfile::tempdir().unwrap();
     let ended = sidle(folder.path(), &["demo", "--records", "2000", "--seconds", "1", "--json", "/dev/full"]);
