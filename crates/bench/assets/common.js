@@ -19,10 +19,11 @@ const scaled = (x, steps) => {
   return digits(x / size) + "\u00a0" + unit;
 };
 const bytes = (x) => known(x) ? scaled(x, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]) : missing;
-const rate = (x) => known(x) ? scaled(x, [[1e6, "M/s"], [1e3, "k/s"], [1, "/s"]]) : missing;
+const rate = (x) => known(x) ? count(Math.round(x)) + "/s" : missing;
 const time = (us) => known(us) ? scaled(us, [[1e6, "s"], [1e3, "ms"], [1, "\u00b5s"]]) : missing;
 const millis = (ms) => known(ms) ? time(ms * 1000) : missing;
 const count = (x) => known(x) ? x.toLocaleString("en") : missing;
+const counted = (x, thing) => `${count(x)} ${thing}${x === 1 ? "" : "s"}`;
 
 const filled = (node, attributes, children) => {
   for (const [key, value] of Object.entries(attributes || {})) if (known(value)) node.setAttribute(key, value);

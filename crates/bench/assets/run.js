@@ -6,16 +6,16 @@
 
   function head() {
     const what = moved
-      ? `${known(report.records_moved) ? count(report.records_moved) : "Records"} records moved live, by ${report.protocol ? report.protocol[0].toUpperCase() + report.protocol.slice(1) : "an unnamed protocol"}`
-      : `${count(report.records)} records, ${report.workload}`;
+      ? `${known(report.records_moved) ? counted(report.records_moved, "record") : "Records"} moved live, by ${report.protocol ? report.protocol[0].toUpperCase() + report.protocol.slice(1) : "an unnamed protocol"}`
+      : `${counted(report.records, "record")}, ${report.workload}`;
     byId("title").textContent = what;
     document.title = "Sidle: " + what;
     const load = report.load;
     const open = load.loop === "open";
     byId("subtitle").textContent = [
       `${report.workload}, ${load.distribution}`,
-      `${count(report.records)} records of ${load.key_bytes} + ${report.value_bytes} bytes`,
-      `${load.clients} ${load.client} clients with ${load.outstanding} operations under way`
+      `${counted(report.records, "record")} of ${load.key_bytes} + ${report.value_bytes} bytes`,
+      `${counted(load.clients, load.client + " client")} with ${counted(load.outstanding, "operation")} under way`
         + (load.separate_clients === false ? ", learning together on each thread" : ", each learning for itself"),
       open ? `open loop at ${rate(load.rate)}` : "closed loop (peak throughput)",
     ].join(" \u00b7 ");
@@ -30,9 +30,9 @@
     const kinds = Object.entries(report.errors).map(([kind, n]) => `${kind}: ${count(n)}`).join(", ");
     box.append(
       element("strong", {}, fine ? "Every answer was right. " : "Not every answer was right. "),
-      `${count(report.wrong_values)} wrong values, ` +
-        (known(lost) ? `${count(lost)} lost writes` : "lost writes not checked") +
-        `, ${count(errors)} errors` + (kinds ? ` (${kinds})` : "") + ".");
+      `${counted(report.wrong_values, "wrong value")}, ` +
+        (known(lost) ? counted(lost, "lost write") : "lost writes not checked") +
+        `, ${counted(errors, "error")}` + (kinds ? ` (${kinds})` : "") + ".");
   }
 
   function cards() {
@@ -51,9 +51,9 @@
       card("Moved", bytes(report.bytes_moved), known(report.seconds)
         ? `in ${time(report.seconds * 1e6)}${known(report.mb_per_s) ? `, ${digits(report.mb_per_s)} MB/s` : ""}` : "");
       card("Throughput before", rate(through.before), "median window of 100 ms");
-      card("Throughput during", rate(through.during), change(through.before, through.during));
+      card("Throughput during", rate(through.during), ["mean", change(through.before, through.during)].filter(Boolean).join(", "));
       card("Worst window during", rate(through.during_worst_window), change(through.before, through.during_worst_window));
-      card("Throughput after", rate(through.after), change(through.before, through.after));
+      card("Throughput after", rate(through.after), ["median window", change(through.before, through.after)].filter(Boolean).join(", "));
     } else {
       card("Throughput", rate(through.before), "median window of 100 ms");
     }
@@ -175,7 +175,7 @@
       const line = (cells, name) => element("tr", {}, ...cells.map((cell, i) =>
         element(i === 0 || name === "th" ? "th" : "td", i > 0 && heads ? { class: "number" } : {}, cell)));
       box.append(element("div", { class: "table" + (wide ? " wide" : "") }, element("h2", {}, title),
-        element("table", {}, heads ? element("thead", {}, line(heads, "th")) : null,
+        element("table", heads ? {} : { class: "facts" }, heads ? element("thead", {}, line(heads, "th")) : null,
           element("tbody", {}, ...rows.map((row) => line(row, "td"))))));
     };
     const rows = [];

@@ -16,6 +16,7 @@ use crate::policy::PolicyWord;
 use crate::quota::{CpuShares, Quotas};
 use crate::report::{CpuSeconds, Report};
 use crate::terminal::Terminal;
+use crate::words::{count, counted};
 pub use course::{Course, Moved, NodeCounters};
 use sidle_types::{PositionRange, Slot};
 use sidle_workload::{Distribution, KeyFormat, ValueFormat, Workload};
@@ -163,8 +164,11 @@ impl DemoOptions {
 pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Result<Report, DemoError> {
     let records = options.records_that_fit(memory_budget_bytes())?;
     if records < options.records {
-        terminal
-            .say(&format!("{records} records instead of {}: more do not fit into memory", options.records));
+        terminal.say(&format!(
+            "{} instead of {}: more do not fit into memory",
+            counted(records, "record"),
+            count(options.records)
+        ));
     }
     // Declared first, so dropped last: the groups go when the nodes are gone.
     let (mut quotas, no_quotas) = match &options.cpus {
@@ -267,10 +271,9 @@ fn check_loaded(world: &World<'_>, loaded: &Totals) -> Result<(), DemoError> {
         return Ok(());
     }
     let troubles = loaded.troubles.join("; ");
-    let (written, records, errors) = (loaded.writes, world.plan.records, &loaded.errors);
-    Err(DemoError::Node(format!(
-        "only {written} of {records} records could be loaded: {errors:?} {troubles}"
-    )))
+    let (written, errors) = (count(loaded.writes), &loaded.errors);
+    let records = counted(world.plan.records, "record");
+    Err(DemoError::Node(format!("only {written} of {records} could be loaded: {errors:?} {troubles}")))
 }
 
 fn finished(
@@ -297,8 +300,8 @@ fn finished(
     report.lost_writes = Some(back.wrong_values());
     if back.reads < world.plan.records {
         report.lost_writes = report.lost_writes.filter(|&lost| lost > 0);
-        let (read, records) = (back.reads, world.plan.records);
-        report.say_unmeasured("lost_writes", &format!("only {read} of {records} records could be read back"));
+        let (read, records) = (count(back.reads), counted(world.plan.records, "record"));
+        report.say_unmeasured("lost_writes", &format!("only {read} of {records} could be read back"));
     }
     add_totals(&mut report, &Totals { wrong: Default::default(), ..back.clone() });
     report.cpu_seconds =

@@ -93,7 +93,7 @@ impl LoadSize {
         }
         let underway_fit = left / each(value_bytes as u64);
         let value_fit = (left / underway.max(1)).saturating_sub(each(0)) / COPIES;
-        let operations = counted(underway as usize, "operation");
+        let operations = counted(underway, "operation");
         Err(format!(
             "{operations} under way with values of {value_bytes} bytes do not fit into this machine's memory: at \
              most {underway_fit} operations (clients times outstanding), or values of {value_fit} bytes"

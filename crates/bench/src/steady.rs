@@ -1,11 +1,11 @@
 //! `sidle bench`: a load on servers that run already.
 
-use crate::control::Control;
-use crate::load::{HistoryFile, Plan, Totals, World, load_records, run_workload};
+use crate::control::{Control, ControlError};
+use crate::load::{ClientKind, HistoryFile, Plan, Totals, World, load_records, run_workload};
 use crate::outcome::{Setting, add_totals, report};
 use crate::report::Report;
 use crate::terminal::Terminal;
-use crate::words::{micros, rate};
+use crate::words::{count, counted, micros, rate};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -14,17 +14,28 @@ use std::time::Duration;
 /// Why a load could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SteadyError {
-    /// It was interrupted.
-    #[error("interrupted")]
-    Interrupted,
+    /// It was interrupted before anything was measured.
+    #[error("interrupted: {} of {} are loaded", count(*.written), counted(*.records, "record"))]
+    Interrupted {
+        /// Those that are.
+        written: u64,
+        /// Those that should be.
+        records: u64,
+    },
     /// The options do not fit together.
     #[error("{0}")]
     Options(String),
     /// The server cannot be reached or refuses.
     #[error(transparent)]
-    Control(#[from] crate::control::ControlError),
+    Control(#[from] ControlError),
+    /// It does not speak as Sidle's own client needs it.
+    #[error(
+        "what answers at {0} is not a Sidle node. With --client plain the load is that of an unmodified client, for \
+         any Redis server: its records are overwritten"
+    )]
+    Foreign(String),
     /// The records could not be loaded.
-    #[error("only {written} of {records} records could be loaded: {errors}")]
+    #[error("only {} of {} could be loaded: {errors}", count(*.written), counted(*.records, "record"))]
     Load {
         /// Those that were.
         written: u64,
@@ -51,8 +62,19 @@ pub struct SteadyOptions {
     pub history: Option<PathBuf>,
 }
 
+/// What a load gave.
+#[derive(Debug)]
+pub struct Steady {
+    /// Its report.
+    pub report: Report,
+    /// Whether it was interrupted: the report is of what ran until then.
+    pub is_interrupted: bool,
+    /// Whether all of the history was written, where one was wanted; else why not.
+    pub history: Result<(), String>,
+}
+
 /// Makes the load and gives its report.
-pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> Result<Report, SteadyError> {
+pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> Result<Steady, SteadyError> {
     let plan = &options.plan;
     if options.history.is_some() && !options.load {
         let why = "a history needs the records loaded by the same run: its keys start absent";
@@ -61,8 +83,7 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
     if options.history.is_some() && !plan.keys.is_text() {
         return Err(SteadyError::Options("a history needs keys that are text: give longer keys".to_owned()));
     }
-    // One question first: a wrong address or password is better told at once.
-    Control::connect(&plan.seeds[0].to_string(), plan.password.as_deref())?.call(&["PING"])?;
+    check_server(plan)?;
     let history = options.history.as_deref().map(HistoryFile::create).transpose();
     let world = World::new(plan.clone(), stop, history.map_err(SteadyError::Options)?);
 
@@ -71,13 +92,16 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
         let bar = terminal.progress("loading", plan.records);
         loading = load_records(&world, |done| bar.set_position(done))?;
         bar.finish_and_clear();
-        if !world.is_stopping() && loading.writes < plan.records {
-            let (written, records) = (loading.writes, plan.records);
+        let (written, records) = (loading.writes, plan.records);
+        if world.is_stopping() {
+            return Err(SteadyError::Interrupted { written, records });
+        }
+        if written < records {
             let errors = format!("{:?} {}", loading.errors, loading.troubles.join("; "));
             return Err(SteadyError::Load { written, records, errors });
         }
     }
-    let mut report = if options.duration.is_zero() || world.is_stopping() {
+    let mut report = if options.duration.is_zero() {
         report(plan, &Default::default(), Setting::default())
     } else {
         let line = terminal.live();
@@ -100,8 +124,8 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
         }
         let mut report = report(plan, &measured, Setting::default());
         if measured.totals.absent > 0 {
-            let absent = measured.totals.absent;
-            terminal.say(&format!("{absent} reads found no record: load them first (without --no-load)"));
+            let absent = counted(measured.totals.absent, "read");
+            terminal.say(&format!("{absent} found no record: load them first (without --no-load)"));
         }
         if let Some(why) = nothing_measured(&measured.totals) {
             report.say_unmeasured("throughput", &why);
@@ -112,10 +136,25 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
     report.cpu_seconds.clients = crate::machine::own_cpu_seconds();
     report.say_unmeasured("cpu_seconds.source", "the servers were not started by this program");
     report.say_unmeasured("lost_writes", "nothing was read back");
-    if let Some(history) = world.history {
-        history.finish()?;
+    let is_interrupted = world.is_stopping();
+    let history = world.history.map_or(Ok(()), HistoryFile::finish);
+    Ok(Steady { report, is_interrupted, history })
+}
+
+/// A wrong address, a wrong password or the wrong client for a server is told at once.
+fn check_server(plan: &Plan) -> Result<(), SteadyError> {
+    let address = plan.seeds[0].to_string();
+    let mut control = Control::connect(&address, plan.password.as_deref())?;
+    let question = match plan.client {
+        ClientKind::Sidle => "SIDLE.MAP",
+        ClientKind::Plain => "PING",
+    };
+    match control.call(&[question]) {
+        Err(ControlError::Refused { text, .. }) if text.contains("unknown command 'SIDLE.") => {
+            Err(SteadyError::Foreign(address))
+        }
+        answered => Ok(answered.map(|_| ())?),
     }
-    Ok(report)
 }
 
 fn nothing_measured(totals: &Totals) -> Option<String> {

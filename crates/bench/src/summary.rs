@@ -2,14 +2,19 @@
 
 use crate::cpu_lists::CpuLists;
 use crate::policy::PolicyWord;
-use crate::report::{ByKind, Disturbance, Report};
-use crate::words::{bytes, count, micros, rate};
+use crate::report::{ByKind, Disturbance, Machine, Report, WINDOW_MS};
+use crate::words::{bytes, count, counted, micros, rate};
 use std::fmt::Write;
 
 const NOT_MEASURED: &str = "not measured";
 
 fn figure<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| NOT_MEASURED.to_owned(), show)
+}
+
+/// Operations per second as the report has them before and after a move.
+fn median_rate(median: f64) -> String {
+    format!("{} (the median window of {WINDOW_MS} ms)", rate(median))
 }
 
 fn change(before: Option<f64>, now: Option<f64>) -> String {
@@ -50,6 +55,20 @@ fn host(disturbance: &Disturbance) -> String {
     }
 }
 
+fn machine(machine: &Machine) -> String {
+    let lists = machine.cpu_lists.clone().map(|lists| format!(" ({})", CpuLists(lists)));
+    let (cores, place) = (counted(machine.cores, "processor"), lists.unwrap_or_default());
+    let Some(limits) = &machine.cpu_limits else {
+        return format!("{cores}, shared by nodes and clients{place}");
+    };
+    let limits: Vec<String> =
+        limits.iter().map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect();
+    format!(
+        "{cores}{place}; quotas: {} (a process that used its share up stalls: see the latencies)",
+        limits.join(", ")
+    )
+}
+
 /// The report's main figures, one a line.
 pub fn summary(report: &Report) -> String {
     let mut text = String::new();
@@ -60,15 +79,14 @@ pub fn summary(report: &Report) -> String {
     line(
         "load",
         format!(
-            "{}, {}, {} records of {} + {} bytes, {} {} clients with {} operations under way, {}",
+            "{}, {}, {} of {} + {} bytes, {} with {} under way, {}",
             report.workload,
             load.distribution,
-            count(report.records),
+            counted(report.records, "record"),
             load.key_bytes,
             report.value_bytes,
-            load.clients,
-            load.client,
-            load.outstanding,
+            counted(load.clients, &format!("{} client", load.client)),
+            counted(load.outstanding, "operation"),
             if load.separate_clients {
                 "each learning for itself"
             } else {
@@ -93,8 +111,8 @@ pub fn summary(report: &Report) -> String {
         line(
             "moved",
             format!(
-                "{} records, {} in {}, {} by {}{}",
-                figure(report.records_moved, count),
+                "{}, {} in {}, {} by {}{}",
+                figure(report.records_moved, |n| counted(n, "record")),
                 figure(report.bytes_moved, |n| bytes(n as f64)),
                 figure(report.seconds, |s| format!("{s:.2} s")),
                 figure(report.mb_per_s, |n| format!("{n:.1} MB/s")),
@@ -102,13 +120,17 @@ pub fn summary(report: &Report) -> String {
                 policy,
             ),
         );
-        line("throughput before", figure(through.before, rate));
-        line("           during", figure(through.during, rate) + &change(through.before, through.during));
+        line("throughput before", figure(through.before, median_rate));
+        let during = figure(through.during, |mean| format!("{} mean", rate(mean)));
+        line("           during", during + &change(through.before, through.during));
         line(
             "     worst 100 ms",
             figure(through.during_worst_window, rate) + &change(through.before, through.during_worst_window),
         );
-        line("            after", figure(through.after, rate) + &change(through.before, through.after));
+        line(
+            "            after",
+            figure(through.after, median_rate) + &change(through.before, through.after),
+        );
         line("latency before", latency(&report.latency_us.before));
         line("        during", latency(&report.latency_us.during));
         line("         after", latency(&report.latency_us.after));
@@ -148,7 +170,7 @@ pub fn summary(report: &Report) -> String {
             ),
         );
     } else {
-        line("throughput", figure(through.before, rate));
+        line("throughput", figure(through.before, median_rate));
         line("latency", latency(&report.latency_us.before));
     }
     let cpu = |seconds: Option<f64>| figure(seconds, |s| format!("{s:.2} s"));
@@ -161,23 +183,7 @@ pub fn summary(report: &Report) -> String {
             cpu(report.cpu_seconds.clients)
         ),
     );
-    let lists = report.machine.cpu_lists.clone().map(|lists| format!(" ({})", CpuLists(lists)));
-    let place = lists.unwrap_or_default();
-    line(
-        "machine",
-        match &report.machine.cpu_limits {
-            Some(limits) => {
-                let limits: Vec<String> =
-                    limits.iter().map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect();
-                format!(
-                    "{} processors{place}; quotas: {} (a process that used its share up stalls: see the latencies)",
-                    report.machine.cores,
-                    limits.join(", ")
-                )
-            }
-            None => format!("{} processors, shared by nodes and clients{place}", report.machine.cores),
-        },
-    );
+    line("machine", machine(&report.machine));
     if let Some(disturbance) = &report.machine.disturbance {
         line("its host", host(disturbance));
     }
@@ -198,7 +204,7 @@ pub fn summary(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Interval;
+    use crate::report::{Interval, Throughput};
 
     #[test]
     fn a_host_that_disturbed_a_run_is_named() {
@@ -215,6 +221,29 @@ mod tests {
             "took 1.2 % of the processors, let the machine stand still for 51 ms at most: these figures say more of it than of the nodes"
         );
         assert!(said(Some(0.11), None).ends_with("than of the nodes"));
+    }
+
+    #[test]
+    fn throughput_says_whether_it_is_a_median_or_a_mean() {
+        let through = Throughput { before: Some(41_234.4), during: Some(50_000.0), ..Throughput::default() };
+        let mut report = Report { throughput: through, ..Report::default() };
+        let text = summary(&report);
+        assert!(text.contains("throughput         41,234/s (the median window of 100 ms)\n"), "{text}");
+        report.migration = Some(Interval::default());
+        let text = summary(&report);
+        assert!(text.contains("throughput before  41,234/s (the median window of 100 ms)\n"), "{text}");
+        assert!(text.contains("           during  50,000/s mean (+21.3 %)\n"), "{text}");
+    }
+
+    #[test]
+    fn one_of_a_thing_is_no_plural() {
+        let mut report = Report { records: 1, ..Report::default() };
+        (report.load.client, report.load.clients, report.load.outstanding) = ("plain".into(), 1, 1);
+        report.machine.cores = 1;
+        let text = summary(&report);
+        for one in ["1 record of", "1 plain client with 1 operation under way", "1 processor, shared"] {
+            assert!(text.contains(one), "{one}: {text}");
+        }
     }
 
     #[test]

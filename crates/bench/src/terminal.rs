@@ -1,8 +1,9 @@
 //! What the terminal shows while a run lasts. On standard error; nothing moves where that is no terminal.
 
+use crate::words::rate;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::fmt::Write;
 use std::io::IsTerminal;
-
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// The display of one run.
 #[derive(Debug)]
@@ -32,8 +33,13 @@ impl Terminal {
     /// A bar for work of known size; finish it with `finish_and_clear`.
     pub fn progress(&self, what: &'static str, total: u64) -> ProgressBar {
         let bar = self.bar(Some(total));
-        let style = ProgressStyle::with_template("{msg:12} {bar:30} {human_pos} of {human_len}, {per_sec}");
-        bar.set_style(style.expect("the template is a constant").progress_chars("=> "));
+        let style = ProgressStyle::with_template("{msg:12} {bar:30} {human_pos} of {human_len}, {rate}");
+        let style = style.expect("the template is a constant").progress_chars("=> ");
+        let written = |state: &ProgressState, text: &mut dyn Write| {
+            // A display that cannot be written to shows nothing.
+            let _ = text.write_str(&rate(state.per_sec()));
+        };
+        bar.set_style(style.with_key("rate", written));
         bar.set_message(what);
         bar
     }

@@ -89,6 +89,11 @@ pub struct Flags<'a> {
     pub numbers: &'a [NumberFlag],
     /// Every other flag with a value, beside [`SHARED_NO_NUMBERS`].
     pub no_numbers: &'a [&'a str],
+    /// Command lines that the parser takes and that do not fit into [`BUDGET_BYTES`], each with what the
+    /// refusal says would.
+    pub too_large: &'a [(&'a str, &'a str)],
+    /// Command lines whose defaults fit.
+    pub fitting: &'a [&'a str],
     /// Parses a command line and checks it as far as is done before anything runs.
     pub refusal: fn(&[&str]) -> Option<String>,
 }
@@ -98,11 +103,28 @@ impl Flags<'_> {
         SHARED_NUMBERS.iter().chain(self.numbers)
     }
 
-    /// Tries absurd numbers on every flag that takes one.
+    fn refusal(&self, line: &str) -> Option<String> {
+        (self.refusal)(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    /// Tries absurd numbers on every flag that takes one, and what does not fit into memory.
     ///
     /// # Panics
-    /// A number is taken that cannot be meant, or its refusal does not say what would do.
+    /// A number is taken that cannot be meant, or its refusal does not say what would do; what fits is
+    /// refused; a flag is in no list.
     pub fn assert_absurd_numbers_are_refused(&self) {
+        self.assert_every_flag_is_listed();
+        for (line, largest) in self.too_large {
+            let told = self.refusal(line).unwrap_or_default();
+            assert!(told.contains(largest), "{line}: {told}");
+        }
+        for line in self.fitting {
+            assert_eq!(self.refusal(line), None, "{line}");
+        }
+        self.assert_numbers_are_judged();
+    }
+
+    fn assert_numbers_are_judged(&self) {
         let mut faults = Vec::new();
         for (base, name, expected) in self.numbers() {
             for number in ABSURD {
@@ -119,11 +141,8 @@ impl Flags<'_> {
         assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
 
-    /// Looks for every flag that takes a value in the lists.
-    ///
-    /// # Panics
-    /// One is in none, or a list has one that does not exist.
-    pub fn assert_every_flag_is_listed(&self) {
+    /// Every flag that takes a value is in one of the lists, and they have no others.
+    fn assert_every_flag_is_listed(&self) {
         let mut found = Vec::new();
         self.command.get_subcommands().for_each(|child| names(child, &mut found, ""));
         let no_numbers = || SHARED_NO_NUMBERS.iter().chain(self.no_numbers);

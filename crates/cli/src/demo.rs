@@ -1,8 +1,9 @@
 //! `sidle demo`: two nodes, a load, and half of the data moved under it.
 
+use crate::conclusion::{ReportFiles, conclude, first_of};
 use crate::exit::{Failure, Status};
 use crate::interrupt;
-use crate::load::{LoadArguments, verdict, write_report};
+use crate::load::LoadArguments;
 use crate::numbers::from_to;
 use crate::own_program;
 use clap::Args;
@@ -12,9 +13,11 @@ use sidle_bench::limits::{MAX_RECORDS, MAX_SECONDS, MAX_THREADS, memory_budget_b
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::CpuShares;
 use sidle_bench::report::Report;
-use sidle_bench::summary::summary;
 use sidle_bench::terminal::Terminal;
-use sidle_migration::PROTOCOLS;
+use sidle_migration::{PROTOCOLS, protocol};
+use sidle_server::check_cpus;
+use sidle_server::config::CpuList;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -32,12 +35,16 @@ Examples:
 
 Starts two nodes on free ports of this machine, loads them, makes a load, moves half of the slots \
 from one to the other, and afterwards reads every acknowledged write back. Nothing is left behind \
-but the report; what a demonstration that was killed leaves, the next one removes.";
+but the report; what a demonstration that was killed leaves, the next one removes.
+
+Exit status: 0 done; 1 refused, or a file could not be written; 2 wrong command line; 3 the move failed; \
+4 a node was not reached; 5 a wrong value was read, or an acknowledged write was lost; 130 interrupted.";
 
 /// Flags of `sidle demo`.
 #[derive(Debug, Args)]
 pub struct DemoArguments {
     #[arg(long, help = protocol_help(), value_name = "NAME[,OPTION=VALUE..]", default_value = "fulva")]
+    #[arg(value_parser = protocol_word)]
     protocol: String,
     /// How hard the move may press on the nodes: adaptive, rate=MB/S, deadline=SECONDS or
     /// slo-p99=MICROSECONDS
@@ -81,16 +88,36 @@ pub fn protocol_help() -> String {
     format!("How to move: {}. Options that change single choices may follow", names.join(", "))
 }
 
+/// A protocol with its options, known to this program.
+fn protocol_word(text: &str) -> Result<String, String> {
+    protocol(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
 /// Where the page goes when nothing else is said.
 const PAGE: &str = "sidle-demo.html";
 
 impl DemoArguments {
-    /// What they ask for, with nodes that this program starts from itself. Nothing is checked yet.
+    /// The files that the report goes to, which can be written.
     ///
     /// # Errors
-    /// This program's file has gone.
+    /// The file that cannot, and why.
+    pub fn files(&self) -> Result<ReportFiles, Failure> {
+        let default_page = (!self.quiet).then(|| Path::new(PAGE));
+        ReportFiles::to_write(Some(&self.json), self.html.as_deref().or(default_page))
+    }
+
+    /// What they ask for, with nodes that this program starts from itself. What fits into memory is not
+    /// checked yet.
+    ///
+    /// # Errors
+    /// This program's file has gone; flags that do not go together; processors that are not there.
     pub fn options(&self) -> Result<DemoOptions, Failure> {
         let load = &self.load;
+        for (node, list) in self.cpu_lists.iter().flat_map(|lists| &lists.0) {
+            let refused = |error: &dyn Display| Failure::refused(format!("--cpu-lists, {node}: {error}"));
+            let list: CpuList = list.parse().map_err(|error| refused(&error))?;
+            check_cpus(&list).map_err(|error| refused(&error))?;
+        }
         Ok(DemoOptions {
             program: own_program()?,
             protocol: self.protocol.clone(),
@@ -101,7 +128,7 @@ impl DemoArguments {
             key_bytes: load.key_bytes,
             value_bytes: load.value_bytes,
             margin: Duration::from_secs(self.seconds),
-            pacing: load.pacing(),
+            pacing: load.pacing()?,
             client: load.client(),
             clients: load.clients,
             outstanding: load.outstanding,
@@ -136,35 +163,17 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     run_measured(arguments, &options)
 }
 
-/// Runs a demonstration with processes on this machine, and writes, prints and judges its report.
+/// Runs a demonstration with processes on this machine, and prints, writes and judges its report.
 ///
 /// # Errors
 /// What was refused, what went wrong in the middle, or wrong answers.
 pub fn run_measured(arguments: &DemoArguments, options: &DemoOptions) -> Result<(), Failure> {
+    let files = arguments.files()?;
     let report = measured(arguments, options)?;
-    conclude(arguments, &report)?;
-    match report.unmeasured.get("lost_writes") {
-        Some(why) => {
-            Err(Failure::new(Status::WrongAnswers, format!("lost writes cannot be excluded: {why}")))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Writes a report where the arguments want it, prints its summary, and judges it.
-///
-/// # Errors
-/// A file that cannot be written, or wrong answers.
-pub fn conclude(arguments: &DemoArguments, report: &Report) -> Result<(), Failure> {
-    let default_page = (!arguments.quiet).then(|| Path::new(PAGE));
-    let html = arguments.html.as_deref().or(default_page);
-    write_report(report, Some(&arguments.json), html).map_err(Failure::refused)?;
-    if !arguments.quiet {
-        print!("{}", summary(report));
-        let page = html.map_or_else(String::new, |html| format!(" and {}", html.display()));
-        println!("{:<18} {}{page}", "report", arguments.json.display());
-    }
-    verdict(report)
+    let read_back = report.unmeasured.get("lost_writes").map_or(Ok(()), |why| {
+        Err(Failure::new(Status::WrongAnswers, format!("lost writes cannot be excluded: {why}")))
+    });
+    first_of([read_back, conclude(&report, files, arguments.quiet)])
 }
 
 /// A flag that is raised when a demonstration is to stop.

@@ -66,6 +66,18 @@ fn is_unread(payload: &(dyn Any + Send)) -> bool {
     text.is_some_and(|text| text.starts_with("failed printing to std") && text.contains("(os error 32)"))
 }
 
+/// Looks for the exit statuses in the help of a command and of all its subcommands that are shown.
+///
+/// # Panics
+/// One does not have them.
+#[cfg(feature = "testing")]
+pub fn assert_exit_statuses(command: &clap::Command) {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let name = command.get_name();
+    assert!(help.contains("Exit status"), "the help of '{name}' does not say what it ends with: {help}");
+    command.get_subcommands().filter(|command| !command.is_hide_set()).for_each(assert_exit_statuses);
+}
+
 /// Says what went wrong, if anything did, and turns it into the exit status.
 fn report(program: &str, outcome: Result<(), Failure>) -> ExitCode {
     match outcome {

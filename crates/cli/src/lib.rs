@@ -1,18 +1,22 @@
 //! What the programs' command lines have in common: how a program ends ([`exit`]) and is interrupted
-//! ([`interrupt`]), how numbers are read ([`numbers`]) and tables printed ([`table`]), and the commands that
-//! both have: a node ([`server`]) and a demonstration ([`demo`]), which starts its nodes from its own
-//! program.
+//! ([`interrupt`]), how numbers are read ([`numbers`]), tables printed ([`table`]) and results written
+//! ([`output`]), and the commands that both have: a node ([`server`]) and a demonstration ([`demo`]), which
+//! starts its nodes from its own program.
 
 // Programs at the edge: they read clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 #[cfg(feature = "testing")]
 pub mod absurd;
+pub mod conclusion;
 pub mod demo;
 pub mod exit;
 pub mod interrupt;
 pub mod load;
+#[cfg(feature = "testing")]
+pub mod named;
 pub mod numbers;
+pub mod output;
 mod own_program;
 pub mod server;
 pub mod table;

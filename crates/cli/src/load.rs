@@ -1,13 +1,11 @@
 //! The load that a command makes, and what it reports.
 
-use crate::exit::{Failure, Status};
+use crate::exit::Failure;
 use crate::numbers::from_to;
 use clap::{Args, ValueEnum};
 use sidle_bench::limits::{LoadSize, MAX_CLIENTS, MAX_KEY_BYTES, MAX_THREADS, MAX_VALUE_BYTES};
 use sidle_bench::load::{ClientKind, Pacing};
-use sidle_bench::report::Report;
 use sidle_workload::{Distribution, Workload};
-use std::path::Path;
 
 /// When the next operation is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -25,6 +23,33 @@ pub enum Client {
     Sidle,
     /// As an unmodified cluster client: MOVED and ASK
     Plain,
+}
+
+/// How fast operations are sent.
+#[derive(Debug, Args)]
+pub struct PacingArguments {
+    /// When the next operation is sent [default: closed; with --rate, open]
+    #[arg(long = "loop", value_name = "KIND", value_enum)]
+    kind: Option<Loop>,
+    /// Operations per second, in an open loop
+    #[arg(long, value_name = "NUMBER", required_if_eq("kind", "open"), value_parser = rate)]
+    rate: Option<f64>,
+}
+
+impl PacingArguments {
+    /// When operations are sent.
+    ///
+    /// # Errors
+    /// A rate is given to a loop that has none.
+    pub fn pacing(&self) -> Result<Pacing, Failure> {
+        match (self.kind, self.rate) {
+            (Some(Loop::Closed), Some(_)) => Err(Failure::refused(
+                "a closed loop sends as fast as answers come: leave out --rate, or --loop closed",
+            )),
+            (_, Some(rate)) => Ok(Pacing::Open(rate)),
+            (_, None) => Ok(Pacing::Closed),
+        }
+    }
 }
 
 /// The load.
@@ -45,12 +70,8 @@ pub struct LoadArguments {
     /// Bytes of each key
     #[arg(long, value_name = "BYTES", default_value_t = 30, value_parser = from_to::<usize>(1, MAX_KEY_BYTES as u64))]
     pub key_bytes: usize,
-    /// When the next operation is sent
-    #[arg(long = "loop", value_name = "KIND", value_enum, default_value_t = Loop::Closed)]
-    kind: Loop,
-    /// Operations per second in an open loop
-    #[arg(long, value_name = "NUMBER", required_if_eq("kind", "open"), value_parser = rate)]
-    rate: Option<f64>,
+    #[command(flatten)]
+    pacing: PacingArguments,
     /// Which client carries the load
     #[arg(long, value_name = "KIND", value_enum, default_value_t = Client::Sidle)]
     client: Client,
@@ -90,11 +111,11 @@ impl LoadArguments {
     }
 
     /// When operations are sent.
-    pub fn pacing(&self) -> Pacing {
-        match (self.kind, self.rate) {
-            (Loop::Open, Some(rate)) => Pacing::Open(rate),
-            _ => Pacing::Closed,
-        }
+    ///
+    /// # Errors
+    /// A rate is given to a loop that has none.
+    pub fn pacing(&self) -> Result<Pacing, Failure> {
+        self.pacing.pacing()
     }
 
     /// Which client carries the load.
@@ -117,32 +138,31 @@ impl LoadArguments {
     }
 }
 
-/// Fails if anything that was read was wrong, or anything acknowledged was lost.
-///
-/// # Errors
-/// How many wrong values and lost writes there are.
-pub fn verdict(report: &Report) -> Result<(), Failure> {
-    if report.is_correct() {
-        return Ok(());
-    }
-    let (wrong, lost) = (report.wrong_values, report.lost_writes.unwrap_or(0));
-    Err(Failure::new(Status::WrongAnswers, format!("{wrong} wrong values, {lost} lost writes")))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
 
-/// Writes a report as JSON and as a page, where that is wanted.
-///
-/// # Errors
-/// The file that cannot be written, and why.
-pub fn write_report(report: &Report, json: Option<&Path>, html: Option<&Path>) -> Result<(), String> {
-    let write = |path: &Path, text: String| {
-        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    if let Some(path) = json {
-        let text = serde_json::to_string_pretty(report).expect("a report is plain data");
-        write(path, text + "\n")?;
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        pacing: PacingArguments,
     }
-    if let Some(path) = html {
-        write(path, sidle_bench::page::page(report))?;
+
+    #[test]
+    fn a_rate_makes_the_loop_open_and_never_goes_unheeded() {
+        let pacing = |flags: &str| {
+            let line = ["program"].into_iter().chain(flags.split_whitespace());
+            let parsed = Line::try_parse_from(line).map_err(|error| error.to_string())?;
+            parsed.pacing.pacing().map_err(|failure| failure.message)
+        };
+        for flags in ["", "--loop closed"] {
+            assert_eq!(pacing(flags), Ok(Pacing::Closed), "{flags}");
+        }
+        for flags in ["--rate 500", "--loop open --rate 500"] {
+            assert_eq!(pacing(flags), Ok(Pacing::Open(500.0)), "{flags}");
+        }
+        assert!(pacing("--loop closed --rate 500").unwrap_err().contains("leave out --rate"));
+        assert!(pacing("--loop open").unwrap_err().contains("--rate"));
     }
-    Ok(())
 }

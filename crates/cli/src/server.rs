@@ -23,24 +23,28 @@ Examples:
   sidle server --print-config > sidle.toml        every setting, described, with its default
   sidle server --config sidle.toml --port 7000    settings from a file; flags win over it
 
-SIGINT (Ctrl-C) and SIGTERM stop the node cleanly. What it holds is in memory only, and lost.";
+Sizes are bytes, or a number with a unit: kb, mb and gb are powers of 1024, k, m and g of 1000.
+
+SIGINT (Ctrl-C) and SIGTERM stop the node cleanly. What it holds is in memory only, and lost.
+
+Exit status: 0 stopped; 1 refused, or could not be started: nothing has changed; 2 wrong command line.";
 
 /// Flags of `sidle server`; each overrides the setting of the same name in the file.
 #[derive(Debug, Args)]
 pub struct ServerArguments {
-    /// Read settings from this file
+    /// Read settings from this file [default: none]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Print the settings with their defaults and descriptions, as a file to start from
     #[arg(long)]
     pub print_config: bool,
-    /// The port for clients; 0: any free port
+    /// The port for clients; 0: any free port [default: 6379]
     #[arg(long, value_name = "PORT", value_parser = from_to::<u16>(0, MAX_PORT))]
     pub port: Option<u16>,
     /// The port for other nodes; 0: any free port [default: the port for clients + 10000]
     #[arg(long, value_name = "PORT", value_parser = auto_or_from_to::<u16>(0, MAX_PORT))]
     pub bus_port: Option<Auto<u16>>,
-    /// The address to listen on
+    /// The address to listen on [default: 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     pub bind: Option<String>,
     /// The host that clients and other nodes are told [default: the address listened on]
@@ -49,7 +53,8 @@ pub struct ServerArguments {
     /// Where the node keeps its identity and the cluster's metadata [default: sidle-PORT]
     #[arg(long, value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
-    /// Join the cluster of the node with this client address
+    /// Join the cluster of the node with this client address [default: found a new cluster, or go on with the
+    /// one that the data directory remembers]
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub join: Option<String>,
     /// The processors that the node's threads run on, such as 0-3,8 [default: all that the process may use]
@@ -58,7 +63,7 @@ pub struct ServerArguments {
     /// Threads that serve clients [default: one for each core]
     #[arg(long, value_name = "NUMBER", value_parser = auto_or_from_to::<usize>(0, u64::MAX))]
     pub workers: Option<Auto<usize>>,
-    /// Threads that move data
+    /// Threads that move data [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = from_to::<usize>(0, u64::MAX))]
     pub movers: Option<usize>,
     /// For experiments: move data on the threads that serve clients
@@ -71,7 +76,7 @@ pub struct ServerArguments {
     /// Take that memory from the system at the start, instead of as data comes
     #[arg(long)]
     pub preallocate: bool,
-    /// Ask clients for this password (visible in the list of processes: better in the file)
+    /// Ask clients for this password (visible in the list of processes: better in the file) [default: none]
     #[arg(long, visible_alias = "requirepass", value_name = "PASSWORD")]
     pub password: Option<String>,
     /// Prove to other nodes with the secret in this file that the node belongs to the cluster [default: the
@@ -81,32 +86,32 @@ pub struct ServerArguments {
     /// Write a new cluster secret to this file, for all nodes of a cluster to be given, and leave
     #[arg(long, value_name = "FILE")]
     pub create_cluster_secret: Option<PathBuf>,
-    /// How many clients may be connected at once
+    /// How many clients may be connected at once [default: 10000]
     #[arg(long, value_name = "NUMBER", value_parser = from_to::<usize>(0, u64::MAX))]
     pub max_clients: Option<usize>,
-    /// How large one client's unfinished request may grow
+    /// How large one client's unfinished request may grow [default: 1gb]
     #[arg(long, value_name = "SIZE")]
     pub max_query_buffer: Option<Size>,
-    /// How many arguments one request may have
+    /// How many arguments one request may have [default: 1048576]
     #[arg(long, value_name = "NUMBER", value_parser = from_to::<u32>(0, u32::MAX.into()))]
     pub max_arguments: Option<u32>,
-    /// How large one argument, and so one value, may be
+    /// How large one argument, and so one value, may be [default: 512mb]
     #[arg(long, value_name = "SIZE")]
     pub max_value: Option<Size>,
-    /// How much one client may leave unread of its replies; 0: no limit of its own
+    /// How much one client may leave unread of its replies; 0: no limit of its own [default: 1gb]
     #[arg(long, value_name = "SIZE")]
     pub max_output_buffer: Option<Size>,
     /// How much the unfinished requests and unread replies of all clients may take; 0: no limit [default:
-    /// half of --max-memory]
+    /// half of --max-memory, at least 64mb]
     #[arg(long, value_name = "SIZE")]
     pub max_client_memory: Option<Auto<Size>>,
-    /// Close clients after so many seconds of silence; 0: never
+    /// Close clients after so many seconds of silence; 0: never [default: 0]
     #[arg(long, value_name = "SECONDS", value_parser = from_to::<u32>(0, SECONDS_MAX))]
     pub idle_timeout: Option<u32>,
-    /// Close clients that have not given the password after so many seconds; 0: never
+    /// Close clients that have not given the password after so many seconds; 0: never [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = from_to::<u32>(0, SECONDS_MAX))]
     pub password_timeout: Option<u32>,
-    /// error, warn, info, debug or trace
+    /// error, warn, info, debug or trace [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
     /// Stop when the standard input ends, as it does with the program that started the node
@@ -215,5 +220,57 @@ pub fn host_port(text: &str) -> Result<String, String> {
     match split_host_port(text) {
         Some(_) => Ok(text.to_owned()),
         None => Err("give HOST:PORT, such as 127.0.0.1:6379".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        _arguments: ServerArguments,
+    }
+
+    /// What the help says of a flag.
+    fn help(flag: &str) -> String {
+        let command = Line::command();
+        let argument = command.get_arguments().find(|argument| argument.get_long() == Some(flag));
+        let argument = argument.unwrap_or_else(|| panic!("there is no --{flag}"));
+        argument.get_help().map(ToString::to_string).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_help_has_the_defaults_that_the_settings_have() {
+        let Config { node, network, limits, log, .. } = Config::default();
+        for (flag, default) in [
+            ("port", network.port.to_string()),
+            ("bind", network.bind),
+            ("movers", node.movers.to_string()),
+            ("max-clients", limits.max_clients.to_string()),
+            ("max-query-buffer", limits.query_buffer.to_string()),
+            ("max-arguments", limits.arguments.to_string()),
+            ("max-value", limits.value.to_string()),
+            ("max-output-buffer", limits.output_buffer.to_string()),
+            ("idle-timeout", limits.idle_timeout.to_string()),
+            ("password-timeout", limits.password_timeout.to_string()),
+            ("log-level", log.level.name().to_owned()),
+        ] {
+            assert!(help(flag).ends_with(&format!(" [default: {default}]")), "--{flag}: {}", help(flag));
+        }
+    }
+
+    #[test]
+    fn every_flag_with_a_value_has_its_default_in_the_help() {
+        // It is an order, and no setting.
+        const ORDERS: [&str; 1] = ["create-cluster-secret"];
+        for argument in Line::command().get_arguments() {
+            let flag = argument.get_long().expect("a server has flags only");
+            let needs_one = argument.get_action().takes_values() && !ORDERS.contains(&flag);
+            assert!(!needs_one || help(flag).contains("[default: "), "--{flag}: {}", help(flag));
+        }
     }
 }

@@ -1,5 +1,26 @@
 //! Sidle's client on tokio.
 //!
+//! ```no_run
+//! use sidle_client::{Client, Error};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Error> {
+//!     // Any node of the cluster; the others are found.
+//!     let client = Client::connect(&["127.0.0.1:6379"]).await?;
+//!     client.set("greeting", "hello").await?;
+//!     assert_eq!(client.get("greeting").await?.as_deref(), Some(&b"hello"[..]));
+//!
+//!     // Started together, sent together.
+//!     let calls = [client.start(&[b"INCR", b"a"]), client.start(&[b"INCR", b"b"])];
+//!     for call in calls {
+//!         println!("{:?}", call.await?);
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! A password goes into [`Config::credentials`], for [`Client::connect_with`].
+//!
 //! **Purpose.** [`Client`] is a handle, cheap to clone, to the connections of one application: one to each
 //! node, or as many as [`Config::connections_per_node`] says. Operations started from any number of tasks are
 //! pipelined: all that gather while the driver task waits for its turn leave in one write per connection, and

@@ -4,6 +4,7 @@ use crate::MetaError;
 use crate::bounds::{self, clipped};
 use crate::limits::MAX_TEXT_BYTES;
 use serde::{Deserialize, Serialize};
+use sidle_types::words::counted;
 use sidle_types::{MigrationId, PositionRange};
 
 /// A refused request. Nothing was done, except where the text says that this is not known. Nodes are named as
@@ -97,8 +98,9 @@ pub enum Refusal {
     },
     /// The node is to be forgotten and owns something.
     #[error(
-        "node {node} owns {tablets} tablets, `sidle status` lists them: move them to another node first; if \
-         it cannot be reached any more, start it again with its id, empty, and move them then"
+        "node {node} owns {}, which `sidle status` lists: move all to another node first; if it cannot be \
+         reached any more, start it again with its id, empty, and move all then",
+        counted(*.tablets, "tablet")
     )]
     OwnsTablets {
         /// The node.
@@ -209,4 +211,16 @@ fn commands(parts: &[String], count: usize) -> String {
     let more = if count > parts.len() { ", ..." } else { "" };
     let quoted: Vec<String> = parts.iter().map(|part| format!("`{part}`")).collect();
     quoted.join(", ") + more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_owns_is_counted_in_words() {
+        let owns = |tablets| Refusal::OwnsTablets { node: "n".into(), tablets }.to_string();
+        assert!(owns(1).starts_with("node n owns 1 tablet, which"), "{}", owns(1));
+        assert!(owns(1_200).starts_with("node n owns 1,200 tablets, which"), "{}", owns(1_200));
+    }
 }

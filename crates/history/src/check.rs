@@ -4,6 +4,7 @@
 use crate::explain::{Explanation, explain};
 use crate::search::{Call, Found, by_key, search};
 use crate::{Operation, Outcome};
+use sidle_types::words::{count, counted};
 
 /// Bounds of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +68,16 @@ impl std::fmt::Display for Report {
         }
         let verdict = match (self.failed_keys, self.undecided.len()) {
             (0, 0) => "linearizable".to_owned(),
-            (0, undecided) => format!("undecided: {undecided} keys"),
-            (failed, _) => format!("NOT linearizable: {failed} keys"),
+            (0, undecided) => format!("undecided: {}", counted(undecided, "key")),
+            (failed, _) => format!("NOT linearizable: {}", counted(failed, "key")),
         };
         write!(
             f,
-            "{} operations ({} of unknown fate, {} refused) on {} keys: {verdict}",
-            self.operations, self.unknown, self.refused, self.keys
+            "{} ({} of unknown fate, {} refused) on {}: {verdict}",
+            counted(self.operations, "operation"),
+            count(self.unknown),
+            count(self.refused),
+            counted(self.keys, "key")
         )
     }
 }

@@ -13,7 +13,6 @@
       `${counted(report.runs, "complete run")} of ${counted(report.cells, "cell")}`,
     ].join(" \u00b7 ");
   }
-  const counted = (number, thing) => `${count(number)} ${thing}${number === 1 ? "" : "s"}`;
 
   // Whether every answer was right, which runs failed, and which files were not understood.
   function judge() {

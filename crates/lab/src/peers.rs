@@ -71,8 +71,8 @@ pub struct PeerRow {
     pub sidle_us: Option<f64>,
     /// The same of Redis's.
     pub redis_us: Option<f64>,
-    /// Redis's time divided by Sidle's: above 1, Sidle needs less.
-    pub ratio: Option<f64>,
+    /// Sidle's time divided by Redis's: below 1, Sidle needs less.
+    pub sidle_to_redis: Option<f64>,
     /// Requests that were measured.
     pub requests: u64,
 }
@@ -119,13 +119,16 @@ pub fn run(options: &PeerOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
         clients: options.clients,
         rows: Vec::new(),
     };
-    for (command, write_percent) in [("GET", 0.0), ("SET", 100.0)] {
+    let commands = [("GET", 0.0), ("SET", 100.0)];
+    let bar = terminal.runs((commands.len() * options.depths.len()) as u64);
+    for (command, write_percent) in commands {
         for &depth in &options.depths {
-            let row = compare(options, &mut peers, command, write_percent, depth)?;
-            terminal.say(&row.to_string());
-            report.rows.push(row);
+            bar.set_message(format!("{command} at depth {depth}"));
+            report.rows.push(compare(options, &mut peers, command, write_percent, depth)?);
+            bar.inc(1);
         }
     }
+    bar.finish_and_clear();
     Ok(report)
 }
 
@@ -218,8 +221,14 @@ fn compare(
     }
     let medians: Vec<f64> = slices.into_iter().map(median).collect();
     let (sidle_us, redis_us) = (medians.first().copied(), medians.get(1).copied());
-    let ratio = sidle_us.zip(redis_us).map(|(sidle, redis)| redis / sidle);
-    Ok(PeerRow { command: command.to_owned(), depth, sidle_us, redis_us, ratio, requests })
+    Ok(PeerRow {
+        command: command.to_owned(),
+        depth,
+        sidle_us,
+        redis_us,
+        sidle_to_redis: sidle_us.zip(redis_us).map(|(sidle, redis)| sidle / redis),
+        requests,
+    })
 }
 
 /// The server's processor microseconds per request, and how many requests there were.
@@ -257,20 +266,6 @@ fn slice(options: &PeerOptions, peer: &mut Peer<'_>) -> Result<(f64, u64), Strin
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
-}
-
-impl std::fmt::Display for PeerRow {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let us = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |us| format!("{us:.2} us"));
-        let ratio = self.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
-        let (command, depth) = (&self.command, self.depth);
-        write!(
-            f,
-            "{command} depth {depth:>3}: sidle {:>9}, redis {:>9} of server processor per request; redis/sidle {ratio}",
-            us(self.sidle_us),
-            us(self.redis_us)
-        )
-    }
 }
 
 #[cfg(test)]

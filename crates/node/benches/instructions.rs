@@ -2,7 +2,7 @@
 //! whatever else the machine does.
 //!
 //! `cargo bench -p sidle-node --bench instructions`; needs valgrind and gungraun's runner
-//! (docs/benchmarks.md, "Instructions"). Each case reads or writes [`OPERATIONS`] keys of 30 bytes, with
+//! (docs/benchmarks.md, "Instructions"). Each case reads or writes 2000 keys of 30 bytes, with
 //! values of 100 bytes.
 
 #![allow(clippy::disallowed_methods)] // starts valgrind
@@ -10,17 +10,12 @@
 #[path = "../../store/benches/support/counting.rs"]
 mod counting;
 
+use counting::{KEYS, VALUE, key, numbers};
 use rustix::time::{ClockId, clock_gettime};
 use sidle_node::Session;
 use sidle_node::testing::SoloNode;
 use sidle_resp::{Limits, RequestParser, RequestWriter};
 use std::hint::black_box;
-
-/// Keys of each case.
-const OPERATIONS: u64 = 2000;
-/// Keys that the node has at the start.
-const KEYS: u64 = 30_000;
-const VALUE: [u8; 100] = [b'v'; 100];
 
 /// How keys are made into inputs.
 #[derive(Clone, Copy)]
@@ -55,9 +50,7 @@ impl Prepared {
         let load = Shape { command: "SET", first: 0, keys: 1, depth: 16 };
         prepared.inputs = inputs((0..KEYS).collect(), load);
         prepared.serve_all();
-        // The step is a prime: every key once, in no order.
-        let numbers = (0..OPERATIONS).map(|number| shape.first + number * 7919 % KEYS);
-        prepared.inputs = inputs(numbers.collect(), shape);
+        prepared.inputs = inputs(numbers(shape.first).collect(), shape);
         prepared
     }
 
@@ -86,7 +79,7 @@ fn inputs(numbers: Vec<u64>, shape: Shape) -> Vec<Vec<u8>> {
     let input = |numbers: &[u64]| {
         let mut input = Vec::new();
         for numbers in numbers.chunks(shape.keys) {
-            let keys: Vec<String> = numbers.iter().map(|number| format!("key:{number:026}")).collect();
+            let keys: Vec<String> = numbers.iter().copied().map(key).collect();
             let mut args = vec![shape.command.as_bytes()];
             for key in &keys {
                 args.push(key.as_bytes());
@@ -133,8 +126,5 @@ mod cases {
 }
 
 fn main() {
-    match counting::missing() {
-        Some(missing) => println!("instructions are not counted: {missing}"),
-        None => cases::run(),
-    }
+    counting::run(cases::run);
 }

@@ -22,14 +22,23 @@ pub enum CpusError {
     System(#[from] io::Error),
 }
 
-/// From now on the calling thread, and every thread that it starts, runs on these processors only.
-pub(crate) fn run_on(list: &CpuList) -> Result<(), CpusError> {
+/// Whether this process, and so every node that it starts, may run on these processors.
+///
+/// # Errors
+/// Those that it may not run on.
+pub fn check_cpus(list: &CpuList) -> Result<(), CpusError> {
     let allowed = sched_getaffinity(None).map_err(io::Error::from)?;
     if let Some(missing) = CpuList::new(list.iter().filter(|&cpu| !allowed.is_set(cpu))) {
         let allowed = CpuList::new((0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)));
         let allowed = allowed.map_or_else(|| "none".to_owned(), |allowed| allowed.to_string());
         return Err(CpusError::NotAllowed { missing, allowed });
     }
+    Ok(())
+}
+
+/// From now on the calling thread, and every thread that it starts, runs on these processors only.
+pub(crate) fn run_on(list: &CpuList) -> Result<(), CpusError> {
+    check_cpus(list)?;
     let mut chosen = CpuSet::new();
     list.iter().for_each(|cpu| chosen.set(cpu));
     Ok(sched_setaffinity(None, &chosen).map_err(io::Error::from)?)

@@ -93,6 +93,8 @@ pub(crate) struct DataDir {
     lock: Mutex<File>,
     /// The identity's file, as it was written last.
     identity_file: Mutex<Option<FileKey>>,
+    /// The folders that this start has made, the innermost first, until the node is one that is to be kept.
+    made: Mutex<Vec<PathBuf>>,
 }
 
 const LOCK_FILE: &str = "sidle.lock";
@@ -111,7 +113,7 @@ const FOLDER_MODE: u32 = 0o700;
 impl DataDir {
     /// Creates the directory where it is missing, and locks it.
     pub(crate) fn open(path: &Path) -> Result<DataDir, DataDirError> {
-        create_folder(path).map_err(refused(path))?;
+        let made = create_folder(path).map_err(refused(path))?;
         let lock_path = path.join(LOCK_FILE);
         ensure_is_file(&lock_path).map_err(refused(&lock_path))?;
         let lock = File::create(&lock_path).map_err(refused(&lock_path))?;
@@ -121,12 +123,18 @@ impl DataDir {
             Err(TryLockError::Error(error)) => return Err(refused(&lock_path)(error)),
         }
         let (lock, identity_file) = (Mutex::new(lock), Mutex::new(None));
-        let dir = DataDir { path: full_path(path), lock, identity_file };
+        let dir = DataDir { path: full_path(path), lock, identity_file, made: Mutex::new(made) };
         let old_record = dir.path.join(OLD_METADATA_FILE);
         if old_record.exists() && !dir.metadata_path().exists() {
             return Err(DataDirError::OldRecord(old_record));
         }
         Ok(dir)
+    }
+
+    /// The node has started: what this start has made stays. A start that is refused before leaves nothing of
+    /// a folder that it has made.
+    pub(crate) fn keep_folder(&self) {
+        locked(&self.made).clear();
     }
 
     /// Where the coordinator keeps the cluster's metadata, on the node that runs it.
@@ -208,6 +216,15 @@ impl Drop for DataDir {
     /// Closing the file would not do: a process that this one is just starting still has it, until it runs
     /// its program.
     fn drop(&mut self) {
+        let made = std::mem::take(&mut *locked(&self.made));
+        if let Some((folder, parents)) = made.split_first() {
+            // While the lock is held: what is in there is this start's.
+            let _ = fs::remove_dir_all(folder);
+            for parent in parents {
+                // Somebody else may have put something there.
+                let _ = fs::remove_dir(parent);
+            }
+        }
         let _ = locked(&self.lock).unlock();
     }
 }
@@ -222,14 +239,18 @@ pub(crate) fn full_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-fn create_folder(path: &Path) -> io::Result<()> {
+/// Makes the folder if it is not there, and returns what was made: the folder, its parent and so on.
+fn create_folder(path: &Path) -> io::Result<Vec<PathBuf>> {
     if path.is_dir() {
-        return Ok(());
+        return Ok(Vec::new());
     }
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let made = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    DirBuilder::new().mode(FOLDER_MODE).create(path)
+    DirBuilder::new().mode(FOLDER_MODE).create(path)?;
+    Ok(made)
 }
 
 /// Refuses what is no file: opening a pipe would wait for somebody to open its other end.
@@ -277,6 +298,7 @@ mod tests {
     fn identity_survives_and_counts_lives() {
         let folder = tempfile::tempdir().unwrap();
         let dir = DataDir::open(&folder.path().join("a/b")).unwrap();
+        dir.keep_folder();
         let first = dir.begin_life().unwrap();
         assert_eq!(first.starts, 1);
         dir.save(&Identity { found_at: vec!["h:1".into()], ..first.clone() }).unwrap();
@@ -284,6 +306,21 @@ mod tests {
         let dir = DataDir::open(&folder.path().join("a/b")).unwrap();
         let second = dir.begin_life().unwrap();
         assert_eq!((second.node, second.starts, second.found_at.len()), (first.node, 2, 1));
+    }
+
+    #[test]
+    fn a_start_that_is_refused_leaves_nothing_that_it_has_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b");
+        let dir = DataDir::open(&path).unwrap();
+        dir.begin_life().unwrap();
+        drop(dir);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        // What was there before stays, with what is in it.
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("mine"), "x").unwrap();
+        drop(DataDir::open(&path).unwrap());
+        assert!(path.join("mine").exists());
     }
 
     #[test]

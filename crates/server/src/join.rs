@@ -12,11 +12,12 @@ use crate::address::split_host_port;
 use crate::cluster_secret::{self, SecretFileError, is_loopback};
 use crate::data_dir::SECRET_FILE;
 use crate::door::Door;
+use crate::repeated::Repeated;
 use serde::Deserialize;
 use sidle_cluster::HostPort;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -54,6 +55,8 @@ pub(crate) struct Search {
     pub(crate) found: bool,
     /// Where a secret that is found is tried.
     pub(crate) door: Door,
+    /// What was logged of the node to join.
+    pub(crate) complaints: Repeated,
 }
 
 impl Search {
@@ -98,17 +101,17 @@ impl Search {
     /// The coordinator was found.
     pub(crate) fn is_found(&mut self) {
         self.found = true;
+        self.complaints.forget();
     }
 
-    fn complain(&self, error: &str, found_at: &[String]) {
-        let join = &self.join;
-        if found_at.is_empty() {
-            tracing::warn!("cannot join the cluster of {join}: {error}; trying again");
-        } else {
-            let remembered = found_at.join(", ");
-            tracing::warn!(
-                "cannot join the cluster of {join}: {error}; trying what is remembered, {remembered}"
-            );
+    fn complain(&mut self, error: &str, found_at: &[String]) {
+        let next = match found_at {
+            [] => "trying again".to_owned(),
+            remembered => format!("trying what is remembered, {}", remembered.join(", ")),
+        };
+        let text = format!("cannot join the cluster of {}: {error}; {next}", self.join);
+        if let Some(text) = self.complaints.due(&text, Instant::now()) {
+            tracing::warn!("{text}");
         }
     }
 }

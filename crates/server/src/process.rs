@@ -21,10 +21,19 @@ pub(crate) fn system() -> String {
 
 /// The machine's memory in bytes.
 pub(crate) fn machine_memory_bytes() -> Option<u64> {
+    memory_line("MemTotal:")
+}
+
+/// What of it can be had without swapping.
+pub(crate) fn available_memory_bytes() -> Option<u64> {
+    memory_line("MemAvailable:")
+}
+
+fn memory_line(name: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kilobytes << 10)
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kibibytes << 10)
 }
 
 /// Resident memory of this process in bytes.
@@ -98,6 +107,7 @@ mod tests {
     #[test]
     fn linux_tells_all_of_it() {
         assert!(machine_memory_bytes().unwrap() > 1 << 20);
+        assert!(available_memory_bytes().unwrap() < machine_memory_bytes().unwrap());
         assert!(resident_bytes().unwrap() > 1 << 16);
         assert!(cpu_us().is_some());
         assert!(system().contains(' '));

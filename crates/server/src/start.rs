@@ -9,7 +9,7 @@ use crate::bus::LargeFrames;
 use crate::cleaner::CleanerThread;
 use crate::clock::Clock;
 use crate::cluster_secret::{self, SecretError};
-use crate::config::{Auto, Config, Size};
+use crate::config::{Auto, Config};
 use crate::control::{ControlSetup, ControlThread, coordinator};
 use crate::cpus::{self, CpusError};
 use crate::data_dir::{self, DataDir, DataDirError, Identity, random_bytes, random_node_id};
@@ -19,6 +19,7 @@ use crate::exposure::{self, Exposed};
 use crate::last_map::LastMap;
 use crate::limits::ClientLimits;
 use crate::listener::{BUS_PORT, CLIENT_PORT, ListenError};
+use crate::memory::{self, MemoryError};
 use crate::mover::{MoverLink, MoverSetup};
 use crate::process;
 use crate::worker::{KEEPALIVE, WorkerLink, WorkerSetup};
@@ -26,16 +27,14 @@ use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo};
 use sidle_node::{
     CurrentTable, Mover, MoverIndex, NodeParts, NodeShared, ProcessFacts, RangeTable, Worker, WorkerIndex,
 };
-use sidle_store::{Store, StoreConfig, StoreError};
+use sidle_store::{Store, StoreError};
+use sidle_types::words::counted;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{Notify, mpsc};
-
-/// Memory that is assumed where the machine does not tell.
-const ASSUMED_MACHINE_BYTES: u64 = 2 << 30;
 
 /// Why a node could not be started. The message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +52,10 @@ pub enum StartError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The memory cannot be had.
-    #[error("cannot set up the memory: {0}. Choose another size with --max-memory, or fewer --workers")]
+    #[error("cannot set up the memory: {0}")]
+    Memory(#[from] MemoryError),
+    /// The system does not give it.
+    #[error("cannot set up the memory: {0}. Set less with --max-memory (`[memory] max_memory`)")]
     Store(#[from] StoreError),
     /// The coordinator cannot read what it had written.
     #[error("the cluster's metadata in the data directory cannot be used: {0}")]
@@ -105,26 +107,18 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         cpus::run_on(list)?;
     }
     let descriptors = Plan::make(config.worker_count(), config.node.movers, config.limits.max_clients)?;
+    let memory = memory::store_config(config)?;
     let data_dir = Arc::new(DataDir::open(&config.data_dir())?);
     let given_secret = cluster_secret::given(config)?;
     exposure::check(config, given_secret.is_some() || cluster_secret::kept(&data_dir)?.is_some())?;
     let identity = data_dir.begin_life()?;
     let last_map = LastMap::load(&data_dir, &identity);
-    if data_dir.metadata_path().exists() && !config.node.join.is_empty() {
-        return Err(StartError::CoordinatorJoins(config.data_dir().display().to_string()));
-    }
-    if !data_dir.metadata_path().exists()
-        && config.node.join.is_empty()
-        && identity.found_at.is_empty()
-        && identity.cluster.is_some()
-    {
-        return Err(StartError::RecordMissing(config.data_dir().display().to_string()));
-    }
+    check_record(config, &data_dir, &identity)?;
     let founds = coordinator::belongs_here(&identity, &data_dir, &config.node.join);
     let secret = cluster_secret::at_start(config, &data_dir, given_secret, founds)?;
     let sockets = Sockets::listen(config)?;
     let info = sockets.node_info(config, &identity)?;
-    let store = Arc::new(Store::new(store_config(config))?);
+    let store = Arc::new(Store::new(memory)?);
     let door = Door::new(&info.bus_addr, secret, data_dir.secret_path());
     let parts = node_parts(config, config_file, &info, &sockets, clock, store)?;
     parts.shared.config.set_servable_clients(descriptors.servable_clients);
@@ -147,7 +141,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     let control = ControlThread::open(ControlSetup {
         info,
         identity,
-        data_dir,
+        data_dir: Arc::clone(&data_dir),
         last_coordinator: last_map.and_then(|last| last.coordinator),
         founds,
         join: config.node.join.clone(),
@@ -204,10 +198,24 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         };
         threads.handles.push(setup.start()?);
     }
+    data_dir.keep_folder();
     control.run()?;
     drop(threads);
     drop(cleaner);
     tracing::info!("stopped");
+    Ok(())
+}
+
+/// Whether the coordinator's record is where it should be, and only there.
+fn check_record(config: &Config, data_dir: &DataDir, identity: &Identity) -> Result<(), StartError> {
+    let (has_record, joins) = (data_dir.metadata_path().exists(), !config.node.join.is_empty());
+    let dir = || config.data_dir().display().to_string();
+    if has_record && joins {
+        return Err(StartError::CoordinatorJoins(dir()));
+    }
+    if !has_record && !joins && identity.found_at.is_empty() && identity.cluster.is_some() {
+        return Err(StartError::RecordMissing(dir()));
+    }
     Ok(())
 }
 
@@ -262,16 +270,6 @@ fn advertised_host(config: &Config, bound: IpAddr, found_at: &[String]) -> Resul
     let cluster = [&config.node.join].into_iter().chain(found_at);
     let found = cluster.filter(|there| !there.is_empty()).find_map(|there| towards(there).ok());
     found.map(|address| address.to_string()).ok_or(StartError::NoAddress(bound))
-}
-
-fn store_config(config: &Config) -> StoreConfig {
-    let half_of_machine = || Size(process::machine_memory_bytes().unwrap_or(ASSUMED_MACHINE_BYTES) / 2);
-    let memory_bytes = config.memory.max_memory.unwrap_or_else(half_of_machine).0;
-    let heads = config.worker_count() as u16 + config.node.movers as u16;
-    StoreConfig {
-        preallocate: config.memory.preallocate,
-        ..StoreConfig::with_memory(memory_bytes).for_heads(heads)
-    }
 }
 
 fn node_parts(
@@ -342,17 +340,13 @@ fn log_facts(config: &Config, identity: &Identity, info: &NodeInfo, parts: &Node
     tracing::info!("node {node}, incarnation {starts}, data directory {}", config.data_dir().display());
     tracing::info!("memory for data: {} MiB", parts.store.memory().limit >> 20);
     let workers = config.worker_count();
-    tracing::info!("clients at {}, {workers} {}", info.client_addr, plural(workers, "worker"));
+    tracing::info!("clients at {}, {}", info.client_addr, counted(workers, "worker"));
     if let Auto::Value(list) = &config.node.cpu_list {
         tracing::info!("threads run on processors {list} only");
     }
     let movers = config.node.movers;
     let place = if config.node.has_movers_on_workers() { " on the workers' threads" } else { "" };
-    tracing::info!("nodes at {}, {movers} {}{place}", info.bus_addr, plural(movers, "mover"));
-}
-
-fn plural(count: usize, word: &str) -> String {
-    if count == 1 { word.to_owned() } else { format!("{word}s") }
+    tracing::info!("nodes at {}, {}{place}", info.bus_addr, counted(movers, "mover"));
 }
 
 /// The running threads; stopped and waited for when dropped.

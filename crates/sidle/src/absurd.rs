@@ -35,8 +35,29 @@ const NUMBERS: &[NumberFlag] = &[
 
 const NO_NUMBERS: &[&str] = &["history", "to", "via"];
 
-fn flags() -> Flags<'static> {
-    Flags { command: Cli::command(), numbers: NUMBERS, no_numbers: NO_NUMBERS, refusal }
+const TOO_LARGE: &[(&str, &str)] = &[
+    ("bench --records 281474976710656", "at most 536870912 fit"),
+    ("bench --value-bytes 536870912", "or values of 33"),
+    ("bench --clients 10000 --outstanding 10000", "at most 11"),
+    ("demo --value-bytes 536870912", "at most 2"),
+    ("bench --key-bytes 1", "at least 3 are needed"),
+    ("bench --value-bytes 31", "at least 32 are needed"),
+];
+
+/// A demonstration makes do with fewer records.
+const FITTING: &[&str] = &["server", "demo", "bench", "demo --records 281474976710656"];
+
+#[test]
+fn absurd_numbers_are_refused_with_what_would_do() {
+    let flags = Flags {
+        command: Cli::command(),
+        numbers: NUMBERS,
+        no_numbers: NO_NUMBERS,
+        too_large: TOO_LARGE,
+        fitting: FITTING,
+        refusal,
+    };
+    flags.assert_absurd_numbers_are_refused();
 }
 
 /// Parses a command line and checks it as far as is done before anything runs.
@@ -60,39 +81,4 @@ fn refusal(line: &[&str]) -> Option<String> {
         | Command::Lab(_) => Ok(()),
     };
     checked.err()
-}
-
-#[test]
-fn absurd_numbers_are_refused_with_what_would_do() {
-    flags().assert_absurd_numbers_are_refused();
-}
-
-/// What passes the parser is checked for what fits into memory.
-#[test]
-fn what_does_not_fit_into_memory_is_refused_with_the_largest_that_does() {
-    for (line, largest) in [
-        ("bench --records 281474976710656", "at most 536870912 fit"),
-        ("bench --value-bytes 536870912", "or values of 33"),
-        ("bench --clients 10000 --outstanding 10000", "at most 11"),
-        ("demo --value-bytes 536870912", "at most 2"),
-        ("bench --key-bytes 1", "at least 3 are needed"),
-        ("bench --value-bytes 31", "at least 32 are needed"),
-    ] {
-        let told = refusal(&line.split(' ').collect::<Vec<_>>()).unwrap_or_default();
-        assert!(told.contains(largest), "sidle {line}: {told}");
-    }
-    // A demonstration makes do with fewer records.
-    assert_eq!(refusal(&["demo", "--records", "281474976710656"]), None);
-}
-
-#[test]
-fn every_flag_that_takes_a_value_is_in_one_of_the_lists() {
-    flags().assert_every_flag_is_listed();
-}
-
-#[test]
-fn what_is_used_by_default_fits() {
-    for line in ["server", "demo", "bench"] {
-        assert_eq!(refusal(&[line]), None, "{line}");
-    }
 }

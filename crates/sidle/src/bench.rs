@@ -2,17 +2,21 @@
 
 use crate::cli::Via;
 use crate::elsewhere::{self, ElsewhereArguments};
+use crate::hints;
 use clap::{Args, Subcommand};
+use sidle_bench::control::ControlError;
 use sidle_bench::limits::{MAX_RECORDS, MAX_SECONDS, memory_budget_bytes};
 use sidle_bench::load::Plan;
 use sidle_bench::report::Report;
-use sidle_bench::steady::{self, SteadyError, SteadyOptions};
-use sidle_bench::summary::summary;
+use sidle_bench::steady::{self, Steady, SteadyError, SteadyOptions};
 use sidle_bench::terminal::Terminal;
+use sidle_bench::words::counted;
+use sidle_cli::conclusion::{ReportFiles, conclude, first_of};
 use sidle_cli::exit::{Failure, Status};
 use sidle_cli::interrupt;
-use sidle_cli::load::{LoadArguments, verdict, write_report};
+use sidle_cli::load::LoadArguments;
 use sidle_cli::numbers::from_to;
+use sidle_cli::output::ensure_distinct;
 use sidle_workload::{KeyFormat, ValueFormat};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,12 +24,19 @@ use std::time::Duration;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   sidle bench --records 1000000 --seconds 20
-  sidle bench --via 10.0.0.1:6379 --no-load --workload c --loop open --rate 50000
+  sidle bench --via 10.0.0.1:6379 --no-load --workload c --rate 50000     an open loop: latency, not peak throughput
   sidle bench --client plain --via 127.0.0.1:6379 --records 100000      any Redis server, its data overwritten
   sidle bench --records 1000 --seconds 5 --history run.jsonl            then: sidle check-history run.jsonl
   sidle bench page run.json --html run.html                             the page of an earlier report
 
-Every value that is read is checked: a wrong, torn, stale or missing one is counted and makes the command fail.";
+Every value that is read is checked: a wrong, torn, stale or missing one is counted and makes the command fail. \
+The throughput is that of the median window of 100 ms.
+
+Exit status: 0 done; 1 refused, or a file could not be written; 2 wrong command line; 4 no server was reached; \
+5 a wrong value was read; 130 interrupted.";
+
+const PAGE_EXAMPLES: &str = "\
+Exit status: 0 drawn; 1 the report cannot be read, or the page not be written; 2 wrong command line.";
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -43,7 +54,7 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = from_to::<u64>(0, MAX_SECONDS))]
     seconds: u64,
     /// Write the records and leave
-    #[arg(long, conflicts_with = "no_load")]
+    #[arg(long, conflicts_with_all = ["no_load", "seconds", "json", "html"])]
     load_only: bool,
     /// The records are there already
     #[arg(long)]
@@ -65,6 +76,7 @@ enum BenchCommand {
     #[command(hide = true)]
     Peers(ElsewhereArguments),
     /// Draw the page of a report
+    #[command(after_help = PAGE_EXAMPLES)]
     Page(PageArguments),
 }
 
@@ -94,42 +106,65 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
 pub(crate) fn check(arguments: &BenchArguments, budget_bytes: u64) -> Result<(), String> {
     match &arguments.command {
         Some(BenchCommand::Peers(_) | BenchCommand::Page(_)) => Ok(()),
-        None => plan(arguments, budget_bytes).map(|_| ()),
+        None => plan(arguments, budget_bytes).map(|_| ()).map_err(|failure| failure.message),
     }
 }
 
 fn steady(arguments: &BenchArguments) -> Result<(), Failure> {
     let options = SteadyOptions {
-        plan: plan(arguments, memory_budget_bytes()).map_err(Failure::refused)?,
+        plan: plan(arguments, memory_budget_bytes())?,
         load: !arguments.no_load,
         duration: Duration::from_secs(if arguments.load_only { 0 } else { arguments.seconds }),
         history: arguments.history.clone(),
     };
+    let BenchArguments { json, html, history, .. } = arguments;
+    let [json, html, history] = [json, html, history].map(Option::as_deref);
+    ensure_distinct(&[("--json", json), ("--html", html), ("--history", history)])?;
+    let files = ReportFiles::to_write(json, html)?;
     let stop = interrupt::flag()?;
-    let report = steady::run(&options, &Terminal::new(false), &stop).map_err(|error| match error {
-        SteadyError::Interrupted => Failure::new(Status::Detached, error),
-        SteadyError::Control(_) => Failure::new(Status::Unreachable, error),
-        SteadyError::Options(_) | SteadyError::Load { .. } | SteadyError::Io(_) => Failure::refused(error),
-    })?;
-    if arguments.load_only {
-        eprintln!("{} records are loaded", arguments.records);
-        return Ok(());
-    }
-    print!("{}", summary(&report));
-    write_report(&report, arguments.json.as_deref(), arguments.html.as_deref()).map_err(Failure::refused)?;
-    verdict(&report)
+    let Steady { report, is_interrupted, history } =
+        steady::run(&options, &Terminal::new(false), &stop).map_err(explained)?;
+    let concluded = match arguments.load_only {
+        true => {
+            eprintln!("{} loaded", counted(arguments.records, "record"));
+            Ok(())
+        }
+        false => conclude(&report, files, false),
+    };
+    let whole = match is_interrupted {
+        true => Err(Failure::new(Status::Detached, "interrupted: the figures are of what ran until then")),
+        false => Ok(()),
+    };
+    first_of([concluded, history.map_err(Failure::refused), whole])
 }
 
-fn plan(arguments: &BenchArguments, budget_bytes: u64) -> Result<Plan, String> {
+/// Why there was no load, and what to do.
+fn explained(error: SteadyError) -> Failure {
+    match error {
+        SteadyError::Interrupted { .. } => Failure::new(Status::Detached, error),
+        SteadyError::Control(ControlError::Io { address, error }) => {
+            Failure::new(Status::Unreachable, hints::unreachable(&address, error))
+        }
+        SteadyError::Control(ControlError::Refused { address, text }) => {
+            Failure::refused(hints::refused(&address, &text))
+        }
+        SteadyError::Control(_) => Failure::new(Status::Unreachable, error),
+        SteadyError::Options(_) | SteadyError::Foreign(_) | SteadyError::Load { .. } | SteadyError::Io(_) => {
+            Failure::refused(error)
+        }
+    }
+}
+
+fn plan(arguments: &BenchArguments, budget_bytes: u64) -> Result<Plan, Failure> {
     let load = &arguments.load;
-    load.size(arguments.records).check(budget_bytes)?;
+    load.size(arguments.records).check(budget_bytes).map_err(Failure::refused)?;
     Ok(Plan {
-        seeds: vec![arguments.via.via.parse().map_err(|error| format!("{error}"))?],
+        seeds: vec![arguments.via.via.parse().map_err(Failure::refused)?],
         password: arguments.via.password.clone(),
         client: load.client(),
         records: arguments.records,
-        keys: KeyFormat::new(load.key_bytes, arguments.records).map_err(|error| error.to_string())?,
-        values: ValueFormat::new(load.value_bytes).map_err(|error| error.to_string())?,
+        keys: KeyFormat::new(load.key_bytes, arguments.records).map_err(Failure::refused)?,
+        values: ValueFormat::new(load.value_bytes).map_err(Failure::refused)?,
         workload: load.workload(),
         distribution: load.distribution,
         clients: load.clients,
@@ -137,7 +172,7 @@ fn plan(arguments: &BenchArguments, budget_bytes: u64) -> Result<Plan, String> {
         separate_clients: load.separate_clients,
         tracking: true,
         threads: load.threads(),
-        pacing: load.pacing(),
+        pacing: load.pacing()?,
         seed: load.seed,
         moving: None,
     })
@@ -146,7 +181,8 @@ fn plan(arguments: &BenchArguments, budget_bytes: u64) -> Result<Plan, String> {
 fn page(arguments: &PageArguments) -> Result<(), Failure> {
     let failed =
         |error: &dyn std::fmt::Display| Failure::refused(format!("{}: {error}", arguments.report.display()));
+    let page = ReportFiles::to_write(None, Some(&arguments.html))?;
     let text = std::fs::read_to_string(&arguments.report).map_err(|error| failed(&error))?;
     let report: Report = serde_json::from_str(&text).map_err(|error| failed(&error))?;
-    write_report(&report, None, Some(&arguments.html)).map_err(Failure::refused)
+    page.write(&report)
 }

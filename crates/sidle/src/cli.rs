@@ -83,18 +83,27 @@ const MIGRATE_EXAMPLES: &str = "\
 Examples:
   sidle migrate --to 127.0.0.1:6380 --slots 0-8191
   sidle migrate --via 10.0.0.1:6379 --to 10.0.0.2:6379 --slots 42 --detach
+  sidle migrate --to 1f3c09aa --slots 0-8191
   sidle migrate --to 127.0.0.1:6380 --positions 0x0010000000000000-0x0017ffffffffffff
   sidle migrate --to 127.0.0.1:6380 --slots 0-8191 --slo-p99 800
   sidle migrate set 3 --rate 50
   sidle migrate --cancel 3
 
-The node that owns the range gives it up. All of the range must have one owner. Ctrl-C stops the \
+The node that owns the range gives it up. The target is named as `sidle status` shows it: by its \
+address, or by the first digits of its id. All of the range must have one owner. Ctrl-C stops the \
 display, not the migration; `sidle status` shows it. A migration can be cancelled until the target \
 takes over; after that, move back. How hard it may press on the two nodes can be changed while it \
 runs: `sidle migrate set`.
 
 Exit status: 0 done (or, detached, begun); 1 refused; 2 wrong command line; 3 failed in the middle; \
 4 node not reached, or the effect is unknown; 130 interrupted, the migration goes on.";
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  sidle migrate set 3 --rate 50
+  sidle migrate set 3 --adaptive
+
+Exit status: 0 done; 1 refused; 2 wrong command line; 4 node not reached, or the effect is unknown.";
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["slots", "positions", "cancel"]))]
@@ -104,7 +113,7 @@ pub(crate) struct MigrateArguments {
     pub(crate) command: Option<MigrateCommand>,
     #[command(flatten)]
     pub(crate) via: Reach,
-    /// The node that takes the range: its client address or its id
+    /// The node that takes the range: its client address, its id, or the first digits of that
     #[arg(long, value_name = "HOST:PORT", required_unless_present = "cancel", conflicts_with = "cancel")]
     pub(crate) to: Option<String>,
     /// The slots to move
@@ -131,6 +140,7 @@ pub(crate) struct MigrateArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum MigrateCommand {
     /// Change how hard a migration may press on its nodes
+    #[command(after_help = SET_EXAMPLES)]
     Set(SetArguments),
 }
 
@@ -160,7 +170,12 @@ const STATUS_EXAMPLES: &str = "\
 Examples:
   sidle status
   sidle status --via 10.0.0.1:6379 --watch
-  sidle status --json | jq .nodes";
+  sidle status --json | jq .nodes
+
+MEMORY and OF are in units of 1024 bytes (MiB), as limits are set; MOVED and RATE in units of 1000 (MB), as \
+--rate is. What the JSON's fields mean: docs/operations.md, \"The status as JSON\".
+
+Exit status: 0 shown; 1 refused; 2 wrong command line; 4 node not reached.";
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArguments {
@@ -169,7 +184,10 @@ pub(crate) struct StatusArguments {
     /// Show it again and again until Ctrl-C
     #[arg(long)]
     pub(crate) watch: bool,
-    /// Print the node's own JSON
+    /// Show every migration that the cluster remembers, not only those that ended last
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print everything as the node's own JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -177,7 +195,7 @@ pub(crate) struct StatusArguments {
 const FORGET_EXAMPLES: &str = "\
 Examples:
   sidle forget 127.0.0.1:6381
-  sidle forget 1f3c09aa --via 10.0.0.1:6379
+  sidle forget 1f3c09aa --via 10.0.0.1:6379      by the first digits of its id, as `sidle status` shows them
 
 Move what the node owns to others first, and stop it. Should it come back with its data directory, it \
 joins again, as an empty member.
@@ -197,6 +215,7 @@ pub(crate) struct ForgetArguments {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use sidle_cli::exit::assert_exit_statuses;
 
     #[test]
     fn command_line_is_consistent() {
@@ -214,5 +233,10 @@ mod tests {
         assert!(!parses("sidle migrate --to a:1 --slots 0-5 --positions 0x0-0x5"));
         assert!(!parses("sidle migrate --to a:1 --cancel 3"));
         assert!(!parses("sidle migrate --to a:1 --slots 5-0"));
+    }
+
+    #[test]
+    fn every_command_lists_its_exit_statuses() {
+        assert_exit_statuses(&Cli::command());
     }
 }

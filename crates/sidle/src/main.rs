@@ -8,14 +8,17 @@ mod absurd;
 mod bench;
 mod check_history;
 mod cli;
+#[cfg(test)]
+mod documented;
 mod elsewhere;
 mod forget;
+mod hints;
 mod migrate;
 mod node_connection;
+mod node_name;
 mod policy_arguments;
 mod range;
 mod status;
-mod units;
 
 use clap::Parser;
 use sidle_cli::{demo, exit, server};

@@ -2,11 +2,12 @@
 
 use crate::cli::{MigrateArguments, MigrateCommand, SetArguments};
 use crate::node_connection::NodeConnection;
+use crate::node_name;
 use crate::range;
-use crate::units::{bytes, count, duration};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use sidle_bench::control::started_migration;
+use sidle_bench::words::{bytes, clock, count, counted, percent};
 use sidle_cli::exit::{Failure, Status};
 use sidle_cli::interrupt;
 use sidle_cluster::MigrationStatus;
@@ -95,9 +96,10 @@ async fn migrate(mut node: NodeConnection, arguments: &MigrateArguments) -> Resu
 async fn start(node: &mut NodeConnection, arguments: &MigrateArguments) -> Result<u64, Failure> {
     let range = arguments.range().expect("the command line was checked: a range or --cancel");
     let to = arguments.to.as_deref().expect("the command line was checked: --to comes with a range");
+    let to = node_name::resolve(node, to).await?;
     let [unit, range] = range::words(range);
     let policy = arguments.policy.policy().unwrap_or_default().words();
-    let mut words = vec!["SIDLE.MIGRATE", "START", &unit, &range, "TO", to, "PROTOCOL", &arguments.protocol];
+    let mut words = vec!["SIDLE.MIGRATE", "START", &unit, &range, "TO", &to, "PROTOCOL", &arguments.protocol];
     words.extend(policy.iter().map(String::as_str));
     let reply = node.slow_request(&words).await?;
     let id = started_migration(&reply);
@@ -158,11 +160,11 @@ fn report(migration: &MigrationStatus, json: bool) -> Result<(), Failure> {
         "done" => {
             let seconds = (migration.elapsed_us.max(1)) as f64 / 1e6;
             println!(
-                "Migration {id} is done: {range_text}, {} keys, {} in {} ({}/s).",
-                count(migration.records_moved),
-                bytes(migration.bytes_moved),
-                duration(migration.elapsed_us),
-                bytes((migration.bytes_moved as f64 / seconds) as u64),
+                "Migration {id} is done: {range_text}, {}, {} in {} ({}/s).",
+                counted(migration.records_moved, "key"),
+                bytes(migration.bytes_moved as f64),
+                clock(migration.elapsed_us),
+                bytes(migration.bytes_moved as f64 / seconds),
             );
             Ok(())
         }
@@ -214,14 +216,14 @@ fn progress_line(migration: &MigrationStatus) -> String {
         return migration.state.clone();
     }
     if migration.fraction >= 1.0 && is_copied(migration) {
-        return format!("copied, {} changes since are left", count(migration.changes_left));
+        return format!("copied; changes since that are left: {}", count(migration.changes_left));
     }
-    let left = migration.remaining_us.map_or(String::new(), |us| format!(", {} left", duration(us)));
+    let left = migration.remaining_us.map_or(String::new(), |us| format!(", {} left", clock(us)));
     format!(
-        "{:.1} %  {} of {}  {}/s{left}",
-        migration.fraction * 100.0,
-        bytes(migration.bytes_moved),
-        bytes(migration.bytes.max(migration.bytes_moved)),
-        bytes(migration.bytes_per_second),
+        "{}  {} of {}  {}/s{left}",
+        percent(migration.fraction),
+        bytes(migration.bytes_moved as f64),
+        bytes(migration.bytes.max(migration.bytes_moved) as f64),
+        bytes(migration.bytes_per_second as f64),
     )
 }

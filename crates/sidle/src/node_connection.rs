@@ -1,11 +1,13 @@
 //! A connection to a node, for the commands that steer and watch a cluster: one request at a time, in RESP.
 
 use crate::cli::Reach;
+use crate::hints;
 use sidle_cli::exit::{Failure, Status};
 use sidle_cluster::StatusReport;
 use sidle_node::UNKNOWN;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
 use sidle_server::address::split_host_port;
+use sidle_types::words::counted;
 use std::fmt::Display;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,21 +25,28 @@ pub(crate) struct NodeConnection {
     stream: TcpStream,
     parser: ReplyParser,
     input: Vec<u8>,
+    /// What to do if the connection breaks.
+    hint: &'static str,
 }
+
+/// Requests that change nothing.
+const LOOKS: [&str; 3] = ["AUTH", "HELLO", "SIDLE.STATUS"];
+/// What to do when such a one is not answered.
+const LOOKED: &str = "Ask again, or ask another node with --via HOST:PORT";
+/// The same of all others.
+const CHANGED: &str =
+    "It may have taken effect: `sidle status` shows it, of another node with --via HOST:PORT";
 
 impl NodeConnection {
     /// Connects, and gives the password if there is one. The node has answered once when this returns: one
     /// that is stopped, or hangs, still takes connections.
     pub(crate) async fn open(reach: &Reach) -> Result<NodeConnection, Failure> {
         let via = &reach.via;
-        let unreachable = |why: &dyn Display| {
-            let address = &via.via;
-            let advice = "Is a node running there? Name another with --via HOST:PORT";
-            Failure::new(Status::Unreachable, format!("cannot reach a node at {address}: {why}. {advice}"))
-        };
+        let unreachable =
+            |why: &dyn Display| Failure::new(Status::Unreachable, hints::unreachable(&via.via, why));
         let (host, port) = split_host_port(&via.via).expect("the command line was checked");
         let patience = Duration::from_secs(reach.timeout);
-        let late = format!("no answer in {} seconds", reach.timeout);
+        let late = format!("no answer in {}", counted(reach.timeout, "second"));
         let stream = timeout(patience, TcpStream::connect((host, port)))
             .await
             .map_err(|_| unreachable(&late))?
@@ -45,7 +54,8 @@ impl NodeConnection {
         stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
         let parser = ReplyParser::new(ReplyLimits::default());
         let address = via.via.clone();
-        let mut node = NodeConnection { address, timeout: patience, stream, parser, input: Vec::new() };
+        let mut node =
+            NodeConnection { address, timeout: patience, stream, parser, input: Vec::new(), hint: LOOKED };
         match &via.password {
             Some(password) => drop(node.request(&["AUTH", password]).await?),
             // Whatever it answers: what is asked next has the better words where this is refused. It is one
@@ -68,17 +78,17 @@ impl NodeConnection {
     }
 
     async fn request_within(&mut self, patience: Duration, words: &[&str]) -> Result<Value, Failure> {
+        self.hint = if LOOKS.contains(&words[0]) { LOOKED } else { CHANGED };
         match timeout(patience, self.exchange(words)).await {
             Ok(Ok(Value::Error(text))) => match text.strip_prefix(UNKNOWN) {
                 Some(why) => Err(Failure::new(Status::Unreachable, why.trim_start())),
-                None => Err(Failure::refused(advise(&self.address, &text))),
+                None => Err(Failure::refused(hints::refused(&self.address, &text))),
             },
             Ok(reply) => reply,
             Err(_) => {
-                let seconds = patience.as_secs();
+                let patience = counted(patience.as_secs(), "second");
                 Err(self.broken(format!(
-                    "no answer in {seconds} seconds, from it or from the coordinator behind it (--timeout \
-                     waits longer)"
+                    "no answer in {patience}, from it or from the coordinator behind it (--timeout waits longer)"
                 )))
             }
         }
@@ -124,42 +134,38 @@ impl NodeConnection {
 
     /// A failure of the connection: what was asked may have happened.
     pub(crate) fn broken(&self, why: impl Display) -> Failure {
-        let address = &self.address;
-        Failure::new(
-            Status::Unreachable,
-            format!("lost the node at {address}: {why}. `sidle status` shows what is"),
-        )
-    }
-}
-
-/// An error reply with what to do about it, where that is known.
-fn advise(address: &str, text: &str) -> String {
-    let shown = text.strip_prefix("ERR ").unwrap_or(text);
-    if text.starts_with("NOAUTH") || text.starts_with("WRONGPASS") {
-        format!("{shown} Give it with --password or in SIDLE_PASSWORD")
-    } else if shown.starts_with("unknown command 'SIDLE.") {
-        format!("what answers at {address} is not a Sidle node. Name one with --via HOST:PORT")
-    } else if shown.starts_with("AUTH <password> called without any password") {
-        format!("the node at {address} has no password: leave out --password and SIDLE_PASSWORD")
-    } else {
-        shown.to_owned()
+        let (address, hint) = (&self.address, self.hint);
+        Failure::new(Status::Unreachable, format!("lost the node at {address}: {why}. {hint}"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Via;
+    use tokio::net::TcpListener;
 
-    #[test]
-    fn advice_says_what_to_do() {
-        for (reply, advice) in [
-            ("ERR there is no migration 7", "there is no migration 7"),
-            ("NOAUTH Authentication required.", "--password"),
-            ("ERR unknown command 'SIDLE.STATUS', with args beginning with: ", "a:1 is not a Sidle node"),
-            ("ERR AUTH <password> called without any password configured for the default user.", "leave out"),
-        ] {
-            let given = advise("a:1", reply);
-            assert!(given.contains(advice), "{given}");
+    /// A server that answers the first request and then closes.
+    async fn one_answer(listener: TcpListener) {
+        let (mut stream, _) = listener.accept().await.expect("a client comes");
+        let mut request = [0; 1024];
+        let _ = stream.read(&mut request).await;
+        let _ = stream.write_all(b"+OK\r\n").await;
+        let _ = stream.read(&mut request).await;
+    }
+
+    #[tokio::test]
+    async fn what_to_do_about_a_lost_node_goes_by_what_it_was_asked() {
+        for (request, hint) in [("SIDLE.STATUS", LOOKED), ("SIDLE.FORGET", CHANGED)] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+            let via = listener.local_addr().expect("it is bound").to_string();
+            let server = tokio::spawn(one_answer(listener));
+            let reach = Reach { via: Via { via, password: None }, timeout: 60 };
+            let mut node = NodeConnection::open(&reach).await.expect("it answers once");
+            let lost = node.request(&[request]).await.expect_err("it closes");
+            assert_eq!(lost.status, Status::Unreachable);
+            assert!(lost.message.ends_with(hint), "{}", lost.message);
+            server.await.expect("it ends");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::StatusArguments;
 use crate::node_connection::NodeConnection;
-use crate::units::{bytes, count, duration, percent};
+use sidle_bench::words::{bytes, clock, count, counted, percent, stored_bytes};
 use sidle_cli::exit::{Failure, Status};
 use sidle_cli::table::{Align, Table};
 use sidle_cluster::{MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// How often `--watch` asks.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
-/// How many ended migrations are shown.
+/// How many ended migrations are shown unless all are asked for: those that ended last.
 const ENDED_SHOWN: usize = 5;
 /// Clears the screen and goes to its upper left corner.
 const CLEAR: &str = "\x1b[H\x1b[2J";
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
             }
         } else {
             let mut node = NodeConnection::open(&arguments.via).await?;
-            print!("{}", shown(&mut node, arguments.json).await?);
+            print!("{}", shown(&mut node, arguments).await?);
             Ok(())
         }
     })
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
 async fn watch(arguments: &StatusArguments) -> Result<(), Failure> {
     let mut node = NodeConnection::open(&arguments.via).await?;
     loop {
-        let text = match shown(&mut node, arguments.json).await {
+        let text = match shown(&mut node, arguments).await {
             Err(failure) if failure.status == Status::Unreachable => {
                 if let Ok(again) = NodeConnection::open(&arguments.via).await {
                     node = again;
@@ -54,12 +54,16 @@ async fn watch(arguments: &StatusArguments) -> Result<(), Failure> {
     }
 }
 
-async fn shown(node: &mut NodeConnection, json: bool) -> Result<String, Failure> {
-    if json { Ok(format!("{}\n", node.status_text().await?)) } else { Ok(render(&node.status().await?)) }
+async fn shown(node: &mut NodeConnection, arguments: &StatusArguments) -> Result<String, Failure> {
+    if arguments.json {
+        return Ok(format!("{}\n", node.status_text().await?));
+    }
+    let ended_shown = if arguments.all { usize::MAX } else { ENDED_SHOWN };
+    Ok(render(&node.status().await?, ended_shown))
 }
 
-/// The whole status as text.
-pub(crate) fn render(report: &StatusReport) -> String {
+/// The status as text, with so many of the migrations that are over.
+fn render(report: &StatusReport, ended_shown: usize) -> String {
     let mut text = format!("Cluster {}, map epoch {}\n\n", report.cluster, report.map_epoch.0);
     text += &troubles(report);
     text += &nodes(report);
@@ -67,7 +71,7 @@ pub(crate) fn render(report: &StatusReport) -> String {
     text += &tablets(report);
     if !report.migrations.is_empty() {
         text += "\n";
-        text += &migrations(report);
+        text += &migrations(report, ended_shown);
     }
     text
 }
@@ -108,8 +112,8 @@ fn nodes(report: &StatusReport) -> String {
             node.incarnation.0.to_string(),
             node.slots.to_string(),
             count(node.keys),
-            bytes(node.memory_used_bytes),
-            bytes(node.memory_limit_bytes),
+            stored_bytes(node.memory_used_bytes),
+            stored_bytes(node.memory_limit_bytes),
         ]);
     }
     table.to_string()
@@ -120,9 +124,8 @@ fn nodes(report: &StatusReport) -> String {
 fn state(report: &StatusReport, node: &NodeStatus) -> String {
     let mut text = node.state.to_string();
     if node.state == NodeState::Suspected {
-        text += &node
-            .silent_us
-            .map_or(", not heard of".to_owned(), |us| format!(", silent for {}", duration(us)));
+        text +=
+            &node.silent_us.map_or(", not heard of".to_owned(), |us| format!(", silent for {}", clock(us)));
     }
     if node.id == report.coordinator {
         text += ", coordinator";
@@ -138,7 +141,7 @@ fn tablets(report: &StatusReport) -> String {
     table.to_string()
 }
 
-fn migrations(report: &StatusReport) -> String {
+fn migrations(report: &StatusReport, ended_shown: usize) -> String {
     let mut table = Table::new(&[
         ("MIGRATION", Align::Right),
         ("RANGE", Align::Left),
@@ -151,15 +154,8 @@ fn migrations(report: &StatusReport) -> String {
         ("RATE", Align::Right),
         ("LEFT", Align::Right),
     ]);
-    let is_over = |migration: &&MigrationStatus| crate::migrate::is_over(&migration.state);
-    let ended = report.migrations.iter().filter(is_over).count();
-    let hidden = ended.saturating_sub(ENDED_SHOWN);
-    let mut skipped = 0;
-    for migration in &report.migrations {
-        if is_over(&migration) && skipped < hidden {
-            skipped += 1;
-            continue;
-        }
+    let (shown, hidden) = without_long_ended(&report.migrations, ended_shown);
+    for migration in &shown {
         let runs = migration.state == "running" || crate::migrate::is_copied(migration);
         table.row([
             migration.id.to_string(),
@@ -169,18 +165,37 @@ fn migrations(report: &StatusReport) -> String {
             manner(migration),
             migration.stalled.as_ref().map_or(migration.state.clone(), |why| format!("stalled: {why}")),
             percent(migration.fraction),
-            bytes(migration.bytes_moved),
-            if runs { format!("{}/s", bytes(migration.bytes_per_second)) } else { "-".to_owned() },
-            migration.remaining_us.filter(|_| runs).map_or("-".to_owned(), duration),
+            bytes(migration.bytes_moved as f64),
+            if runs { format!("{}/s", bytes(migration.bytes_per_second as f64)) } else { "-".to_owned() },
+            migration.remaining_us.filter(|_| runs).map_or("-".to_owned(), clock),
         ]);
     }
     let mut text = table.to_string();
-    for migration in &report.migrations {
+    if hidden > 0 {
+        text += &format!(
+            "Not shown: {} that ended earlier. --all shows all that the cluster remembers.\n",
+            counted(hidden, "migration")
+        );
+    }
+    for migration in &shown {
         if let Some(why) = &migration.why {
             text += &format!("Migration {} failed: {why}\n", migration.id);
         }
     }
     text
+}
+
+/// All migrations but those that are over and not among the last so many of these; and how many those are.
+fn without_long_ended(all: &[MigrationStatus], ended_shown: usize) -> (Vec<&MigrationStatus>, usize) {
+    let is_over = |migration: &MigrationStatus| crate::migrate::is_over(&migration.state);
+    let hidden = all.iter().filter(|migration| is_over(migration)).count().saturating_sub(ended_shown);
+    let mut skipped = 0;
+    let is_shown = |migration: &&MigrationStatus| {
+        let is_hidden = is_over(migration) && skipped < hidden;
+        skipped += usize::from(is_hidden);
+        !is_hidden
+    };
+    (all.iter().filter(is_shown).collect(), hidden)
 }
 
 /// The protocol, and how hard it may press where that was set.
@@ -238,5 +253,38 @@ mod tests {
         let names: Vec<String> = report.nodes.iter().map(|node| name(&report, node.id)).collect();
         let expected = ["127.0.0.1:1", "127.0.0.1:2 (bbbbbbbb)", "127.0.0.1:2 (cccccccc)", "127.0.0.1:3"];
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn migrations_that_are_left_out_are_counted_and_can_be_asked_for() {
+        let migration = |id: u64, state: &str, why: Option<&str>| {
+            json!({
+                "id": id, "protocol": "fulva", "policy": "adaptive", "range": ["0x0", "0x1"],
+                "range_text": "slot 0", "source": "a".repeat(40), "target": "b".repeat(40), "epoch": 1,
+                "state": state, "why": why, "activated": true, "fraction": 1.0, "records": 1, "bytes": 1,
+                "records_moved": 1, "bytes_moved": 1, "elapsed_us": 1, "bytes_per_second": 0,
+                "remaining_us": null, "changes_left": 0, "stalled": null, "partitions": []
+            })
+        };
+        let mut list = vec![migration(1, "failed", Some("the disk")), migration(2, "running", None)];
+        list.extend((3..9).map(|id| migration(id, "done", None)));
+        let list: Vec<MigrationStatus> = serde_json::from_value(json!(list)).expect("migrations");
+        let report = |list: &[MigrationStatus]| StatusReport {
+            migrations: list.to_vec(),
+            ..serde_json::from_value(json!({
+                "cluster": "7".repeat(32), "coordinator": "a".repeat(40), "map_epoch": 1, "nodes": [],
+                "tablets": [], "migrations": []
+            }))
+            .expect("a report")
+        };
+        let text = render(&report(&list), ENDED_SHOWN);
+        assert!(text.contains("Not shown: 2 migrations that ended earlier. --all shows"), "{text}");
+        assert!(!text.contains("the disk"), "what is not shown is not explained: {text}");
+        assert_eq!(text.lines().filter(|line| line.contains("slot 0")).count(), 6);
+        let all = render(&report(&list), usize::MAX);
+        assert!(!all.contains("Not shown") && all.contains("Migration 1 failed: the disk"), "{all}");
+        assert_eq!(all.lines().filter(|line| line.contains("slot 0")).count(), 8);
+        assert!(render(&report(&list[1..]), ENDED_SHOWN).contains("Not shown: 1 migration that"));
+        assert!(!render(&report(&list[1..7]), ENDED_SHOWN).contains("Not shown"));
     }
 }

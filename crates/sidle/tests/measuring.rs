@@ -6,6 +6,7 @@
 mod support;
 
 use serde_json::Value as Json;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -184,7 +185,7 @@ fn check_history_judges_and_says_why() {
 
     let good = sidle(folder.path(), &["check-history", "good"]);
     assert!(good.status.success());
-    assert_eq!(text(&good.stdout), "2 operations (0 of unknown fate, 0 refused) on 1 keys: linearizable\n");
+    assert_eq!(text(&good.stdout), "2 operations (0 of unknown fate, 0 refused) on 1 key: linearizable\n");
     let bad = sidle(folder.path(), &["check-history", "bad"]);
     assert_eq!(bad.status.code(), Some(5));
     assert!(text(&bad.stdout).contains("client 1 get -> null"), "{}", text(&bad.stdout));
@@ -211,5 +212,115 @@ fn bench_says_at_once_that_nobody_answers() {
     let folder = tempfile::tempdir().unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let ended = sidle(folder.path(), &["bench", "--via", &format!("127.0.0.1:{port}"), "--records", "10"]);
-    assert_eq!(ended.status.code(), Some(4), "{}", text(&ended.stderr));
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(4), "{said}");
+    assert!(said.contains("Start a node with `sidle server`, or name another server with --via"), "{said}");
+}
+
+/// A server that answers every request with this.
+fn server_that_answers(reply: &'static [u8]) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            while matches!(stream.read(&mut request), Ok(1..)) {
+                let _ = stream.write_all(reply);
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn bench_says_what_to_do_about_a_server_that_is_not_what_it_takes_it_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for (reply, hint) in [
+        (&b"-ERR unknown command 'SIDLE.MAP', with args beginning with: \r\n"[..], "With --client plain"),
+        (b"-NOAUTH Authentication required.\r\n", "Give it with --password or in SIDLE_PASSWORD"),
+    ] {
+        let via = server_that_answers(reply);
+        let ended = sidle(folder.path(), &["bench", "--via", &via, "--records", "10"]);
+        assert_eq!(ended.status.code(), Some(1));
+        assert!(text(&ended.stderr).contains(hint), "{}", text(&ended.stderr));
+    }
+}
+
+/// A run of minutes must not find out at its end that its figures go nowhere.
+#[test]
+fn files_that_cannot_be_written_are_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    for line in [
+        "demo --json missing/run.json",
+        "demo --html missing/run.html",
+        "demo --json one --html one",
+        "bench --json missing/run.json",
+        "bench --html missing/run.html",
+        "bench --history one --json one",
+    ] {
+        // Nobody is there to be asked: what was refused for that would end with another status.
+        let nobody = if line.starts_with("bench") { " --via 127.0.0.1:1" } else { "" };
+        let line = format!("{line}{nobody}");
+        let ended = sidle(folder.path(), &line.split(' ').collect::<Vec<_>>());
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{line}: {said}");
+        assert!(
+            said.contains("cannot write missing/run.") || said.contains("both name one"),
+            "{line}: {said}"
+        );
+        assert!(ended.stdout.is_empty() && !said.contains("two nodes"), "{line}: {said}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_interrupted_bench_shows_what_it_has_and_says_so() {
+    let node = support::Node::start(&support::NodeOptions::default());
+    let bench = Command::new(env!("CARGO_BIN_EXE_sidle"))
+        .args(["bench", "--records", "1000", "--seconds", "600", "--via", &node.address()])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = rustix::process::Pid::from_child(&bench);
+    // More than loading takes.
+    support::eventually("the load is measured", || {
+        let info = node.client().try_request(&["INFO", "stats"])?;
+        let info = text(info.as_bytes()?);
+        let line = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"))?;
+        (line.trim().parse::<u64>().ok()? > 20_000).then_some(())
+    });
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ended = bench.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("the figures are of what ran until then"));
+    assert!(text(&ended.stdout).contains("(the median window of 100 ms)"), "{}", text(&ended.stdout));
+}
+
+#[test]
+fn a_summary_is_printed_though_its_file_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = sidle(folder.path(), &["demo", "--records", "2000", "--seconds", "1", "--json", "/dev/full"]);
+    assert_eq!(ended.status.code(), Some(1), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("cannot write /dev/full"), "{}", text(&ended.stderr));
+    assert!(text(&ended.stdout).contains("lost writes        0"), "{}", text(&ended.stdout));
+    assert!(folder.path().join("sidle-demo.html").exists(), "the page could be written");
+}
+
+#[test]
+fn names_that_do_not_exist_are_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    for (line, told) in [
+        ("demo --protocol teleport", "the protocols are fulva"),
+        ("demo --protocol fulva,speed=9", "speed"),
+        ("demo --policy fast", "give adaptive, rate=MB/S"),
+        ("demo --workload z", "'z'"),
+        ("demo --distribution normal", "'normal'"),
+    ] {
+        let ended = sidle(folder.path(), &line.split(' ').collect::<Vec<_>>());
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{line}: {said}");
+        assert!(said.contains(told), "{line}: {said}");
+    }
 }

@@ -104,6 +104,30 @@ fn a_node_is_ready_once_it_is_a_member() {
 }
 
 #[test]
+fn a_node_is_named_by_the_first_digits_of_its_id() {
+    let mut cluster = TestCluster::start(2);
+    let (first, second) = (cluster.nodes[0].address(), cluster.nodes[1].address());
+    let report = cluster.nodes[0].status().expect("it answers");
+    let nodes = report["nodes"].as_array().expect("a list");
+    let id = nodes.iter().find(|node| node["client_addr"] == second.as_str()).expect("it is a member");
+    let id = id["id"].as_str().expect("a text").to_owned();
+    for (digits, slots) in [(&id[..8], "0-5"), (&id[..], "6-7")] {
+        let moved = cluster.nodes[0].run(&["migrate", "--to", digits, "--slots", slots]);
+        assert!(moved.status.success(), "{}", text(&moved));
+    }
+    let refused = cluster.nodes[0].run(&["migrate", "--to", &id[..3], "--slots", "8"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+    assert!(text(&refused).contains(&format!("as in {}", &id[..4])), "{}", text(&refused));
+
+    let back = cluster.nodes[0].run(&["migrate", "--to", &first, "--slots", "0-7"]);
+    assert!(back.status.success(), "{}", text(&back));
+    cluster.nodes[1].stop();
+    eventually("it is known to be down", || {
+        cluster.nodes[0].run(&["forget", &id[..8]]).status.success().then_some(())
+    });
+}
+
+#[test]
 fn commands_give_a_stopped_server_up() {
     let node = Node::start(&NodeOptions::default());
     node.pause();
@@ -117,7 +141,7 @@ fn commands_give_a_stopped_server_up() {
         let begun = Instant::now();
         let output = node.run(&[arguments, &["--timeout", "1"]].concat());
         assert_eq!(output.status.code(), Some(4), "{arguments:?}: {}", text(&output));
-        assert!(text(&output).contains("no answer in 1 seconds"), "{}", text(&output));
+        assert!(text(&output).contains("no answer in 1 second"), "{}", text(&output));
         assert!(begun.elapsed() < Duration::from_secs(20), "{arguments:?}");
     }
     node.resume();

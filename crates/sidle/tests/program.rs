@@ -89,6 +89,26 @@ fn settings_that_cannot_work_are_refused() {
 }
 
 #[test]
+fn a_refused_start_leaves_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().port().to_string();
+    for (flags, word) in [
+        (&["--max-memory", "1kb"][..], "set --max-memory (`[memory] max_memory`) to at least"),
+        (&["--max-memory", "2tb", "--preallocate"], "set --max-memory (`[memory] max_memory`) to at most"),
+        (&["--bind", "0.0.0.0"], "other machines can reach this node"),
+        (&["--cluster-secret-file", "missing"], "missing"),
+        (&["--bus-port", &taken], &taken),
+    ] {
+        let line = [&["server", "--port", "0", "--dir", "some/node"], flags].concat();
+        let output = sidle().args(line).current_dir(folder.path()).output().expect("the program runs");
+        assert_eq!(output.status.code(), Some(1), "{flags:?}: {}", error(&output));
+        assert!(error(&output).contains(word), "{flags:?}: {}", error(&output));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{flags:?}");
+    }
+}
+
+#[test]
 fn stops_with_its_standard_input() {
     let folder = tempfile::tempdir().unwrap();
     let mut node = sidle()

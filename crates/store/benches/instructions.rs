@@ -2,7 +2,7 @@
 //! does.
 //!
 //! `cargo bench -p sidle-store --bench instructions`; needs valgrind and gungraun's runner
-//! (docs/benchmarks.md, "Instructions"). Each case is [`OPERATIONS`] operations, with keys of 30 bytes and
+//! (docs/benchmarks.md, "Instructions"). Each case is 2000 operations, with keys of 30 bytes and
 //! values of 100 bytes.
 
 #![allow(clippy::disallowed_methods)] // starts valgrind
@@ -10,15 +10,10 @@
 #[path = "support/counting.rs"]
 mod counting;
 
+use counting::{KEYS, VALUE, key, numbers};
 use sidle_store::{Entry, LogHead, Store, StoreConfig};
 use sidle_types::HashedKey;
 use std::hint::black_box;
-
-/// Operations of each case.
-const OPERATIONS: u64 = 2000;
-/// Keys that the store has at the start.
-const KEYS: u64 = 30_000;
-const VALUE: [u8; 100] = [b'v'; 100];
 
 /// Which keys a case names.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,8 +38,7 @@ impl Prepared {
         let mut prepared = Prepared { store, head, keys: (0..KEYS).map(key).collect() };
         prepared.put_all();
         let first = if which == Which::Absent { KEYS } else { 0 };
-        // Both steps are primes: every key once, in no order.
-        prepared.keys = (0..OPERATIONS).map(|number| key(first + number * 7919 % KEYS)).collect();
+        prepared.keys = numbers(first).map(key).collect();
         prepared
     }
 
@@ -64,10 +58,6 @@ impl Prepared {
             }
         }
     }
-}
-
-fn key(number: u64) -> String {
-    format!("key:{number:026}")
 }
 
 mod cases {
@@ -102,8 +92,5 @@ mod cases {
 }
 
 fn main() {
-    match counting::missing() {
-        Some(missing) => println!("instructions are not counted: {missing}"),
-        None => cases::run(),
-    }
+    counting::run(cases::run);
 }

@@ -1,4 +1,5 @@
-//! The words every other crate shares: slots, key hashes, positions, ranges, identifiers, epochs and time.
+//! The words every other crate shares: slots, key hashes, positions, ranges, identifiers, epochs and time;
+//! and how numbers are written for people ([`words`]).
 //!
 //! Data is stored, split, scanned and moved in one total order, the [`Position`]: Redis's hash slot in the
 //! upper 14 bits, the upper 50 bits of the key's XXH3-64 hash below. A slot is then one interval, and so is
@@ -13,6 +14,7 @@ mod position;
 mod scan_cursor;
 mod slot;
 mod time;
+pub mod words;
 
 pub use fill::Fill;
 pub use id::{MapEpoch, MigrationId, NodeId, ParseNodeIdError, TabletEpoch, Version};

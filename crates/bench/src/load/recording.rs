@@ -2,8 +2,8 @@
 
 use sidle_history::{Datum, Op, Operation, Outcome, Writer};
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// A thread hands its lines over when it has this many bytes of them.
@@ -12,26 +12,40 @@ const HAND_OVER_BYTES: usize = 256 << 10;
 /// A history file that many threads write.
 #[derive(Debug)]
 pub struct HistoryFile {
-    file: Mutex<BufWriter<File>>,
+    path: PathBuf,
+    lines: Mutex<Lines>,
+}
+
+#[derive(Debug)]
+struct Lines {
+    file: BufWriter<File>,
+    /// Why lines are missing, from the first that could not be written on.
+    failed: Option<io::Error>,
 }
 
 impl HistoryFile {
     /// Creates the file.
     pub fn create(path: &Path) -> Result<HistoryFile, String> {
         let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(HistoryFile { file: Mutex::new(BufWriter::new(file)) })
+        let lines = Lines { file: BufWriter::new(file), failed: None };
+        Ok(HistoryFile { path: path.to_owned(), lines: Mutex::new(lines) })
     }
 
-    fn append(&self, lines: &[u8]) {
-        let mut file = self.file.lock().expect("nobody panics with the lock held");
-        if let Err(error) = file.write_all(lines) {
-            eprintln!("sidle: the history is incomplete: {error}");
+    fn append(&self, text: &[u8]) {
+        let mut lines = self.lines.lock().expect("nobody panics with the lock held");
+        if lines.failed.is_none() {
+            lines.failed = lines.file.write_all(text).err();
         }
     }
 
     /// Writes out what is left.
-    pub fn finish(self) -> std::io::Result<()> {
-        self.file.into_inner().expect("nobody panics with the lock held").flush()
+    ///
+    /// # Errors
+    /// Some of it could not be written, now or before.
+    pub fn finish(self) -> Result<(), String> {
+        let Lines { mut file, failed } = self.lines.into_inner().expect("nobody panics with the lock held");
+        let written = failed.map_or_else(|| file.flush(), Err);
+        written.map_err(|error| format!("{}: the history is incomplete: {error}", self.path.display()))
     }
 }
 

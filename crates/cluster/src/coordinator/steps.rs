@@ -8,6 +8,7 @@ use crate::timing::{PREPARE_DEADLINE_US, RETRY_US};
 use crate::{
     CoordinatorSays, MetaError, MetaStore, MigrationRecord, MigrationState, NodeSays, PrepareRefusal, Survey,
 };
+use sidle_types::words::{count, counted};
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, TabletEpoch};
 use std::sync::Arc;
 
@@ -125,10 +126,10 @@ impl<M: MetaStore> Coordinator<M> {
         }
         let why = if incarnation_of(&self.data, *target) != record.target_incarnation {
             format!(
-                "the target {} restarted: it owns {}, empty, and what the range held is lost (about {} records)",
+                "the target {} restarted: it owns {}, empty, and what the range held is lost (about {})",
                 shown(&self.data, *target),
                 record.range,
-                record.counters.records
+                counted(record.counters.records, "record")
             )
         } else {
             format!("{}: {}", attempt.broken.as_ref()?, self.loss_of_the_rest(record, attempt))
@@ -325,14 +326,16 @@ impl<M: MetaStore> Coordinator<M> {
         let (all, range) = (record.counters.records, record.range);
         if self.copies_before_freeze(record) {
             return format!(
-                "lost what the range held, about {all} records, unless the target serves it already: without the last \
-                 changes its copy may be stale; the target owns {range}"
+                "lost what the range held, about {}, unless the target serves it already: without the last \
+                 changes its copy may be stale; the target owns {range}",
+                counted(all, "record")
             );
         }
         format!(
-            "lost about {} of {all} records, which had not arrived; the target owns {range} with what had arrived and what \
+            "lost about {} of {}, which had not arrived; the target owns {range} with what had arrived and what \
              was written since",
-            all.saturating_sub(attempt.progress.records_moved)
+            count(all.saturating_sub(attempt.progress.records_moved)),
+            counted(all, "record")
         )
     }
 

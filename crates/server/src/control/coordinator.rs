@@ -11,6 +11,7 @@ use sidle_cluster::{
     MetaStore, MigrationState, NodeInfo, NodeSays, StartNumber, ToCoordinator, ToNode,
 };
 use sidle_meta_file::FileMetaStore;
+use sidle_types::words::counted;
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeMap;
 
@@ -47,7 +48,8 @@ impl CoordinatorSeat {
         let coordinator = &seat.coordinator;
         if resumes {
             let nodes = coordinator.map().nodes().len();
-            tracing::info!("coordinator again of cluster {}, {nodes} nodes", coordinator.cluster());
+            let nodes = counted(nodes, "node");
+            tracing::info!("coordinator again of cluster {}, {nodes}", coordinator.cluster());
         } else {
             tracing::info!("coordinator of the new cluster {}", coordinator.cluster());
         }

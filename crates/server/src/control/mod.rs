@@ -26,6 +26,7 @@ use crate::join;
 use crate::last_map::{LastMap, MapKeeper};
 use crate::mover::{MoverInbox, MoverInput, MoverLink};
 use crate::process::Sampler;
+use crate::repeated::Repeated;
 use crate::start::StartError;
 use crate::thread::start_task;
 use crate::worker::{WorkerInput, WorkerLink};
@@ -257,6 +258,7 @@ impl ControlThread {
                 found_at: self.found_at.subscribe(),
                 found: false,
                 door: self.setup.door.clone(),
+                complaints: Repeated::default(),
             };
             let called = self.called_from.subscribe();
             let following = search::follow_coordinator(search, called, events, outboxes);

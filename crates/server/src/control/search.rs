@@ -7,9 +7,10 @@
 use super::links::{Events, converse_with_coordinator};
 use super::outbox::Outboxes;
 use crate::join::Search;
+use crate::repeated::Repeated;
 use sidle_cluster::HostPort;
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -22,13 +23,8 @@ const BACKOFF_LAST: Duration = Duration::from_secs(2);
 const FIRST_WORD_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long it may be silent after that: longer than a node that was refused waits before it asks again.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often the same complaint is logged.
-const COMPLAIN_AGAIN: Duration = Duration::from_secs(30);
-
 /// How many addresses that others named are tried before all are tried again.
 const DETOURS_MAX: usize = 16;
-/// How many addresses complaints are remembered of.
-const COMPLAINTS_MAX: usize = 256;
 
 /// How a conversation ended that was to be one with the coordinator.
 #[derive(Debug, PartialEq, Eq)]
@@ -76,26 +72,6 @@ impl Heard {
     }
 }
 
-/// What was logged of each address since the coordinator was found last.
-#[derive(Debug, Default)]
-struct Complaints {
-    said: BTreeMap<String, (String, Instant)>,
-}
-
-impl Complaints {
-    fn log(&mut self, address: String, what: String) {
-        let now = Instant::now();
-        let before = self.said.get(&address);
-        if before.is_none_or(|(said, at)| *said != what || now >= *at + COMPLAIN_AGAIN) {
-            tracing::warn!("looking for the coordinator at {address}: {what}; trying on");
-            if self.said.len() >= COMPLAINTS_MAX {
-                self.said.clear();
-            }
-            self.said.insert(address, (what, now));
-        }
-    }
-}
-
 /// Keeps up the conversation with the coordinator: tries the addresses in turn, with growing pauses, for
 /// ever. `called`: where a coordinator says that it is.
 pub(super) async fn follow_coordinator(
@@ -105,12 +81,12 @@ pub(super) async fn follow_coordinator(
     outboxes: Outboxes,
 ) {
     let mut pause = BACKOFF_FIRST;
-    let mut complaints = Complaints::default();
+    let mut complaints = Repeated::default();
     loop {
         let call = called.borrow_and_update().clone();
         if one_round(&mut search, call, &mut called, &mut complaints, &events, &outboxes).await {
             pause = BACKOFF_FIRST;
-            complaints = Complaints::default();
+            complaints.forget();
         }
         // A call of the coordinator ends the pause, and so does the end of the node.
         if let Ok(Err(_)) = tokio::time::timeout(pause, called.changed()).await {
@@ -125,7 +101,7 @@ async fn one_round(
     search: &mut Search,
     call: Option<HostPort>,
     called: &mut watch::Receiver<Option<HostPort>>,
-    complaints: &mut Complaints,
+    complaints: &mut Repeated,
     events: &Events,
     outboxes: &Outboxes,
 ) -> bool {
@@ -148,14 +124,21 @@ async fn one_round(
                 left.push_front(there);
             }
             Ok(Ended::Elsewhere(_)) => {}
-            Ok(Ended::Unanswered(why)) => complaints.log(address, why),
-            Err(error) => complaints.log(address, error.to_string()),
+            Ok(Ended::Unanswered(why)) => complain(complaints, &address, &why),
+            Err(error) => complain(complaints, &address, &error.to_string()),
         }
         if called.has_changed().unwrap_or(false) {
             left.extend(called.borrow_and_update().as_ref().map(HostPort::to_string));
         }
     }
     false
+}
+
+fn complain(complaints: &mut Repeated, address: &str, why: &str) {
+    let text = format!("looking for the coordinator at {address}: {why}; trying on");
+    if let Some(text) = complaints.due(&text, std::time::Instant::now()) {
+        tracing::warn!("{text}");
+    }
 }
 
 #[cfg(test)]

@@ -103,6 +103,7 @@ mod tests {
         let path = above.path().join("data");
         let dir = DataDir::open(&path).unwrap();
         let identity = dir.begin_life().unwrap();
+        dir.keep_folder();
         assert_eq!(dir.keep(&identity).unwrap(), Kept::InPlace);
         fs::remove_dir_all(&path).unwrap();
         assert_eq!(dir.keep(&identity).unwrap(), Kept::WrittenAnew);

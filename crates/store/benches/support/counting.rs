@@ -1,12 +1,39 @@
-//! What counting instructions needs beside cargo.
+//! What the counts of instructions have in common: the keys that they work on, and what they need beside
+//! cargo.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 const INSTALL: &str = "cargo install gungraun-runner --version =0.20.0 --locked --root target/gungraun";
 
+/// Operations, or keys, of each case.
+pub(crate) const OPERATIONS: u64 = 2000;
+/// Keys that are there at the start.
+pub(crate) const KEYS: u64 = 30_000;
+/// Every value.
+pub(crate) const VALUE: [u8; 100] = [b'v'; 100];
+
+/// A key, of 30 bytes.
+pub(crate) fn key(number: u64) -> String {
+    format!("key:{number:026}")
+}
+
+/// The numbers of a case's keys, the first ones of [`KEYS`] from `first` on: in no order, none twice, since
+/// the step is a prime.
+pub(crate) fn numbers(first: u64) -> impl Iterator<Item = u64> {
+    (0..OPERATIONS).map(move |number| first + number * 7919 % KEYS)
+}
+
+/// Counts, or says what is missing for it.
+pub(crate) fn run(cases: fn()) {
+    match missing() {
+        Some(missing) => println!("instructions are not counted: {missing}"),
+        None => cases(),
+    }
+}
+
 /// What is missing here for instructions to be counted, and how to get it; nothing where all is there.
-pub(crate) fn missing() -> Option<String> {
+fn missing() -> Option<String> {
     // The runner starts this program again for each case, without an environment.
     if std::env::args().any(|argument| argument == "--gungraun-run") {
         return None;

@@ -46,8 +46,27 @@ const NO_NUMBERS: &[&str] = &[
     "workloads",
 ];
 
-fn flags() -> Flags<'static> {
-    Flags { command: Cli::command(), numbers: NUMBERS, no_numbers: NO_NUMBERS, refusal }
+const TOO_LARGE: &[(&str, &str)] = &[
+    ("peers --records 281474976710656", "at most"),
+    ("demo --modelled paper --records 1000000000000 --sample 1000000000000", "at most 22"),
+    ("run --out o --value-bytes 100 536870912", "or values of 33"),
+    ("run --out o --records 281474976710656", "at most 536870912 fit"),
+    ("run --out o --modelled paper --records 1000000000000 --sample 1000000000000", "at most 22"),
+];
+
+const FITTING: &[&str] = &["server", "demo", "peers", "run --out o", "figures --out o --quick"];
+
+#[test]
+fn absurd_numbers_are_refused_with_what_would_do() {
+    let flags = Flags {
+        command: Cli::command(),
+        numbers: NUMBERS,
+        no_numbers: NO_NUMBERS,
+        too_large: TOO_LARGE,
+        fitting: FITTING,
+        refusal,
+    };
+    flags.assert_absurd_numbers_are_refused();
 }
 
 /// Parses a command line and checks it as far as is done before anything runs.
@@ -69,36 +88,4 @@ fn refusal(line: &[&str]) -> Option<String> {
         Command::Report(_) | Command::Compare(_) => Ok(()),
     };
     checked.err()
-}
-
-#[test]
-fn absurd_numbers_are_refused_with_what_would_do() {
-    flags().assert_absurd_numbers_are_refused();
-}
-
-/// What passes the parser is checked for what fits into memory.
-#[test]
-fn what_does_not_fit_into_memory_is_refused_with_the_largest_that_does() {
-    for (line, largest) in [
-        ("peers --records 281474976710656", "at most"),
-        ("demo --modelled paper --records 1000000000000 --sample 1000000000000", "at most 22"),
-        ("run --out o --value-bytes 100 536870912", "or values of 33"),
-        ("run --out o --records 281474976710656", "at most 536870912 fit"),
-        ("run --out o --modelled paper --records 1000000000000 --sample 1000000000000", "at most 22"),
-    ] {
-        let told = refusal(&line.split(' ').collect::<Vec<_>>()).unwrap_or_default();
-        assert!(told.contains(largest), "sidle-lab {line}: {told}");
-    }
-}
-
-#[test]
-fn every_flag_that_takes_a_value_is_in_one_of_the_lists() {
-    flags().assert_every_flag_is_listed();
-}
-
-#[test]
-fn what_is_used_by_default_fits() {
-    for line in ["server", "demo", "peers", "run --out o", "figures --out o --quick"] {
-        assert_eq!(refusal(&line.split(' ').collect::<Vec<_>>()), None, "{line}");
-    }
 }

@@ -2,10 +2,10 @@
 
 use crate::compare::CompareArguments;
 use crate::demo::{self, LabDemoArguments};
-use crate::peers::PeersArguments;
+use crate::peers::{self, PeersArguments};
 use crate::runs::{FiguresArguments, ReportArguments, RunArguments};
 use clap::{Parser, Subcommand};
-use sidle_cli::server::ServerArguments;
+use sidle_cli::server::{self, ServerArguments};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -33,6 +33,13 @@ Exit status:
   130  interrupted with Ctrl-C; the same command goes on
   141  whoever read the output stopped reading";
 
+const MEASURED: &str = "\
+Exit status: 0 done; 1 refused, or nothing could be measured; 2 wrong command line; 3 runs failed, and the same command \
+tries them again; 5 a wrong value was read, or an acknowledged write was lost; 130 interrupted: the same command goes on.";
+
+const READ: &str = "\
+Exit status: 0 done; 1 a folder cannot be read, or the page not be written; 2 wrong command line.";
+
 /// Measures migration protocols beside each other, under the same loads, and draws what the papers draw
 #[derive(Debug, Parser)]
 #[command(name = "sidle-lab", version, after_help = AFTER_HELP, arg_required_else_help = true)]
@@ -44,19 +51,58 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure every combination of what is listed, and draw the page
+    #[command(after_help = MEASURED)]
     Run(Box<RunArguments>),
     /// Measure what the papers' figures need, ablations included, and draw the page
+    #[command(after_help = MEASURED)]
     Figures(FiguresArguments),
     /// Draw the page of a folder again
+    #[command(after_help = READ)]
     Report(ReportArguments),
     /// Put the figures of some folders beside those of others: a model's and processes', or before and after
     /// a change
+    #[command(after_help = READ)]
     Compare(CompareArguments),
     /// One run: a demonstration as `sidle demo`, also on modelled machines and with ablations
     #[command(after_help = demo::EXAMPLES)]
     Demo(Box<LabDemoArguments>),
     /// Compare the server processor time of a request with Redis's, in one run
+    #[command(after_help = peers::EXAMPLES)]
     Peers(PeersArguments),
     /// Run a node as `sidle server` does, with what only experiments need
+    #[command(after_help = server::EXAMPLES)]
     Server(Box<ServerArguments>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use sidle_cli::exit::assert_exit_statuses;
+
+    #[test]
+    fn every_command_lists_its_exit_statuses() {
+        Cli::command().debug_assert();
+        assert_exit_statuses(&Cli::command());
+    }
+
+    #[test]
+    fn every_command_that_is_named_exists() {
+        sidle_cli::named::assert_named_commands_exist(&Cli::command());
+    }
+
+    #[test]
+    fn names_that_do_not_exist_are_refused_with_those_that_do() {
+        for (line, told) in [
+            ("demo --protocol teleport", "the protocols are fulva"),
+            ("demo --policy fast", "give adaptive, rate=MB/S"),
+            ("demo --modelled moon", "'moon'"),
+            ("run --out o --modelled moon --node-cpu 0.4", "'moon'"),
+            ("run --out o --protocols teleport", "the protocols are fulva"),
+        ] {
+            let words = ["sidle-lab"].into_iter().chain(line.split(' '));
+            let refused = Cli::try_parse_from(words).expect_err(line).to_string();
+            assert!(refused.contains(told), "{line}: {refused}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use crate::modelled::{self, ModelledArguments};
 use clap::Args;
 use sidle_bench::demo::DemoOptions;
 use sidle_bench::limits::memory_budget_bytes;
+use sidle_cli::conclusion::conclude;
 use sidle_cli::demo::{self, DemoArguments};
 use sidle_cli::exit::Failure;
 
@@ -11,7 +12,10 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   sidle-lab demo --modelled paper --records 300000000   machines that are not there, time that is not yours
   sidle-lab demo --modelled two-cores --costs costs.json --cpus source=0.3,target=0.5
-  sidle-lab demo --without-tracking                     what clients gain from what they know to have moved";
+  sidle-lab demo --without-tracking                     what clients gain from what they know to have moved
+
+Exit status: 0 done; 1 refused, or a file could not be written; 2 wrong command line; 3 the move failed; \
+4 a node was not reached; 5 a wrong value was read, or an acknowledged write was lost; 130 interrupted.";
 
 /// Flags of `sidle-lab demo`.
 #[derive(Debug, Args)]
@@ -52,8 +56,9 @@ pub(crate) fn run(arguments: &LabDemoArguments) -> Result<(), Failure> {
     let options = options(arguments, memory_budget_bytes())?;
     match &arguments.modelled.modelled {
         Some(machines) => {
+            let files = arguments.demo.files()?;
             let report = modelled::run(machines, arguments, &options)?;
-            demo::conclude(&arguments.demo, &report)
+            conclude(&report, files, arguments.demo.quiet)
         }
         None => demo::run_measured(&arguments.demo, &options),
     }

@@ -10,6 +10,7 @@ use sidle_bench::terminal::Terminal;
 use sidle_cli::demo::stop_flag;
 use sidle_cli::exit::{Failure, Status};
 use sidle_cli::numbers::from_to;
+use sidle_cli::output::OutputFile;
 use sidle_model::calibrate::{self, CalibrationError};
 use sidle_model::machines::{Machine, Machines, MachinesError, Share};
 use sidle_model::{Costs, ModelError, Plan, Progress};
@@ -22,7 +23,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) struct ModelledArguments {
     /// Run on modelled machines: 'paper' (two nodes of 8 cores, 40 Gbit/s), 'two-cores' (a quota of 0.4 for
     /// each node), or a JSON file such as a report has under "modelled", "machines"
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", value_parser = known)]
     pub(crate) modelled: Option<String>,
     /// With --modelled: what work costs. Measured here and written to the file if there is none [default:
     /// measured each time]
@@ -80,7 +81,7 @@ fn plan(
         let why = "modelled machines have processors of their own each: leave --cpu-lists out";
         return Err(Failure::refused(why));
     }
-    let mut machines = self::machines(machines)?;
+    let mut machines = self::machines(machines).map_err(Failure::refused)?;
     if let Some(shares) = &options.cpus {
         for (name, machine) in [
             ("source", &mut machines.source),
@@ -116,14 +117,22 @@ fn limit(machine: &mut Machine, processors: f64) {
     machine.quota = Some(Share::of(processors));
 }
 
+/// A name or a file of machines that can be modelled.
+///
+/// # Errors
+/// What there is instead, or what of the file does not do.
+pub(crate) fn known(text: &str) -> Result<String, String> {
+    machines(text)?.check().map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
 /// The machines of a name or a file.
-pub(crate) fn machines(text: &str) -> Result<Machines, Failure> {
+pub(crate) fn machines(text: &str) -> Result<Machines, String> {
     if let Some(machines) = Machines::preset(text) {
         return Ok(machines);
     }
-    let unknown = || Failure::refused(MachinesError::Unknown(text.to_owned()));
-    let json = std::fs::read(text).map_err(|_| unknown())?;
-    serde_json::from_slice(&json).map_err(|error| Failure::refused(format!("{text}: {error}")))
+    let json = std::fs::read(text).map_err(|_| MachinesError::Unknown(text.to_owned()).to_string())?;
+    serde_json::from_slice(&json).map_err(|error| format!("{text}: {error}"))
 }
 
 fn costs(
@@ -143,14 +152,16 @@ fn costs(
         };
         return serde_json::from_slice(&json).map_err(|error| refused(path, &another(error)));
     }
+    // It takes minutes: that it can be kept is found out before.
+    let kept = file.map(OutputFile::to_write).transpose()?;
     terminal.say("measuring what work takes on this machine");
     let costs = calibrate::costs(options, terminal, stop).map_err(|error| match error {
         CalibrationError::Load(DemoError::Interrupted) => Failure::new(Status::Detached, "interrupted"),
         other => Failure::refused(other),
     })?;
-    if let Some(path) = file {
+    if let Some(kept) = kept {
         let json = serde_json::to_string_pretty(&costs).expect("costs are plain data");
-        std::fs::write(path, json + "\n").map_err(|error| refused(path, &error))?;
+        kept.write(&(json + "\n"))?;
     }
     Ok(costs)
 }

@@ -6,12 +6,14 @@ use clap::Args;
 use sidle_bench::limits::{
     LoadSize, MAX_CLIENTS, MAX_KEY_BYTES, MAX_RECORDS, MAX_SECONDS, MAX_VALUE_BYTES, memory_budget_bytes,
 };
+use sidle_bench::load::Pacing;
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::quota::LEAST_SHARE;
 use sidle_bench::terminal::Terminal;
 use sidle_bench::words::counted;
 use sidle_cli::exit::{Failure, Status};
 use sidle_cli::interrupt;
+use sidle_cli::load::PacingArguments;
 use sidle_cli::numbers::from_to;
 use sidle_cli::own_program;
 use sidle_lab::{
@@ -74,12 +76,8 @@ pub(crate) struct RunArguments {
     /// Bytes of each key
     #[arg(long, value_name = "BYTES", default_value_t = 30, value_parser = from_to::<usize>(1, MAX_KEY_BYTES as u64))]
     key_bytes: usize,
-    /// closed: the next operation when an answer has come; open: at --rate, whatever the answers
-    #[arg(long = "loop", value_name = "KIND", default_value = "closed", value_parser = ["closed", "open"])]
-    kind: String,
-    /// Operations per second in an open loop
-    #[arg(long, value_name = "NUMBER", required_if_eq("kind", "open"), value_parser = from_to::<u32>(1, 1_000_000_000))]
-    rate: Option<u32>,
+    #[command(flatten)]
+    pacing: PacingArguments,
     /// The processors that a node at 100 % has [default: a fifth of the machine's]
     #[arg(long, value_name = "SHARE", value_parser = node_cpu)]
     node_cpu: Option<f64>,
@@ -94,7 +92,7 @@ pub(crate) struct RunArguments {
 #[derive(Debug, Args)]
 struct ModelArguments {
     /// Run on modelled machines instead of this one: a name or a file as `sidle-lab demo --modelled` takes it
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", value_parser = modelled::known)]
     modelled: Option<String>,
     /// With --modelled: so many of the records are in memory and stand for the others
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, requires = "modelled", value_parser = from_to::<u64>(1000, MAX_RECORDS))]
@@ -119,7 +117,7 @@ impl ModelArguments {
     fn node_cpu(&self) -> Result<f64, Failure> {
         match &self.modelled {
             None => Ok(Settings::default_node_cpu()),
-            Some(machines) => Ok(modelled::machines(machines)?.target.processors()),
+            Some(machines) => Ok(modelled::machines(machines).map_err(Failure::refused)?.target.processors()),
         }
     }
 }
@@ -180,7 +178,10 @@ impl RunArguments {
             records: self.records,
             seconds: self.seconds,
             clients: self.clients,
-            rate: if self.kind == "open" { self.rate.map(f64::from) } else { None },
+            rate: match self.pacing.pacing()? {
+                Pacing::Open(rate) => Some(rate),
+                _ => None,
+            },
             key_bytes: self.key_bytes,
             seed: self.seed,
             node_cpu: match self.node_cpu {

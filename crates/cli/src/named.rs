@@ -1,0 +1,89 @@
+//! Command lines that texts name, for the tests of both programs: errors, hints, help and documentation must
+//! lead to commands that exist.
+
+use clap::error::ErrorKind;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Looks whether every command line of a program that the workspace's sources and documentation name is one:
+/// its subcommands and flags exist. Values are not judged; many are placeholders.
+///
+/// # Panics
+/// One is none, or no command line was found.
+pub fn assert_named_commands_exist(command: &clap::Command) {
+    let program = command.get_name();
+    let mut faults = Vec::new();
+    let mut found = 0;
+    for path in texts() {
+        let text = fs::read_to_string(&path).expect("a source that was just listed");
+        for line in named(&text, program) {
+            found += 1;
+            let words = line.split_whitespace();
+            let refused = command.clone().try_get_matches_from(words).err();
+            let is_unknown = |kind| matches!(kind, ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument);
+            if let Some(error) = refused.filter(|error| is_unknown(error.kind())) {
+                faults.push(format!("{}: `{line}`: {error}", path.display()));
+            }
+        }
+    }
+    assert!(found > 10, "{found} command lines were found: are the sources there?");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The sources of all that an operator reads, and the documentation.
+fn texts() -> Vec<PathBuf> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut texts = vec![workspace.join("README.md"), workspace.join("sidle.toml.example")];
+    add(&workspace.join("docs"), "md", &mut texts);
+    for name in ["sidle", "lab", "cli", "bench", "server", "node", "cluster"] {
+        add(&workspace.join("crates").join(name).join("src"), "rs", &mut texts);
+    }
+    texts
+}
+
+fn add(folder: &Path, extension: &str, texts: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the workspace") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            add(&path, extension, texts);
+        } else if path.extension().is_some_and(|found| found == extension) {
+            texts.push(path);
+        }
+    }
+}
+
+/// The command lines between backticks, and those on lines of their own, as examples have them.
+fn named(text: &str, program: &str) -> Vec<String> {
+    let begins = |line: &str| line.strip_prefix(program).is_some_and(|rest| rest.starts_with(' '));
+    // A string of a source goes on in its next line; so does the documentation's prose.
+    let joined = text.replace("\\\n", "\n").replace("\n///", "\n").replace("\n//!", "\n");
+    let quoted =
+        joined.match_indices('`').map(|(at, _)| joined[at + 1..].split('`').next().unwrap_or_default());
+    let quoted = quoted.filter_map(|line| {
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        begins(&line).then_some(line)
+    });
+    let is_example = |line: &&str| line.starts_with("  ") && begins(line.trim_start());
+    // What an example is about stands behind it, some spaces away.
+    let examples = text.lines().filter(is_example).map(|line| {
+        let line = line.trim_start();
+        line.split("  ").next().unwrap_or(line).to_owned()
+    });
+    // What a shell does with it is no part of it.
+    let alone = |line: String| line.split([';', '|', '>', '#']).next().unwrap_or_default().trim().to_owned();
+    quoted.chain(examples).map(alone).map(|line| line.replace('"', "")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_are_found_between_backticks_and_as_examples() {
+        let text = "Ask `sidle status --watch | head`, or `sidle\n/// migrate --cancel {id}`. `sidle-lab run` is none.\n\
+                    \x20   sidle demo --records 5            shows it\n  sidle is a word\n";
+        let found = named(text, "sidle");
+        assert_eq!(found[..2], ["sidle status --watch", "sidle migrate --cancel {id}"]);
+        assert_eq!(found[2..], ["sidle demo --records 5", "sidle is a word"]);
+    }
+}

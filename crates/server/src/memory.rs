@@ -1,0 +1,121 @@
+//! How much memory the node's data takes: what the settings ask for, checked before anything is taken.
+
+use crate::config::{Config, Size};
+use crate::process;
+use sidle_store::{StoreConfig, StoreError};
+use sidle_types::words::counted;
+
+/// Memory that is assumed where the machine does not tell.
+const ASSUMED_MACHINE_BYTES: u64 = 2 << 30;
+/// What a node that takes all of its memory at the start leaves of the machine's free memory: for its
+/// threads, connections, and what else runs there.
+const SPARED_BYTES: u64 = 64 << 20;
+
+/// Memory that a node cannot have. The message says what to set.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// The threads that write would have too little of it.
+    #[error(
+        "{asked} of memory are too little for {threads}: set --max-memory (`[memory] max_memory`) to at least {least}, \
+         or start fewer --workers"
+    )]
+    TooLittle {
+        /// What was asked for.
+        asked: Size,
+        /// The threads that write.
+        threads: String,
+        /// The least that does.
+        least: Size,
+    },
+    /// Addresses do not reach so far.
+    #[error("{asked} of memory are too much: set --max-memory (`[memory] max_memory`) to at most {most}")]
+    TooMuch {
+        /// What was asked for.
+        asked: Size,
+        /// The most that does.
+        most: Size,
+    },
+    /// It is to be taken at the start, and is not there.
+    #[error(
+        "--preallocate takes all of {asked} at the start, and this machine has less: set --max-memory (`[memory] \
+         max_memory`) to at most {most}, or leave --preallocate out"
+    )]
+    NotThere {
+        /// What was asked for.
+        asked: Size,
+        /// The most that is there.
+        most: Size,
+    },
+}
+
+/// How the store is built.
+///
+/// # Errors
+/// What the settings ask for cannot be had.
+pub(crate) fn store_config(config: &Config) -> Result<StoreConfig, MemoryError> {
+    let half_of_machine = || Size(process::machine_memory_bytes().unwrap_or(ASSUMED_MACHINE_BYTES) / 2);
+    let memory_bytes = config.memory.max_memory.unwrap_or_else(half_of_machine).0;
+    let heads = config.worker_count() as u16 + config.node.movers as u16;
+    let store = StoreConfig {
+        preallocate: config.memory.preallocate,
+        ..StoreConfig::with_memory(memory_bytes).for_heads(heads)
+    };
+    let threads =
+        format!("{} and {}", counted(config.worker_count(), "worker"), counted(config.node.movers, "mover"));
+    check(&store, threads, process::available_memory_bytes())?;
+    Ok(store)
+}
+
+/// `available_bytes`: what of the machine's memory is free; `None` where it does not tell.
+fn check(store: &StoreConfig, threads: String, available_bytes: Option<u64>) -> Result<(), MemoryError> {
+    let asked = Size(store.memory_bytes);
+    let most_there = available_bytes.unwrap_or(u64::MAX).saturating_sub(SPARED_BYTES);
+    match store.validate() {
+        Err(StoreError::MemoryBytes { least, .. }) if asked.0 < least => {
+            Err(MemoryError::TooLittle { asked, threads, least: Size(least) })
+        }
+        _ if store.preallocate && asked.0 > most_there => {
+            // In whole MiB, which reads better.
+            Err(MemoryError::NotThere { asked, most: Size(most_there >> 20 << 20) })
+        }
+        Err(StoreError::MemoryBytes { most, .. }) => Err(MemoryError::TooMuch { asked, most: Size(most) }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(memory_bytes: u64, preallocate: bool) -> Result<(), String> {
+        let store = StoreConfig { preallocate, ..StoreConfig::with_memory(memory_bytes).for_heads(3) };
+        check(&store, "2 workers and 1 mover".into(), Some(4 << 30)).map_err(|error| error.to_string())
+    }
+
+    /// What stands behind these words.
+    fn size_after(text: &str, words: &str) -> u64 {
+        let rest = &text[text.find(words).unwrap_or_else(|| panic!("{words}: {text}")) + words.len()..];
+        let size = rest.split([',', ' ']).next().expect("a size");
+        size.parse::<Size>().expect("a size").0
+    }
+
+    #[test]
+    fn too_little_is_refused_with_what_to_set() {
+        let refused = checked(1 << 10, false).unwrap_err();
+        assert!(refused.starts_with("1kb of memory are too little for 2 workers and 1 mover"), "{refused}");
+        let least = size_after(&refused, "--max-memory (`[memory] max_memory`) to at least ");
+        assert_eq!((checked(least, false), checked(least - 1, false).is_err()), (Ok(()), true));
+    }
+
+    #[test]
+    fn too_much_is_refused_with_the_largest_that_fits() {
+        let refused = checked(u64::MAX, false).unwrap_err();
+        assert_eq!(checked(size_after(&refused, "to at most "), false), Ok(()));
+        for absurd in [1 << 40, u64::MAX] {
+            let refused = checked(absurd, true).unwrap_err();
+            let most = size_after(&refused, "to at most ");
+            assert_eq!((most, checked(most, true)), ((4 << 30) - SPARED_BYTES, Ok(())), "{refused}");
+        }
+        assert_eq!(checked(100 << 30, false), Ok(()), "it is taken as data comes");
+    }
+}

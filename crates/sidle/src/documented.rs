@@ -1,0 +1,61 @@
+//! What texts say of the command line and the status, held to the code.
+
+use crate::cli::Cli;
+use clap::CommandFactory;
+use serde_json::{Value as Json, json};
+use sidle_cluster::StatusReport;
+use std::collections::BTreeSet;
+
+const OPERATIONS: &str = include_str!("../../../docs/operations.md");
+
+#[test]
+fn every_command_that_is_named_exists() {
+    sidle_cli::named::assert_named_commands_exist(&Cli::command());
+}
+
+/// A status with everything in it.
+fn report() -> StatusReport {
+    let (a, b) = ("a".repeat(40), "b".repeat(40));
+    let range = ["0x0000000000000000", "0x0003ffffffffffff"];
+    serde_json::from_value(json!({
+        "cluster": "7".repeat(32), "coordinator": a, "map_epoch": 1,
+        "nodes": [{
+            "id": a, "incarnation": 1, "client_addr": "127.0.0.1:1", "bus_addr": "127.0.0.1:9", "state": "up",
+            "silent_us": 0, "map_epoch": 1, "keys": 0, "memory_used_bytes": 0, "memory_limit_bytes": 0, "slots": 1
+        }],
+        "tablets": [{ "range": range, "owner": a, "epoch": 1 }],
+        "migrations": [{
+            "id": 1, "protocol": "fulva", "policy": "adaptive", "range": range, "range_text": "slot 0",
+            "source": a, "target": b, "epoch": 1, "state": "running", "why": null, "activated": true,
+            "fraction": 0.5, "records": 1, "bytes": 1, "records_moved": 1, "bytes_moved": 1, "elapsed_us": 1,
+            "bytes_per_second": 0, "remaining_us": null, "changes_left": 0, "stalled": null,
+            "partitions": [{ "range": range, "next": null }]
+        }]
+    }))
+    .expect("a report")
+}
+
+/// The fields of a value, those of lists' members behind `[]`.
+fn fields(value: &Json, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Json::Object(members) => members.iter().for_each(|(name, member)| {
+            let dot = if path.is_empty() { "" } else { "." };
+            fields(member, &format!("{path}{dot}{name}"), found);
+        }),
+        Json::Array(members) if members.iter().all(Json::is_object) => {
+            members.iter().for_each(|member| fields(member, &format!("{path}[]"), found));
+        }
+        _ => drop(found.insert(path.to_owned())),
+    }
+}
+
+#[test]
+fn the_fields_of_the_status_are_those_that_are_documented() {
+    let mut there = BTreeSet::new();
+    fields(&serde_json::to_value(report()).expect("a status is plain data"), "", &mut there);
+    let (_, section) = OPERATIONS.split_once("### The status as JSON\n").expect("the section");
+    let section = section.split("\n#").next().expect("its text");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    let documented: BTreeSet<String> = rows.map(|(field, _)| field.to_owned()).collect();
+    assert_eq!(documented, there);
+}
