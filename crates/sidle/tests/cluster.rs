@@ -179,11 +179,12 @@ fn writes_during_a_migration_are_neither_lost_nor_doubled() {
             }
             counts
         });
+        let stopping = StopWhenDropped(&stop);
         for target in [1, 0] {
             let id = cluster.start_migration("0-16383", target);
             assert_eq!(cluster.wait_for_migration(id)["state"], "done");
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        drop(stopping);
         writer.join().expect("every increment counts once")
     });
     assert!(counts.iter().sum::<i64>() > 0);
