@@ -2,10 +2,11 @@
 //! what is known.
 
 use crate::config::{Config, WRITTEN_TOGETHER};
-use crate::sample::{address, map, range, requests, running};
+use crate::sample::requests;
 use crate::{Awareness, Class, ConnectionId, Core, Destination, Event, Input, Outcome, Token};
 use sidle_cluster::TabletMap;
 use sidle_resp::Reply;
+use sidle_testbed::fixtures::{address, map, range, running};
 use sidle_types::{HashedKey, MonotonicUs};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -6,9 +6,10 @@
 //! is what is under test.
 
 use crate::config::Config;
-use crate::sample::{address, map, range, running};
 use crate::{Class, ConnectionId, Core, Destination, Event, Input, Outcome, Reason};
 use sidle_resp::{Args, Limits, Parsed, Reply, RequestParser};
+use sidle_testbed::Random;
+use sidle_testbed::fixtures::{address, map, range, running};
 use sidle_types::{HashedKey, MonotonicUs};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -47,7 +48,7 @@ struct Wire {
 
 /// The cluster: nodes 1 and 2.
 struct World {
-    random: u64,
+    random: Random,
     /// One chance in so many, when its turn comes, that the migration goes on.
     haste: u64,
     manners: Manners,
@@ -74,10 +75,7 @@ fn bulk(text: &str) -> Vec<u8> {
 
 impl World {
     fn draw(&mut self, below: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % below
+        self.random.below(below)
     }
 
     fn map_json(&self) -> String {
@@ -294,7 +292,7 @@ fn play(seed: u64, manners: Manners, change: impl Fn(&mut Config)) -> (Vec<Strin
     change(&mut config);
     let mut core = Core::new(config);
     let mut world = World {
-        random: (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        random: Random::new(seed),
         haste: 1 + seed % 8,
         manners,
         owner: 1,

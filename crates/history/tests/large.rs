@@ -1,23 +1,12 @@
 //! Long histories on few keys, as a stress run records them. No times are asserted: the checker's budget is.
 
 use sidle_history::{CheckOptions, Datum, KeyVerdict, Op, Operation, Outcome, check, check_key};
-
-/// A xorshift generator; the tests need nothing better.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-}
+use sidle_testbed::Random;
 
 /// `clients` clients with one operation in flight each, on one key that behaves: operations take effect at a
 /// random instant of their interval. One in `unknown_in` mutations is recorded as unknown.
 fn behaved(key: &str, count: usize, clients: u64, unknown_in: u64, seed: u64) -> Vec<Operation> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut drafts: Vec<(u64, Operation)> = Vec::new();
     let mut free_at = vec![0u64; clients as usize];
     for serial in 0..count {
@@ -87,7 +76,7 @@ fn behaved(key: &str, count: usize, clients: u64, unknown_in: u64, seed: u64) ->
 #[test]
 fn a_hundred_thousand_operations_on_three_keys() {
     let history: Vec<Operation> =
-        ["a", "b", "c"].iter().flat_map(|key| behaved(key, 34_000, 24, u64::MAX, 11)).collect();
+        ["a", "b", "c"].iter().flat_map(|key| behaved(key, 34_000, 24, u64::MAX, 12)).collect();
     let options = CheckOptions { configurations_per_key: 2_000_000, ..CheckOptions::default() };
     let report = check(&history, options);
     assert!(report.is_linearizable(), "{report}");

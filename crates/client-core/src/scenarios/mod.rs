@@ -7,10 +7,11 @@ mod routing;
 mod trouble;
 
 use crate::config::Config;
-use crate::sample::{address, map, range, requests, running};
+use crate::sample::requests;
 use crate::{Awareness, Class, ConnectionId, Core, Destination, Event, Input, Outcome, Token};
 use sidle_cluster::TabletMap;
 use sidle_resp::Reply;
+use sidle_testbed::fixtures::{address, map, range, running};
 use sidle_types::{HashedKey, MonotonicUs, Position};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

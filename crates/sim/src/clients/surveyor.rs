@@ -7,12 +7,12 @@ use crate::checks::{Holder, Ownership, Scan};
 use crate::host::Host;
 use crate::network::{Side, Signal, StreamId};
 use crate::process::client_address;
-use crate::random::Random;
 use crate::workload::{History, TAG, TimedOp, TimedOperation, Workload};
 use crate::world::{Actor, HostId, World};
 use sidle_client_core::{Awareness, Class, Config, Destination};
 use sidle_history::{Datum, Op, Operation, Outcome};
 use sidle_resp::Value;
+use sidle_testbed::Random;
 use sidle_types::{HashedKey, MonotonicUs};
 use std::collections::BTreeSet;
 

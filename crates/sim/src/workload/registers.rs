@@ -2,9 +2,9 @@
 
 use super::asked::{Asked, Order, Purpose, Shape};
 use super::{Turn, Workload};
-use crate::random::Random;
 use sidle_client_core::Class;
 use sidle_history::{Datum, Op, Operation, Outcome};
+use sidle_testbed::Random;
 
 /// How short a large value is at least.
 const LARGE_BYTES: u64 = 4_000;
