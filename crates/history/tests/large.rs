@@ -27,16 +27,8 @@ fn behaved(key: &str, count: usize, clients: u64, unknown_in: u64, seed: u64) ->
             Op::Set | Op::GetSet | Op::SetNx => Datum::Text(format!("{key}-{serial}")),
             _ => Datum::Null,
         };
-        let operation = Operation {
-            client,
-            op,
-            key: key.to_owned(),
-            arg,
-            result: Datum::Null,
-            call_ns,
-            return_ns: Some(return_ns),
-            outcome: Outcome::Ok,
-        };
+        let begun = Operation::begun(client, op, key, arg, call_ns);
+        let operation = Operation { return_ns: Some(return_ns), outcome: Outcome::Ok, ..begun };
         drafts.push((call_ns + random.below(return_ns - call_ns + 1), operation));
     }
     drafts.sort_by_key(|&(at, _)| at);
@@ -76,7 +68,7 @@ fn behaved(key: &str, count: usize, clients: u64, unknown_in: u64, seed: u64) ->
 #[test]
 fn a_hundred_thousand_operations_on_three_keys() {
     let history: Vec<Operation> =
-        ["a", "b", "c"].iter().flat_map(|key| behaved(key, 34_000, 24, u64::MAX, 12)).collect();
+        ["a", "b", "c"].iter().flat_map(|key| behaved(key, 34_000, 24, u64::MAX, 11)).collect();
     let options = CheckOptions { configurations_per_key: 2_000_000, ..CheckOptions::default() };
     let report = check(&history, options);
     assert!(report.is_linearizable(), "{report}");

@@ -196,16 +196,8 @@ impl Surveyor {
             let ownership = Ownership::of(hosts, host);
             world.checks.flush(host);
             line.say(0, b"FLUSHALL\r\n".to_vec());
-            let removal = |key| Operation {
-                client: self.number as u64,
-                op: Op::Flush,
-                key,
-                arg: Datum::Null,
-                result: Datum::Null,
-                call_ns: world.now_us * 1000,
-                return_ns: None,
-                outcome: Outcome::Unknown,
-            };
+            let (client, now_ns) = (self.number as u64, world.now_us * 1000);
+            let removal = |key: String| Operation::begun(client, Op::Flush, key, Datum::Null, now_ns);
             let timed = workload.all_timed_keys().map(|key| {
                 let holder = ownership.holder(&key);
                 (key, holder)

@@ -71,17 +71,7 @@ impl Draw {
             Datum::Integer(number) => words.push(number.to_string()),
             Datum::Text(text) => words.push(text.clone()),
         }
-        let operation = Operation {
-            client,
-            op,
-            key,
-            arg,
-            result: Datum::Null,
-            call_ns: now_us * 1000,
-            return_ns: None,
-            outcome: Outcome::Unknown,
-        };
-        Asked { operation, words }
+        Asked { operation: Operation::begun(client, op, key, arg, now_us * 1000), words }
     }
 }
 
