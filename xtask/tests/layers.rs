@@ -6,7 +6,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use std::path::Path;
 
 /// The layers, lowest first. A crate may depend on crates of lower layers only.
-const LAYERS: [&[&str]; 9] = [
+const LAYERS: [&[&str]; 10] = [
     &["sidle-types"],
     &[
         "sidle-store",
@@ -18,6 +18,7 @@ const LAYERS: [&[&str]; 9] = [
         "sidle-pacing",
     ],
     &["sidle-migration", "sidle-cluster", "sidle-commands"],
+    &["sidle-testbed"],
     &["sidle-node", "sidle-client-core"],
     &["sidle-meta-file"],
     &["sidle-server", "sidle-client"],
@@ -27,7 +28,7 @@ const LAYERS: [&[&str]; 9] = [
 ];
 
 /// How many of the lowest layers are pure: no sockets, clocks, threads or ambient randomness.
-const PURE_LAYERS: usize = 4;
+const PURE_LAYERS: usize = 5;
 
 /// What pure crates may depend on beside each other. Data structures, codecs and derives; nothing that does
 /// I/O. `rustix` is the store's alone, for the mapping of its memory.

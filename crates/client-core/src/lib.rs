@@ -40,9 +40,9 @@ mod refresh;
 mod register;
 mod routing;
 #[cfg(test)]
-mod sample;
-#[cfg(test)]
 mod scenarios;
+#[cfg(test)]
+mod script;
 mod slots_map;
 mod sph;
 mod timers;

@@ -76,10 +76,7 @@ impl Mcr {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn range(first: u64, last: u64) -> PositionRange {
-        PositionRange::new(Position(first), Position(last)).unwrap()
-    }
+    use sidle_testbed::fixtures::range;
 
     fn next(position: u64) -> PartitionProgress {
         PartitionProgress::Next(Position(position))

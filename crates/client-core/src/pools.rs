@@ -2,196 +2,24 @@
 //! what is known.
 
 use crate::config::{Config, WRITTEN_TOGETHER};
-use crate::sample::{address, map, range, requests, running};
-use crate::{Awareness, Class, ConnectionId, Core, Destination, Event, Input, Outcome, Token};
+use crate::script::{Script, moving, still};
+use crate::{Awareness, Class, ConnectionId, Destination, Input, Token};
 use sidle_cluster::TabletMap;
-use sidle_resp::Reply;
-use sidle_types::{HashedKey, MonotonicUs};
-use std::collections::{BTreeMap, VecDeque};
+use sidle_testbed::fixtures::{map, range, running};
+use sidle_types::HashedKey;
+use std::collections::BTreeMap;
 
-/// One connection of the script: what was sent on it and is not answered.
-struct Line {
-    connection: ConnectionId,
-    node: u8,
-    asked: VecDeque<String>,
-}
-
-/// A core with several connections to nodes 1, 2, ... that greet and hand out `map` by themselves.
-struct Pool {
-    core: Core,
-    now: MonotonicUs,
-    map: TabletMap,
-    /// By the connection's index.
-    lines: BTreeMap<usize, Line>,
-    /// Connections that the core asked for and has not got.
-    dialled: Vec<(ConnectionId, u8)>,
-    /// Whether it gets them at once, or when the test says so.
-    answers_calls: bool,
-    maps_asked_for: u32,
-    ended: Vec<(Token, String)>,
-}
-
-fn print(outcome: Outcome<'_>) -> String {
-    match outcome {
-        Outcome::Reply(Reply::Bulk(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
-        Outcome::Reply(Reply::Simple(text)) => String::from_utf8_lossy(text).into_owned(),
-        Outcome::Reply(other) => format!("{:?}", other.to_value()),
-        Outcome::Failed(failure) => format!("{:?} {:?}", failure.reason, failure.effect),
-    }
-}
-
-impl Pool {
-    fn new(map: TabletMap, connections_per_node: usize) -> Pool {
-        Pool::with(map, |config| config.connections_per_node = connections_per_node)
-    }
-
-    fn with(map: TabletMap, change: impl FnOnce(&mut Config)) -> Pool {
-        let mut config = Config::new(vec![address(1)]);
-        change(&mut config);
-        let mut pool = Pool {
-            core: Core::new(config),
-            now: MonotonicUs(1_000_000_000),
-            map,
-            lines: BTreeMap::new(),
-            dialled: Vec::new(),
-            answers_calls: true,
-            maps_asked_for: 0,
-            ended: Vec::new(),
-        };
-        pool.pass(0);
-        pool
-    }
-
-    fn handle(&mut self, input: Input) {
-        let ended = &mut self.ended;
-        self.core.handle(self.now, input, &mut |token, outcome: Outcome<'_>| {
-            ended.push((token, print(outcome)));
-        });
-    }
-
-    fn pass(&mut self, us: u64) {
-        let until = self.now.plus_us(us);
-        self.settle();
-        while let Some(at) = self.core.poll_timeout().filter(|&at| at <= until) {
-            self.now = self.now.max(at);
-            self.handle(Input::Tick);
-            self.settle();
-        }
-        self.now = until;
-    }
-
-    fn settle(&mut self) {
-        loop {
-            self.events();
-            let mut is_idle = true;
-            while let Some(connection) = self.core.poll_transmit() {
-                is_idle = false;
-                let mut bytes = Vec::new();
-                self.core.take_output(connection, &mut bytes);
-                let line =
-                    self.lines.get_mut(&connection.index()).expect("only live connections are written to");
-                assert_eq!(line.connection, connection);
-                line.asked.extend(requests(&bytes));
-            }
-            for index in self.lines.keys().copied().collect::<Vec<_>>() {
-                is_idle &= !self.greet(index);
-            }
-            if is_idle {
-                return;
-            }
-        }
-    }
-
-    fn events(&mut self) {
-        while let Some(event) = self.core.poll_event() {
-            match event {
-                Event::Connect { connection, address } => {
-                    assert_eq!(*self.core.address_of(connection), address);
-                    let node = address.host().rsplit('.').next().unwrap().parse().unwrap();
-                    self.dialled.push((connection, node));
-                    if self.answers_calls {
-                        self.answer_call(0);
-                    }
-                }
-                Event::Close(connection) => {
-                    self.lines.remove(&connection.index());
-                }
-                Event::MapChanged(_) | Event::Trouble { .. } => {}
-            }
-        }
-    }
-
-    fn answer_call(&mut self, which: usize) {
-        let (connection, node) = self.dialled.remove(which);
-        self.lines.insert(connection.index(), Line { connection, node, asked: VecDeque::new() });
-        self.handle(Input::Connected(connection));
-    }
-
-    /// A node answers what it answers by itself, if that comes first.
-    fn greet(&mut self, index: usize) -> bool {
-        let reply = match self.lines.get(&index).and_then(|line| line.asked.front()).map(String::as_str) {
-            Some("HELLO 3") => "%1\r\n+proto\r\n:3\r\n".to_owned(),
-            Some("CLIENT CAPA sidle") | Some("ASKING") => "+OK\r\n".to_owned(),
-            Some("SIDLE.MAP") => {
-                self.maps_asked_for += 1;
-                let json = serde_json::to_string(&self.map).unwrap();
-                format!("${}\r\n{json}\r\n", json.len())
-            }
-            _ => return false,
-        };
-        self.lines.get_mut(&index).unwrap().asked.pop_front();
-        self.deliver(index, &reply);
-        true
-    }
-
-    fn deliver(&mut self, index: usize, bytes: &str) {
-        let connection = self.lines[&index].connection;
-        let ended = &mut self.ended;
-        let consumed =
-            self.core.received(self.now, connection, bytes.as_bytes(), &mut |token, outcome: Outcome<'_>| {
-                ended.push((token, print(outcome)));
-            });
-        assert_eq!(consumed, bytes.len());
-    }
-
-    /// A connection answers so many requests with this each, all in one read.
-    fn answer(&mut self, index: usize, times: usize, reply: &str) {
-        let line = self.lines.get_mut(&index).expect("connected");
-        assert!(line.asked.drain(..times).all(|request| request != "ASKING"));
-        self.deliver(index, &reply.repeat(times));
-        self.settle();
-    }
-
-    fn cut(&mut self, index: usize) {
-        let line = self.lines.remove(&index).expect("connected");
-        self.handle(Input::Disconnected(line.connection));
-        self.settle();
-    }
-
-    fn get(&mut self, token: Token, key: &str) {
-        self.core.get(self.now, token, HashedKey::new(key.as_bytes())).unwrap();
-        self.settle();
+impl Script {
+    fn pool(map: TabletMap, connections_per_node: usize) -> Script {
+        Script::with(map, |config| config.connections_per_node = connections_per_node)
     }
 
     fn set(&mut self, token: Token, key: &str) {
-        let to = Destination::Key(HashedKey::new(key.as_bytes()));
-        self.core.submit(self.now, token, Class::Write, to, &[b"SET", key.as_bytes(), b"v"]).unwrap();
-        self.settle();
-    }
-
-    /// What each connection to a node owes answers to, in the order of their indices.
-    fn asked(&self, node: u8) -> Vec<Vec<&str>> {
-        let lines = self.lines.values().filter(|line| line.node == node);
-        lines.map(|line| line.asked.iter().map(String::as_str).collect()).collect()
+        self.write(token, &["SET", key, "v"]);
     }
 
     fn owed(&self, node: u8) -> Vec<usize> {
-        self.asked(node).iter().map(Vec::len).collect()
-    }
-
-    /// The connections to a node.
-    fn to(&self, node: u8) -> Vec<usize> {
-        self.lines.iter().filter(|(_, line)| line.node == node).map(|(&index, _)| index).collect()
+        self.asked_by_line(node).iter().map(Vec::len).collect()
     }
 
     /// The connection that owes the answer to this request alone.
@@ -203,21 +31,11 @@ impl Pool {
     }
 }
 
-/// Node `owner` of two has everything and nothing moves.
-fn still(epoch: u64, owner: u8) -> TabletMap {
-    map(epoch, 2, &[(0, owner, epoch)], vec![])
-}
-
-/// Node 1 gives everything to node 2.
-fn moving() -> TabletMap {
-    map(2, 2, &[(0, 2, 2)], vec![running(1, range(0, u64::MAX), 1, 2, 2)])
-}
-
 const VALUE: &str = "$1\r\nv\r\n";
 
 #[test]
 fn all_connections_are_made_before_they_are_needed() {
-    let pool = Pool::new(still(1, 1), 3);
+    let pool = Script::pool(still(1, 1), 3);
     assert_eq!((pool.to(1).len(), pool.to(2).len()), (3, 3));
     assert_eq!(pool.lines.keys().copied().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5], "indices are dense");
     assert_eq!(pool.maps_asked_for, 1);
@@ -225,18 +43,18 @@ fn all_connections_are_made_before_they_are_needed() {
 
 #[test]
 fn each_operation_takes_the_idle_connection_used_last() {
-    let mut pool = Pool::new(still(1, 1), 3);
+    let mut pool = Script::pool(still(1, 1), 3);
     for (token, key) in (0..).zip(["a", "b", "c"]) {
         pool.get(token, key);
     }
     assert_eq!(pool.owed(1), [1, 1, 1]);
     let (first, second) = (pool.owing("GET a"), pool.owing("GET b"));
-    pool.answer(first, 1, VALUE);
-    pool.answer(second, 1, VALUE);
+    pool.answer_on(first, 1, VALUE);
+    pool.answer_on(second, 1, VALUE);
     for token in 3..6 {
         pool.get(token, "d");
         assert_eq!(pool.owing("GET d"), second);
-        pool.answer(second, 1, VALUE);
+        pool.answer_on(second, 1, VALUE);
     }
     pool.get(6, "d");
     pool.get(7, "e");
@@ -245,7 +63,7 @@ fn each_operation_takes_the_idle_connection_used_last() {
 
 #[test]
 fn when_all_owe_answers_the_one_that_owes_fewest_is_taken() {
-    let mut pool = Pool::new(still(1, 1), 3);
+    let mut pool = Script::pool(still(1, 1), 3);
     (0..7).for_each(|token| pool.get(token, "k"));
     let mut owed = pool.owed(1);
     owed.sort_unstable();
@@ -255,12 +73,12 @@ fn when_all_owe_answers_the_one_that_owes_fewest_is_taken() {
     let others: Vec<usize> = pool.to(1).into_iter().filter(|&index| index != stuck).collect();
     for token in 7..57 {
         let other = others[token as usize % 2];
-        pool.answer(other, 1, VALUE);
+        pool.answer_on(other, 1, VALUE);
         pool.get(token, "k");
     }
     assert_eq!(pool.lines[&stuck].asked.len(), 3);
     // What follows many answers of one connection leaves on it together.
-    pool.answer(stuck, 3, VALUE);
+    pool.answer_on(stuck, 3, VALUE);
     for token in 57..59 {
         pool.core.get(pool.now, token, HashedKey::new(b"n")).unwrap();
     }
@@ -271,7 +89,7 @@ fn when_all_owe_answers_the_one_that_owes_fewest_is_taken() {
 
 #[test]
 fn answers_of_one_connection_come_in_order_whatever_the_others_do() {
-    let mut pool = Pool::new(still(1, 1), 2);
+    let mut pool = Script::pool(still(1, 1), 2);
     for (token, key) in (0..).zip(["a", "b", "c", "d"]) {
         pool.get(token, key);
     }
@@ -288,7 +106,7 @@ fn answers_of_one_connection_come_in_order_whatever_the_others_do() {
 
 #[test]
 fn a_lost_connection_takes_its_own_operations_with_it_and_no_others() {
-    let mut pool = Pool::new(still(1, 1), 3);
+    let mut pool = Script::pool(still(1, 1), 3);
     pool.set(1, "a");
     pool.set(2, "b");
     pool.get(3, "c");
@@ -300,8 +118,8 @@ fn a_lost_connection_takes_its_own_operations_with_it_and_no_others() {
     // The read goes out anew on what is left, and a connection in the place of a lost one is made when it is
     // needed.
     assert_eq!(pool.owing("GET c"), other);
-    pool.answer(other, 1, "+OK\r\n");
-    pool.answer(other, 1, VALUE);
+    pool.answer_on(other, 1, "+OK\r\n");
+    pool.answer_on(other, 1, VALUE);
     assert_eq!(pool.ended[1..], [(2, "OK".to_owned()), (3, "v".to_owned())]);
     pool.pass(10_000);
     assert_eq!(pool.to(1).len(), 1);
@@ -312,12 +130,12 @@ fn a_lost_connection_takes_its_own_operations_with_it_and_no_others() {
 
 #[test]
 fn connections_are_made_with_demand_one_at_a_time() {
-    let mut pool = Pool::with(still(1, 1), |config| {
+    let mut pool = Script::with(still(1, 1), |config| {
         config.connections_per_node = 3;
         config.awareness = Awareness::Plain;
     });
     let id = "0".repeat(40);
-    pool.answer(
+    pool.answer_on(
         0,
         1,
         &format!("*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$8\r\n10.0.0.1\r\n:7000\r\n$40\r\n{id}\r\n"),
@@ -344,7 +162,7 @@ fn connections_are_made_with_demand_one_at_a_time() {
 
 #[test]
 fn what_waits_for_a_node_leaves_on_its_first_connection() {
-    let mut pool = Pool::new(still(1, 1), 2);
+    let mut pool = Script::pool(still(1, 1), 2);
     pool.answers_calls = false;
     pool.to(1).into_iter().for_each(|index| pool.cut(index));
     pool.set(1, "a");
@@ -353,35 +171,35 @@ fn what_waits_for_a_node_leaves_on_its_first_connection() {
     assert_eq!(pool.dialled.len(), 1, "a node that was lost is tried once at a time");
     pool.answer_call(0);
     pool.settle();
-    assert_eq!(pool.asked(1), [["SET a v", "SET b v"]]);
+    assert_eq!(pool.asked_by_line(1), [["SET a v", "SET b v"]]);
 }
 
 /// A node that goes away with all its connections has failed once.
 #[test]
 fn a_node_is_tried_again_soon_however_many_connections_it_had() {
-    let mut pool = Pool::new(still(1, 1), 64);
+    let mut pool = Script::pool(still(1, 1), 64);
     pool.to(1).into_iter().for_each(|index| pool.cut(index));
     pool.set(1, "a");
     pool.pass(2_000);
-    assert_eq!(pool.asked(1), [["SET a v"]]);
+    assert_eq!(pool.asked_by_line(1), [["SET a v"]]);
 }
 
 #[test]
 fn what_is_learnt_on_one_connection_serves_all() {
-    let mut pool = Pool::new(moving(), 3);
+    let mut pool = Script::pool(moving(), 3);
     pool.get(1, "k");
     pool.get(2, "other");
     let sum = |owed: Vec<usize>| owed.iter().sum::<usize>();
     assert_eq!((sum(pool.owed(1)), sum(pool.owed(2))), (2, 2), "both ask both nodes");
     let known = pool.owing("GET k");
-    pool.answer(known, 1, VALUE);
+    pool.answer_on(known, 1, VALUE);
     pool.set(3, "busy");
     // The connection that brought the answer owes another one by now.
     pool.get(4, "k");
     assert_ne!(pool.owing("GET k"), known);
     assert_eq!(sum(pool.owed(1)), 2, "the source was not asked again");
     // Progress on one connection.
-    pool.answer(known, 1, "|1\r\n+sidle-progress\r\n*2\r\n:1\r\n+done\r\n+OK\r\n");
+    pool.answer_on(known, 1, "|1\r\n+sidle-progress\r\n*2\r\n:1\r\n+done\r\n+OK\r\n");
     pool.get(5, "any");
     assert_eq!(sum(pool.owed(1)), 2);
     let counters = pool.core.counters();
@@ -390,7 +208,7 @@ fn what_is_learnt_on_one_connection_serves_all() {
 
 #[test]
 fn a_map_announced_on_every_connection_is_fetched_once() {
-    let mut pool = Pool::new(still(1, 1), 4);
+    let mut pool = Script::pool(still(1, 1), 4);
     pool.map = still(2, 2);
     let before = pool.maps_asked_for;
     for index in pool.lines.keys().copied().collect::<Vec<_>>() {
@@ -406,37 +224,28 @@ fn a_map_announced_on_every_connection_is_fetched_once() {
 /// M4 across connections: both answers of one attempt count, whichever connections they come on.
 #[test]
 fn both_halves_of_a_double_read_pair_up_across_connections() {
-    let mut pool = Pool::new(moving(), 2);
+    let mut pool = Script::pool(moving(), 2);
     pool.get(1, "a");
     pool.get(2, "b");
     let (target_a, target_b) = (pool.owing("GET a"), pool.owing("GET b"));
     let (source_a, source_b) = (pool.owing("SIDLE.FROZEN 1 GET a"), pool.owing("SIDLE.FROZEN 1 GET b"));
-    pool.answer(source_b, 1, "$1\r\nB\r\n");
-    pool.answer(target_a, 1, "+EMPTY 1\r\n");
+    pool.answer_on(source_b, 1, "$1\r\nB\r\n");
+    pool.answer_on(target_a, 1, "+EMPTY 1\r\n");
     assert!(pool.ended.is_empty(), "neither has both");
-    pool.answer(target_b, 1, "+EMPTY 1\r\n");
-    pool.answer(source_a, 1, "$1\r\nA\r\n");
+    pool.answer_on(target_b, 1, "+EMPTY 1\r\n");
+    pool.answer_on(source_a, 1, "$1\r\nA\r\n");
     assert_eq!(pool.ended, [(2, "B".to_owned()), (1, "A".to_owned())]);
 }
 
 /// What leaves to a node in one round.
-fn leaving(pool: &mut Pool, node: u8) -> Vec<Vec<String>> {
-    let mut written = Vec::new();
-    while let Some(connection) = pool.core.poll_transmit() {
-        let mut bytes = Vec::new();
-        pool.core.take_output(connection, &mut bytes);
-        let line = pool.lines.get_mut(&connection.index()).unwrap();
-        let asked = requests(&bytes);
-        line.asked.extend(asked.iter().cloned());
-        if line.node == node {
-            written.push(asked);
-        }
-    }
+fn leaving(pool: &mut Script, node: u8) -> Vec<Vec<String>> {
+    let written = std::iter::from_fn(|| pool.transmit());
+    let mut written: Vec<_> = written.filter(|(to, _)| *to == node).map(|(_, asked)| asked).collect();
     written.sort();
     written
 }
 
-fn read(pool: &mut Pool, token: Token, key: &str) {
+fn read(pool: &mut Script, token: Token, key: &str) {
     pool.core.get(pool.now, token, HashedKey::new(key.as_bytes())).unwrap();
 }
 
@@ -448,7 +257,7 @@ fn half_moving() -> TabletMap {
 
 #[test]
 fn the_halves_of_double_reads_leave_together() {
-    let mut pool = Pool::new(moving(), 3);
+    let mut pool = Script::pool(moving(), 3);
     (0..3).for_each(|token| read(&mut pool, token, "k"));
     assert_eq!(leaving(&mut pool, 1), [["SIDLE.FROZEN 1 GET k"; 3]]);
     assert_eq!(pool.owed(2).iter().max(), Some(&3));
@@ -456,7 +265,7 @@ fn the_halves_of_double_reads_leave_together() {
 
 #[test]
 fn the_halves_of_double_reads_leave_with_other_reads() {
-    let mut pool = Pool::new(half_moving(), 3);
+    let mut pool = Script::pool(half_moving(), 3);
     let lower = |key: &&str| HashedKey::new(key.as_bytes()).position().0 < 1 << 63;
     let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let (stays, moves): (Vec<&str>, Vec<&str>) = keys.iter().partition(|key| lower(key));
@@ -470,7 +279,7 @@ fn the_halves_of_double_reads_leave_with_other_reads() {
 
 #[test]
 fn the_halves_of_double_reads_wait_for_no_write_and_for_nothing_written_earlier() {
-    let mut pool = Pool::new(moving(), 3);
+    let mut pool = Script::pool(moving(), 3);
     let to = Destination::Key(HashedKey::new(b"k"));
     pool.core.submit(pool.now, 1, Class::Write, to, &[b"INCR", b"k"]).unwrap();
     read(&mut pool, 2, "k");
@@ -487,7 +296,7 @@ fn the_halves_of_double_reads_wait_for_no_write_and_for_nothing_written_earlier(
 
 #[test]
 fn where_all_connections_owe_answers_the_halves_of_double_reads_spread() {
-    let mut pool = Pool::new(moving(), 2);
+    let mut pool = Script::pool(moving(), 2);
     for token in 0..2 {
         read(&mut pool, token, "k");
         leaving(&mut pool, 0);
@@ -500,7 +309,7 @@ fn where_all_connections_owe_answers_the_halves_of_double_reads_spread() {
 
 #[test]
 fn the_halves_of_double_reads_do_not_wait_for_a_map() {
-    let mut pool = Pool::new(moving(), 3);
+    let mut pool = Script::pool(moving(), 3);
     pool.deliver(pool.to(1)[0], ">2\r\n+sidle-map\r\n:3\r\n");
     read(&mut pool, 1, "k");
     let written = [leaving(&mut pool, 1)].concat();
@@ -509,7 +318,7 @@ fn the_halves_of_double_reads_do_not_wait_for_a_map() {
 
 #[test]
 fn not_more_leaves_together_than_a_few() {
-    let mut pool = Pool::new(moving(), 2);
+    let mut pool = Script::pool(moving(), 2);
     (0..=WRITTEN_TOGETHER as Token).for_each(|token| read(&mut pool, token, "k"));
     let left: Vec<usize> = leaving(&mut pool, 1).iter().map(Vec::len).collect();
     assert_eq!(left.iter().sum::<usize>(), WRITTEN_TOGETHER + 1);
@@ -519,7 +328,7 @@ fn not_more_leaves_together_than_a_few() {
 /// What was given up before it left is not sent.
 #[test]
 fn the_halves_of_a_double_read_that_is_over_do_not_leave() {
-    let mut pool = Pool::new(moving(), 2);
+    let mut pool = Script::pool(moving(), 2);
     read(&mut pool, 1, "k");
     pool.now = pool.now.plus_us(Config::OPERATION_TIMEOUT_US);
     pool.handle(Input::Tick);
@@ -529,21 +338,21 @@ fn the_halves_of_a_double_read_that_is_over_do_not_leave() {
 
 #[test]
 fn moved_is_followed_on_the_other_nodes_connections() {
-    let mut pool = Pool::new(still(1, 1), 2);
+    let mut pool = Script::pool(still(1, 1), 2);
     pool.set(1, "a");
     pool.set(2, "b");
     pool.map = still(2, 2);
-    pool.answer(pool.owing("SET a v"), 1, "-MOVED 1 10.0.0.2:7000\r\n");
+    pool.answer_on(pool.owing("SET a v"), 1, "-MOVED 1 10.0.0.2:7000\r\n");
     pool.pass(2_000);
     pool.set(3, "c");
     assert_eq!(pool.owed(2), [1, 1], "the map that one redirect brought serves all");
-    pool.answer(pool.owing("SET b v"), 1, "-MOVED 1 10.0.0.2:7000\r\n");
+    pool.answer_on(pool.owing("SET b v"), 1, "-MOVED 1 10.0.0.2:7000\r\n");
     assert_eq!(pool.owed(2).iter().sum::<usize>(), 3);
 }
 
 #[test]
 fn asking_stands_directly_before_its_request() {
-    let mut pool = Pool::new(still(1, 1), 2);
+    let mut pool = Script::pool(still(1, 1), 2);
     pool.set(1, "a");
     pool.set(2, "b");
     let lines = (pool.owing("SET a v"), pool.owing("SET b v"));
@@ -559,7 +368,7 @@ fn asking_stands_directly_before_its_request() {
 
 #[test]
 fn an_operation_that_times_out_on_a_silent_connection_closes_that_one() {
-    let mut pool = Pool::new(still(1, 1), 2);
+    let mut pool = Script::pool(still(1, 1), 2);
     pool.set(1, "a");
     let silent = pool.owing("SET a v");
     pool.pass(Config::OPERATION_TIMEOUT_US / 2);
@@ -573,11 +382,11 @@ fn an_operation_that_times_out_on_a_silent_connection_closes_that_one() {
 #[test]
 #[should_panic(expected = "1 to 1024 connections")]
 fn no_connections_are_refused() {
-    Pool::new(still(1, 1), 0);
+    Script::pool(still(1, 1), 0);
 }
 
 #[test]
 #[should_panic(expected = "1 to 1024 connections")]
 fn too_many_connections_are_refused() {
-    Pool::new(still(1, 1), 1025);
+    Script::pool(still(1, 1), 1025);
 }

@@ -6,9 +6,11 @@
 //! is what is under test.
 
 use crate::config::Config;
-use crate::sample::{address, map, range, running};
+use crate::script::{bulk, requests};
 use crate::{Class, ConnectionId, Core, Destination, Event, Input, Outcome, Reason};
-use sidle_resp::{Args, Limits, Parsed, Reply, RequestParser};
+use sidle_resp::Reply;
+use sidle_testbed::Random;
+use sidle_testbed::fixtures::{address, map, range, running};
 use sidle_types::{HashedKey, MonotonicUs};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -47,7 +49,7 @@ struct Wire {
 
 /// The cluster: nodes 1 and 2.
 struct World {
-    random: u64,
+    random: Random,
     /// One chance in so many, when its turn comes, that the migration goes on.
     haste: u64,
     manners: Manners,
@@ -68,18 +70,7 @@ struct World {
     completed_reads: u64,
 }
 
-fn bulk(text: &str) -> Vec<u8> {
-    format!("${}\r\n{text}\r\n", text.len()).into_bytes()
-}
-
 impl World {
-    fn draw(&mut self, below: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % below
-    }
-
     fn map_json(&self) -> String {
         let everything = range(0, u64::MAX);
         let source = 3 - self.owner;
@@ -133,7 +124,7 @@ impl World {
         Some(match words[..] {
             [b"HELLO", ..] => b"%0\r\n".to_vec(),
             [b"CLIENT", ..] | [b"ASKING"] => b"+OK\r\n".to_vec(),
-            [b"SIDLE.MAP"] => bulk(&self.map_json()),
+            [b"SIDLE.MAP"] => bulk(&self.map_json()).into_bytes(),
             [b"SIDLE.FROZEN", id, ..] => {
                 let is_this = id == self.moves.to_string().as_bytes();
                 match self.moving {
@@ -162,7 +153,7 @@ impl World {
     }
 
     fn value(&self, node: u8) -> Vec<u8> {
-        self.values.get(&node).map_or(b"_\r\n".to_vec(), |value| bulk(&value.to_string()))
+        self.values.get(&node).map_or(b"_\r\n".to_vec(), |value| bulk(&value.to_string()).into_bytes())
     }
 
     fn completed(&mut self, token: u64, outcome: Outcome<'_>) {
@@ -215,22 +206,17 @@ impl World {
             core.take_output(connection, &mut bytes);
             let wire = self.wires.get_mut(&connection.index()).expect("connected");
             assert_eq!(wire.connection, connection);
-            let mut parser = RequestParser::new(Limits::default());
-            let (mut args, mut at) = (Args::new(), 0);
-            while let Ok(Parsed::Complete { consumed }) = parser.parse(&bytes[at..], &mut args) {
-                wire.requests.push_back(args.iter(&bytes[at..]).map(<[u8]>::to_vec).collect());
-                at += consumed;
-            }
+            wire.requests.extend(requests(&bytes));
         }
     }
 
     fn step(&mut self, core: &mut Core) {
         let at = match self.wires.len() as u64 {
             0 => 0,
-            count => self.draw(count) as usize,
+            count => self.random.below(count) as usize,
         };
         let at = self.wires.keys().nth(at).copied().unwrap_or(0);
-        match self.draw(100) {
+        match self.random.below(100) {
             0..40 => {
                 let Some(wire) = self.wires.get_mut(&at) else { return };
                 let node = wire.node;
@@ -251,12 +237,12 @@ impl World {
             }
             80..86 => {
                 // In some runs migrations rest for long, in others they chase each other.
-                if self.draw(self.haste) == 0 {
+                if self.random.below(self.haste) == 0 {
                     self.advance();
                 }
             }
             86..93 => {
-                let token = self.draw(READERS + 1);
+                let token = self.random.below(READERS + 1);
                 if token == WRITER {
                     if !self.is_writing {
                         self.is_writing = true;
@@ -294,7 +280,7 @@ fn play(seed: u64, manners: Manners, change: impl Fn(&mut Config)) -> (Vec<Strin
     change(&mut config);
     let mut core = Core::new(config);
     let mut world = World {
-        random: (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        random: Random::new(seed),
         haste: 1 + seed % 8,
         manners,
         owner: 1,

@@ -86,7 +86,7 @@ impl Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{map, node_id, range, running};
+    use sidle_testbed::fixtures::{map, node_id, range, running};
 
     #[test]
     fn every_position_goes_to_its_owner() {

@@ -112,7 +112,7 @@ impl Trackings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{range, running};
+    use sidle_testbed::fixtures::{range, running};
 
     #[test]
     fn progress_and_answers_decide_and_what_has_arrived_is_dropped() {

@@ -32,7 +32,7 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::node_id;
+    use crate::fixtures::node_id;
 
     #[test]
     fn fingerprint_tells_lists_apart() {

@@ -8,6 +8,8 @@ mod agent;
 mod bounds;
 mod bugs;
 mod coordinator;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
 mod health;
 mod host_port;
 pub mod limits;
@@ -17,8 +19,6 @@ mod migration_record;
 mod node_info;
 mod protocol;
 mod refusal;
-#[cfg(test)]
-mod sample;
 mod slot_view;
 mod status;
 mod tablet_map;

@@ -464,8 +464,8 @@ pub enum Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::{node_id, node_info, range, running};
     use crate::limits::MAX_NUMBER;
-    use crate::sample::{node_id, node_info, range, running};
 
     #[test]
     fn messages_survive_json() {

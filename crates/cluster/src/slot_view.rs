@@ -68,7 +68,7 @@ impl TabletMap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{node_id, node_info, running};
+    use crate::fixtures::{node_id, node_info, running};
     use sidle_types::MigrationId;
 
     fn slot(number: u16) -> Slot {

@@ -158,7 +158,7 @@ impl PartitionStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::range;
+    use crate::fixtures::range;
 
     #[test]
     fn fraction_of_a_partition_is_that_of_its_positions() {

@@ -270,7 +270,7 @@ impl MapChange<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{node_id, node_info, range, running};
+    use crate::fixtures::{node_id, node_info, range, running};
 
     fn two_nodes() -> TabletMap {
         TabletMap::founded_by(node_info(1)).changed(|map| map.put_node(node_info(2)))

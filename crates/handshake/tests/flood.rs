@@ -7,6 +7,7 @@
 mod support;
 
 use sidle_handshake::{CHALLENGE_BYTES, ClusterSecret, Handshake, ListenerName, Nonce};
+use sidle_testbed::Random;
 use sidle_types::NodeId;
 use sidle_types::{MigrationId, Position, PositionRange, TabletEpoch};
 use sidle_wire::{
@@ -17,31 +18,6 @@ use support::{ADDRESS, Transcript, own_names, secret, transcript};
 
 const STRANGERS: usize = 1_000_000;
 const SEED: u64 = 0x5eed_0000_d00d;
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).take(count).collect()
-    }
-
-    fn nonce(&mut self) -> Nonce {
-        Nonce(self.bytes(32).try_into().unwrap())
-    }
-}
 
 /// What strangers have to work with: recorded handshakes, those of another secret, and frames of every kind.
 struct Loot {
@@ -58,13 +34,13 @@ impl Loot {
 
     /// One thing that a stranger may send.
     fn piece(&self, random: &mut Random) -> Vec<u8> {
-        let recorded = &self.recorded[random.below(self.recorded.len())];
-        match random.below(8) {
+        let recorded = &self.recorded[random.index(self.recorded.len())];
+        match random.index(8) {
             0 | 1 => recorded.opening.to_vec(),
             2 => recorded.dialer_proof.to_vec(),
             3 => recorded.listener_proof.to_vec(),
             4 => recorded.challenge.to_vec(),
-            5 => self.frames[random.below(self.frames.len())].clone(),
+            5 => self.frames[random.index(self.frames.len())].clone(),
             6 => random_bytes(random, 160),
             _ => Vec::new(),
         }
@@ -72,15 +48,15 @@ impl Loot {
 
     /// All that one stranger sends.
     fn stream(&self, random: &mut Random) -> Vec<u8> {
-        let mut stream = match random.below(4) {
+        let mut stream = match random.index(4) {
             // Most begin as a node does: the others do not come far.
             0 => Vec::new(),
-            _ => self.recorded[random.below(self.recorded.len())].opening.to_vec(),
+            _ => self.recorded[random.index(self.recorded.len())].opening.to_vec(),
         };
-        for _ in 0..random.below(4) {
+        for _ in 0..random.index(4) {
             stream.extend(self.piece(random));
         }
-        for _ in 0..random.below(3) {
+        for _ in 0..random.index(3) {
             alter(&mut stream, random);
         }
         stream
@@ -88,7 +64,7 @@ impl Loot {
 }
 
 fn random_bytes(random: &mut Random, most: usize) -> Vec<u8> {
-    let count = random.below(most);
+    let count = random.index(most);
     random.bytes(count)
 }
 
@@ -97,10 +73,10 @@ fn alter(stream: &mut Vec<u8>, random: &mut Random) {
     if stream.is_empty() {
         return;
     }
-    let at = random.below(stream.len());
-    match random.below(6) {
-        0 | 1 => stream[at] ^= 1 << random.below(8),
-        2 => stream[at] = random.next() as u8,
+    let at = random.index(stream.len());
+    match random.index(6) {
+        0 | 1 => stream[at] ^= 1 << random.index(8),
+        2 => stream[at] = random.draw() as u8,
         3 => stream.truncate(at),
         4 => drop(stream.remove(at)),
         _ => stream.extend_from_within(at..),
@@ -138,7 +114,7 @@ fn drive(machine: &mut Handshake<'_>, mut stream: &[u8], random: &mut Random) ->
     let mut answers = support::sent(machine);
     while !stream.is_empty() && machine.wanted() > 0 {
         let length = machine.wanted().min(stream.len());
-        let length = if random.below(4) == 0 { 1 + random.below(length) } else { length };
+        let length = if random.index(4) == 0 { 1 + random.index(length) } else { length };
         match machine.handle(&stream[..length]) {
             Ok(taken) => stream = &stream[taken..],
             Err(_) => break,
@@ -152,12 +128,12 @@ fn drive(machine: &mut Handshake<'_>, mut stream: &[u8], random: &mut Random) ->
 fn no_stranger_gets_in() {
     let (right, names) = (secret(1), own_names());
     let loot = Loot::new(&right);
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let mut challenged = 0;
     for stranger in 0..STRANGERS {
         let stream = loot.stream(&mut random);
-        let own_nonce = random.nonce();
-        if random.below(4) > 0 {
+        let own_nonce = Nonce(random.bytes(32).try_into().unwrap());
+        if random.index(4) > 0 {
             let mut listener = Handshake::listen(&right, &names, own_nonce);
             let answers = drive(&mut listener, &stream, &mut random);
             assert!(!listener.is_proven(), "stranger {stranger}");
@@ -185,24 +161,24 @@ fn no_frame_takes_more_than_it_brought() {
         FrameFilter::FROM_TARGET,
         FrameFilter::FROM_SOURCE,
     ];
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let mut taken = 0;
     for round in 0..STRANGERS / 4 {
         let mut stream = Vec::new();
-        for _ in 0..=random.below(3) {
-            stream.extend_from_slice(&frames[random.below(frames.len())]);
+        for _ in 0..=random.index(3) {
+            stream.extend_from_slice(&frames[random.index(frames.len())]);
         }
-        match random.below(4) {
+        match random.index(4) {
             // A length that nothing stands behind.
-            0 => stream[..4].copy_from_slice(&(random.next() as u32).to_le_bytes()),
+            0 => stream[..4].copy_from_slice(&(random.draw() as u32).to_le_bytes()),
             1 => alter(&mut stream, &mut random),
             _ => {}
         }
-        let filter = filters[random.below(filters.len())];
+        let filter = filters[random.index(filters.len())];
         let mut reader = FrameReader::filtered(filter);
         let most = stream.len() + stream.len() / 4 + limits::RECEIVE_AHEAD_BYTES;
-        for piece in stream.chunks(1 + random.below(stream.len().max(1))) {
-            if random.below(64) == 0 {
+        for piece in stream.chunks(1 + random.index(stream.len().max(1))) {
+            if random.index(64) == 0 {
                 reader.receive_buffer();
             }
             reader.push(piece);

@@ -168,6 +168,12 @@ pub enum Invalid {
 }
 
 impl Operation {
+    /// An operation that was called and has not returned: its fate is unknown until more is recorded of it.
+    pub fn begun(client: u64, op: Op, key: impl Into<String>, arg: Datum, call_ns: u64) -> Operation {
+        let (key, result, return_ns, outcome) = (key.into(), Datum::Null, None, Outcome::Unknown);
+        Operation { client, op, key, arg, result, call_ns, return_ns, outcome }
+    }
+
     /// Checks that the record could come from a real run, whether or not the store behaved.
     pub fn validate(&self) -> Result<(), Invalid> {
         if let Some(return_ns) = self.return_ns.filter(|&return_ns| return_ns < self.call_ns) {

@@ -133,16 +133,9 @@ fn history(drafts: Vec<Draft>, lies: bool) -> Vec<Operation> {
             Op::IncrBy => Datum::from(i64::from(draft.arg) - 2),
             _ => Datum::Null,
         };
-        let mut operation = Operation {
-            client: index as u64,
-            op: draft.op,
-            key: "k".into(),
-            arg,
-            result: Datum::Null,
-            call_ns: draft.start * 10,
-            return_ns: Some((draft.start + draft.length) * 10),
-            outcome: Outcome::Ok,
-        };
+        let begun = Operation::begun(index as u64, draft.op, "k", arg, draft.start * 10);
+        let return_ns = Some((draft.start + draft.length) * 10);
+        let mut operation = Operation { return_ns, outcome: Outcome::Ok, ..begun };
         let happens = draft.fate != 0 && draft.fate != 1;
         let (reply, next) = apply(operation.op, &operation.arg, &state);
         if happens {

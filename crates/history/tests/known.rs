@@ -5,25 +5,12 @@ use sidle_history::{
 };
 
 fn ok(client: u64, op: Op, arg: impl Into<Arg>, result: impl Into<Arg>, call: u64, end: u64) -> Operation {
-    Operation {
-        client,
-        op,
-        key: "k".into(),
-        arg: arg.into().0,
-        result: result.into().0,
-        call_ns: call,
-        return_ns: Some(end),
-        outcome: Outcome::Ok,
-    }
+    let (result, return_ns, outcome) = (result.into().0, Some(end), Outcome::Ok);
+    Operation { result, return_ns, outcome, ..Operation::begun(client, op, "k", arg.into().0, call) }
 }
 
 fn unknown(client: u64, op: Op, arg: impl Into<Arg>, call: u64) -> Operation {
-    Operation {
-        result: Datum::Null,
-        return_ns: None,
-        outcome: Outcome::Unknown,
-        ..ok(client, op, arg, (), call, call)
-    }
+    Operation::begun(client, op, "k", arg.into().0, call)
 }
 
 fn refused(client: u64, op: Op, arg: impl Into<Arg>, call: u64, end: u64) -> Operation {

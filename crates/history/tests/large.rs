@@ -1,23 +1,12 @@
 //! Long histories on few keys, as a stress run records them. No times are asserted: the checker's budget is.
 
 use sidle_history::{CheckOptions, Datum, KeyVerdict, Op, Operation, Outcome, check, check_key};
-
-/// A xorshift generator; the tests need nothing better.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-}
+use sidle_testbed::Random;
 
 /// `clients` clients with one operation in flight each, on one key that behaves: operations take effect at a
 /// random instant of their interval. One in `unknown_in` mutations is recorded as unknown.
 fn behaved(key: &str, count: usize, clients: u64, unknown_in: u64, seed: u64) -> Vec<Operation> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut drafts: Vec<(u64, Operation)> = Vec::new();
     let mut free_at = vec![0u64; clients as usize];
     for serial in 0..count {
@@ -38,16 +27,8 @@ fn behaved(key: &str, count: usize, clients: u64, unknown_in: u64, seed: u64) ->
             Op::Set | Op::GetSet | Op::SetNx => Datum::Text(format!("{key}-{serial}")),
             _ => Datum::Null,
         };
-        let operation = Operation {
-            client,
-            op,
-            key: key.to_owned(),
-            arg,
-            result: Datum::Null,
-            call_ns,
-            return_ns: Some(return_ns),
-            outcome: Outcome::Ok,
-        };
+        let begun = Operation::begun(client, op, key, arg, call_ns);
+        let operation = Operation { return_ns: Some(return_ns), outcome: Outcome::Ok, ..begun };
         drafts.push((call_ns + random.below(return_ns - call_ns + 1), operation));
     }
     drafts.sort_by_key(|&(at, _)| at);

@@ -8,7 +8,6 @@
 //!
 //! The same seed, machines and costs give the same report, on whatever machine it is made.
 
-mod agenda;
 pub mod calibrate;
 mod client;
 mod costs;

@@ -1,7 +1,6 @@
 //! The model: two nodes, a coordinator and clients, whose threads take turns on processors and send over
 //! links.
 
-use crate::agenda::Agenda;
 use crate::client::{ClientThread, Feed, Load};
 use crate::costs::Costs;
 use crate::event::{Arrival, Event, Output, Turn};
@@ -14,6 +13,7 @@ use crate::processors::{GroupId, Pause, PoolId, Processors, ThreadId, Waker};
 use crate::recorder::Gap;
 use crate::stopwatch::Stopwatch;
 use sidle_cluster::MigrationRecord;
+use sidle_testbed::TimeQueue;
 use sidle_types::MigrationPolicy;
 use sidle_workload::{OperationStream, Random};
 use std::rc::Rc;
@@ -52,7 +52,7 @@ pub(crate) struct Clients {
 
 /// The model.
 pub(crate) struct Model {
-    agenda: Agenda<Event>,
+    agenda: TimeQueue<Event>,
     processors: Processors,
     interfaces: Interfaces,
     costs: Costs,
@@ -104,7 +104,7 @@ impl Model {
         let node = |number, threads| Node::new(number, threads, memory_bytes, weight, seed);
         let releases = vec![None; processors.pools()];
         let mut model = Model {
-            agenda: Agenda::default(),
+            agenda: TimeQueue::default(),
             nodes: vec![node(0, [&source, &target]), node(1, [&target, &source])],
             processors,
             interfaces: Interfaces::new(machines.link, 3),
@@ -132,7 +132,7 @@ impl Model {
 
     /// The time, in nanoseconds.
     pub(crate) fn now_ns(&self) -> u64 {
-        self.agenda.now_ns()
+        self.agenda.now()
     }
 
     /// Processor time that source, target and clients have used, in seconds.
@@ -226,10 +226,10 @@ impl Model {
         let feed = Feed::probe(clients.probed, self.now_ns());
         self.clients.push(ClientThread::new(id, clients.load, 1, clients.tracking, feed));
         self.wake(id, None);
-        self.agenda.at(self.now_ns() + TICK_NS, Event::Tick);
+        self.agenda.push(self.now_ns() + TICK_NS, Event::Tick);
         let id = self.operator_thread;
         let worker = self.nodes[0].next_worker();
-        let number = self.nodes[0].accept(worker, now(self.agenda.now_ns()), id, None);
+        let number = self.nodes[0].accept(worker, now(self.agenda.now()), id, None);
         self.operator = Some(Operator::new(id, self.nodes[0].workers[worker].id, number));
     }
 
@@ -254,9 +254,9 @@ impl Model {
     pub(crate) fn run_to_tick(&mut self) -> bool {
         let is_over = |model: &Model| model.operator.as_ref().is_some_and(Operator::is_over);
         let was_over = is_over(self);
-        while let Some(event) = self.agenda.next() {
+        while let Some(event) = self.agenda.pop() {
             if matches!(event, Event::Tick) {
-                self.agenda.at(self.now_ns() + TICK_NS, Event::Tick);
+                self.agenda.push(self.now_ns() + TICK_NS, Event::Tick);
                 return true;
             }
             self.happen(event);
@@ -271,8 +271,8 @@ impl Model {
     pub(crate) fn run_until(&mut self, limit_ns: u64, holds: impl Fn(&Model) -> bool) -> bool {
         let limit_ns = self.now_ns() + limit_ns;
         while !holds(self) {
-            match self.agenda.next() {
-                Some(Event::Tick) => self.agenda.at(self.now_ns() + TICK_NS, Event::Tick),
+            match self.agenda.pop() {
+                Some(Event::Tick) => self.agenda.push(self.now_ns() + TICK_NS, Event::Tick),
                 Some(event) if self.now_ns() <= limit_ns => self.happen(event),
                 _ => return false,
             }
@@ -297,7 +297,7 @@ impl Model {
 
     /// Something came for a thread. `by`: from another, whose next turn is the longer for it.
     fn wake(&mut self, thread: ThreadId, by: Option<Waker>) {
-        let woken = self.processors.wake(thread, by, self.agenda.now_ns());
+        let woken = self.processors.wake(thread, by, self.agenda.now());
         if let Some(by) = by {
             self.waking_ns[by.thread] += self.costs.of_waking(woken);
         }
@@ -309,16 +309,16 @@ impl Model {
         while let Some((thread, pause)) = self.processors.take(pool, self.now_ns()) {
             let mut turn = self.turn(thread, pause);
             turn.cost_ns += std::mem::take(&mut self.waking_ns[thread]);
-            turn.cost_ns = self.noise.of(turn.cost_ns, self.agenda.now_ns());
+            turn.cost_ns = self.noise.of(turn.cost_ns, self.agenda.now());
             self.processors.charge(thread, turn.cost_ns);
-            self.agenda.at(self.now_ns() + turn.cost_ns, Event::Done(thread));
+            self.agenda.push(self.now_ns() + turn.cost_ns, Event::Done(thread));
             self.turns[thread] = turn;
         }
         let release = self.processors.next_change(pool);
         if release != self.releases[pool] {
             self.releases[pool] = release;
             if let Some(at_ns) = release {
-                self.agenda.at(at_ns, Event::Release(pool));
+                self.agenda.push(at_ns, Event::Release(pool));
             }
         }
     }
@@ -357,9 +357,9 @@ impl Model {
         let Turn { outputs, has_more, .. } = std::mem::take(&mut self.turns[thread]);
         if matches!(self.roles[thread], Role::Mover(..)) {
             // It bounds its share of the node by the processor time that both have used.
-            self.processors.look(thread, self.agenda.now_ns());
+            self.processors.look(thread, self.agenda.now());
         }
-        self.processors.done(thread, self.agenda.now_ns(), has_more);
+        self.processors.done(thread, self.agenda.now(), has_more);
         for output in outputs {
             self.output(thread, output);
         }
@@ -384,7 +384,7 @@ impl Model {
         match output {
             Output::Send { to, arrival, class, bytes } => {
                 let at_ns = self.interfaces.send(now_ns, machine, class, bytes);
-                self.agenda.at(at_ns, Event::Arrival { to, from, arrival });
+                self.agenda.push(at_ns, Event::Arrival { to, from, arrival });
             }
             Output::Wake(thread) => {
                 if let Role::Worker(node, index) = self.roles[thread] {
@@ -399,7 +399,7 @@ impl Model {
             Output::WakeAt(thread, at_ns) => {
                 if self.alarms[thread].is_none_or(|planned_ns| at_ns < planned_ns) {
                     self.alarms[thread] = Some(at_ns);
-                    self.agenda.at(at_ns, Event::Wake(thread));
+                    self.agenda.push(at_ns, Event::Wake(thread));
                 }
             }
             Output::Tell(mail) => {
@@ -423,11 +423,10 @@ impl Model {
     fn arrive(&mut self, to: ThreadId, from: ThreadId, arrival: Arrival) {
         match (self.roles[to], arrival) {
             (Role::Worker(node, index), Arrival::Client { client, connection }) => {
-                let number =
-                    self.nodes[node].accept(index, now(self.agenda.now_ns()), client, Some(connection));
+                let number = self.nodes[node].accept(index, now(self.agenda.now()), client, Some(connection));
                 let arrival = Arrival::Connected { connection, worker: to, number };
                 let at_ns = self.interfaces.send(self.now_ns(), node, crate::links::Class::Small, 0);
-                self.agenda.at(at_ns, Event::Arrival { to: client, from: to, arrival });
+                self.agenda.push(at_ns, Event::Arrival { to: client, from: to, arrival });
             }
             (Role::Operator, Arrival::Answer(bytes)) => {
                 self.operator.as_mut().expect("it has asked").receive(&bytes);

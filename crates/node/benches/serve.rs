@@ -8,6 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sidle_node::testing::SoloNode;
 use sidle_node::{Session, Worker};
 use sidle_resp::{Limits, RequestParser, RequestWriter};
+use sidle_testbed::Random;
 use std::hint::black_box;
 
 fn cpu_seconds() -> f64 {
@@ -44,15 +45,12 @@ impl Bench {
     /// Serves inputs of `depth` requests each, and prints what one request costs.
     fn measure(&mut self, name: &str, keys: u64, depth: u64, request: impl Fn(u64, &mut RequestWriter<'_>)) {
         const INPUTS: u64 = 20_000;
-        let mut random = 0x9e37_79b9_7f4a_7c15u64;
+        let mut random = Random::new(1);
         let inputs: Vec<Vec<u8>> = (0..INPUTS)
             .map(|_| {
                 let mut input = Vec::new();
                 for _ in 0..depth {
-                    random ^= random << 13;
-                    random ^= random >> 7;
-                    random ^= random << 17;
-                    request(random % keys, &mut RequestWriter::new(&mut input));
+                    request(random.below(keys), &mut RequestWriter::new(&mut input));
                 }
                 input
             })

@@ -45,10 +45,7 @@ impl PositionSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn range(first: u64, last: u64) -> PositionRange {
-        PositionRange::new(Position(first), Position(last)).unwrap()
-    }
+    use sidle_testbed::fixtures::range;
 
     #[test]
     fn add_joins_what_touches() {

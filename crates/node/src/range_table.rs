@@ -468,15 +468,8 @@ mod tests {
     use crate::testing::node_info;
     use sidle_cluster::{HostPort, Tablet};
     use sidle_migration::{FULVA, MigrationSpec, Tuning};
+    use sidle_testbed::fixtures::{node_id as id, range};
     use sidle_types::{MapEpoch, MigrationPolicy, TabletEpoch};
-
-    fn range(first: u64, last: u64) -> PositionRange {
-        PositionRange::new(Position(first), Position(last)).expect("in order")
-    }
-
-    fn id(number: u8) -> NodeId {
-        node_info(number).id
-    }
 
     /// Node 1 owns everything but 100..=199 and 300..=399, which are node 2's.
     fn map() -> Arc<TabletMap> {

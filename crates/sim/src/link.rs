@@ -5,21 +5,8 @@
 //! have. A link is drawn from its two ends alone, so that it is the same whenever it is used first.
 
 use crate::network::Place;
-use crate::random::Random;
+use sidle_testbed::{Quality, Random, Way};
 use std::collections::BTreeMap;
-
-/// How good a link is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quality {
-    /// What every packet takes at least.
-    pub latency_us: u64,
-    /// What it may take beyond that.
-    pub jitter_us: u64,
-    /// How many bytes go through in a millisecond.
-    pub bytes_per_ms: u64,
-    /// How many packets of a thousand have to be sent again.
-    pub lost_permille: u64,
-}
 
 /// What links are drawn from.
 #[derive(Clone, Copy, Debug)]
@@ -41,15 +28,10 @@ const FARTHER: u64 = 8;
 /// No link lets less through in a millisecond.
 const LEAST_BYTES_PER_MS: u64 = 200;
 
-/// How long a lost packet takes at least to be sent again, and at most.
-const RETRANSMIT_US: (u64, u64) = (1_000, 200_000);
-
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    quality: Quality,
+    way: Way,
     is_slow: bool,
-    /// Everything that was sent has left by then.
-    free_us: u64,
 }
 
 /// All links.
@@ -70,15 +52,8 @@ impl Links {
     pub fn send_us(&mut self, from: Place, to: Place, bytes: usize, now_us: u64, random: &mut Random) -> u64 {
         let setup = self.setup;
         let link = self.links.entry((from, to)).or_insert_with(|| Link::draw(&setup, from, to));
-        let Quality { latency_us, jitter_us, bytes_per_ms, lost_permille } = link.quality;
-        let leaves_us = link.free_us.max(now_us) + bytes as u64 * 1000 / bytes_per_ms;
-        link.free_us = leaves_us;
         self.over_slow += u64::from(link.is_slow && bytes > 0);
-        let mut us = leaves_us - now_us + latency_us + random.between(0, jitter_us);
-        if random.permille(lost_permille) {
-            us += random.magnitude(RETRANSMIT_US.0, RETRANSMIT_US.1);
-        }
-        us
+        link.way.segment_us(bytes, now_us, random)
     }
 
     /// How many bytes go through in a millisecond over the slowest link between machines that something went
@@ -87,20 +62,20 @@ impl Links {
         let is_between_machines =
             |(from, to): &(Place, Place)| matches!((from, to), (Place::Host(_), Place::Host(_)));
         let between = self.links.iter().filter(|(ends, _)| is_between_machines(ends));
-        between.map(|(_, link)| link.quality.bytes_per_ms).min()
+        between.map(|(_, link)| link.way.quality.bytes_per_ms).min()
     }
 }
 
 impl Link {
     fn draw(setup: &LinksSetup, from: Place, to: Place) -> Link {
         let mut random = Random::new(setup.seed ^ number(from) << 32 ^ number(to));
-        let Quality { latency_us, jitter_us, bytes_per_ms, lost_permille } = setup.typical;
+        let Quality { latency_us, jitter_us, bytes_per_ms, .. } = setup.typical;
         let mut around = |typical: u64| random.magnitude((typical / SPREAD).max(1), typical * SPREAD);
         let mut quality = Quality {
             latency_us: around(latency_us),
             jitter_us: around(jitter_us),
             bytes_per_ms: around(bytes_per_ms),
-            lost_permille,
+            ..setup.typical
         };
         let is_slow = random.permille(setup.slow_permille);
         if is_slow {
@@ -108,7 +83,7 @@ impl Link {
             quality.latency_us *= random.between(1, FARTHER);
         }
         quality.bytes_per_ms = quality.bytes_per_ms.max(LEAST_BYTES_PER_MS);
-        Link { quality, is_slow, free_us: 0 }
+        Link { way: Way::new(quality), is_slow }
     }
 }
 
@@ -130,14 +105,15 @@ mod tests {
     const C: Place = Place::Client(0);
 
     fn setup(slow_permille: u64) -> LinksSetup {
-        let typical = Quality { latency_us: 100, jitter_us: 10, bytes_per_ms: 10_000, lost_permille: 0 };
+        let typical =
+            Quality { latency_us: 100, jitter_us: 10, bytes_per_ms: 10_000, ..Quality::sound(0, 0) };
         LinksSetup { typical, slow_permille, seed: 5 }
     }
 
     #[test]
     fn every_link_is_drawn_by_itself_whatever_is_used_first() {
         let pairs = [(A, B), (B, A), (A, C), (C, A), (B, C), (C, B)];
-        let draw = |(from, to)| Link::draw(&setup(0), from, to).quality;
+        let draw = |(from, to)| Link::draw(&setup(0), from, to).way.quality;
         let qualities = pairs.map(draw);
         for (index, quality) in qualities.iter().enumerate() {
             assert!(!qualities[index + 1..].contains(quality), "two links are alike: {quality:?}");
@@ -149,7 +125,7 @@ mod tests {
     fn slowest_is_the_slowest_between_machines_that_was_used() {
         let mut links = Links::new(setup(0));
         assert_eq!(links.slowest_bytes_per_ms(), None);
-        let quality = |from, to| Link::draw(&setup(0), from, to).quality.bytes_per_ms;
+        let quality = |from, to| Link::draw(&setup(0), from, to).way.quality.bytes_per_ms;
         let slowest = quality(A, B).min(quality(B, A));
         let clients = (0..).map(Place::Client);
         let slower =
@@ -162,24 +138,10 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_over_a_link_waits_for_what_went_before() {
-        let mut links = Links::new(setup(0));
-        let mut random = Random::new(1);
-        let quality = Link::draw(&setup(0), A, B).quality;
-        let takes_us = 100_000 * 1000 / quality.bytes_per_ms;
-        let mut send = |from, to| links.send_us(from, to, 100_000, 7, &mut random);
-        let within = |us, low| (low..=low + quality.jitter_us).contains(&us);
-        assert!(within(send(A, B), takes_us + quality.latency_us));
-        assert!(within(send(A, B), 2 * takes_us + quality.latency_us));
-        let back_us = 100_000 * 1000 / Link::draw(&setup(0), B, A).quality.bytes_per_ms;
-        assert!(send(B, A) < 2 * back_us + 10_000, "the other direction is free");
-    }
-
-    #[test]
     fn slow_links_are_slow() {
         for seed in 0..100 {
-            let fast = Link::draw(&LinksSetup { seed, ..setup(0) }, A, B).quality;
-            let slow = Link::draw(&LinksSetup { seed, ..setup(1000) }, A, B).quality;
+            let fast = Link::draw(&LinksSetup { seed, ..setup(0) }, A, B).way.quality;
+            let slow = Link::draw(&LinksSetup { seed, ..setup(1000) }, A, B).way.quality;
             assert!(slow.bytes_per_ms <= (fast.bytes_per_ms / SLOWER.0).max(LEAST_BYTES_PER_MS));
             assert!(slow.bytes_per_ms >= LEAST_BYTES_PER_MS && slow.latency_us >= fast.latency_us);
         }

@@ -3,9 +3,9 @@
 use crate::disk::DiskMood;
 use crate::host::Host;
 use crate::network::Place;
-use crate::random::Random;
 use crate::world::{Actor, Fact, HostId, World};
 use sidle_cluster::timing::SUSPECTED_AFTER_US;
+use sidle_testbed::Random;
 
 /// How often it is looked whether the coordinator's process waits for its disk.
 const AMBUSH_LOOKS_US: u64 = 500;

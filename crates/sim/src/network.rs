@@ -10,31 +10,13 @@ use crate::link::{Links, LinksSetup};
 use crate::process::OUTPUT_BYTES;
 use crate::world::{Actor, Event, HostId, World};
 use sidle_migration::tuning::PRIORITY_REPLY_BYTES;
+pub use sidle_testbed::Side;
 use sidle_wire::Lane;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A connection, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
-
-/// An end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Side {
-    /// The end that asked for it.
-    Opener,
-    /// The end that was asked.
-    Acceptor,
-}
-
-impl Side {
-    /// The other end.
-    pub fn other(self) -> Side {
-        match self {
-            Side::Opener => Side::Acceptor,
-            Side::Acceptor => Side::Opener,
-        }
-    }
-}
 
 /// Where somebody is: cuts lie between places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -302,7 +284,7 @@ impl World {
     /// A connection breaks. Each end hears of it after so long; of what was under way to it, some arrives
     /// before.
     pub fn break_off(&mut self, id: StreamId, after_us: [u64; 2]) {
-        for side in [Side::Opener, Side::Acceptor] {
+        for side in Side::BOTH {
             let Some(stream) = self.network.streams.get(&id) else { return };
             let (to, from) = (stream.places[side as usize], stream.places[side.other() as usize]);
             let arrives = match self.network.cuts.contains(&(from, to)) {
@@ -333,7 +315,7 @@ impl World {
     pub fn heal(&mut self) {
         self.network.cuts.clear();
         for id in self.network.streams() {
-            for side in [Side::Opener, Side::Acceptor] {
+            for side in Side::BOTH {
                 let Stream { places, directions, .. } = &self.network.streams[&id];
                 let (from, to) = (places[side.other() as usize], places[side as usize]);
                 if !directions[side as usize].packets.is_empty() {

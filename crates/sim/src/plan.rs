@@ -6,13 +6,13 @@ use crate::clients::{
     SurveyorSetup,
 };
 use crate::clock::{Clock, WALL_OFF_MS};
-use crate::link::{LinksSetup, Quality, SPREAD};
+use crate::link::{LinksSetup, SPREAD};
 use crate::nemesis::NemesisSetup;
 use crate::process::{HostSetup, Pressure, store_config};
-use crate::random::Random;
 use crate::workload::{MOST_GROUPS, Workload};
 use crate::world::{HostId, Pace};
 use sidle_client_core::Awareness;
+use sidle_testbed::{Quality, Random};
 
 /// A whole simulation before it starts.
 #[derive(Clone, Debug)]
@@ -66,6 +66,7 @@ impl Plan {
             jitter_us: random.magnitude(1, 1_000),
             bytes_per_ms: random.magnitude(1_000, 1_000_000),
             lost_permille: if random.one_in(2) { 0 } else { random.below(20) },
+            ..Quality::sound(0, 0)
         };
         let slow_permille = if links_random.one_in(3) { links_random.between(20, 300) } else { 0 };
         let links = LinksSetup { typical, slow_permille, seed: links_random.draw() };

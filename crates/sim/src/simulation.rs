@@ -6,14 +6,14 @@ use crate::host::Host;
 use crate::nemesis::{Nemesis, Struck};
 use crate::network::{Network, Place, Port, Side, StreamId};
 use crate::plan::Plan;
-use crate::queue::code_of;
-use crate::random::Random;
 use crate::story::Story;
 use crate::summary::{Failure, Summary};
+use crate::turns::code_of;
 use crate::workload::{History, TimedOp, TimedOperation, Workload};
 use crate::world::{Actor, Event, Fact, HostId, Thread, World};
 use sidle_client_core::Awareness;
 use sidle_history::{Outcome as Fate, Writer};
+use sidle_testbed::Random;
 use std::io::Write;
 
 /// After the faults have stopped, every request and every migration must be over within this.
@@ -309,7 +309,7 @@ impl Simulation {
 
     fn note(&mut self, event: Event) -> Result<(), Violation> {
         let now_us = self.world.now_us;
-        self.world.story.note(now_us << 20 ^ u64::from(code_of(event)));
+        self.world.story.note(now_us << 20 ^ code_of(event));
         self.at_once = if self.at_once.0 == now_us { (now_us, self.at_once.1 + 1) } else { (now_us, 1) };
         if self.at_once.1 > EVENTS_AT_ONE_INSTANT {
             return Err(Violation::new("liveness", format!("time stands still at {event:?}")));

@@ -1,7 +1,13 @@
 //! When each actor has its next turn: looked at for every event, so in lists by number.
 
-use crate::queue::{THREADS, number_of};
-use crate::world::{Actor, HostId};
+use crate::network::StreamId;
+use crate::world::{Actor, Event, HostId, Thread};
+
+/// How many threads a machine may have.
+const THREADS: usize = 32;
+/// Where a machine's workers and movers begin among its threads.
+const WORKERS: usize = 2;
+const MOVERS: usize = 16;
 
 /// The next turn of each actor that has one, in microseconds.
 #[derive(Debug, Default)]
@@ -26,6 +32,30 @@ impl Turns {
     pub(crate) fn forget(&mut self, HostId(host): HostId) {
         *grown(&mut self.threads, host) = Default::default();
     }
+}
+
+/// An event as a number, another for each.
+pub(crate) fn code_of(event: Event) -> u64 {
+    let (kind, number) = match event {
+        Event::Turn(Actor::Nemesis) => (0, 0),
+        Event::Turn(Actor::Client(number)) => (1, number as u64),
+        Event::Turn(Actor::Thread(HostId(host), thread)) => (2, (host * THREADS + number_of(thread)) as u64),
+        Event::Knock(StreamId(number)) => (3, number),
+        Event::Arrival(StreamId(number), side) => (4 + side as u64, number),
+    };
+    number << 3 | kind
+}
+
+/// A thread's number on its machine, below [`THREADS`].
+fn number_of(thread: Thread) -> usize {
+    let number = match thread {
+        Thread::Control => 0,
+        Thread::Cleaner => 1,
+        Thread::Worker(index) => WORKERS + index,
+        Thread::Mover(index) => MOVERS + index,
+    };
+    assert!(matches!(thread, Thread::Mover(_)) || number < MOVERS, "a machine has at most 14 workers");
+    number
 }
 
 fn grown<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {

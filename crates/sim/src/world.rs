@@ -2,10 +2,9 @@
 
 use crate::checks::Checks;
 use crate::network::{Network, Side, StreamId};
-use crate::queue::Queue;
-use crate::random::Random;
 use crate::story::Story;
 use crate::turns::Turns;
+use sidle_testbed::{Random, TimeQueue};
 use std::collections::BTreeMap;
 
 /// A machine, by number; the first one runs the coordinator.
@@ -110,7 +109,7 @@ pub struct World {
     /// How often each thing was met that simulations are there to meet.
     pub met: BTreeMap<&'static str, u64>,
     pace: Pace,
-    queue: Queue,
+    queue: TimeQueue<Event>,
     /// The next turn of each actor that has one.
     turns: Turns,
 }
@@ -127,7 +126,7 @@ impl World {
             checks: Checks::default(),
             met: BTreeMap::new(),
             pace,
-            queue: Queue::default(),
+            queue: TimeQueue::default(),
             turns: Turns::default(),
         }
     }
@@ -135,7 +134,8 @@ impl World {
     /// The next event, at whose time it then is; `None` when nothing will ever happen again.
     pub fn next_event(&mut self) -> Option<Event> {
         loop {
-            let (at_us, event) = self.queue.pop()?;
+            let event = self.queue.pop()?;
+            let at_us = self.queue.now();
             if let Event::Turn(actor) = event {
                 let turn = self.turns.of(actor);
                 if *turn != Some(at_us) {
@@ -151,7 +151,7 @@ impl World {
 
     /// When the next event is due, turns that were moved included.
     pub fn next_at_us(&self) -> Option<u64> {
-        self.queue.next_at_us()
+        self.queue.next_at()
     }
 
     /// Lets something happen then.

@@ -1,20 +1,16 @@
 //! The real metadata store on the simulated disk: whatever happens to the disk, what is found is what was
 //! committed last, or what was being committed.
 
-use sidle_cluster::{ClusterId, HostPort, Incarnation, MetaStore, Metadata, NodeInfo, TabletMap};
+use sidle_cluster::{ClusterId, Incarnation, MetaStore, Metadata, NodeInfo, TabletMap};
 use sidle_sim::disk::{Disk, DiskMood};
 use sidle_sim::ledger::Ledger;
-use sidle_sim::random::Random;
 use sidle_sim::{Bugs, Story, run};
-use sidle_types::{MigrationId, NodeId};
+use sidle_testbed::Random;
+use sidle_testbed::fixtures::node_info;
+use sidle_types::MigrationId;
 
 fn metadata(next: u64) -> Metadata {
-    let first = NodeInfo {
-        id: NodeId::from_bytes([7; 20]),
-        incarnation: Incarnation(next),
-        client_addr: HostPort::new("::1", 7000).expect("an address"),
-        bus_addr: HostPort::new("::1", 17000).expect("an address"),
-    };
+    let first = NodeInfo { incarnation: Incarnation(next), ..node_info(7) };
     let new = Metadata::new(ClusterId::from_bits(9), TabletMap::founded_by(first));
     Metadata { next_migration: MigrationId(next), ..new }
 }

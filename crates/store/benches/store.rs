@@ -9,6 +9,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 use sidle_store::{CleanOutcome, Entry, LogHead, RecordBatch, Store, StoreConfig};
+use sidle_testbed::Random;
 use sidle_types::{HashedKey, Position, PositionRange};
 use std::hint::black_box;
 
@@ -24,13 +25,6 @@ fn key(number: u64) -> Key {
     let digits = format!("{number:020}");
     key[10..].copy_from_slice(digits.as_bytes());
     key
-}
-
-fn xorshift(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
 }
 
 /// CPU time of this thread: what else the machine does then disturbs only the caches.
@@ -64,8 +58,8 @@ fn cache_misses() {
         let end = (0..2_000_000).fold(0, |line, _| memory[line][0] as usize);
         black_box(end);
     });
-    let mut state = 0x1234_5678_9ABC_DEF1;
-    let lines: Vec<usize> = (0..2_000_000).map(|_| xorshift(&mut state) as usize % LINES).collect();
+    let mut random = Random::new(1);
+    let lines: Vec<usize> = (0..2_000_000).map(|_| random.index(LINES)).collect();
     measure("for comparison: an independent cache miss", 2_000_000, 0, || {
         black_box(lines.iter().fold(0, |sum: u64, &line| sum.wrapping_add(memory[line][0])));
     });
@@ -89,8 +83,8 @@ fn touch(store: &Store, bytes: u64) {
 
 /// Random keys to work on, made beforehand.
 fn sample(keys: u64, count: usize) -> Vec<Key> {
-    let mut state = 0x1234_5678_9ABC_DEF1;
-    (0..count).map(|_| key(xorshift(&mut state) % keys)).collect()
+    let mut random = Random::new(1);
+    (0..count).map(|_| key(random.below(keys))).collect()
 }
 
 fn put(store: &Store, head: &mut LogHead, key: HashedKey<'_>) {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests have clocks and may fail")]
 
 use sidle_store::{Change, CleanOutcome, Entry, Leave, LogHead, OutOfMemory, SlotGuards, Store, StoreConfig};
+use sidle_testbed::Random;
 use sidle_types::{HashedKey, Position, PositionRange, Slot, Version};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,13 +37,6 @@ fn clean_up(store: &Store) {
     while cleaner.step(1 << 20) != CleanOutcome::Idle {}
 }
 
-fn xorshift(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
 /// Fills to the share of the limit with records of 136 bytes; how many.
 fn fill_to(store: &Store, head: &mut LogHead, percent: u64) -> u64 {
     let mut count = 0;
@@ -57,9 +51,9 @@ fn fill_to(store: &Store, head: &mut LogHead, percent: u64) -> u64 {
 
 /// Overwrites at random, `times` the number of keys; every write must succeed.
 fn overwrite(store: &Store, head: &mut LogHead, keys: u64, times: u64, seed: u64) {
-    let mut state = seed;
+    let mut random = Random::new(seed);
     for _ in 0..keys * times {
-        let key = xorshift(&mut state) % keys;
+        let key = random.below(keys);
         put(store, head, &format!("{key:016}"), &[key as u8; 100]).unwrap();
     }
 }

@@ -4,18 +4,12 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests have clocks and may fail")]
 
 use sidle_store::{CleanOutcome, Entry, Leave, LogHead, Record, RecordBatch, Store, StoreConfig};
+use sidle_testbed::Random;
 use sidle_types::{HashedKey, KeyHash, Position, PositionRange, Slot, Version};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const SECONDS: u64 = 3;
-
-fn xorshift(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
 
 /// A value that tells whether it belongs to the key and is whole.
 fn value_for(key: &[u8], stamp: u64, length: usize) -> Vec<u8> {
@@ -80,14 +74,14 @@ impl Test {
     /// Overwrites keys that always exist.
     fn overwrite(&self, key_of: impl Fn(u64) -> String, seed: u64, keys: std::ops::Range<u64>) {
         let mut head = self.store.log_head();
-        let mut state = seed;
+        let mut random = Random::new(seed);
         let mut stamp = 0;
         while self.goes_on() {
-            let number = keys.start + xorshift(&mut state) % (keys.end - keys.start);
+            let number = keys.start + random.below(keys.end - keys.start);
             let name = key_of(number);
             let key = HashedKey::new(name.as_bytes());
             stamp += 1;
-            let value = value_for(key.bytes(), stamp, (state >> 40) as usize % 200);
+            let value = value_for(key.bytes(), stamp, random.index(200));
             self.put(&mut head, key, &value);
             self.operations.fetch_add(1, Ordering::Relaxed);
         }
@@ -95,10 +89,10 @@ impl Test {
 
     /// Reads keys that always exist; versions and stamps never go back.
     fn read(&self, key_of: impl Fn(u64) -> String, seed: u64, keys: u64) {
-        let mut state = seed;
+        let mut random = Random::new(seed);
         let mut seen = vec![(Version(0), 0); keys as usize];
         while self.goes_on() {
-            let number = xorshift(&mut state) % keys;
+            let number = random.below(keys);
             let name = key_of(number);
             let guard = self.store.pin();
             match guard.get(HashedKey::new(name.as_bytes())) {
@@ -281,9 +275,9 @@ fn replay_races_writers_and_never_overwrites_them() {
     let written: Vec<AtomicBool> = (0..keys).map(|_| AtomicBool::new(false)).collect();
     let write = || {
         let mut head = test.store.log_head();
-        let mut state = 5;
+        let mut random = Random::new(5);
         while test.goes_on() {
-            let number = xorshift(&mut state) % keys;
+            let number = random.below(keys);
             let name = key_of(number);
             let key = HashedKey::new(name.as_bytes());
             if number.is_multiple_of(7) {
@@ -296,9 +290,9 @@ fn replay_races_writers_and_never_overwrites_them() {
         }
     };
     let read = || {
-        let mut state = 6;
+        let mut random = Random::new(6);
         while test.goes_on() {
-            let number = xorshift(&mut state) % keys;
+            let number = random.below(keys);
             let name = key_of(number);
             let was_written = written[number as usize].load(Ordering::Acquire);
             match test.store.pin().get(HashedKey::new(name.as_bytes())) {

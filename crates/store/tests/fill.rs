@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "tests may fail")]
 
 use sidle_store::{CleanOutcome, Leave, LogHead, OutOfMemory, Store, StoreConfig};
+use sidle_testbed::Random;
 use sidle_types::HashedKey;
 
 const LIMIT: u64 = 64 << 20;
@@ -122,13 +123,6 @@ fn an_index_that_was_large_makes_way_for_values() {
     }
 }
 
-fn xorshift(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
 /// Overwritten at random, several times the limit in all, nothing is refused.
 #[test]
 fn values_of_any_size_are_overwritten_for_ever_at_85_percent() {
@@ -143,11 +137,11 @@ fn values_of_any_size_are_overwritten_for_ever_at_85_percent() {
             put(&store, &mut head, keys, &value).unwrap();
             keys += 1;
         }
-        let mut state = 1;
+        let mut random = Random::new(1);
         let writes = 3 * limit / (bytes as u64 + 60);
         for write in 0..writes {
             value[0] = write as u8;
-            let put = put(&store, &mut head, xorshift(&mut state) % keys, &value);
+            let put = put(&store, &mut head, random.below(keys), &value);
             assert_eq!(put, Ok(()), "{bytes}, write {write}: {:?}", store.memory());
         }
         assert_eq!(store.len(), keys);
@@ -159,16 +153,16 @@ fn values_of_any_size_are_overwritten_for_ever_at_85_percent() {
 #[test]
 fn values_of_mixed_sizes_are_overwritten_for_ever_at_85_percent() {
     let (store, mut head) = store(LIMIT);
-    let mut state = 3;
+    let mut random = Random::new(3);
     let mut written = 0;
     // How large the value of a key is at present; none is over a megabyte, or it would be most of what is
     // free.
     let mut sizes: Vec<usize> = Vec::new();
     while written < 6 * LIMIT {
-        let bytes = SIZES[xorshift(&mut state) as usize % 13] + xorshift(&mut state) as usize % 1_000;
+        let bytes = SIZES[random.index(13)] + random.index(1_000);
         let value = vec![5; bytes];
         let is_full = used(&store) + bytes as u64 > LIMIT / 100 * 85;
-        let number = if is_full { xorshift(&mut state) as usize % sizes.len() } else { sizes.len() };
+        let number = if is_full { random.index(sizes.len()) } else { sizes.len() };
         if is_full && sizes[number] < bytes {
             remove(&store, &mut head, number as u64);
             sizes.swap_remove(number);

@@ -127,7 +127,6 @@ pub(crate) const CIRCLES: &[(&str, &[&str], &str)] = &[
             "network.rs",
             "process/mod.rs",
             "process/mover.rs",
-            "queue.rs",
             "turns.rs",
             "world.rs",
         ],

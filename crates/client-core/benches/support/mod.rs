@@ -1,57 +1,23 @@
 //! A core in the middle of a migration, without a network.
 
 use sidle_client_core::{Config, ConnectionId, Core, Event, Input, Outcome};
-use sidle_cluster::{
-    HostPort, Incarnation, MigrationCounters, MigrationRecord, MigrationState, NodeInfo, RequestKey, Tablet,
-    TabletMap,
-};
-use sidle_types::{
-    MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, TabletEpoch,
-};
+use sidle_cluster::{MigrationRecord, TabletMap};
+pub(crate) use sidle_testbed::fixtures::address;
+use sidle_testbed::fixtures::{self, range, running};
+use sidle_types::MonotonicUs;
 
 pub(crate) const NOW: MonotonicUs = MonotonicUs(1_000_000);
 
 /// How many partitions the migration has.
 pub(crate) const PARTITIONS: u64 = 8;
 
-pub(crate) fn address(number: u8) -> HostPort {
-    HostPort::new(&format!("10.0.0.{number}"), 7000).expect("an address")
-}
-
 /// The seed owns everything and nothing moves, or all of it moves to the second node.
 pub(crate) fn map(is_moving: bool) -> TabletMap {
-    let id = |number| NodeId::from_bytes([number; 20]);
-    let node = |number| NodeInfo {
-        id: id(number),
-        incarnation: Incarnation(1),
-        client_addr: address(number),
-        bus_addr: address(number),
-    };
-    let partition = |index: u64| {
-        let first = index << 61;
-        PositionRange::new(Position(first), Position(first | ((1 << 61) - 1))).expect("in order")
-    };
-    let record = MigrationRecord {
-        id: MigrationId(1),
-        protocol: "fulva".to_owned(),
-        frozen_reads: true,
-        policy: MigrationPolicy::default(),
-        range: PositionRange::ALL,
-        source: id(1),
-        source_incarnation: Incarnation(1),
-        target: id(2),
-        target_incarnation: Incarnation(1),
-        epoch: TabletEpoch(2),
-        map_epoch: MapEpoch(2),
-        partitions: (0..PARTITIONS).map(partition).collect(),
-        state: MigrationState::Running,
-        counters: MigrationCounters::default(),
-        requested_by: RequestKey { node: id(1), incarnation: Incarnation(1), number: 1 },
-    };
-    let owner = if is_moving { 2 } else { 1 };
-    let everything = Tablet { range: PositionRange::ALL, owner: id(owner), epoch: TabletEpoch(owner.into()) };
-    let migrations = if is_moving { vec![record] } else { vec![] };
-    TabletMap::new(MapEpoch(2), vec![node(1), node(2)], vec![everything], migrations).expect("a sound map")
+    let partition = |index: u64| range(index << 61, index << 61 | ((1 << 61) - 1));
+    let everything = running(1, range(0, u64::MAX), 1, 2, 2);
+    let record = MigrationRecord { partitions: (0..PARTITIONS).map(partition).collect(), ..everything };
+    let (owner, migrations) = if is_moving { (2, vec![record]) } else { (1, vec![]) };
+    fixtures::map(2, 2, &[(0, owner, owner.into())], migrations)
 }
 
 /// A core with this map, connected to the owner of everything.

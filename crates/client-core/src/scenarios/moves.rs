@@ -43,11 +43,14 @@ fn a_source_value_older_than_the_targets_migration_is_not_taken() {
     script.answer(1, &bulk("stale"));
     script.map = map(6, 2, &[(0, 2, 6)], vec![running(3, range(0, u64::MAX), 1, 2, 6)]);
     // The node announces the map before it answers by it; the client has not got the map yet.
-    let connection = script.nodes[&2].connection.unwrap();
     let bytes = format!(">2\r\n+sidle-map\r\n:6\r\n{EMPTY}");
-    script.nodes.get_mut(&2).unwrap().asked.pop_front();
+    let index = script.line_to(2);
+    let line = script.lines.get_mut(&index).unwrap();
+    line.asked.pop_front();
     let mut outcomes = 0;
-    script.core.received(script.now, connection, bytes.as_bytes(), &mut |_, _: Outcome<'_>| outcomes += 1);
+    script
+        .core
+        .received(script.now, line.connection, bytes.as_bytes(), &mut |_, _: Outcome<'_>| outcomes += 1);
     assert_eq!(outcomes, 0);
     script.pass(10_000);
     assert_eq!((script.asked(1), script.asked(2)), (vec!["SIDLE.FROZEN 3 GET k"], vec!["GET k"]));

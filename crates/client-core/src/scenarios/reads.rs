@@ -52,8 +52,8 @@ fn double_read_table() {
             match *step {
                 Target(reply) => script.answer(2, reply),
                 Source(reply) => script.answer(1, reply),
-                CutTarget => script.cut(2),
-                CutSource => script.cut(1),
+                CutTarget => script.cut(script.line_to(2)),
+                CutSource => script.cut(script.line_to(1)),
             }
         }
         let expected: Vec<_> = outcome.iter().map(|outcome| (1, outcome.to_string())).collect();
@@ -82,8 +82,8 @@ fn every_undecided_read_ends_with_the_next_attempt() {
             match step {
                 Target(reply) => script.answer(2, reply),
                 Source(reply) => script.answer(1, reply),
-                CutTarget => script.cut(2),
-                CutSource => script.cut(1),
+                CutTarget => script.cut(script.line_to(2)),
+                CutSource => script.cut(script.line_to(1)),
             }
         }
         script.pass(100_000);
@@ -166,10 +166,10 @@ fn the_node_whose_answer_was_taken_is_told() {
     let mut script = Script::new(moving());
     let mut answerers = Answerers::default();
     let mut answer = |script: &mut Script, node: u8, reply: &str| {
-        let scripted = script.nodes.get_mut(&node).unwrap();
-        scripted.asked.pop_front().unwrap();
-        let connection = scripted.connection.unwrap();
-        script.core.received(script.now, connection, reply.as_bytes(), &mut answerers);
+        let index = script.line_to(node);
+        let line = script.lines.get_mut(&index).unwrap();
+        line.asked.pop_front().unwrap();
+        script.core.received(script.now, line.connection, reply.as_bytes(), &mut answerers);
     };
     // The target's value; the source's, which came first; the source's, which came last.
     let orders = [[(2, bulk("v")), (1, bulk("old"))], [(1, bulk("old")), (2, EMPTY.to_owned())]];

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_client_that_follows_migrations_connects_to_nodes_before_it_needs_them() {
     let owned_by_first = || map(1, 2, &[(0, 1, 1)], vec![]);
-    let connected = |script: &Script| -> Vec<u8> { script.nodes.keys().copied().collect() };
+    let connected = |script: &Script| -> Vec<u8> { script.lines.values().map(|line| line.node).collect() };
     assert_eq!(connected(&Script::new(owned_by_first())), [1, 2]);
     let plain = Script::with(owned_by_first(), |config| config.awareness = Awareness::Plain);
     assert_eq!(connected(&plain), [1]);
@@ -32,7 +32,7 @@ fn operations_before_the_first_map_wait_for_it() {
     let mut early = Core::new(Config::new(vec![address(1)]));
     early.get(script.now, 5, HashedKey::new(b"k")).unwrap();
     script.core = early;
-    script.nodes.clear();
+    script.lines.clear();
     script.pass(0);
     assert_eq!(script.asked(1), ["GET k"]);
     script.answer(1, "_\r\n");

@@ -3,12 +3,10 @@
 // In a test, what cannot be unwrapped fails it.
 #![allow(clippy::unwrap_used)]
 
-use sidle_cluster::{
-    HostPort, Incarnation, MigrationCounters, MigrationRecord, MigrationState, NodeInfo, RequestKey, Tablet,
-    TabletMap,
-};
+use sidle_cluster::{HostPort, Incarnation, MigrationRecord, NodeInfo, Tablet, TabletMap};
 use sidle_resp::{Args, Limits, Parsed, ReplyWriter, RequestParser, RespVersion};
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, TabletEpoch};
+use sidle_testbed::fixtures::{node_id, running};
+use sidle_types::{MapEpoch, NodeId, Position, PositionRange, TabletEpoch};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -165,7 +163,7 @@ impl Store {
 }
 
 fn id(number: usize) -> NodeId {
-    NodeId::from_bytes([number as u8 + 1; 20])
+    node_id(number as u8 + 1)
 }
 
 /// A map of these servers, in which each has an equal share of the positions.
@@ -182,23 +180,8 @@ pub(crate) fn shared_out(epoch: u64, servers: &[&Server]) -> TabletMap {
 
 /// A map in which the first server gives everything to the second.
 pub(crate) fn moving(epoch: u64, servers: [&Server; 2]) -> TabletMap {
-    let record = MigrationRecord {
-        id: MigrationId(7),
-        protocol: "fulva".to_owned(),
-        frozen_reads: true,
-        policy: MigrationPolicy::default(),
-        range: PositionRange::ALL,
-        source: id(0),
-        source_incarnation: Incarnation(1),
-        target: id(1),
-        target_incarnation: Incarnation(1),
-        epoch: TabletEpoch(2),
-        map_epoch: MapEpoch(epoch),
-        partitions: vec![PositionRange::ALL],
-        state: MigrationState::Running,
-        counters: MigrationCounters::default(),
-        requested_by: RequestKey { node: id(0), incarnation: Incarnation(1), number: 1 },
-    };
+    let running = running(7, PositionRange::ALL, 1, 2, 2);
+    let record = MigrationRecord { map_epoch: MapEpoch(epoch), ..running };
     let everything = Tablet { range: PositionRange::ALL, owner: id(1), epoch: TabletEpoch(2) };
     TabletMap::new(MapEpoch(epoch), nodes(&servers), vec![everything], vec![record]).unwrap()
 }

@@ -8,10 +8,11 @@ use sidle_cluster::limits::{
 };
 use sidle_cluster::{
     ClusterId, ControlMessage, Coordinator, CoordinatorInput, CoordinatorSays, Founding, Heartbeat, HostPort,
-    Incarnation, MemoryMetaStore, MetaStore, Metadata, MigrationCounters, MigrationRecord, MigrationState,
-    NodeInfo, NodeName, NodeSays, PrepareRefusal, Progress, Refusal, Reply, Request, RequestKey, Survey,
-    Tablet, TabletMap, ToCoordinator, ToNode,
+    Incarnation, MemoryMetaStore, MetaStore, Metadata, MigrationRecord, MigrationState, NodeInfo, NodeName,
+    NodeSays, PrepareRefusal, Progress, Refusal, Reply, Request, Survey, Tablet, TabletMap, ToCoordinator,
+    ToNode,
 };
+use sidle_testbed::fixtures::running;
 use sidle_types::{
     MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, TabletEpoch,
 };
@@ -34,23 +35,12 @@ fn text(bytes: usize) -> String {
 }
 
 fn record(id: u64) -> MigrationRecord {
-    let (node, incarnation) = (node_id(1), Incarnation(1));
     MigrationRecord {
-        id: MigrationId(id),
         protocol: text(MAX_PROTOCOL_BYTES),
-        frozen_reads: true,
         policy: MigrationPolicy::Rate { bytes_per_s: MAX_NUMBER },
-        range: PositionRange::ALL,
-        source: node,
-        source_incarnation: incarnation,
-        target: node_id(2),
-        target_incarnation: incarnation,
-        epoch: TabletEpoch(MAX_NUMBER),
-        map_epoch: MapEpoch(MAX_NUMBER),
         partitions: parts(PositionRange::ALL, MAX_PARTITIONS),
         state: MigrationState::Failed { why: text(MAX_TEXT_BYTES) },
-        counters: MigrationCounters::default(),
-        requested_by: RequestKey { node, incarnation, number: 1 },
+        ..running(id, PositionRange::ALL, 1, 2, MAX_NUMBER)
     }
 }
 

@@ -2,7 +2,7 @@
 //! nothing without a trace.
 
 use crate::restarts::{at_every_step_by, count};
-use crate::world::{AHEAD, Links, World, assert_defined, chunks, node_id, state_named};
+use crate::world::{AHEAD, BAD, GOOD, World, assert_defined, chunks, node_id, state_named};
 use sidle_cluster::{MigrationState, Refusal, Reply, Request};
 use sidle_types::MigrationId;
 
@@ -78,7 +78,7 @@ fn cancel_while_it_is_copied_leaves_no_trace() {
 #[test]
 fn coordinator_restart_at_every_step_loses_nothing() {
     let kill = World::kill_coordinator;
-    let ends = at_every_step_by(AHEAD, 11, Links::GOOD, kill, World::start_coordinator);
+    let ends = at_every_step_by(AHEAD, 11, GOOD, kill, World::start_coordinator);
     assert_eq!(count(&ends, "done"), ends.len(), "{ends:?}");
 }
 
@@ -87,7 +87,7 @@ fn restarts_at_every_step_end_defined() {
     for (seed, node) in [(15, 1), (17, 2)] {
         let (kill, start) =
             (|world: &mut World| world.kill_node(node), |world: &mut World| world.start_node(node));
-        let ends = at_every_step_by(AHEAD, seed, Links::BAD, kill, start);
+        let ends = at_every_step_by(AHEAD, seed, BAD, kill, start);
         assert!(count(&ends, "failed") > 5 && count(&ends, "done") > 5, "{ends:?}");
     }
 }
@@ -99,7 +99,7 @@ fn a_node_that_is_cut_off_at_every_step_ends_defined() {
             world.node(cut).cut_off = true;
             world.run_for(5_000_000);
         };
-        let ends = at_every_step_by(AHEAD, 21, Links::GOOD, fault, |world| {
+        let ends = at_every_step_by(AHEAD, 21, GOOD, fault, |world| {
             world.node(cut).cut_off = false;
             let now = world.now;
             world.node(cut).connected(now);

@@ -1,6 +1,6 @@
 //! Who is suspected is known to every node soon after the coordinator knows it, and no longer than that.
 
-use crate::world::{Links, World, node_id};
+use crate::world::{BAD, GOOD, World, node_id};
 use sidle_types::NodeId;
 use std::collections::BTreeSet;
 
@@ -71,7 +71,7 @@ fn a_node_that_is_cut_off_suspects_the_coordinator_alone() {
 fn lost_and_late_answers_leave_nobody_with_an_old_list() {
     for seed in 0..20 {
         let mut world = World::new(seed, 4);
-        world.links = Links { delay_us: (50, 100_000), ..Links::BAD };
+        world.links = BAD.within(50, 100_000);
         for _ in 0..4 {
             world.kill_node(3);
             let pause = 2_000_000 + world.below(1_500_000);
@@ -80,7 +80,7 @@ fn lost_and_late_answers_leave_nobody_with_an_old_list() {
             let pause = world.below(1_500_000);
             world.run_for(pause);
         }
-        world.links = Links::GOOD;
+        world.links = GOOD;
         world.run_for(NOTICED_US);
         for by in 1..=4 {
             assert_eq!(suspected(&mut world, by), set(&[]), "seed {seed}, node {by}");

@@ -9,10 +9,12 @@ use sidle_cluster::limits::{
 use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, ControlMessage, Coordinator, CoordinatorInput, CoordinatorSays,
     Founding, Health, Heartbeat, HostPort, Incarnation, MemoryMetaStore, MetaStore, Metadata,
-    MigrationCounters, MigrationRecord, MigrationState, NodeAgent, NodeInfo, NodeLoad, NodeName, NodeSays,
-    PrepareRefusal, Progress, Refusal, Reply, Request, RequestKey, StartNumber, Survey, Tablet, TabletMap,
-    ToCoordinator, ToNode,
+    MigrationRecord, MigrationState, NodeAgent, NodeInfo, NodeLoad, NodeName, NodeSays, PrepareRefusal,
+    Progress, Refusal, Reply, Request, RequestKey, StartNumber, Survey, Tablet, TabletMap, ToCoordinator,
+    ToNode,
 };
+use sidle_testbed::Random;
+use sidle_testbed::fixtures::{map, running};
 use sidle_types::{
     MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, TabletEpoch,
 };
@@ -27,23 +29,18 @@ const LOOK_EVERY: u64 = 500;
 
 /// Draws messages.
 struct Draw {
-    random: u64,
+    random: Random,
     /// What was sent before, to be sent again.
     sent: Vec<ControlMessage>,
 }
 
 impl Draw {
     fn new(seed: u64) -> Draw {
-        Draw { random: seed, sent: Vec::new() }
+        Draw { random: Random::new(seed), sent: Vec::new() }
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        // SplitMix64.
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % bound
+        self.random.below(bound)
     }
 
     fn one_in(&mut self, bound: u64) -> bool {
@@ -220,24 +217,20 @@ impl Draw {
         let states = [MigrationState::Running, MigrationState::Preparing, MigrationState::Done];
         MigrationRecord {
             id: MigrationId(self.number()),
-            protocol: "fulva".to_owned(),
-            frozen_reads: true,
             policy: self.policy(),
-            range,
             source: self.node(),
             source_incarnation: Incarnation(1 + self.below(2)),
             target: self.node(),
             target_incarnation: Incarnation(1 + self.below(2)),
             epoch: TabletEpoch(self.number()),
             map_epoch: MapEpoch(self.number()),
-            partitions: vec![range],
             state: states[self.below(3) as usize].clone(),
-            counters: MigrationCounters::default(),
             requested_by: RequestKey {
                 node: self.node(),
                 incarnation: Incarnation(1),
                 number: self.number(),
             },
+            ..running(0, range, 1, 2, 0)
         }
     }
 
@@ -463,7 +456,6 @@ fn an_agent_that_is_sent_anything_keeps_its_bounds() {
 #[test]
 fn maps_of_ever_new_migrations_do_not_fill_an_agent() {
     let now = MonotonicUs(1_000_000);
-    let mut draw = Draw::new(7);
     let mut agent = NodeAgent::new(now, info(1, 1), StartNumber(1), None);
     let say = |agent: &mut NodeAgent, body| {
         let message = ToNode { to: node_id(1), incarnation: Incarnation(1), start: None, body };
@@ -473,23 +465,9 @@ fn maps_of_ever_new_migrations_do_not_fill_an_agent() {
     let cluster = ClusterId::from_bits(1);
     say(&mut agent, CoordinatorSays::Welcome { cluster, map: Arc::new(TabletMap::founded_by(info(1, 1))) });
     for number in 2..3 * MAX_HELD as u64 {
-        let record = MigrationRecord {
-            id: MigrationId(number),
-            policy: MigrationPolicy::Adaptive,
-            range: PositionRange::ALL,
-            partitions: vec![PositionRange::ALL],
-            source: node_id(1),
-            source_incarnation: Incarnation(1),
-            target: node_id(2),
-            epoch: TabletEpoch(2),
-            map_epoch: MapEpoch(number),
-            state: MigrationState::Running,
-            requested_by: RequestKey { node: node_id(1), incarnation: Incarnation(1), number },
-            ..draw.record()
-        };
-        let tablet = Tablet { range: PositionRange::ALL, owner: node_id(2), epoch: TabletEpoch(2) };
-        let nodes = vec![info(1, 1), info(2, 1)];
-        let map = TabletMap::new(MapEpoch(number), nodes, vec![tablet], vec![record]).unwrap();
+        let running = running(number, PositionRange::ALL, 1, 2, 2);
+        let record = MigrationRecord { map_epoch: MapEpoch(number), ..running };
+        let map = map(number, 2, &[(0, 2, 2)], vec![record]);
         say(&mut agent, CoordinatorSays::MapUpdate { map: Arc::new(map) });
     }
     let held = agent.queues().into_iter().find(|fill| fill.what == "migrations held at a node").unwrap();

@@ -1,7 +1,8 @@
 //! Migrations from request to end, over good and bad links.
 
-use crate::world::{Links, World, assert_defined, chunks, node_id, state_named};
+use crate::world::{BAD, World, assert_defined, chunks, node_id, state_named};
 use sidle_cluster::{MigrationState, Refusal, Reply, Request};
+use sidle_testbed::Quality;
 use sidle_types::{MigrationId, MigrationPolicy};
 
 #[test]
@@ -20,7 +21,7 @@ fn a_migration_runs_to_its_end() {
 fn there_and_back_again_over_bad_links() {
     for seed in 0..20 {
         let mut world = World::new(seed, 3);
-        world.links = Links::BAD;
+        world.links = BAD;
         for (id, source, target) in [(1, 1, 2), (2, 2, 1), (3, 1, 3), (4, 3, 2)] {
             let reply = world.ask(3, World::start(chunks(4, 7), target));
             assert_eq!(state_named(&reply).map(|(id, _)| id.0), Some(id), "seed {seed}: {reply:?}");
@@ -38,7 +39,7 @@ fn there_and_back_again_over_bad_links() {
 fn the_target_uses_the_new_map_before_anybody_else_has_it() {
     for seed in 0..20 {
         let mut world = World::new(seed, 3);
-        world.links = Links::BAD;
+        world.links = BAD;
         let before = world.node(2).map().unwrap().epoch();
         world.request(3, World::start(chunks(4, 7), 2));
         let mut steps_ahead = 0;
@@ -232,7 +233,7 @@ fn a_policy_can_be_changed_until_the_migration_is_over() {
     let mut changed = 0;
     for seed in 0..30 {
         let mut world = World::new(seed, 3);
-        world.links = Links::BAD;
+        world.links = BAD;
         world.request(1, World::start(chunks(4, 7), 2));
         world.request(1, World::start(chunks(8, 9), 2));
         assert!(world.run_until(5_000_000, |world| world.runs(1)), "seed {seed}");
@@ -292,7 +293,7 @@ fn who_waits_for_an_end_hears_of_it_at_once_and_once() {
         let is_good = seed % 2 == 0;
         let mut world = World::new(seed, 3);
         if !is_good {
-            world.links = Links { double_percent: 50, ..Links::BAD };
+            world.links = Quality { doubled_permille: 500, ..BAD };
         }
         let mut world = held(world);
         let ticket = world.request(3, await_end(1, 5_000_000));

@@ -1,10 +1,11 @@
 //! What is refused, and how it reads.
 
-use crate::world::{Links, World, chunks, info, node_id};
+use crate::world::{BAD, World, chunks, info, node_id};
 use sidle_cluster::{
     ClusterId, CommitFailure, CoordinatorEvent, CoordinatorInput, CoordinatorSays, Incarnation, NodeName,
     NodeSays, PrepareRefusal, Refusal, Reply, Request, ToCoordinator,
 };
+use sidle_testbed::Quality;
 use sidle_types::{MigrationId, MigrationPolicy, PositionRange};
 
 fn start(range: PositionRange, target: &str) -> Request {
@@ -180,7 +181,7 @@ fn a_node_keeps_a_bounded_number_of_requests() {
 fn a_repeated_request_starts_one_migration() {
     for seed in 0..10 {
         let mut world = World::new(seed, 2);
-        world.links = Links { double_percent: 100, ..Links::BAD };
+        world.links = Quality { doubled_permille: 1000, ..BAD };
         for index in 0..4 {
             world.ask(2, start(chunks(index, index), "10.0.0.2:7000"));
         }

@@ -1,13 +1,14 @@
 //! A fault at every step of a migration: whatever dies, and whenever, the migration ends in a defined state,
 //! ownership is never doubled, and no read is stale (the world checks the latter two at every step).
 
-use crate::world::{Links, World, assert_defined, chunks, node_id};
+use crate::world::{BAD, GOOD, World, assert_defined, chunks, node_id};
 use sidle_cluster::{CommitFailure, NodeState};
+use sidle_testbed::Quality;
 
 const RANGE: (u64, u64) = (4, 9);
 
 /// Starts a migration of [`RANGE`] from node 1 to node 2, asked for through node 3.
-fn started(protocol: &str, seed: u64, links: Links) -> World {
+fn started(protocol: &str, seed: u64, links: Quality) -> World {
     let mut world = World::new(seed, 3);
     world.links = links;
     world.request(3, World::start_by(protocol, chunks(RANGE.0, RANGE.1), 2));
@@ -15,7 +16,7 @@ fn started(protocol: &str, seed: u64, links: Links) -> World {
 }
 
 /// How many steps such a migration takes, from the request to the end, and a few more.
-fn steps_of(protocol: &str, seed: u64, links: Links) -> u64 {
+fn steps_of(protocol: &str, seed: u64, links: Quality) -> u64 {
     let mut world = started(protocol, seed, links);
     let before = world.steps;
     world.run_until(60_000_000, |world| world.steps > before + 10 && world.is_settled());
@@ -26,7 +27,7 @@ fn steps_of(protocol: &str, seed: u64, links: Links) -> u64 {
 /// that the range can be moved afterwards.
 fn at_every_step(
     seed: u64,
-    links: Links,
+    links: Quality,
     fault: impl Fn(&mut World),
     repair: impl Fn(&mut World),
 ) -> Vec<String> {
@@ -37,7 +38,7 @@ fn at_every_step(
 pub(crate) fn at_every_step_by(
     protocol: &str,
     seed: u64,
-    links: Links,
+    links: Quality,
     fault: impl Fn(&mut World),
     repair: impl Fn(&mut World),
 ) -> Vec<String> {
@@ -56,7 +57,7 @@ pub(crate) fn at_every_step_by(
         assert_defined(&mut world, 1, RANGE, 1, 2);
         ends.push(world.migration(1).map_or("never".to_owned(), |status| status.state));
 
-        world.links = Links::GOOD;
+        world.links = GOOD;
         let next = if world.owner_of(RANGE.0) == node_id(1) { 2 } else { 1 };
         world.ask(3, World::start(chunks(RANGE.0, RANGE.1), next));
         world.settle();
@@ -71,7 +72,7 @@ pub(crate) fn count(ends: &[String], state: &str) -> usize {
 
 #[test]
 fn coordinator_restart_at_every_step_loses_nothing() {
-    for (seed, links) in [(11, Links::GOOD), (12, Links::BAD)] {
+    for (seed, links) in [(11, GOOD), (12, BAD)] {
         let ends = at_every_step(seed, links, World::kill_coordinator, World::start_coordinator);
         assert_eq!(count(&ends, "done"), ends.len(), "{ends:?}");
     }
@@ -81,7 +82,7 @@ fn coordinator_restart_at_every_step_loses_nothing() {
 fn failed_commits_at_every_step_lose_nothing() {
     for failure in [CommitFailure::NotWritten, CommitFailure::Written] {
         let fault = |world: &mut World| world.fail_commits(Some(failure));
-        let ends = at_every_step(13, Links::GOOD, fault, |world| world.fail_commits(None));
+        let ends = at_every_step(13, GOOD, fault, |world| world.fail_commits(None));
         // The request itself may have met the failure: then it was refused.
         let refused = count(&ends, "never");
         assert_eq!(count(&ends, "done") + refused, ends.len(), "{ends:?}");
@@ -97,7 +98,7 @@ fn a_coordinator_that_dies_with_a_failed_commit_acts_on_what_the_store_holds() {
             world.run_for(2_000);
             world.kill_coordinator();
         };
-        let ends = at_every_step(14, Links::GOOD, fault, World::start_coordinator);
+        let ends = at_every_step(14, GOOD, fault, World::start_coordinator);
         let refused = count(&ends, "never");
         assert_eq!(count(&ends, "done") + refused, ends.len(), "{ends:?}");
     }
@@ -105,7 +106,7 @@ fn a_coordinator_that_dies_with_a_failed_commit_acts_on_what_the_store_holds() {
 
 #[test]
 fn source_restart_at_every_step_ends_defined() {
-    for (seed, links) in [(15, Links::GOOD), (16, Links::BAD)] {
+    for (seed, links) in [(15, GOOD), (16, BAD)] {
         let ends = at_every_step(seed, links, |world| world.kill_node(1), |world| world.start_node(1));
         assert!(count(&ends, "failed") > 5 && count(&ends, "done") > 5, "{ends:?}");
     }
@@ -113,7 +114,7 @@ fn source_restart_at_every_step_ends_defined() {
 
 #[test]
 fn target_restart_at_every_step_ends_defined() {
-    for (seed, links) in [(17, Links::GOOD), (18, Links::BAD)] {
+    for (seed, links) in [(17, GOOD), (18, BAD)] {
         let ends = at_every_step(seed, links, |world| world.kill_node(2), |world| world.start_node(2));
         assert!(count(&ends, "failed") > 5 && count(&ends, "done") > 5, "{ends:?}");
     }
@@ -130,7 +131,7 @@ fn both_nodes_restart_at_every_step() {
         world.run_for(50_000);
         world.start_node(1);
     };
-    at_every_step(19, Links::BAD, fault, repair);
+    at_every_step(19, BAD, fault, repair);
 }
 
 #[test]
@@ -143,7 +144,7 @@ fn everything_restarts_at_every_step() {
         world.start_coordinator();
         (1..=3).for_each(|node| world.start_node(node));
     };
-    at_every_step(20, Links::GOOD, fault, repair);
+    at_every_step(20, GOOD, fault, repair);
 }
 
 #[test]
@@ -153,7 +154,7 @@ fn a_node_that_is_cut_off_for_long_loses_nothing() {
             world.node(cut).cut_off = true;
             world.run_for(5_000_000);
         };
-        let ends = at_every_step(21, Links::GOOD, fault, |world| {
+        let ends = at_every_step(21, GOOD, fault, |world| {
             world.node(cut).cut_off = false;
             let now = world.now;
             world.node(cut).connected(now);
@@ -210,7 +211,7 @@ fn a_source_restart_says_how_many_records_are_lost() {
 fn a_late_message_of_an_earlier_life_is_not_acted_on() {
     for seed in 0..20 {
         let mut world = World::new(seed, 3);
-        world.links = Links { delay_us: (50, 400_000), ..Links::BAD };
+        world.links = BAD.within(50, 400_000);
         for round in 0..3 {
             world.request(3, World::start(chunks(RANGE.0, RANGE.1), 2 - round % 2));
             let pause = world.below(600_000);

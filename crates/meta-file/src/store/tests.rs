@@ -1,46 +1,21 @@
 use super::*;
-use sidle_cluster::{
-    ClusterId, HostPort, Incarnation, MigrationCounters, MigrationRecord, MigrationState, NodeInfo,
-    RequestKey, TabletMap,
-};
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, TabletEpoch};
+use sidle_cluster::{ClusterId, MigrationRecord, MigrationState, TabletMap};
+use sidle_testbed::fixtures::{node_info, running};
+use sidle_types::{MigrationId, PositionRange};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
 
 fn metadata(next: u64) -> Metadata {
-    let first = NodeInfo {
-        id: NodeId::from_bytes([7; 20]),
-        incarnation: Incarnation(3),
-        client_addr: HostPort::new("::1", 7000).unwrap(),
-        bus_addr: HostPort::new("::1", 17000).unwrap(),
-    };
-    let new = Metadata::new(ClusterId::from_bits(9), TabletMap::founded_by(first));
+    let new = Metadata::new(ClusterId::from_bits(9), TabletMap::founded_by(node_info(7)));
     // Every fifth commit ends a migration.
     let history = (0..next).filter(|id| id.is_multiple_of(5)).map(|id| Arc::new(ended(id))).collect();
     Metadata { next_migration: MigrationId(next), history, ..new }
 }
 
 fn ended(id: u64) -> MigrationRecord {
-    let node = NodeId::from_bytes([7; 20]);
-    MigrationRecord {
-        id: MigrationId(id),
-        protocol: "fulva".to_owned(),
-        frozen_reads: true,
-        range: PositionRange::ALL,
-        policy: MigrationPolicy::default(),
-        source: node,
-        source_incarnation: Incarnation(1),
-        target: node,
-        target_incarnation: Incarnation(1),
-        epoch: TabletEpoch(0),
-        map_epoch: MapEpoch(0),
-        partitions: Vec::new(),
-        state: MigrationState::Cancelled,
-        counters: MigrationCounters::default(),
-        requested_by: RequestKey { node, incarnation: Incarnation(1), number: id },
-    }
+    MigrationRecord { state: MigrationState::Cancelled, ..running(id, PositionRange::ALL, 7, 7, 0) }
 }
 
 /// A folder, and where the store lies in it.

@@ -144,7 +144,7 @@ fn delete_then_late_sampled_reply(bugs: Bugs) {
     let sent = pair.net.record.take().unwrap();
     let late = sent.into_iter().find(|(to, lane, _)| (*to, *lane) == (End::Target, Lane::Priority));
     let (_, lane, reply) = late.expect("the source has answered the sampled pull");
-    pair.arrive(Arrival::Frame(End::Target, lane, reply));
+    pair.arrive(Arrival::Message(lane, End::Target.side(), reply));
     pair.expect_ok(Op::Get(wanted));
     pair.net.faults.blocked = None;
     ends_well(pair);

@@ -80,6 +80,5 @@ mod pulls;
 mod random;
 mod records;
 mod refusals;
-mod rng;
 mod workers;
 mod world;

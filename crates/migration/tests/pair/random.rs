@@ -4,10 +4,10 @@
 use crate::model::{Bytes, Op};
 use crate::net::{End, Faults};
 use crate::protocols::{for_every_protocol, for_protocols};
-use crate::rng::Rng;
 use crate::workers::FrozenRead;
 use crate::world::{Outcome, Pair, Setup, key};
 use sidle_migration::{OnMissing, ProtocolChoices, Tuning};
+use sidle_testbed::Random;
 use sidle_types::{HashedKey, Position, PositionRange, Slot, WallMs};
 
 /// An opted-in client's read that the target has not answered.
@@ -21,7 +21,7 @@ struct OptedRead {
 
 const KEYS: u64 = 400;
 
-fn draw_range(rng: &mut Rng) -> PositionRange {
+fn draw_range(rng: &mut Random) -> PositionRange {
     let slots =
         |first, last| PositionRange::of_slots(Slot::new(first).unwrap(), Slot::new(last).unwrap()).unwrap();
     match rng.below(4) {
@@ -36,7 +36,7 @@ fn draw_range(rng: &mut Rng) -> PositionRange {
     }
 }
 
-fn draw_faults(rng: &mut Rng) -> Faults {
+fn draw_faults(rng: &mut Random) -> Faults {
     match rng.below(3) {
         0 => Faults::NONE,
         1 => Faults { lose_per_mille: 0, reorder: false, ..Faults::EVERYTHING },
@@ -44,13 +44,13 @@ fn draw_faults(rng: &mut Rng) -> Faults {
     }
 }
 
-fn draw_value(rng: &mut Rng) -> Bytes {
+fn draw_value(rng: &mut Random) -> Bytes {
     let bytes = match rng.below(20) {
         0 => rng.between(4_000, 30_000),
         1..5 => rng.between(200, 2_000),
         _ => rng.between(0, 100),
     };
-    let salt = rng.next();
+    let salt = rng.draw();
     (0..bytes).map(|n| (salt >> (n % 8 * 8)) as u8).collect()
 }
 
@@ -58,13 +58,13 @@ fn draw_op(pair: &mut Pair) -> Op {
     let wall = pair.wall.0;
     let rng = &mut pair.rng;
     // Skewed: half of the commands go to a tenth of the keys; some keys never existed.
-    let n = if rng.chance(500) { rng.below(KEYS / 10) } else { rng.below(KEYS + 20) };
+    let n = if rng.permille(500) { rng.below(KEYS / 10) } else { rng.below(KEYS + 20) };
     let key = key(n);
     match rng.below(20) {
         0..8 => Op::Get(key),
         8..13 => {
             let value = draw_value(rng);
-            let expires_at = rng.chance(150).then(|| WallMs(wall + rng.between(1, 40)));
+            let expires_at = rng.permille(150).then(|| WallMs(wall + rng.between(1, 40)));
             Op::Set(key, value, expires_at)
         }
         13..16 => Op::Del(key),
@@ -77,7 +77,7 @@ fn draw_op(pair: &mut Pair) -> Op {
 /// Whether it is over.
 fn advance(pair: &mut Pair, read: &mut OptedRead) -> bool {
     let reads_twice = pair.spec.protocol.missing == OnMissing::SaysNotHereYet;
-    let source_first = pair.rng.chance(500);
+    let source_first = pair.rng.permille(500);
     if reads_twice && read.source.is_none() && (source_first || read.target.is_some()) {
         read.source = Some(pair.read_frozen(&read.key));
     } else if read.target.is_none() {
@@ -102,9 +102,9 @@ fn advance(pair: &mut Pair, read: &mut OptedRead) -> bool {
 }
 
 /// What the source's clients do until the range may be frozen, and for a little longer.
-fn write_while_it_is_copied(pair: &mut Pair, rng: &mut Rng) {
+fn write_while_it_is_copied(pair: &mut Pair, rng: &mut Random) {
     let writes = rng.between(0, 300);
-    let flush_at = rng.chance(200).then(|| rng.below(writes + 1));
+    let flush_at = rng.permille(200).then(|| rng.below(writes + 1));
     let mut longer = rng.below(30);
     for n in 0.. {
         let is_done = n >= writes && pair.is_caught_up();
@@ -123,7 +123,7 @@ fn write_while_it_is_copied(pair: &mut Pair, rng: &mut Rng) {
                 "the source serves, and nobody sees a copy: {outcome:?}"
             );
         }
-        if rng.chance(50) {
+        if rng.permille(50) {
             pair.wall.0 += rng.below(5);
             pair.expire(End::Source, &key(rng.below(KEYS)));
         }
@@ -135,15 +135,15 @@ fn write_while_it_is_copied(pair: &mut Pair, rng: &mut Rng) {
 
 /// One random migration.
 pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
-    let mut rng = Rng::new(seed);
+    let mut rng = Random::new(seed);
     let range = draw_range(&mut rng);
     let mut tuning = tuning;
-    if rng.chance(600) {
+    if rng.permille(600) {
         tuning.max_bytes_per_s = Some(rng.between(200_000, 20_000_000));
     }
     let faults = draw_faults(&mut rng);
     let setup = Setup {
-        seed: rng.next(),
+        seed: rng.draw(),
         range,
         faults,
         tuning,
@@ -158,7 +158,7 @@ pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
         pair.ask_at(End::Source, op);
     }
     pair.prepare();
-    if rng.chance(500) {
+    if rng.permille(500) {
         pair.run_us(rng.below(20_000));
     }
     if pair.copies_ahead() {
@@ -166,16 +166,16 @@ pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
     }
     pair.commit();
     let ops = rng.between(50, 2_000);
-    let flush_at = rng.chance(100).then(|| rng.below(ops));
+    let flush_at = rng.permille(100).then(|| rng.below(ops));
     let mut reads: Vec<OptedRead> = Vec::new();
     for n in 0..ops {
         (0..rng.below(3)).for_each(|_| {
             pair.step();
         });
-        if rng.chance(50) {
+        if rng.permille(50) {
             pair.wall.0 += rng.below(5);
             let expired = key(rng.below(KEYS));
-            pair.expire(if rng.chance(500) { End::Source } else { End::Target }, &expired);
+            pair.expire(if rng.permille(500) { End::Source } else { End::Target }, &expired);
         }
         pair.before_replay = vec![draw_op(&mut pair)];
         if flush_at == Some(n) {
@@ -183,7 +183,7 @@ pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
         }
         let op = draw_op(&mut pair);
         match op {
-            Op::Get(key) if rng.chance(500) && range.contains(HashedKey::new(&key).position()) => {
+            Op::Get(key) if rng.permille(500) && range.contains(HashedKey::new(&key).position()) => {
                 reads.push(OptedRead { key, source: None, target: None });
             }
             op => {

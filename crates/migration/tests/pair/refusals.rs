@@ -21,7 +21,7 @@ const SLOW_WAY: Faults = Faults { to_target_us: (20_000, 80_000), ..Faults::NONE
 /// Hands a frame in, and returns the code of the refusal it is answered with, if it is.
 fn refusal(pair: &mut Pair, to: End, lane: Lane, frame: Vec<u8>) -> Option<RefusalCode> {
     pair.net.record = Some(Vec::new());
-    pair.arrive(Arrival::Frame(to, lane, frame));
+    pair.arrive(Arrival::Message(lane, to.side(), frame));
     let sent = pair.net.record.take().unwrap();
     sent.iter().filter(|(receiver, ..)| *receiver == to.other()).find_map(|(.., bytes)| {
         let mut reader = FrameReader::new();
@@ -95,7 +95,7 @@ fn a_stale_activate_does_not_activate() {
         pair.run_us(5_000);
         let mut out = Vec::new();
         Activate { scope: stale(pair.spec.scope()), highest_version: Version(1), records: 1 }.write(&mut out);
-        pair.arrive(Arrival::Frame(End::Target, Lane::Priority, out));
+        pair.arrive(Arrival::Message(Lane::Priority, End::Target.side(), out));
         assert!(!pair.import.as_ref().unwrap().source_is_frozen());
     });
 }
@@ -173,7 +173,7 @@ fn a_corrupt_batch_closes_the_connection_and_applies_nothing() {
         let scope = pair.spec.scope();
         let before = pair.target.store.len();
         for frame in reply_frames(&pair, scope, &batch, |_| true) {
-            pair.arrive(Arrival::Frame(End::Target, Lane::Bulk, frame));
+            pair.arrive(Arrival::Message(Lane::Bulk, End::Target.side(), frame));
         }
         assert_eq!(pair.target.store.len(), before);
         assert!(is_closed_for_corruption(&pair));
@@ -204,7 +204,7 @@ fn a_record_outside_the_pulled_positions_is_not_applied() {
             let is_pulled_elsewhere = !frames.is_empty();
             assert!(is_pulled_elsewhere || is_of_the_range && pair.spec.partitions.len() == 1);
             for frame in frames {
-                pair.arrive(Arrival::Frame(End::Target, Lane::Bulk, frame));
+                pair.arrive(Arrival::Message(Lane::Bulk, End::Target.side(), frame));
             }
             assert!(matches!(pair.target.store.pin().get(outside), Entry::Absent));
             assert_eq!(is_closed_for_corruption(&pair), is_pulled_elsewhere);
@@ -220,12 +220,12 @@ fn messages_for_the_other_end_close_the_connection() {
         let scope = pair.spec.scope();
         let mut out = Vec::new();
         scope.write_hello_ack(&mut out);
-        pair.arrive(Arrival::Frame(End::Source, Lane::Bulk, out));
+        pair.arrive(Arrival::Message(Lane::Bulk, End::Source.side(), out));
         let closed = SourceEvent::Close(Lane::Bulk, Breach::WrongDirection("HelloAck"));
         assert!(pair.source_events.contains(&closed));
         let mut out = Vec::new();
         scope.write_activated(&mut out);
-        pair.arrive(Arrival::Frame(End::Target, Lane::Priority, out));
+        pair.arrive(Arrival::Message(Lane::Priority, End::Target.side(), out));
         let closed = TargetEvent::Close(Lane::Priority, Breach::WrongDirection("Activated"));
         assert!(pair.target_events.contains(&closed));
         pair.ends_well();
@@ -254,7 +254,7 @@ fn every_frame_again_in_reverse_order() {
             let again = |pair: &mut Pair| {
                 let frames = pair.net.record.clone().unwrap();
                 for (to, lane, frame) in frames.into_iter().rev() {
-                    pair.arrive(Arrival::Frame(to, lane, frame));
+                    pair.arrive(Arrival::Message(lane, to.side(), frame));
                 }
             };
             again(&mut pair);

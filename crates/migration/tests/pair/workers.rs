@@ -14,7 +14,7 @@ use std::sync::Arc;
 impl Pair {
     /// A client's request, by a client whose map may be old or new, on any worker.
     pub(crate) fn ask(&mut self, op: Op) -> Outcome {
-        let first = if self.rng.chance(500) { End::Source } else { End::Target };
+        let first = if self.rng.permille(500) { End::Source } else { End::Target };
         self.ask_at(first, op)
     }
 
@@ -196,7 +196,7 @@ impl Pair {
             self.import.as_ref().filter(|_| self.target.roles[worker] == Role::Importing).filter(misses);
         match view.map(|view| (view.missing(), view.sample_one_in())) {
             Some((OnMissing::SaysNotHereYet, sample_one_in)) => {
-                if sample_one_in.is_some() && self.rng.chance(self.sampled_percent * 10) {
+                if sample_one_in.is_some() && self.rng.permille(self.sampled_percent * 10) {
                     self.target_input(TargetInput::SampledMiss(key.position()));
                     self.pump();
                 }

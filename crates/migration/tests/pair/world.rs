@@ -6,13 +6,14 @@
 use crate::model::{Answer, Bytes, Model, Op};
 use crate::net::{Arrival, End, Faults, Net};
 use crate::protocols::copies_ahead;
-use crate::rng::Rng;
 use sidle_migration::{
     BarrierTicket, ExportPhase, ExportView, Exporter, ImportView, Importer, MigrationSpec, ProtocolChoices,
     RangeBarrier, SourceEvent, SourceInput, TargetEvent, TargetInput, Tuning, Waiter,
 };
 use sidle_store::{Leave, LogHead, Store, StoreConfig};
-use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch, WallMs};
+use sidle_testbed::fixtures::node_id;
+use sidle_testbed::{Random, Side};
+use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, PositionRange, TabletEpoch, WallMs};
 use sidle_wire::{Frame, FrameReader, Lane, Message, Refusal, RefusalCode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +65,7 @@ impl Node {
         }
     }
 
-    fn publish(&mut self, now: u64, role: Role, rng: &mut Rng) {
+    fn publish(&mut self, now: u64, role: Role, rng: &mut Random) {
         self.published = role;
         self.ticket = Some(self.barrier.publish());
         self.turns = std::array::from_fn(|_| Some(now + rng.between(1, TURN_US)));
@@ -97,7 +98,7 @@ pub(crate) enum Awaits {
 pub(crate) struct Pair {
     pub(crate) now: MonotonicUs,
     pub(crate) wall: WallMs,
-    pub(crate) rng: Rng,
+    pub(crate) rng: Random,
     pub(crate) spec: MigrationSpec,
     pub(crate) source: Node,
     pub(crate) target: Node,
@@ -178,8 +179,8 @@ impl Pair {
             id: MigrationId(id),
             epoch: TabletEpoch(id + 1),
             range: setup.range,
-            source: NodeId::from_bytes([1; 20]),
-            target: NodeId::from_bytes([2; 20]),
+            source: node_id(1),
+            target: node_id(2),
             partitions: vec![setup.range],
             protocol: setup.protocol,
             bytes: 0,
@@ -189,7 +190,7 @@ impl Pair {
         Pair {
             now: MonotonicUs(1_000),
             wall: WallMs(1_000_000),
-            rng: Rng::new(setup.seed),
+            rng: Random::new(setup.seed),
             spec,
             source,
             target,
@@ -443,19 +444,20 @@ impl Pair {
     pub(crate) fn arrive(&mut self, arrival: Arrival) {
         let now = self.now;
         match arrival {
+            Arrival::Refused(lane) => panic!("the source accepts {lane:?}"),
             Arrival::Opened(lane) => {
                 if let Some(machine) = &mut self.source_machine {
                     machine.handle(now, &self.source.store, SourceInput::Connected(lane));
                 }
                 self.target_input(TargetInput::Connected(lane));
             }
-            Arrival::Cut(lane) => {
+            Arrival::Closed(lane, _) => {
                 if let Some(machine) = &mut self.source_machine {
                     machine.handle(now, &self.source.store, SourceInput::Disconnected(lane));
                 }
                 self.target_input(TargetInput::Disconnected(lane));
             }
-            Arrival::Frame(End::Source, lane, bytes) => {
+            Arrival::Message(lane, Side::Acceptor, bytes) => {
                 let mut reader = FrameReader::new();
                 reader.push(&bytes);
                 let message = reader.next_frame().unwrap().map(Frame::message).unwrap().unwrap();
@@ -466,7 +468,7 @@ impl Pair {
                     None => self.refuse_unknown(lane, &message),
                 }
             }
-            Arrival::Frame(End::Target, lane, bytes) => {
+            Arrival::Message(lane, Side::Opener, bytes) => {
                 let mut reader = FrameReader::new();
                 reader.push(&bytes);
                 let message = reader.next_frame().unwrap().map(Frame::message).unwrap().unwrap();

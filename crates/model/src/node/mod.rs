@@ -12,7 +12,7 @@ use crate::sample::Sample;
 use crate::stopwatch::Stopwatch;
 use control::ControlThread;
 pub(crate) use mover::MoverThread;
-use sidle_cluster::{HostPort, Incarnation, NodeInfo, StartNumber};
+use sidle_cluster::{HostPort, NodeInfo, StartNumber};
 use sidle_migration::Tuning;
 use sidle_node::{
     Config, CurrentTable, Mover, MoverIndex, NodeControl, NodeParts, NodeShared, Now, ProcessFacts,
@@ -20,7 +20,8 @@ use sidle_node::{
 };
 use sidle_pacing::{Load, probe_after_us};
 use sidle_store::{OutOfMemory, Store, StoreConfig};
-use sidle_types::{HashedKey, MonotonicUs, NodeId, Slot, WallMs};
+use sidle_testbed::fixtures::node_info_at;
+use sidle_types::{HashedKey, MonotonicUs, Slot, WallMs};
 use sidle_workload::KeyFormat;
 use std::sync::Arc;
 pub(crate) use worker::WorkerThread;
@@ -47,14 +48,7 @@ pub(crate) fn node_at(address: &HostPort) -> usize {
 
 /// Who node 0 or 1 is.
 pub(crate) fn info(node: usize) -> NodeInfo {
-    let client_addr = address(node);
-    let bus_addr = HostPort::new("127.0.0.1", client_addr.port() + 10_000).expect("a good address");
-    NodeInfo {
-        id: NodeId::from_bytes([node as u8 + 1; 20]),
-        incarnation: Incarnation(1),
-        client_addr,
-        bus_addr,
-    }
+    node_info_at(node as u8 + 1, address(node))
 }
 
 /// A node.

@@ -4,7 +4,7 @@
 //! a test decides what is held back, cut, or not given a turn.
 
 use super::TestClient;
-use super::network::{Delivery, LATENCY_US, Network, Purpose, Side};
+use super::network::{Delivery, LATENCY_US, Network, Purpose, Sent, Side};
 use super::node::TestNode;
 use super::solo::node_info;
 use crate::mover::Link;
@@ -116,7 +116,7 @@ impl TestCluster {
             }
             self.coordinator.handle(now.mono, CoordinatorInput::Timer);
             while let Some(message) = self.coordinator.poll_transmit() {
-                self.network.send(Delivery::ToNode(message));
+                self.network.send_to_node(message);
             }
             while self.coordinator.poll_event().is_some() {}
             if !progress {
@@ -165,16 +165,16 @@ impl TestCluster {
 
     fn deliver(&mut self, now: Now, delivery: Delivery) {
         match delivery {
-            Delivery::ToCoordinator(message) => {
+            Delivery::Message(_, _, Sent::ToCoordinator(message)) => {
                 self.coordinator.handle(now.mono, CoordinatorInput::Message(message));
             }
-            Delivery::ToNode(message) => {
+            Delivery::Message(_, _, Sent::ToNode(message)) => {
                 let index = self.ids.iter().position(|&id| id == message.to);
                 let node = &mut self.nodes[index.expect("the coordinator knows members only")];
                 node.control.handle(now.mono, crate::control::ControlInput::Message(message));
             }
-            Delivery::Opened { connection } => self.opened(now, connection),
-            Delivery::OpenFailed { connection } => {
+            Delivery::Opened(connection) => self.opened(now, connection),
+            Delivery::Refused(connection) => {
                 let Some(known) = self.network.connections.remove(&connection) else { return };
                 let node = known.opener;
                 match known.purpose {
@@ -186,7 +186,7 @@ impl TestCluster {
                     }
                 }
             }
-            Delivery::Closed { connection, to } => {
+            Delivery::Closed(connection, to) => {
                 let Some(known) = self.network.connections.get(&connection) else { return };
                 let node = known.node(to);
                 match known.purpose {
@@ -203,13 +203,14 @@ impl TestCluster {
                     }
                 }
             }
-            Delivery::Bytes { connection, to, bytes } => self.deliver_bytes(now, connection, to, &bytes),
+            Delivery::Message(connection, to, Sent::Bytes(bytes)) => {
+                self.deliver_bytes(now, connection, to, &bytes);
+            }
         }
     }
 
     fn opened(&mut self, now: Now, connection: u64) {
-        let Some(known) = self.network.connections.get_mut(&connection) else { return };
-        known.is_open = true;
+        let Some(known) = self.network.connections.get(&connection) else { return };
         let (opener, acceptor, purpose) = (known.opener, known.acceptor, known.purpose);
         match purpose {
             Purpose::Lane(migration, lane) => {
@@ -226,8 +227,7 @@ impl TestCluster {
     }
 
     fn deliver_bytes(&mut self, now: Now, connection: u64, to: Side, bytes: &[u8]) {
-        let Network { connections, .. } = &mut self.network;
-        let Some(known) = connections.get_mut(&connection).filter(|known| known.is_open) else { return };
+        let Some(known) = self.network.connections.get_mut(&connection) else { return };
         let node = known.node(to);
         let migration = match known.purpose {
             Purpose::Lane(migration, _) => migration,
@@ -266,10 +266,7 @@ impl TestCluster {
     /// A node's process ends and another begins: it has lost its data, its connections and everything it knew
     /// but its identity.
     pub fn restart(&mut self, node: usize) {
-        for connection in self.network.connections_of(node) {
-            self.network.break_off(connection);
-        }
-        self.network.forget_openings(node);
+        self.network.cut_off(node);
         let mut info = self.nodes[node].info.clone();
         let at = self.now().mono;
         self.coordinator.handle(at, CoordinatorInput::Disconnected { node: info.id });

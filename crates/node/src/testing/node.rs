@@ -1,6 +1,6 @@
 //! One whole node without threads: workers, movers, control, connections.
 
-use super::network::{Delivery, Network, Purpose, Side};
+use super::network::{Network, Purpose, Side};
 use super::solo::parts;
 use super::{TestClient, Waits};
 use crate::control::{ControlEvent, ControlInput, NodeControl};
@@ -169,9 +169,9 @@ impl TestNode {
         let mut progress = false;
         for mover in &mut self.movers {
             mover.turn(now.mono);
-            let mine: Vec<(u64, Side)> = (network.connections.iter())
-                .filter(|(_, c)| c.is_open && is_lane_of(c.purpose, mover.index()))
-                .flat_map(|(&id, c)| {
+            let mine: Vec<(u64, Side)> = (network.standing())
+                .filter(|(_, c)| is_lane_of(c.purpose, mover.index()))
+                .flat_map(|(id, c)| {
                     let sides = [(id, Side::Opener), (id, Side::Acceptor)];
                     sides.map(|(id, side)| (c.node(side) == me).then_some((id, side)))
                 })
@@ -226,7 +226,7 @@ impl TestNode {
         }
         self.control.handle(now.mono, ControlInput::Timer);
         while let Some(message) = self.control.poll_transmit() {
-            network.send(Delivery::ToCoordinator(message));
+            network.send_to_coordinator(message);
         }
         while let Some(event) = self.control.poll_event() {
             progress = true;

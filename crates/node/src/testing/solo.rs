@@ -8,21 +8,17 @@ use crate::queue::{WorkerIndex, connect};
 use crate::range_table::RangeTable;
 use crate::shared::{NodeShared, ProcessFacts};
 use crate::worker::{NodeParts, Worker};
-use sidle_cluster::{HostPort, Incarnation, NodeInfo, TabletMap};
+use sidle_cluster::{HostPort, NodeInfo, TabletMap};
 use sidle_resp::Value;
 use sidle_store::{Store, StoreConfig};
-use sidle_types::{MonotonicUs, NodeId, WallMs};
+use sidle_testbed::fixtures::node_info_at;
+use sidle_types::{MonotonicUs, WallMs};
 use std::sync::Arc;
 
 /// A member of a test cluster; `number` tells it apart.
 pub fn node_info(number: u8) -> NodeInfo {
-    let addr = |port| HostPort::new("127.0.0.1", port).expect("a good address");
-    NodeInfo {
-        id: NodeId::from_bytes([number; 20]),
-        incarnation: Incarnation(1),
-        client_addr: addr(7000 + u16::from(number)),
-        bus_addr: addr(17000 + u16::from(number)),
-    }
+    let client_addr = HostPort::new("127.0.0.1", 7000 + u16::from(number)).expect("a good address");
+    node_info_at(number, client_addr)
 }
 
 /// What the workers, the movers and the control of a test node share.

@@ -191,15 +191,11 @@ mod tests {
     use super::*;
     use crate::control::outbox::{Outboxes, Queue};
     use sidle_cluster::{CoordinatorSays, MemoryMetaStore};
+    use sidle_testbed::fixtures::node_info;
     use sidle_wire::{FrameReader, Message};
 
     fn info(node: u8, incarnation: u64) -> NodeInfo {
-        NodeInfo {
-            id: NodeId::from_bytes([node; 20]),
-            incarnation: Incarnation(incarnation),
-            client_addr: format!("127.0.0.1:{node}").parse().unwrap(),
-            bus_addr: format!("127.0.0.1:1{node}").parse().unwrap(),
-        }
+        NodeInfo { incarnation: Incarnation(incarnation), ..node_info(node) }
     }
 
     fn joins(info: &NodeInfo) -> ToCoordinator {

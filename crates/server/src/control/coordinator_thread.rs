@@ -125,10 +125,9 @@ async fn serve<M: MetaStore>(
 mod tests {
     use super::*;
     use crate::door::Door;
-    use sidle_cluster::{
-        CoordinatorSays, Incarnation, MemoryMetaStore, MetaError, Metadata, NodeInfo, NodeSays, Place,
-    };
-    use sidle_types::{MonotonicUs, NodeId};
+    use sidle_cluster::{CoordinatorSays, MemoryMetaStore, MetaError, Metadata, NodeInfo, NodeSays, Place};
+    use sidle_testbed::fixtures::node_info;
+    use sidle_types::MonotonicUs;
     use std::sync::mpsc::{Receiver, channel};
 
     /// A store whose commits wait until they are let through.
@@ -152,17 +151,8 @@ mod tests {
         }
     }
 
-    fn info(node: u8) -> NodeInfo {
-        NodeInfo {
-            id: NodeId::from_bytes([node; 20]),
-            incarnation: Incarnation(1),
-            client_addr: format!("127.0.0.1:{node}").parse().unwrap(),
-            bus_addr: format!("127.0.0.1:1{node}").parse().unwrap(),
-        }
-    }
-
     fn joins(node: u8) -> ToCoordinator {
-        let NodeInfo { id, incarnation, client_addr, bus_addr } = info(node);
+        let NodeInfo { id, incarnation, client_addr, bus_addr } = node_info(node);
         ToCoordinator {
             from: id,
             incarnation,
@@ -177,8 +167,8 @@ mod tests {
         let (let_through, lets_through) = channel();
         let_through.send(()).unwrap();
         let store = SlowStore { store: MemoryMetaStore::new(), lets_through };
-        let door = Door::new(&info(1).bus_addr, None, "nowhere".into());
-        let seat = CoordinatorSeat::open(MonotonicUs(0), store, &info(1), door).unwrap();
+        let door = Door::new(&node_info(1).bus_addr, None, "nowhere".into());
+        let seat = CoordinatorSeat::open(MonotonicUs(0), store, &node_info(1), door).unwrap();
         let (thread, mut from_coordinator) = CoordinatorThread::start(seat, Clock::start()).unwrap();
         // A new member has to be committed. Were this to wait for it, the test would never end.
         thread.pass_on(joins(2), None, None);

@@ -189,14 +189,10 @@ fn judge_key(operations: &[&Operation]) -> Result<(), String> {
 #[test]
 fn the_rule_sees_each_breach() {
     let at = |op, arg: Datum, result: Datum, call_ms: u64| Operation {
-        client: 1,
-        op,
-        key: "k".to_owned(),
-        arg,
         result,
-        call_ns: call_ms * 1_000_000,
         return_ns: Some(call_ms * 1_000_000 + 1_000),
         outcome: Outcome::Ok,
+        ..Operation::begun(1, op, "k", arg, call_ms * 1_000_000)
     };
     let set = |value: &str, ms| at(Op::Set, value.into(), "OK".into(), ms);
     let saw = |value: &str, ms| at(Op::Get, Datum::Null, value.into(), ms);

@@ -145,8 +145,7 @@ impl<'r> Recorder<'r> {
 
 /// The record of an operation that is called now.
 pub(crate) fn begun(run: &Run, client: u64, op: Op, key: String, arg: Datum) -> Operation {
-    let (result, return_ns, outcome) = (Datum::Null, None, Outcome::Unknown);
-    Operation { client, op, key, arg, result, call_ns: run.now_ns(), return_ns, outcome }
+    Operation::begun(client, op, key, arg, run.now_ns())
 }
 
 /// The record of an operation whose answer came now.

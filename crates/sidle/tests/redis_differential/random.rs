@@ -5,6 +5,7 @@
 //! whose time is over until they come across them, but not at the same moment.
 
 use crate::script::Expectation;
+use sidle_testbed::Random;
 
 const STEPS: usize = 120;
 
@@ -159,44 +160,31 @@ const FORMS: &[Form] = &[
     ("PERSIST", &[Pool::Key], None),
 ];
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
-    }
-
-    fn draw(&mut self, pool: Pool) -> Vec<u8> {
-        let words = match pool {
-            Pool::Key => KEYS,
-            Pool::Value => VALUES,
-            Pool::Integer => INTEGERS,
-            Pool::Float => FLOATS,
-            Pool::Ttl => TTLS,
-            Pool::Word(words) => words,
-        };
-        words[self.below(words.len())].into()
-    }
+fn draw(random: &mut Random, pool: Pool) -> Vec<u8> {
+    let words = match pool {
+        Pool::Key => KEYS,
+        Pool::Value => VALUES,
+        Pool::Integer => INTEGERS,
+        Pool::Float => FLOATS,
+        Pool::Ttl => TTLS,
+        Pool::Word(words) => words,
+    };
+    words[random.index(words.len())].into()
 }
 
 pub(crate) fn sequence(seed: u64) -> Vec<(Expectation, Vec<Vec<u8>>)> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     (0..STEPS)
         .map(|_| {
-            let (name, pools, more) = FORMS[random.below(FORMS.len())];
+            let (name, pools, more) = FORMS[random.index(FORMS.len())];
             let mut args = vec![name.as_bytes().to_vec()];
-            args.extend(pools.iter().map(|&pool| random.draw(pool)));
+            args.extend(pools.iter().map(|&pool| draw(&mut random, pool)));
             if let Some(pool) = more {
-                let count = random.below(4);
-                args.extend((0..count).map(|_| random.draw(pool)));
+                let count = random.index(4);
+                args.extend((0..count).map(|_| draw(&mut random, pool)));
             }
             // Now and then an argument is missing.
-            if args.len() > 1 && random.below(40) == 0 {
+            if args.len() > 1 && random.index(40) == 0 {
                 args.pop();
             }
             let expectation = match name {

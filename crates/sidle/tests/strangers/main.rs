@@ -13,6 +13,7 @@ use peer::Peer;
 use serde_json::{Value as Json, json};
 use sidle_handshake::ClusterSecret;
 use sidle_resp::Value;
+use sidle_testbed::Random;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -127,19 +128,6 @@ fn resident_bytes(node: &Node) -> u64 {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") << 10
 }
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ z >> 31) % limit as u64) as usize
-    }
-}
-
 /// What a genuine dialer sent in an earlier handshake with this very node.
 struct Recording {
     opening: Vec<u8>,
@@ -174,29 +162,29 @@ fn attempt(address: &str, arsenal: &[Vec<u8>], recording: &Recording, random: &m
     let mut peer = Peer::connect(address);
     let mut received = 0;
     let weapon = |random: &mut Random| {
-        let mut weapon = arsenal[random.below(arsenal.len())].clone();
-        match random.below(4) {
-            0 => weapon.truncate(random.below(weapon.len()) + 1),
+        let mut weapon = arsenal[random.index(arsenal.len())].clone();
+        match random.index(4) {
+            0 => weapon.truncate(random.index(weapon.len()) + 1),
             1 => {
-                let at = random.below(weapon.len());
-                weapon[at] ^= 1 << random.below(8);
+                let at = random.index(weapon.len());
+                weapon[at] ^= 1 << random.index(8);
             }
             _ => {}
         }
         weapon
     };
-    let phase = random.below(6);
+    let phase = random.index(6);
     if phase > 0 {
         peer.send(&recording.opening);
         if phase > 1 {
             received += peer.receive(NONCE_BYTES).len();
         }
         match phase {
-            2 => drop(peer.send(&[random.below(256) as u8; NONCE_BYTES])),
+            2 => drop(peer.send(&[random.index(256) as u8; NONCE_BYTES])),
             3 => drop(peer.send(&recording.proof)),
             4 => {
                 let wrong = ClusterSecret::from_random(std::array::from_fn(|index| index as u8));
-                let mut forged = peer.dialer(&wrong, random.below(256) as u8);
+                let mut forged = peer.dialer(&wrong, random.index(256) as u8);
                 forged.poll_transmit();
                 let _ = forged.handle(&[9; NONCE_BYTES]);
                 peer.send(forged.poll_transmit().expect("a proof").as_ref());
@@ -235,7 +223,7 @@ fn strangers_learn_and_change_nothing() {
             let (attempts, arsenal) = (&attempts, &arsenal);
             let (address, recording) = (&addresses[thread % 2], &recordings[thread % 2]);
             scope.spawn(move || {
-                let mut random = Random(0x5eed + thread as u64);
+                let mut random = Random::new(0x5eed + thread as u64);
                 let mut done = 0;
                 while (Instant::now() < deadline || done < FLOOD_ATTEMPTS.start / 4)
                     && attempts.load(Relaxed) < FLOOD_ATTEMPTS.end

@@ -87,11 +87,11 @@ mod tests {
     use crate::bugs::Bugs;
     use crate::checks::tests::{remove, store};
     use crate::plan::Plan;
-    use crate::random::Random;
     use crate::story::Story;
     use crate::world::{Actor, HostId, Thread, World};
     use sidle_node::{ControlInput, ControlRequest};
     use sidle_store::Leave;
+    use sidle_testbed::Random;
     use sidle_types::{MonotonicUs, Position};
 
     #[test]

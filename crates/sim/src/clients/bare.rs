@@ -7,13 +7,13 @@ use super::wires::Ended;
 use crate::host::Host;
 use crate::network::{Side, Signal, StreamId};
 use crate::process::{host_at, host_of};
-use crate::random::Random;
 use crate::workload::{Asked, History, Turn, Workload};
 use crate::world::{Actor, HostId, World};
 use sidle_client_core::{Class, Effect};
 use sidle_cluster::HostPort;
 use sidle_history::Operation;
 use sidle_resp::{RequestWriter, Value};
+use sidle_testbed::Random;
 use sidle_types::{MigrationId, Slot};
 use std::collections::{BTreeMap, VecDeque};
 

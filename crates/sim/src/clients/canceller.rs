@@ -7,10 +7,10 @@
 use super::resp_stream::{Received, RespStream};
 use crate::host::Host;
 use crate::network::{Signal, StreamId};
-use crate::random::Random;
 use crate::world::{Actor, HostId, World};
 use sidle_cluster::{MigrationRecord, MigrationState};
 use sidle_resp::Value;
+use sidle_testbed::Random;
 use sidle_types::MigrationId;
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,7 +1,7 @@
 //! How the operator wants ranges to be moved: by which protocol, with which options, under which policy.
 
-use crate::random::Random;
 use sidle_migration::{PROTOCOLS, ProtocolChoices};
+use sidle_testbed::Random;
 use sidle_types::MigrationPolicy;
 
 /// Of a thousand migrations, so many name no protocol: most known faults are those of the first.

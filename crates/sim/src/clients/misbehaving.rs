@@ -2,9 +2,9 @@
 
 use super::resp_stream::{Received, RespStream};
 use crate::network::{Place, Signal, StreamId};
-use crate::random::Random;
 use crate::world::{Actor, HostId, World};
 use sidle_resp::Value;
+use sidle_testbed::Random;
 
 /// What is wrong with a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

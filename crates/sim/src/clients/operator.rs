@@ -4,12 +4,12 @@ use super::manner::Manners;
 use super::wires::{Ended, Wires};
 use crate::network::{Signal, StreamId};
 use crate::process::{client_address, host_of};
-use crate::random::Random;
 use crate::workload::{TAG, keep_whole};
 use crate::world::{Actor, HostId, World};
 use sidle_client_core::{Awareness, Class, Config, Destination};
 use sidle_cluster::TabletMap;
 use sidle_resp::Value;
+use sidle_testbed::Random;
 use sidle_types::{MonotonicUs, Position, PositionRange, Slot};
 
 /// What an operator is like.

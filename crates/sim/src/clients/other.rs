@@ -5,10 +5,10 @@ use super::{
 };
 use crate::host::Host;
 use crate::network::{Signal, StreamId};
-use crate::random::Random;
 use crate::workload::{History, Workload};
 use crate::world::World;
 use sidle_history::Operation;
+use sidle_testbed::Random;
 
 /// What such a client is.
 #[derive(Clone, Debug)]

@@ -3,10 +3,10 @@
 use super::wires::{Ended, Wires};
 use crate::network::{Signal, StreamId};
 use crate::process::client_address;
-use crate::random::Random;
 use crate::workload::{Asked, History, Turn, Workload};
 use crate::world::{Actor, HostId, World};
 use sidle_client_core::{Awareness, Bugs, Class, Config, Counters, Destination};
+use sidle_testbed::Random;
 use sidle_types::{HashedKey, MonotonicUs};
 
 /// What a client is.

@@ -7,12 +7,12 @@ use crate::checks::{Holder, Ownership, Scan};
 use crate::host::Host;
 use crate::network::{Side, Signal, StreamId};
 use crate::process::client_address;
-use crate::random::Random;
 use crate::workload::{History, TAG, TimedOp, TimedOperation, Workload};
 use crate::world::{Actor, HostId, World};
 use sidle_client_core::{Awareness, Class, Config, Destination};
 use sidle_history::{Datum, Op, Operation, Outcome};
 use sidle_resp::Value;
+use sidle_testbed::Random;
 use sidle_types::{HashedKey, MonotonicUs};
 use std::collections::BTreeSet;
 
@@ -196,16 +196,8 @@ impl Surveyor {
             let ownership = Ownership::of(hosts, host);
             world.checks.flush(host);
             line.say(0, b"FLUSHALL\r\n".to_vec());
-            let removal = |key| Operation {
-                client: self.number as u64,
-                op: Op::Flush,
-                key,
-                arg: Datum::Null,
-                result: Datum::Null,
-                call_ns: world.now_us * 1000,
-                return_ns: None,
-                outcome: Outcome::Unknown,
-            };
+            let (client, now_ns) = (self.number as u64, world.now_us * 1000);
+            let removal = |key: String| Operation::begun(client, Op::Flush, key, Datum::Null, now_ns);
             let timed = workload.all_timed_keys().map(|key| {
                 let holder = ownership.holder(&key);
                 (key, holder)

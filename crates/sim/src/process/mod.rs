@@ -20,13 +20,14 @@ use mover::MoverThread;
 pub(crate) use mover::OUTPUT_BYTES;
 pub use pressure::Pressure;
 pub use seat::Seat;
-use sidle_cluster::{HostPort, MetaError, NodeInfo, TabletMap};
+use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo, TabletMap};
 use sidle_migration::ImportView;
 use sidle_node::{
     Config, CurrentTable, MoverIndex, NodeParts, NodeShared, Now, ProcessFacts, RangeTable, WorkerIndex,
     connect,
 };
 use sidle_store::{Store, StoreConfig};
+use sidle_testbed::fixtures;
 use sidle_types::{MonotonicUs, NodeId, WallMs};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -74,7 +75,7 @@ pub fn store_config(workers: u16) -> StoreConfig {
 
 /// The name of the node on a machine.
 pub fn node_id(host: HostId) -> NodeId {
-    NodeId::from_bytes([host.0 as u8 + 1; 20])
+    fixtures::node_id(host.0 as u8 + 1)
 }
 
 /// The machine of a node.
@@ -204,14 +205,8 @@ impl Process {
 }
 
 fn node_info(host: HostId, incarnation: u64) -> NodeInfo {
-    let client_addr = client_address(host);
-    let bus_addr = HostPort::new("127.0.0.1", client_addr.port() + 10_000).expect("a good address");
-    NodeInfo {
-        id: node_id(host),
-        incarnation: sidle_cluster::Incarnation(incarnation),
-        client_addr,
-        bus_addr,
-    }
+    let first = fixtures::node_info_at(host.0 as u8 + 1, client_address(host));
+    NodeInfo { incarnation: Incarnation(incarnation), ..first }
 }
 
 fn parts(info: &NodeInfo, setup: &HostSetup) -> NodeParts {

@@ -1,7 +1,7 @@
 //! What a machine's threads have to bear while something moves, as its movers are told.
 
-use crate::random::Random;
 use sidle_migration::Load;
+use sidle_testbed::Random;
 
 /// How often a mover is told.
 pub(super) const EVERY_US: u64 = 2_000;

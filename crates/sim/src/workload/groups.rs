@@ -13,10 +13,10 @@
 
 use super::asked::{Asked, Order, Purpose};
 use super::{Turn, Workload, registers};
-use crate::random::Random;
 use sidle_client_core::Class;
 use sidle_history::{Datum, Op, Operation};
 use sidle_resp::Value;
+use sidle_testbed::Random;
 use sidle_types::{Position, Slot};
 
 /// So many of a thousand operations that are neither noise nor on keys with a time to live are on groups.

@@ -14,7 +14,7 @@ pub use asked::{Asked, History, Order};
 pub use groups::{MOST_GROUPS, keep_whole};
 pub use timed::{Condition, NewEnd, TimedOp, TimedOperation, When};
 
-use crate::random::Random;
+use sidle_testbed::Random;
 
 /// The hash tag whose slot ranges are split in.
 pub const TAG: &str = "{tag}";

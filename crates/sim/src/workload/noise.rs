@@ -3,10 +3,10 @@
 
 use super::asked::{Asked, Order, Purpose};
 use super::{TAG, Workload};
-use crate::random::Random;
 use sidle_client_core::Class;
 use sidle_node::UNKNOWN;
 use sidle_resp::Value;
+use sidle_testbed::Random;
 
 /// What an answer has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

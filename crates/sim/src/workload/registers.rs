@@ -2,9 +2,9 @@
 
 use super::asked::{Asked, Order, Purpose, Shape};
 use super::{Turn, Workload};
-use crate::random::Random;
 use sidle_client_core::Class;
-use sidle_history::{Datum, Op, Operation, Outcome};
+use sidle_history::{Datum, Op, Operation};
+use sidle_testbed::Random;
 
 /// How short a large value is at least.
 const LARGE_BYTES: u64 = 4_000;
@@ -116,16 +116,7 @@ fn one(name: &str, class: Class, record: Operation) -> Asked {
 }
 
 pub(super) fn record(client: u64, op: Op, key: String, arg: Datum, now_us: u64) -> Operation {
-    Operation {
-        client,
-        op,
-        key,
-        arg,
-        result: Datum::Null,
-        call_ns: now_us * 1000,
-        return_ns: None,
-        outcome: Outcome::Unknown,
-    }
+    Operation::begun(client, op, key, arg, now_us * 1000)
 }
 
 fn word(arg: &Datum) -> Option<String> {

@@ -3,9 +3,9 @@
 use super::asked::{Asked, Order, Purpose};
 use super::{Turn, Workload};
 use crate::clock::WALL_START_MS;
-use crate::random::Random;
 use sidle_client_core::Class;
 use sidle_history::{Datum, Outcome};
+use sidle_testbed::Random;
 
 /// What becomes of a key's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

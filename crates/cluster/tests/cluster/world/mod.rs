@@ -14,10 +14,13 @@ mod role;
 
 use node::SimNode;
 use sidle_cluster::{
-    Bugs, ClusterId, CommitFailure, Coordinator, CoordinatorInput, Founding, HostPort, Incarnation,
-    MemoryMetaStore, Metadata, MigrationState, MigrationStatus, NodeInfo, NodeName, ProtocolOutline, Reply,
-    Request, StartNumber, StatusReport, TabletMap, ToCoordinator, ToNode,
+    Bugs, ClusterId, CommitFailure, Coordinator, CoordinatorInput, Founding, Incarnation, MemoryMetaStore,
+    Metadata, MigrationState, MigrationStatus, NodeInfo, NodeName, ProtocolOutline, Reply, Request,
+    StartNumber, StatusReport, TabletMap, ToCoordinator, ToNode,
 };
+pub(crate) use sidle_testbed::fixtures::node_id;
+use sidle_testbed::fixtures::node_info;
+use sidle_testbed::{Quality, Random, TimeQueue, Way};
 use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,19 +47,13 @@ pub(crate) fn chunk_of(position: Position) -> u64 {
     position.0 / CHUNK
 }
 
-/// What links do to messages.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Links {
-    pub(crate) lose_percent: u64,
-    pub(crate) double_percent: u64,
-    pub(crate) delay_us: (u64, u64),
-}
+/// Links that lose nothing.
+pub(crate) const GOOD: Quality = Quality { is_ordered: false, ..Quality::sound(50, 100) };
+/// Links that lose, double and delay messages.
+pub(crate) const BAD: Quality =
+    Quality { lost_permille: 200, doubled_permille: 300, ..GOOD.within(50, 60_000) };
 
-impl Links {
-    pub(crate) const GOOD: Links = Links { lose_percent: 0, double_percent: 0, delay_us: (50, 100) };
-    pub(crate) const BAD: Links = Links { lose_percent: 20, double_percent: 30, delay_us: (50, 60_000) };
-}
-
+#[derive(Clone)]
 enum InFlight {
     ToCoordinator(ToCoordinator),
     ToNode(ToNode),
@@ -64,10 +61,9 @@ enum InFlight {
 
 pub(crate) struct World {
     pub(crate) now: MonotonicUs,
-    random: u64,
-    pub(crate) links: Links,
-    in_flight: BTreeMap<(MonotonicUs, u64), InFlight>,
-    sequence: u64,
+    random: Random,
+    pub(crate) links: Quality,
+    in_flight: TimeQueue<InFlight>,
     coordinator: Option<Coordinator<MemoryMetaStore>>,
     disk: Option<MemoryMetaStore>,
     pub(crate) nodes: Vec<SimNode>,
@@ -89,18 +85,8 @@ pub(crate) struct World {
     pub(crate) targets_come_first: bool,
 }
 
-pub(crate) fn node_id(number: u8) -> NodeId {
-    NodeId::from_bytes([number; 20])
-}
-
 pub(crate) fn info(number: u8, incarnation: u64) -> NodeInfo {
-    let addr = |port| HostPort::new(&format!("10.0.0.{number}"), port).unwrap();
-    NodeInfo {
-        id: node_id(number),
-        incarnation: Incarnation(incarnation),
-        client_addr: addr(7000),
-        bus_addr: addr(17000),
-    }
+    NodeInfo { incarnation: Incarnation(incarnation), ..node_info(number) }
 }
 
 /// What the process drew that a node's incarnation is.
@@ -118,10 +104,9 @@ impl World {
     pub(crate) fn with(seed: u64, nodes: u8, bugs: Bugs) -> World {
         let mut world = World {
             now: MonotonicUs(1_000_000),
-            random: seed,
-            links: Links::GOOD,
-            in_flight: BTreeMap::new(),
-            sequence: 0,
+            random: Random::new(seed),
+            links: GOOD,
+            in_flight: TimeQueue::default(),
             coordinator: None,
             disk: Some(MemoryMetaStore::new()),
             nodes: (1..=nodes).map(|number| SimNode::new(number, bugs)).collect(),
@@ -148,12 +133,7 @@ impl World {
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        // SplitMix64.
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % bound
+        self.random.below(bound)
     }
 
     pub(crate) fn coordinator(&mut self) -> &mut Coordinator<MemoryMetaStore> {
@@ -312,7 +292,7 @@ impl World {
 
     /// One step: the next thing to happen before `end`, if there is one.
     fn step(&mut self, end: MonotonicUs) -> bool {
-        let link = self.in_flight.keys().next().map(|key| key.0);
+        let link = self.in_flight.next_at().map(MonotonicUs);
         let coordinator = self.coordinator.as_ref().and_then(Coordinator::poll_timeout);
         let nodes = self.nodes.iter().filter_map(SimNode::timeout).min();
         let Some(at) = [link, coordinator, nodes, Some(self.next_traffic)].into_iter().flatten().min() else {
@@ -323,7 +303,7 @@ impl World {
         }
         self.now = self.now.max(at);
         if link == Some(at) {
-            let (_, message) = self.in_flight.pop_first().expect("there is one");
+            let message = self.in_flight.pop().expect("there is one");
             self.deliver(message);
             self.steps += 1;
         } else if coordinator == Some(at) {
@@ -393,19 +373,10 @@ impl World {
             InFlight::ToNode(message) => message.to,
         };
         let cut = self.nodes.iter().any(|sim| sim.info.id == node && sim.cut_off);
-        if cut || self.below(100) < self.links.lose_percent {
-            return;
-        }
-        let copies = if self.below(100) < self.links.double_percent { 2 } else { 1 };
-        for _ in 0..copies {
-            let (least, most) = self.links.delay_us;
-            let at = self.now.plus_us(least + self.below(most - least + 1));
-            self.sequence += 1;
-            let copy = match &message {
-                InFlight::ToCoordinator(message) => InFlight::ToCoordinator(message.clone()),
-                InFlight::ToNode(message) => InFlight::ToNode(message.clone()),
-            };
-            self.in_flight.insert((at, self.sequence), copy);
+        if !cut {
+            for at in Way::new(self.links).datagram_at_us(0, self.now.0, &mut self.random) {
+                self.in_flight.push(at, message.clone());
+            }
         }
     }
 

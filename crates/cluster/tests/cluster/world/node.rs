@@ -6,6 +6,7 @@ use sidle_cluster::{
     AgentEvent, AgentInput, Bugs, ClusterId, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, PrepareRefusal,
     Progress, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
 };
+use sidle_testbed::TimeQueue;
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,8 +44,7 @@ struct Driver {
     /// Ranges that are copied while they are served.
     tracked: BTreeSet<MigrationId>,
     data: BTreeMap<u64, u64>,
-    pending: BTreeMap<(MonotonicUs, u64), Pending>,
-    sequence: u64,
+    pending: TimeQueue<Pending>,
 }
 
 enum Pending {
@@ -163,23 +163,20 @@ impl SimNode {
 
     pub(crate) fn timeout(&self) -> Option<MonotonicUs> {
         let agent = self.agent.as_ref()?.poll_timeout();
-        agent.into_iter().chain(self.driver.pending.keys().next().map(|key| key.0)).min()
+        agent.into_iter().chain(self.driver.pending.next_at().map(MonotonicUs)).min()
     }
 
     fn later(&mut self, at: MonotonicUs, what: Pending) {
-        self.driver.sequence += 1;
-        self.driver.pending.insert((at, self.driver.sequence), what);
+        self.driver.pending.push(at.0, what);
     }
 
     /// Does what is due.
     pub(crate) fn step(&mut self, now: MonotonicUs, random: u64, others: &[SimNode]) {
-        let due = self.driver.pending.first_key_value().is_some_and(|(key, _)| key.0 <= now);
-        if !due {
+        let Some(pending) = self.driver.pending.pop_due(now.0) else {
             let keys = self.driver.data.len() as u64;
             self.input(now, AgentInput::Load(NodeLoad { keys, ..NodeLoad::default() }));
             return self.input(now, AgentInput::Timer);
-        }
-        let (_, pending) = self.driver.pending.pop_first().expect("something is due");
+        };
         match pending {
             Pending::Answer(input) => self.input(now, input),
             Pending::ChangeOver => {
@@ -354,7 +351,7 @@ impl SimNode {
             }
             AgentEvent::AbandonPrepared { migration, .. } => {
                 self.driver.prepared.remove(&migration);
-                self.driver.pending.retain(|_, pending| match pending {
+                self.driver.pending.retain(|pending| match pending {
                     Pending::Prepare(record) | Pending::Copy(record, _) => record.id != migration,
                     Pending::Answer(_) | Pending::ChangeOver | Pending::Pull(_) => true,
                 });

@@ -2,15 +2,16 @@
 
 use sidle_history::{Datum, Op, Operation, Outcome};
 use sidle_node::testing::LATENCY_US;
+use sidle_testbed::Random;
 
 /// Keys of their own slots, and as many that share the slot of [`TAG`].
 pub(super) const KEYS: u64 = 16;
 /// The hash tag whose slot is split.
 pub(super) const TAG: &str = "{tag}";
 
-/// SplitMix64.
+/// One seed's numbers.
 pub(super) struct Draw {
-    state: u64,
+    random: Random,
     /// Every time that is drawn is a multiple of this. Coarse, since things that happen at the very same
     /// instant are where faults hide; or 1, so that nearly nothing does.
     grain_us: u64,
@@ -18,15 +19,11 @@ pub(super) struct Draw {
 
 impl Draw {
     pub(super) fn new(seed: u64) -> Draw {
-        Draw { state: seed, grain_us: if seed.is_multiple_of(2) { LATENCY_US / 2 } else { 1 } }
+        Draw { random: Random::new(seed), grain_us: if seed.is_multiple_of(2) { LATENCY_US / 2 } else { 1 } }
     }
 
     pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
+        self.random.below(bound)
     }
 
     /// How long a message is on its way: mostly little, now and then longer than a whole migration.
@@ -74,17 +71,7 @@ impl Draw {
             Datum::Integer(number) => words.push(number.to_string()),
             Datum::Text(text) => words.push(text.clone()),
         }
-        let operation = Operation {
-            client,
-            op,
-            key,
-            arg,
-            result: Datum::Null,
-            call_ns: now_us * 1000,
-            return_ns: None,
-            outcome: Outcome::Unknown,
-        };
-        Asked { operation, words }
+        Asked { operation: Operation::begun(client, op, key, arg, now_us * 1000), words }
     }
 }
 

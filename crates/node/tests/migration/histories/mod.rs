@@ -173,14 +173,10 @@ fn reads_while_all_arrives(bugs: Bugs) -> Report {
     let tuning = Tuning { bugs: bugs.into(), ..Tuning::default() };
     let mut scene = Scene::of(ClusterSetup { tuning, ..ClusterSetup::default() });
     let record = |op, key: &str, arg: Datum, result, now_us: u64| Operation {
-        client: 0,
-        op,
-        key: key.to_owned(),
-        arg,
         result,
-        call_ns: now_us * 1000,
         return_ns: Some(now_us * 1000 + 999),
         outcome: Outcome::Ok,
+        ..Operation::begun(0, op, key, arg, now_us * 1000)
     };
     let keys = keys("key", 40);
     scene.fill(keys.clone());

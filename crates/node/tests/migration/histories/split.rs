@@ -72,16 +72,7 @@ impl Client {
             if let Datum::Integer(value) = arg {
                 words.push(value.to_string());
             }
-            records.push(Operation {
-                client: self.number,
-                op,
-                key,
-                arg,
-                result: Datum::Null,
-                call_ns: now_us * 1000,
-                return_ns: None,
-                outcome: Outcome::Unknown,
-            });
+            records.push(Operation::begun(self.number, op, key, arg, now_us * 1000));
         }
         match records.is_empty() {
             true => UnderWay::One(on_the_slot(self.number, self.left, now_us, draw)),

@@ -15,6 +15,18 @@ pub(crate) type FileId = u64;
 /// What a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
 
+/// What one sync makes stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Synced {
+    /// A file's content.
+    File(FileId),
+    /// Which names there are, and which files they stand for.
+    Names,
+}
+
+/// A name, and the files that it stands for after and before a step, if any.
+type Renaming = (String, Option<FileId>, Option<FileId>);
+
 /// A step of a process, with what undoes it.
 #[derive(Debug)]
 enum Step {
@@ -33,58 +45,31 @@ enum Step {
         before_bytes: usize,
         cut_off: Vec<u8>,
     },
-    Name {
-        file: FileId,
-        before: Option<FileId>,
-    },
+    /// All of them at once.
+    Rename(Vec<Renaming>),
     Sync(Synced),
     /// A sync that failed. The seed draws what was written.
-    LossySync {
-        what: Synced,
-        seed: u64,
-    },
-}
-
-/// What a sync is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Synced {
-    /// The content of a file.
-    File(FileId),
-    /// Which file has the name.
-    Names,
+    LossySync(Synced, u64),
 }
 
 impl Step {
-    /// Whether a sync makes it stay.
-    fn is_of(&self, what: Synced) -> bool {
-        match what {
-            Synced::File(file) => self.changes(file),
-            Synced::Names => matches!(self, Step::Name { .. }),
-        }
-    }
-
-    /// Whether it, or what undoes it, is of this file: a name that was not synced may be the one that stays.
-    fn needs(&self, of: FileId) -> bool {
+    /// What makes it stay, unless it is a sync itself.
+    fn synced_with(&self) -> Option<Synced> {
         match self {
-            Step::Name { file, before } => *file == of || *before == Some(of),
-            _ => self.changes(of),
-        }
-    }
-
-    /// Whether it changes the content of this file.
-    fn changes(&self, of: FileId) -> bool {
-        match self {
-            Step::Create { file } | Step::Write { file, .. } | Step::Length { file, .. } => *file == of,
-            _ => false,
+            Step::Create { file } | Step::Write { file, .. } | Step::Length { file, .. } => {
+                Some(Synced::File(*file))
+            }
+            Step::Rename(_) => Some(Synced::Names),
+            Step::Sync(_) | Step::LossySync(..) => None,
         }
     }
 }
 
-/// Files, and the one that has the name.
+/// Files, and which of them have names.
 #[derive(Clone, Debug, Default)]
 struct Image {
     files: BTreeMap<FileId, Vec<u8>>,
-    named: Option<FileId>,
+    names: BTreeMap<String, FileId>,
 }
 
 impl Image {
@@ -100,13 +85,22 @@ impl Image {
         bytes[at..at + data.len()].copy_from_slice(data);
     }
 
+    fn rename(&mut self, name: String, file: Option<FileId>) {
+        match file {
+            Some(file) => self.names.insert(name, file),
+            None => self.names.remove(&name),
+        };
+    }
+
     fn apply(&mut self, step: &Step) {
         match step {
             Step::Create { file } => drop(self.file(*file)),
             Step::Write { file, at, data, .. } => self.write(*file, *at, data),
             Step::Length { file, bytes, .. } => self.file(*file).resize(*bytes, 0),
-            Step::Name { file, .. } => self.named = Some(*file),
-            Step::Sync(_) | Step::LossySync { .. } => {}
+            Step::Rename(names) => {
+                names.iter().for_each(|(name, after, _)| self.rename(name.clone(), *after));
+            }
+            Step::Sync(_) | Step::LossySync(..) => {}
         }
     }
 
@@ -126,8 +120,10 @@ impl Image {
                     self.write(file, bytes, &cut_off);
                 }
             }
-            Step::Name { before, .. } => self.named = before,
-            Step::Sync(_) | Step::LossySync { .. } => {}
+            Step::Rename(names) => {
+                names.into_iter().for_each(|(name, _, before)| self.rename(name, before));
+            }
+            Step::Sync(_) | Step::LossySync(..) => {}
         }
     }
 }
@@ -147,24 +143,22 @@ pub(crate) struct Sectors {
 }
 
 impl Sectors {
-    /// A new file without a name. Files that nobody will ask for again are forgotten.
+    /// A new file without a name. Without one it is gone when the machine dies.
     pub(crate) fn create(&mut self) -> FileId {
-        let (seen, durable) = (self.seen.named, self.durable.named);
-        let journal = &self.journal;
-        let is_wanted = |file: FileId| {
-            Some(file) == seen || Some(file) == durable || journal.iter().any(|step| step.needs(file))
-        };
-        self.seen.files.retain(|&file, _| is_wanted(file));
-        self.durable.files.retain(|&file, _| is_wanted(file));
         let file = self.next_file;
         self.next_file += 1;
         self.take(Step::Create { file });
         file
     }
 
-    /// The file that has the name.
-    pub(crate) fn named(&self) -> Option<FileId> {
-        self.seen.named
+    /// The file of this name.
+    pub(crate) fn named(&self, name: &str) -> Option<FileId> {
+        self.seen.names.get(name).copied()
+    }
+
+    /// Every name, in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.seen.names.keys().map(String::as_str)
     }
 
     /// What a process reads in a file.
@@ -189,20 +183,21 @@ impl Sectors {
         self.take(Step::Length { file, bytes, before_bytes: present.len(), cut_off });
     }
 
-    /// Makes a file's content, or the name, stay.
+    /// Makes something stay.
     pub(crate) fn sync(&mut self, what: Synced) {
         self.take(Step::Sync(what));
     }
 
-    /// Fails to: some of it stays, the rest never will.
+    /// Fails to make something stay: some of it does, the rest never will.
     pub(crate) fn fail_sync(&mut self, what: Synced, random: &mut Random) {
-        self.take(Step::LossySync { what, seed: random.draw() });
+        self.take(Step::LossySync(what, random.draw()));
     }
 
-    /// Gives a file the name.
-    pub(crate) fn name(&mut self, file: FileId) {
-        let before = self.seen.named;
-        self.take(Step::Name { file, before });
+    /// Gives names to files, or takes them away, all at once.
+    pub(crate) fn rename(&mut self, names: &[(&str, Option<FileId>)]) {
+        let with_before = |&(name, file): &(&str, _)| (name.to_owned(), file, self.named(name));
+        let renamings = names.iter().map(with_before).collect();
+        self.take(Step::Rename(renamings));
     }
 
     fn take(&mut self, step: Step) {
@@ -235,6 +230,8 @@ impl Sectors {
         let quarters = random.below(5);
         scatter(&mut self.durable, left, random, quarters);
         self.settled = 0;
+        let Image { files, names } = &mut self.durable;
+        files.retain(|file, _| names.values().any(|named| named == file));
         self.seen = self.durable.clone();
     }
 
@@ -244,12 +241,12 @@ impl Sectors {
         for step in self.journal.drain(..) {
             match step {
                 Step::Sync(what) => {
-                    for synced in left.extract_if(.., |step| step.is_of(what)) {
+                    for synced in left.extract_if(.., |step| step.synced_with() == Some(what)) {
                         self.durable.apply(&synced);
                     }
                 }
-                Step::LossySync { what, seed } => {
-                    let tried: Vec<Step> = left.extract_if(.., |step| step.is_of(what)).collect();
+                Step::LossySync(what, seed) => {
+                    let tried = left.extract_if(.., |step| step.synced_with() == Some(what)).collect();
                     scatter(&mut self.durable, tried, &mut Random::new(seed), 2);
                 }
                 step => left.push(step),
@@ -294,7 +291,7 @@ mod tests {
         let file = sectors.create();
         sectors.write(file, 0, content);
         sectors.sync(Synced::File(file));
-        sectors.name(file);
+        sectors.rename(&[("name", Some(file))]);
         sectors.sync(Synced::Names);
         sectors.settle();
         file
@@ -306,7 +303,7 @@ mod tests {
             let mut sectors = Sectors::default();
             let file = named(&mut sectors, b"old");
             sectors.lose_power(&mut Random::new(seed));
-            assert_eq!((sectors.named(), sectors.bytes(file)), (Some(file), b"old".as_slice()));
+            assert_eq!((sectors.named("name"), sectors.bytes(file)), (Some(file), b"old".as_slice()));
         }
     }
 
@@ -371,13 +368,13 @@ mod tests {
             let new = sectors.create();
             sectors.write(new, 0, b"new");
             sectors.sync(Synced::File(new));
-            sectors.name(new);
+            sectors.rename(&[("name", Some(new))]);
             sectors.fail_sync(Synced::Names, &mut Random::new(seed));
             sectors.sync(Synced::Names);
             sectors.settle();
-            assert_eq!(sectors.named(), Some(new));
+            assert_eq!(sectors.named("name"), Some(new));
             sectors.lose_power(&mut Random::new(seed));
-            lost += u32::from(sectors.named() == Some(old));
+            lost += u32::from(sectors.named("name") == Some(old));
         }
         assert!((10..40).contains(&lost), "{lost}");
     }

@@ -1,7 +1,7 @@
-//! The simulator's own random numbers: integers only, the same on every machine.
+//! Random numbers for tests: integers only, the same on every machine.
 
 /// SplitMix64 (Steele, Lea and Flood 2014): small, fast, and every seed is a good one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Random {
     state: u64,
 }
@@ -52,6 +52,11 @@ impl Random {
     /// An index into a list that is not empty.
     pub fn index(&mut self, length: usize) -> usize {
         self.below(length as u64) as usize
+    }
+
+    /// So many bytes.
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count.div_ceil(8)).flat_map(|_| self.draw().to_le_bytes()).take(count).collect()
     }
 
     /// A stream of its own, so that what it is used for does not disturb what others draw.

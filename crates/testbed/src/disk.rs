@@ -1,0 +1,383 @@
+//! A machine's disk: it outlives processes, takes its time, is full, and fails.
+
+use crate::random::Random;
+use crate::sectors::{FileId, Sectors, Synced};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What a disk does with what it is asked to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskMood {
+    /// Writes.
+    Good,
+    /// Writes, and takes long.
+    Slow {
+        /// How long the writer stands still for each sync.
+        sync_us: u64,
+    },
+    /// Has room for so many writes, and then is full.
+    Full {
+        /// How many.
+        writes: u64,
+    },
+    /// Syncs, and reports an error all the same: every time for names, every other time for a file.
+    FailsAfterWriting,
+    /// Syncs so often, and then fails to, and forgets what it could not write.
+    ForgetsWrites {
+        /// How often.
+        syncs: u64,
+    },
+}
+
+#[derive(Debug)]
+struct State {
+    sectors: Sectors,
+    /// How long a sync takes while the disk is good.
+    usual_us: u64,
+    mood: DiskMood,
+    stalled_us: u64,
+    /// Processes that are dead write no more.
+    boot: u64,
+    /// Draws what a failed sync wrote.
+    random: Random,
+}
+
+/// A machine's disk. Copies are handles of one disk.
+#[derive(Clone, Debug)]
+pub struct Disk(Arc<Mutex<State>>);
+
+impl Disk {
+    /// An empty disk. `usual_us`: how long a sync takes.
+    pub fn new(usual_us: u64, random: Random) -> Disk {
+        Disk(Arc::new(Mutex::new(State {
+            sectors: Sectors::default(),
+            usual_us,
+            mood: DiskMood::Good,
+            stalled_us: 0,
+            boot: 0,
+            random,
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// From now on the disk behaves like this.
+    pub fn set_mood(&self, mood: DiskMood) {
+        self.state().mood = mood;
+    }
+
+    /// Whether it does what it is asked to.
+    pub fn is_sound(&self) -> bool {
+        matches!(self.state().mood, DiskMood::Good | DiskMood::Slow { .. })
+    }
+
+    /// How long the writer has to wait for what it wrote since it asked last.
+    pub fn take_stall_us(&self) -> u64 {
+        std::mem::take(&mut self.state().stalled_us)
+    }
+
+    /// The writer has waited: what it wrote is written.
+    pub fn settle(&self) {
+        self.state().sectors.settle();
+    }
+
+    /// The process dies wherever it stands in what it was writing, and its machine with it or not.
+    pub fn crash(&self, machine_dies: bool, random: &mut Random) {
+        let state = &mut *self.state();
+        state.boot += 1;
+        state.stalled_us = 0;
+        state.sectors.stop_somewhere(random);
+        if machine_dies {
+            state.sectors.lose_power(random);
+        }
+    }
+
+    /// The disk as the process of today uses it, until it dies.
+    pub fn mount(&self) -> Folder {
+        Folder { disk: self.clone(), boot: self.state().boot }
+    }
+}
+
+impl State {
+    /// Room for one more write, if there is any.
+    fn take_room(&mut self) -> io::Result<()> {
+        match &mut self.mood {
+            DiskMood::Full { writes: 0 } => Err(io::ErrorKind::StorageFull.into()),
+            DiskMood::Full { writes } => {
+                *writes -= 1;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn sync(&mut self, what: Synced) -> io::Result<()> {
+        self.stalled_us += match self.mood {
+            DiskMood::Slow { sync_us } => sync_us,
+            _ => self.usual_us,
+        };
+        match &mut self.mood {
+            DiskMood::ForgetsWrites { syncs: 0 } => {
+                self.sectors.fail_sync(what, &mut self.random);
+                Err(io::Error::other("the simulated disk failed"))
+            }
+            // Half of the files that are synced get as far as their names.
+            DiskMood::FailsAfterWriting if what == Synced::Names || self.random.one_in(2) => {
+                self.sectors.sync(what);
+                Err(io::Error::other("the simulated disk failed after it wrote"))
+            }
+            mood => {
+                if let DiskMood::ForgetsWrites { syncs } = mood {
+                    *syncs -= 1;
+                }
+                self.sectors.sync(what);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The folder of all files of a disk, for one process. Every operation fails once the process is dead.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    disk: Disk,
+    boot: u64,
+}
+
+impl Folder {
+    fn state(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.disk.state();
+        // What a process is dropped with runs in the test, and never ran in the process.
+        if state.boot == self.boot { Ok(state) } else { Err(io::Error::other("the process is dead")) }
+    }
+
+    /// All names, in order.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.state()?.sectors.names().map(str::to_owned).collect())
+    }
+
+    /// The file of this name, if there is one.
+    pub fn open(&self, name: &str) -> io::Result<Option<File>> {
+        let id = self.state()?.sectors.named(name);
+        Ok(id.map(|id| File { folder: self.clone(), id }))
+    }
+
+    /// A new file that has no name yet. Without one it is gone when the machine dies.
+    pub fn create(&self) -> io::Result<File> {
+        let mut state = self.state()?;
+        state.take_room()?;
+        Ok(File { folder: self.clone(), id: state.sectors.create() })
+    }
+
+    /// Gives names to files, in place of those that had them, or takes names away, all at once. They stay
+    /// once the names are [synced](Folder::sync).
+    pub fn rename(&self, names: &[(&str, Option<&File>)]) -> io::Result<()> {
+        let mut state = self.state()?;
+        state.take_room()?;
+        let names: Vec<_> = names.iter().map(|&(name, file)| (name, file.map(|file| file.id))).collect();
+        state.sectors.rename(&names);
+        Ok(())
+    }
+
+    /// Makes all names stay as they are.
+    pub fn sync(&self) -> io::Result<()> {
+        self.state()?.sync(Synced::Names)
+    }
+}
+
+/// A file that a process has opened.
+#[derive(Clone, Debug)]
+pub struct File {
+    folder: Folder,
+    id: FileId,
+}
+
+impl File {
+    /// All of it.
+    pub fn content(&self) -> io::Result<Vec<u8>> {
+        Ok(self.folder.state()?.sectors.bytes(self.id).to_vec())
+    }
+
+    /// Writes from there on; what lies before and was never written is zero.
+    pub fn write(&self, offset: usize, data: &[u8]) -> io::Result<()> {
+        let mut state = self.folder.state()?;
+        state.take_room()?;
+        state.sectors.write(self.id, offset, data);
+        Ok(())
+    }
+
+    /// Cuts it, or fills it up with zeroes.
+    pub fn set_bytes(&self, bytes: usize) -> io::Result<()> {
+        let mut state = self.folder.state()?;
+        if bytes > state.sectors.bytes(self.id).len() {
+            state.take_room()?;
+        }
+        state.sectors.set_len(self.id, bytes);
+        Ok(())
+    }
+
+    /// Makes its content stay.
+    pub fn sync(&self) -> io::Result<()> {
+        self.folder.state()?.sync(Synced::File(self.id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn disk() -> (Disk, Folder) {
+        let disk = Disk::new(10, Random::new(1));
+        let folder = disk.mount();
+        (disk, folder)
+    }
+
+    /// A file with this content, which stays.
+    fn put(folder: &Folder, name: &str, content: &[u8]) {
+        let file = folder.create().unwrap();
+        file.write(0, content).unwrap();
+        file.sync().unwrap();
+        folder.rename(&[(name, Some(&file))]).unwrap();
+        folder.sync().unwrap();
+    }
+
+    fn content(folder: &Folder, name: &str) -> Option<Vec<u8>> {
+        folder.open(name).unwrap().map(|file| file.content().unwrap())
+    }
+
+    #[test]
+    fn many_files_are_lost_each_by_itself() {
+        let mut left = BTreeSet::new();
+        for seed in 0..200 {
+            let (disk, folder) = disk();
+            ["a", "b", "c"].into_iter().for_each(|name| put(&folder, name, b"old"));
+            for name in ["a", "b"] {
+                folder.open(name).unwrap().unwrap().write(0, b"new").unwrap();
+            }
+            folder.open("b").unwrap().unwrap().sync().unwrap();
+            disk.settle();
+            disk.crash(true, &mut Random::new(seed));
+            let folder = disk.mount();
+            assert_eq!(folder.names().unwrap(), ["a", "b", "c"]);
+            assert_eq!(content(&folder, "b").unwrap(), b"new", "it was synced");
+            assert_eq!(content(&folder, "c").unwrap(), b"old");
+            left.insert(content(&folder, "a").unwrap());
+        }
+        assert_eq!(left, BTreeSet::from([b"old".to_vec(), b"new".to_vec()]));
+    }
+
+    #[test]
+    fn a_renamed_file_has_one_of_both_names_whatever_happens() {
+        let mut left = BTreeSet::new();
+        for seed in 0..200 {
+            let (disk, folder) = disk();
+            put(&folder, "next", b"2");
+            put(&folder, "log", b"1");
+            disk.settle();
+            let next = folder.open("next").unwrap();
+            folder.rename(&[("next", None), ("log", next.as_ref())]).unwrap();
+            disk.crash(seed % 2 == 0, &mut Random::new(seed));
+            let folder = disk.mount();
+            left.insert((content(&folder, "next"), content(&folder, "log")));
+        }
+        let (one, two) = (Some(b"1".to_vec()), Some(b"2".to_vec()));
+        assert_eq!(left, BTreeSet::from([(None, two.clone()), (two, one)]));
+    }
+
+    #[test]
+    fn names_stay_once_they_are_synced() {
+        for seed in 0..50 {
+            let (disk, folder) = disk();
+            put(&folder, "a", b"1");
+            put(&folder, "b", b"2");
+            folder.rename(&[("a", None)]).unwrap();
+            folder.sync().unwrap();
+            disk.settle();
+            disk.crash(true, &mut Random::new(seed));
+            assert_eq!(disk.mount().names().unwrap(), ["b"]);
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_name_is_there_until_the_machine_dies() {
+        let (disk, folder) = disk();
+        put(&folder, "a", b"1");
+        let file = folder.open("a").unwrap().unwrap();
+        put(&folder, "a", b"2");
+        assert_eq!((file.content().unwrap(), content(&folder, "a").unwrap()), (b"1".to_vec(), b"2".to_vec()));
+        disk.settle();
+        disk.crash(true, &mut Random::new(1));
+        assert_eq!(disk.state().sectors.bytes(file.id), b"");
+        assert_eq!(content(&disk.mount(), "a").unwrap(), b"2");
+    }
+
+    #[test]
+    fn a_file_is_cut_and_filled_up() {
+        let (_, folder) = disk();
+        put(&folder, "a", b"12345");
+        let file = folder.open("a").unwrap().unwrap();
+        file.set_bytes(2).unwrap();
+        file.write(4, b"6").unwrap();
+        file.set_bytes(6).unwrap();
+        assert_eq!(file.content().unwrap(), b"12\x00\x006\x00");
+        assert!(folder.open("b").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_dead_process_writes_no_more() {
+        let (disk, folder) = disk();
+        put(&folder, "a", b"1");
+        let file = folder.open("a").unwrap().unwrap();
+        disk.settle();
+        disk.crash(false, &mut Random::new(1));
+        file.write(0, b"2").unwrap_err();
+        folder.create().unwrap_err();
+        assert_eq!(content(&disk.mount(), "a").unwrap(), b"1");
+    }
+
+    #[test]
+    fn moods_are_what_they_say() {
+        let (disk, folder) = disk();
+        put(&folder, "a", b"1");
+        assert_eq!(disk.take_stall_us(), 20, "the file's sync and the name's");
+        let file = folder.open("a").unwrap().unwrap();
+        disk.set_mood(DiskMood::Slow { sync_us: 7 });
+        file.sync().unwrap();
+        assert_eq!((disk.is_sound(), disk.take_stall_us()), (true, 7));
+        disk.set_mood(DiskMood::Full { writes: 1 });
+        file.write(0, b"2").unwrap();
+        assert_eq!(file.write(0, b"3").unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert!(!disk.is_sound());
+        disk.set_mood(DiskMood::FailsAfterWriting);
+        while file.sync().is_ok() {}
+        folder.sync().unwrap_err();
+        disk.set_mood(DiskMood::Good);
+        disk.settle();
+        disk.crash(true, &mut Random::new(1));
+        assert_eq!(content(&disk.mount(), "a").unwrap(), b"2", "it was written, whatever was reported");
+    }
+    #[test]
+    fn what_a_failed_sync_forgot_reads_back_until_the_machine_dies() {
+        let mut left = BTreeSet::new();
+        for seed in 0..100 {
+            let disk = Disk::new(10, Random::new(seed));
+            let folder = disk.mount();
+            put(&folder, "a", b"1");
+            disk.set_mood(DiskMood::ForgetsWrites { syncs: 1 });
+            let file = folder.open("a").unwrap().unwrap();
+            file.sync().unwrap();
+            file.write(0, b"2").unwrap();
+            file.sync().unwrap_err();
+            disk.set_mood(DiskMood::Good);
+            file.sync().unwrap();
+            disk.settle();
+            assert_eq!(file.content().unwrap(), b"2");
+            disk.crash(true, &mut Random::new(seed));
+            left.insert(content(&disk.mount(), "a").unwrap());
+        }
+        assert_eq!(left, BTreeSet::from([b"1".to_vec(), b"2".to_vec()]));
+    }
+}

@@ -1,0 +1,298 @@
+//! Links between two ends: opened, cut, held back, opened again; and everything that is under way over them.
+
+use crate::queue::TimeQueue;
+use crate::random::Random;
+use crate::way::{Quality, Way};
+use std::collections::BTreeMap;
+
+/// An end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The end that asked for it.
+    Opener,
+    /// The end that was asked.
+    Acceptor,
+}
+
+impl Side {
+    /// Both.
+    pub const BOTH: [Side; 2] = [Side::Opener, Side::Acceptor];
+
+    /// The other end.
+    pub const fn other(self) -> Side {
+        match self {
+            Side::Opener => Side::Acceptor,
+            Side::Acceptor => Side::Opener,
+        }
+    }
+}
+
+/// Something that comes by way of a link `K`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrival<K, M> {
+    /// The link stands.
+    Opened(K),
+    /// It could not be made.
+    Refused(K),
+    /// This end learns that the link is no more.
+    Closed(K, Side),
+    /// This end receives a message.
+    Message(K, Side, M),
+}
+
+/// What becomes of something that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is received.
+    Arrives,
+    /// It stays on its way until everything is [released](Links::release).
+    Waits,
+    /// Nobody will ever see it.
+    IsLost,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    is_open: bool,
+    /// By the end that they lead to.
+    ways: [Way; 2],
+}
+
+/// Links by name, of which each may be opened again once it is cut.
+#[derive(Debug)]
+pub struct Links<K, M> {
+    links: BTreeMap<K, Link>,
+    under_way: TimeQueue<Arrival<K, M>>,
+    held: Vec<Arrival<K, M>>,
+}
+
+impl<K, M> Default for Links<K, M> {
+    fn default() -> Links<K, M> {
+        Links { links: BTreeMap::new(), under_way: TimeQueue::default(), held: Vec::new() }
+    }
+}
+
+impl<K: Copy + Ord, M: Clone> Links<K, M> {
+    /// Opens a link that stands at `at_us`. `ways`: how good those to its opener and to its acceptor are.
+    ///
+    /// # Panics
+    /// If there is one of this name.
+    pub fn open(&mut self, link: K, ways: [Quality; 2], at_us: u64) {
+        let before = self.links.insert(link, Link { is_open: false, ways: ways.map(Way::new) });
+        assert!(before.is_none(), "a link is opened twice");
+        self.under_way.push(at_us, Arrival::Opened(link));
+    }
+
+    /// A link that has always stood.
+    pub fn establish(&mut self, link: K, ways: [Quality; 2]) {
+        self.links.insert(link, Link { is_open: true, ways: ways.map(Way::new) });
+    }
+
+    /// Who wants this link opened learns at `at_us` that it cannot be.
+    pub fn refuse(&mut self, link: K, at_us: u64) {
+        self.under_way.push(at_us, Arrival::Refused(link));
+    }
+
+    /// Whether a link stands.
+    pub fn is_open(&self, link: K) -> bool {
+        self.links.get(&link).is_some_and(|link| link.is_open)
+    }
+
+    /// The links that stand.
+    pub fn open_links(&self) -> impl Iterator<Item = K> {
+        self.links.iter().filter(|(_, link)| link.is_open).map(|(&link, _)| link)
+    }
+
+    /// From now on the way to an end is this good, if there is such a link.
+    pub fn set_quality(&mut self, link: K, to: Side, quality: Quality) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.ways[to as usize].quality = quality;
+        }
+    }
+
+    /// Sends a message of so many bytes to an end; whether it is under way. What is sent over a link that
+    /// does not stand is lost.
+    pub fn send(
+        &mut self,
+        link: K,
+        to: Side,
+        message: M,
+        bytes: usize,
+        now_us: u64,
+        random: &mut Random,
+    ) -> bool {
+        let Some(Link { is_open: true, ways }) = self.links.get_mut(&link) else { return false };
+        let mut is_under_way = false;
+        for at_us in ways[to as usize].datagram_at_us(bytes, now_us, random) {
+            is_under_way = true;
+            self.under_way.push(at_us, Arrival::Message(link, to, message.clone()));
+        }
+        is_under_way
+    }
+
+    /// Cuts a link; whether there was one. Of what is under way over it, held back or not, so many of a
+    /// thousand arrive all the same. Each end learns of it at its time, by [`Side`], or never.
+    pub fn cut(
+        &mut self,
+        link: K,
+        learns_at_us: [Option<u64>; 2],
+        lingering_permille: u64,
+        random: &mut Random,
+    ) -> bool {
+        if self.links.remove(&link).is_none() {
+            return false;
+        }
+        let mut stays = |arrival: &Arrival<K, M>| match arrival {
+            Arrival::Opened(of) => *of != link,
+            Arrival::Message(of, ..) => *of != link || random.permille(lingering_permille),
+            Arrival::Refused(_) | Arrival::Closed(..) => true,
+        };
+        self.under_way.retain(&mut stays);
+        self.held.retain(&mut stays);
+        for side in Side::BOTH {
+            if let Some(at_us) = learns_at_us[side as usize] {
+                self.under_way.push(at_us, Arrival::Closed(link, side));
+            }
+        }
+        true
+    }
+
+    /// When the next thing arrives.
+    pub fn next_at_us(&self) -> Option<u64> {
+        self.under_way.next_at()
+    }
+
+    /// The next thing that has arrived by now and is received.
+    pub fn receive(&mut self, now_us: u64, fate: impl Fn(&Arrival<K, M>) -> Fate) -> Option<Arrival<K, M>> {
+        loop {
+            let arrival = self.under_way.pop_due(now_us)?;
+            match fate(&arrival) {
+                Fate::Arrives => {}
+                Fate::Waits => {
+                    self.held.push(arrival);
+                    continue;
+                }
+                Fate::IsLost => continue,
+            }
+            if let Arrival::Opened(link) = &arrival
+                && let Some(link) = self.links.get_mut(link)
+            {
+                link.is_open = true;
+            }
+            return Some(arrival);
+        }
+    }
+
+    /// Lets everything arrive now that was held back.
+    pub fn release(&mut self, now_us: u64) {
+        for arrival in std::mem::take(&mut self.held) {
+            self.under_way.push(now_us, arrival);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Arrival::{Closed, Message, Opened, Refused};
+    use Side::{Acceptor, Opener};
+
+    const SOUND: [Quality; 2] = [Quality::sound(10, 10); 2];
+
+    /// A link 1 that has stood since 5, and what the test draws.
+    fn standing(ways: [Quality; 2]) -> (Links<u8, u64>, Random) {
+        let mut links = Links::default();
+        links.open(1, ways, 5);
+        assert!(!links.is_open(1));
+        assert_eq!(all(&mut links, 5), [Opened(1)]);
+        (links, Random::new(3))
+    }
+
+    fn all(links: &mut Links<u8, u64>, now_us: u64) -> Vec<Arrival<u8, u64>> {
+        std::iter::from_fn(|| links.receive(now_us, |_| Fate::Arrives)).collect()
+    }
+
+    #[test]
+    fn messages_go_both_ways_while_the_link_stands() {
+        let (mut links, mut random) = standing(SOUND);
+        assert!(
+            links.send(1, Acceptor, 7, 0, 20, &mut random) && links.send(1, Opener, 8, 0, 21, &mut random)
+        );
+        assert!(!links.send(2, Opener, 9, 0, 21, &mut random), "there is no such link");
+        links.refuse(2, 22);
+        assert_eq!(links.next_at_us(), Some(22));
+        assert_eq!(all(&mut links, 30), [Refused(2), Message(1, Acceptor, 7)]);
+        assert_eq!(all(&mut links, 31), [Message(1, Opener, 8)]);
+    }
+
+    #[test]
+    fn what_a_cut_link_carried_is_lost_and_each_end_learns_in_its_time() {
+        let (mut links, mut random) = standing(SOUND);
+        links.establish(2, SOUND);
+        for link in [1, 2] {
+            links.send(link, Acceptor, 7, 0, 20, &mut random);
+        }
+        assert!(links.cut(1, [Some(25), Some(40)], 0, &mut random));
+        assert!(!links.cut(1, [Some(25), Some(40)], 0, &mut random), "it is cut once");
+        assert!(!links.send(1, Acceptor, 8, 0, 20, &mut random));
+        assert_eq!(all(&mut links, 39), [Closed(1, Opener), Message(2, Acceptor, 7)]);
+        assert_eq!(all(&mut links, 40), [Closed(1, Acceptor)]);
+        assert!(links.open_links().eq([2]));
+    }
+
+    #[test]
+    fn what_lingers_comes_after_the_link_is_open_again() {
+        let (mut links, mut random) = standing([Quality::sound(100, 100); 2]);
+        links.send(1, Acceptor, 7, 0, 20, &mut random);
+        links.cut(1, [None; 2], 1000, &mut random);
+        links.open(1, SOUND, 30);
+        assert_eq!(all(&mut links, 30), [Opened(1)]);
+        links.send(1, Acceptor, 8, 0, 30, &mut random);
+        assert_eq!(all(&mut links, 200), [Message(1, Acceptor, 8), Message(1, Acceptor, 7)]);
+    }
+
+    #[test]
+    fn a_link_that_is_cut_while_it_is_opened_never_stands() {
+        let (mut links, mut random) = (Links::default(), Random::new(1));
+        links.open(1, SOUND, 5);
+        links.cut(1, [None; 2], 1000, &mut random);
+        assert_eq!(all(&mut links, 99), []);
+    }
+
+    #[test]
+    fn what_waits_comes_when_it_is_released_unless_its_link_is_cut() {
+        let (mut links, mut random) = standing(SOUND);
+        links.establish(2, SOUND);
+        let fate = |arrival: &_| match arrival {
+            Message(_, Opener, _) => Fate::IsLost,
+            _ => Fate::Waits,
+        };
+        for (link, to) in [(1, Acceptor), (2, Acceptor), (2, Opener)] {
+            links.send(link, to, 7, 0, 20, &mut random);
+        }
+        assert_eq!(links.receive(30, fate), None);
+        assert_eq!(all(&mut links, 99), []);
+        links.cut(1, [None; 2], 0, &mut random);
+        links.release(50);
+        assert_eq!(all(&mut links, 50), [Message(2, Acceptor, 7)]);
+    }
+
+    #[test]
+    fn a_bad_way_loses_doubles_and_reorders_whole_messages() {
+        let bad = Quality {
+            lost_permille: 200,
+            doubled_permille: 200,
+            is_ordered: false,
+            ..Quality::sound(1, 999)
+        };
+        let (mut links, mut random) = standing(SOUND);
+        links.set_quality(1, Opener, bad);
+        let sent =
+            (0..500).filter(|&number| links.send(1, Opener, number, 1, 10 * number, &mut random)).count();
+        let came = all(&mut links, u64::MAX);
+        assert!(sent < 450 && came.len() > sent, "{sent} {}", came.len());
+        let numbers =
+            came.iter().map(|arrival| if let Message(1, Opener, number) = arrival { *number } else { 0 });
+        assert!(!numbers.is_sorted());
+    }
+}
