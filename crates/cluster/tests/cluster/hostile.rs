@@ -414,11 +414,11 @@ fn an_agent_that_is_sent_anything_keeps_its_bounds() {
                 1 => agent.handle(now, AgentInput::Request { ticket: step, request: draw.request() }),
                 2 => {
                     let (migration, progress) = (MigrationId(draw.below(8)), draw.progress());
-                    agent.handle(now, AgentInput::Progress { migration, progress });
+                    agent.handle(now, AgentInput::Report(NodeSays::Progress { migration, progress }));
                 }
                 3 => {
                     let (migration, why) = (MigrationId(draw.below(8)), draw.prepare_refusal());
-                    agent.handle(now, AgentInput::PrepareRefused { migration, why });
+                    agent.handle(now, AgentInput::Report(NodeSays::PrepareRefused { migration, why }));
                 }
                 _ => {}
             }

@@ -32,13 +32,13 @@
 //! Realises: design "Ownership changes use one barrier", and "Fulva, step by step", steps 1 to 3 and 9.
 //! Ownership: the control thread.
 
-mod agent;
-mod exports;
-mod imports;
 mod jobs;
+mod migrations;
 mod protocol;
 mod requests;
+mod source;
 mod table;
+mod target;
 
 pub use protocol::read_protocol;
 
@@ -46,18 +46,23 @@ use crate::bugs::PutBack;
 use crate::mover::{MoverCommand, MoverReport};
 use crate::outcome::{ControlReply, ControlRequest};
 use crate::queue::MoverIndex;
+use crate::range_table::RangeTable;
 use crate::worker::NodeParts;
-use imports::{Import, Preparation};
 use jobs::Jobs;
-use requests::OpenRequest;
+use migrations::{Migration, Migrations};
+use requests::Requests;
 use sidle_cluster::{
-    AgentInput, ClusterId, MigrationRecord, NodeAgent, NodeInfo, TabletMap, ToCoordinator, ToNode,
+    AgentEvent, AgentInput, ClusterId, End, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, NodeSays, Survey,
+    TabletMap, ToCoordinator, ToNode,
 };
-use sidle_migration::{ExportView, ImportView, Tuning};
-use sidle_types::{MigrationId, MonotonicUs, NodeId, PositionRange};
-use std::collections::{BTreeMap, VecDeque};
+#[cfg(feature = "bug-switches")]
+use sidle_migration::BarrierTicket;
+use sidle_migration::{BarrierPassed, ExportView, ImportView, MigrationSpec, Tuning};
+use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId};
+use source::Source;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use table::Awaited;
+use table::{Barriers, Then};
 
 /// How soon the control looks again whether every worker has passed a barrier.
 pub const BARRIER_POLL_US: u64 = 100;
@@ -118,22 +123,10 @@ pub struct NodeControl {
     tuning: Tuning,
     bugs: PutBack,
     map: Option<Arc<TabletMap>>,
-    /// As the target, before commit.
-    preparations: BTreeMap<MigrationId, Preparation>,
-    /// As the target, from commit on.
-    imports: BTreeMap<MigrationId, Import>,
-    /// As the source, ranges that will be tracked once they are whole (C6).
-    to_track: BTreeMap<MigrationId, MigrationRecord>,
-    /// As the source, from commit on, or from when the range is copied before.
-    exports: BTreeMap<MigrationId, Arc<ExportView>>,
-    /// Migrations that are over and whose leavings a mover clears: exports their records, imports their
-    /// tombstones, copies that came to nothing everything.
-    clearing: BTreeMap<MigrationId, PositionRange>,
-    /// Exports that have to be frozen with the next table.
-    to_freeze: Vec<MigrationId>,
-    awaited: VecDeque<Awaited>,
+    migrations: Migrations,
+    barriers: Barriers,
     jobs: Jobs,
-    requests: BTreeMap<u64, OpenRequest>,
+    requests: Requests,
     events: VecDeque<ControlEvent>,
 }
 
@@ -156,15 +149,10 @@ impl NodeControl {
             tuning,
             bugs: PutBack::default(),
             map: None,
-            preparations: BTreeMap::new(),
-            imports: BTreeMap::new(),
-            to_track: BTreeMap::new(),
-            exports: BTreeMap::new(),
-            clearing: BTreeMap::new(),
-            to_freeze: Vec::new(),
-            awaited: VecDeque::new(),
+            migrations: Migrations::default(),
+            barriers: Barriers::default(),
             jobs: Jobs::default(),
-            requests: BTreeMap::new(),
+            requests: Requests::default(),
             events: VecDeque::new(),
         }
     }
@@ -187,14 +175,19 @@ impl NodeControl {
             ControlInput::Connected => self.agent.handle(now, AgentInput::Connected),
             ControlInput::Message(message) => self.agent.handle(now, AgentInput::Message(message)),
             ControlInput::Mover(migration, report) => self.mover_reported(now, migration, report),
-            ControlInput::Request { tag, request } => self.request(now, tag, request),
+            ControlInput::Request { tag, request } => {
+                let request = self.requests.open(tag, request);
+                self.agent.handle(now, AgentInput::Request { ticket: tag, request });
+            }
             ControlInput::Trouble(trouble) => self.agent.handle(now, AgentInput::Trouble(trouble)),
             ControlInput::Timer => {}
         }
         self.follow_agent(now);
         self.pass_barriers(now);
-        self.run_jobs(now);
-        self.prepare_waiting(now);
+        if let Some(cleared) = self.jobs.run(now, &self.parts.store) {
+            self.cleared_unserved(cleared);
+        }
+        self.prepare_waiting();
         self.track_waiting();
         self.follow_agent(now);
         if self.agent.poll_timeout().is_some_and(|due| due <= now) {
@@ -217,7 +210,7 @@ impl NodeControl {
 
     /// When [`ControlInput::Timer`] is due, if nothing happens before. `now`: the present.
     pub fn poll_timeout(&self, now: MonotonicUs) -> Option<MonotonicUs> {
-        let barrier = (!self.awaited.is_empty()).then(|| now.plus_us(BARRIER_POLL_US));
+        let barrier = (self.barriers.len() > 0).then(|| now.plus_us(BARRIER_POLL_US));
         [self.agent.poll_timeout(), barrier, self.jobs.deadline()].into_iter().flatten().min()
     }
 
@@ -238,18 +231,18 @@ impl NodeControl {
 
     /// The imports that this node takes part in, from commit until they are over.
     pub fn imports(&self) -> impl Iterator<Item = &Arc<ImportView>> {
-        self.imports.values().map(|import| &import.view)
+        self.migrations.imports()
     }
 
     /// The exports that this node takes part in, from commit, or the copy before it, until their memory goes
     /// back.
     pub fn exports(&self) -> impl Iterator<Item = &Arc<ExportView>> {
-        self.exports.values()
+        self.migrations.exports()
     }
 
     /// How many published tables something waits for.
     pub fn awaited_tables(&self) -> usize {
-        self.awaited.len()
+        self.barriers.len()
     }
 
     /// How many clients' requests wait for the coordinator's reply.
@@ -261,13 +254,8 @@ impl NodeControl {
     /// request is under way and everything is cleared.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         let own = [
-            ("preparations", self.preparations.len()),
-            ("imports", self.imports.len()),
-            ("ranges to be tracked", self.to_track.len()),
-            ("exports", self.exports.len()),
-            ("ranges being cleared by movers", self.clearing.len()),
-            ("ranges to be frozen", self.to_freeze.len()),
-            ("tables not passed", self.awaited.len()),
+            ("migrations", self.migrations.len()),
+            ("tables not passed", self.barriers.len()),
             ("ranges to be cleared", self.jobs.len()),
             ("open requests", self.requests.len()),
             ("events not taken", self.events.len()),
@@ -282,5 +270,160 @@ impl NodeControl {
     fn command(&mut self, command: MoverCommand) {
         let mover = MoverIndex::of(command.migration(), self.movers);
         self.event(ControlEvent::Mover(mover, command));
+    }
+
+    /// Has the agent report something of a migration to the coordinator.
+    fn report(&mut self, now: MonotonicUs, report: NodeSays) {
+        self.agent.handle(now, AgentInput::Report(report));
+    }
+
+    /// Does everything that the agent asks for.
+    fn follow_agent(&mut self, now: MonotonicUs) {
+        while let Some(event) = self.agent.poll_event() {
+            match event {
+                AgentEvent::Joined { cluster } => self.event(ControlEvent::Joined(cluster)),
+                AgentEvent::JoinRefused { why } => self.event(ControlEvent::JoinRefused(why)),
+                AgentEvent::Survey { migration, range, partitions } => {
+                    let store = &self.parts.store;
+                    let survey = Survey {
+                        records: store.len_in(range),
+                        bytes: store.bytes_in(range),
+                        partitions: store.partition(range, partitions),
+                    };
+                    self.report(now, NodeSays::Surveyed { migration, survey });
+                }
+                AgentEvent::Prepare { record, .. } => self.prepare(now, record),
+                AgentEvent::Track { record } => self.start_tracking(record),
+                AgentEvent::Policy { migration, policy } => self.hear_policy(migration, policy),
+                AgentEvent::StartExport { record } => self.start_export(&record),
+                AgentEvent::StartImport { record } => self.start_import(now, &record),
+                AgentEvent::Publish { map } => {
+                    let epoch = map.epoch();
+                    self.map = Some(map);
+                    self.meet_missed_commits();
+                    self.publish(vec![Then::TellAgent(epoch)]);
+                }
+                AgentEvent::Over { migration, end: End::GivenAway(range) } => self.release(migration, range),
+                AgentEvent::Over { migration, end: End::Complete } => self.finish_import(migration),
+                AgentEvent::Over { migration, end: End::GivenUp(why) } => {
+                    self.keep(migration);
+                    self.give_up(migration, &why);
+                }
+                AgentEvent::Suspected { nodes } => {
+                    self.parts.shared.unheard.replace(nodes, self.agent.coordinator())
+                }
+                AgentEvent::Superseded => {
+                    self.serve_nothing();
+                    self.event(ControlEvent::Superseded);
+                }
+                AgentEvent::Reply { ticket: tag, reply } => {
+                    let reply = self.requests.close(tag, reply);
+                    reply.into_iter().for_each(|reply| self.event(ControlEvent::Reply { tag, reply }));
+                }
+            }
+        }
+    }
+
+    /// A migration is to press so hard from now on. One whose machines are not made yet is made with it.
+    fn hear_policy(&mut self, id: MigrationId, policy: MigrationPolicy) {
+        match self.migrations.get_mut(id) {
+            Some(Migration::Source(Source::Waiting(record))) => return record.policy = policy,
+            Some(Migration::Target(target)) => target.set_policy(policy),
+            _ => {}
+        }
+        self.command(MoverCommand::Policy(id, policy));
+    }
+
+    /// How full the node is.
+    fn load(&self) -> NodeLoad {
+        let memory = self.parts.store.memory();
+        NodeLoad {
+            keys: self.parts.published.table().key_count(&self.parts.store),
+            memory_used_bytes: memory.log_live + memory.index,
+            memory_limit_bytes: memory.limit,
+        }
+    }
+
+    /// What the machines of a migration are made from, or why it cannot be.
+    fn spec(&self, record: &MigrationRecord) -> Result<MigrationSpec, String> {
+        let protocol = sidle_migration::protocol(&record.protocol).map_err(|error| error.to_string())?;
+        let spec = MigrationSpec {
+            id: record.id,
+            epoch: record.epoch,
+            range: record.range,
+            source: record.source,
+            target: record.target,
+            partitions: record.partitions.clone(),
+            protocol,
+            bytes: record.counters.bytes,
+            policy: record.policy,
+            tuning: self.tuning,
+        };
+        spec.check().map_err(|error| error.to_string())?;
+        Ok(spec)
+    }
+
+    /// Publishes the table of the present map, imports and exports. What was not waited for before may wait
+    /// for it.
+    fn publish(&mut self, mut then: Vec<Then>) {
+        let Some(map) = &self.map else { return };
+        let imports: Vec<_> = self.migrations.imports().cloned().collect();
+        let exports: Vec<_> = self.migrations.exports().cloned().collect();
+        debug_assert_eq!(self.owned_copies(), [], "a copy would be served before its last round (C8)");
+        let table = RangeTable::new(self.me.id, Arc::clone(map), &imports, &exports);
+        // C1: only a table by which this node no longer owns the range starts its freeze.
+        let given = self.migrations.sources_mut();
+        let given = given.filter_map(|(id, source)| {
+            (map.migration(id).is_some() && source.begin_freeze()).then_some(Then::Freeze(id))
+        });
+        then.extend(given);
+        let ticket = self.parts.published.publish(Arc::new(table));
+        #[cfg(feature = "bug-switches")]
+        self.do_at_once(&mut then, &ticket);
+        self.event(ControlEvent::NotifyWorkers);
+        self.barriers.add(ticket, then);
+    }
+
+    /// The named faults `freeze_without_barrier` and `tracking_without_barrier`: what is to be done behind the
+    /// barrier is done now.
+    #[cfg(feature = "bug-switches")]
+    fn do_at_once(&mut self, then: &mut Vec<Then>, ticket: &BarrierTicket) {
+        let bugs = self.bugs;
+        let is_early = |step: &mut Then| match step {
+            Then::Track(_) => bugs.tracking_without_barrier,
+            Then::Freeze(_) => bugs.freeze_without_barrier,
+            _ => false,
+        };
+        for step in then.extract_if(.., is_early).collect::<Vec<_>>() {
+            self.pass(MonotonicUs(0), step, ticket.unproved());
+        }
+    }
+
+    /// Publishes a table by which this node serves nothing.
+    fn serve_nothing(&mut self) {
+        self.map = None;
+        let _nothing_waits =
+            self.parts.published.publish(Arc::new(RangeTable::before_joining(self.me.clone())));
+        self.event(ControlEvent::NotifyWorkers);
+    }
+
+    /// Goes on with what waited for tables that every worker has passed, in the order in which they were
+    /// published.
+    fn pass_barriers(&mut self, now: MonotonicUs) {
+        while let Some((step, proof)) = self.barriers.next() {
+            self.pass(now, step, proof);
+        }
+    }
+
+    fn pass(&mut self, now: MonotonicUs, step: Then, proof: BarrierPassed) {
+        match step {
+            Then::TellAgent(epoch) => self.agent.handle(now, AgentInput::Published { epoch }),
+            Then::Track(id) => self.command(MoverCommand::Tracked(id, proof)),
+            Then::Freeze(id) => self.command(MoverCommand::Frozen(id, proof)),
+            Then::Release(id) => self.command(MoverCommand::ReleaseExport(id, proof)),
+            Then::Finish(id) => self.command(MoverCommand::FinishImport(id, proof)),
+            Then::Discard(range) => self.jobs.discard(self.leavings_in(range), proof),
+            Then::Sweep(range) => self.jobs.sweep(range, proof),
+        }
     }
 }

@@ -3,8 +3,8 @@
 use super::role::{Role, roles_of};
 use super::{AHEAD, CHUNKS, chunk_of, info};
 use sidle_cluster::{
-    AgentEvent, AgentInput, Bugs, ClusterId, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, PrepareRefusal,
-    Progress, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
+    AgentEvent, AgentInput, Bugs, ClusterId, End, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, NodeSays,
+    PrepareRefusal, Progress, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
 };
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange};
 use std::collections::{BTreeMap, BTreeSet};
@@ -206,10 +206,10 @@ impl SimNode {
             return self.later(now, Pending::Copy(record, 0));
         }
         let answer = match self.refuse.clone() {
-            Some(why) => AgentInput::PrepareRefused { migration, why },
+            Some(why) => AgentInput::Report(NodeSays::PrepareRefused { migration, why }),
             None => {
                 self.driver.prepared.insert(migration);
-                AgentInput::Prepared { migration }
+                AgentInput::Report(NodeSays::Prepared { migration })
             }
         };
         self.input(now, answer);
@@ -224,12 +224,12 @@ impl SimNode {
         let next = record.partitions.iter().map(|partition| Some(partition.first())).collect();
         let stalled = self.stalled.then(|| "told to".to_owned());
         let progress = Progress { records_moved: done, next, stalled, ..Progress::default() };
-        self.input(now, AgentInput::Progress { migration, progress });
+        self.input(now, AgentInput::Report(NodeSays::Progress { migration, progress }));
         if done < self.copy_steps {
             return self.later(now.plus_us(COPY_STEP_US), Pending::Copy(record, done));
         }
         self.driver.prepared.insert(migration);
-        self.input(now, AgentInput::Prepared { migration });
+        self.input(now, AgentInput::Report(NodeSays::Prepared { migration }));
     }
 
     /// Moves an import on: activation once the source has frozen the range, then a chunk at a time.
@@ -264,9 +264,9 @@ impl SimNode {
             ..Progress::default()
         };
         if done {
-            return self.input(now, AgentInput::Finished { migration: id, progress });
+            return self.input(now, AgentInput::Report(NodeSays::Finished { migration: id, progress }));
         }
-        self.input(now, AgentInput::Progress { migration: id, progress });
+        self.input(now, AgentInput::Report(NodeSays::Progress { migration: id, progress }));
         self.later(now.plus_us(200 + random % 2_000), Pending::Pull(id));
     }
 
@@ -338,7 +338,7 @@ impl SimNode {
             AgentEvent::JoinRefused { .. } | AgentEvent::Superseded | AgentEvent::Policy { .. } => {}
             AgentEvent::Survey { migration, range, partitions } => {
                 let survey = self.survey(range, partitions);
-                let answer = Pending::Answer(AgentInput::Surveyed { migration, survey });
+                let answer = Pending::Answer(AgentInput::Report(NodeSays::Surveyed { migration, survey }));
                 self.later(now.plus_us(300), answer);
             }
             AgentEvent::Prepare { record, .. } => self.later(now.plus_us(300), Pending::Prepare(record)),
@@ -348,16 +348,6 @@ impl SimNode {
                     "tracking is this incarnation's own"
                 );
                 assert!(self.driver.tracked.insert(record.id), "tracking starts once");
-            }
-            AgentEvent::StopTracking { migration } => {
-                assert!(self.driver.tracked.remove(&migration), "tracking ends once");
-            }
-            AgentEvent::AbandonPrepared { migration, .. } => {
-                self.driver.prepared.remove(&migration);
-                self.driver.pending.retain(|_, pending| match pending {
-                    Pending::Prepare(record) | Pending::Copy(record, _) => record.id != migration,
-                    Pending::Answer(_) | Pending::ChangeOver | Pending::Pull(_) => true,
-                });
             }
             AgentEvent::StartExport { record } => {
                 assert_eq!(
@@ -399,9 +389,25 @@ impl SimNode {
                 self.driver.changing_to = Some(map.epoch());
                 self.later(now.plus_us(700), Pending::ChangeOver);
             }
-            AgentEvent::ReleaseExport { migration, range } => {
-                self.driver.exports.remove(&migration);
-                self.assert_no_role_in(migration);
+            AgentEvent::Over { migration, end } => self.over(migration, end),
+            AgentEvent::Reply { ticket, reply } => {
+                assert!(replies.insert(ticket, reply).is_none(), "a request is answered once");
+            }
+        }
+    }
+
+    fn over(&mut self, migration: MigrationId, end: End) {
+        let was_exported = self.driver.exports.remove(&migration);
+        let was_imported = self.driver.imports.remove(&migration).is_some();
+        self.driver.tracked.remove(&migration);
+        self.driver.prepared.remove(&migration);
+        self.driver.pending.retain(|_, pending| match pending {
+            Pending::Prepare(record) | Pending::Copy(record, _) => record.id != migration,
+            Pending::Answer(_) | Pending::ChangeOver | Pending::Pull(_) => true,
+        });
+        self.assert_no_role_in(migration);
+        match end {
+            End::GivenAway(range) => {
                 for chunk in (0..CHUNKS).filter(|&chunk| range.contains(super::chunks(chunk, chunk).first()))
                 {
                     assert!(!self.acknowledges(chunk), "what is released is not served");
@@ -410,13 +416,8 @@ impl SimNode {
                     }
                 }
             }
-            AgentEvent::FinishImport { migration } | AgentEvent::DiscardRest { migration, .. } => {
-                assert!(self.driver.imports.remove(&migration).is_some(), "an import ends once");
-                self.assert_no_role_in(migration);
-            }
-            AgentEvent::Reply { ticket, reply } => {
-                assert!(replies.insert(ticket, reply).is_none(), "a request is answered once");
-            }
+            End::Complete => assert!(was_imported, "only an import is complete, and once"),
+            End::GivenUp(_) => assert!(!was_exported, "what was given away does not come back"),
         }
     }
 
