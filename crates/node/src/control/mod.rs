@@ -32,6 +32,8 @@
 //! Realises: design "Ownership changes use one barrier", and "Fulva, step by step", steps 1 to 3 and 9.
 //! Ownership: the control thread.
 
+mod exports;
+mod imports;
 mod jobs;
 mod migrations;
 mod protocol;
@@ -328,7 +330,7 @@ impl NodeControl {
     fn hear_policy(&mut self, id: MigrationId, policy: MigrationPolicy) {
         match self.migrations.get_mut(id) {
             Some(Migration::Source(Source::Waiting(record))) => return record.policy = policy,
-            Some(Migration::Target(target)) => target.set_policy(policy),
+            Some(Migration::Target(target)) => target.record.policy = policy,
             _ => {}
         }
         self.command(MoverCommand::Policy(id, policy));
@@ -384,8 +386,8 @@ impl NodeControl {
         self.barriers.add(ticket, then);
     }
 
-    /// The named faults `freeze_without_barrier` and `tracking_without_barrier`: what is to be done behind the
-    /// barrier is done now.
+    /// The named faults `freeze_without_barrier` and `tracking_without_barrier`: what is to be done behind
+    /// the barrier is done now.
     #[cfg(feature = "bug-switches")]
     fn do_at_once(&mut self, then: &mut Vec<Then>, ticket: &BarrierTicket) {
         let bugs = self.bugs;

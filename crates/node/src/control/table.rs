@@ -35,16 +35,16 @@ struct Awaited {
 pub(super) struct Barriers(VecDeque<Awaited>);
 
 impl Barriers {
-    /// Keeps in mind what is to be done behind a table's barrier. Tables are passed in order, so that one that
-    /// nothing waits for need not be remembered.
+    /// Keeps in mind what is to be done behind a table's barrier. Tables are passed in order, so that one
+    /// that nothing waits for need not be remembered.
     pub(super) fn add(&mut self, ticket: BarrierTicket, then: Vec<Then>) {
         if !then.is_empty() {
             self.0.push_back(Awaited { ticket, then: then.into() });
         }
     }
 
-    /// The next thing to be done, if every worker has passed its table, with the proof of that: each takes one
-    /// of its own.
+    /// The next thing to be done, if every worker has passed its table, with the proof of that: each takes
+    /// one of its own.
     pub(super) fn next(&mut self) -> Option<(Then, BarrierPassed)> {
         let Awaited { ticket, then } = self.0.front_mut()?;
         let proof = ticket.passed()?;

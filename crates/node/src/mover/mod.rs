@@ -32,14 +32,14 @@ pub use links::Link;
 use crate::queue::{MoverIndex, MoverPort, WorkerIndex};
 use crate::worker::NodeParts;
 use arrivals::Arrivals;
-use links::{LinkEnd, Links};
+use links::{Lanes, LinkEnd, Links};
 use sidle_migration::{
     BarrierPassed, ExportWriter, Exporter, ImportWriter, Importer, ImporterCounters, MigrationSpec, Replay,
 };
 use sidle_store::{LogHead, Store};
 use sidle_types::{Fill, MigrationId, MigrationPolicy, MonotonicUs, NodeId};
-use sidle_wire::{Hello, Lane};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use sidle_wire::Lane;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wakes::Wakes;
 
@@ -157,11 +157,53 @@ pub struct PendingReplay<'b> {
     replay: Replay<'b>,
 }
 
+/// One migration on this mover: from the command that names it until its end is reported.
+#[derive(Debug)]
+struct Migration {
+    lanes: Lanes,
+    role: Role,
+}
+
+#[derive(Debug)]
+enum Role {
+    /// As the target of a migration that may begin: connects to the source.
+    Expected,
+    Import(Box<Import>),
+    Export(Box<Exporter>),
+}
+
+#[derive(Debug)]
 struct Import {
     machine: Importer,
     /// What the control thread was told last, and when.
     told: ImporterCounters,
     told_at: MonotonicUs,
+}
+
+impl Migration {
+    fn new(role: Role) -> Migration {
+        Migration { lanes: Lanes::default(), role }
+    }
+
+    fn import(&self) -> Option<&Import> {
+        match &self.role {
+            Role::Import(import) => Some(import),
+            Role::Expected | Role::Export(_) => None,
+        }
+    }
+
+    fn is_target(&self) -> bool {
+        !matches!(self.role, Role::Export(_))
+    }
+
+    /// When its machine is due.
+    fn poll_timeout(&self) -> Option<MonotonicUs> {
+        match &self.role {
+            Role::Expected => None,
+            Role::Import(import) => import.machine.poll_timeout(),
+            Role::Export(machine) => machine.poll_timeout(),
+        }
+    }
 }
 
 /// A mover thread's state.
@@ -171,13 +213,8 @@ pub struct Mover {
     store: Arc<Store>,
     /// Where flushes leave tombstones.
     head: LogHead,
-    /// Migrations that may begin.
-    expected: BTreeSet<MigrationId>,
-    imports: BTreeMap<MigrationId, Import>,
-    exports: BTreeMap<MigrationId, Exporter>,
+    migrations: BTreeMap<MigrationId, Migration>,
     links: Links,
-    /// Greetings of targets that know of their migration before this node does: answered as soon as it does.
-    early: BTreeMap<Link, Hello>,
     arrivals: Arrivals,
     wakes: Wakes,
     events: VecDeque<MoverEvent>,
@@ -191,11 +228,8 @@ impl Mover {
             movers: usize::from(movers),
             head: parts.store.log_head(),
             store: Arc::clone(&parts.store),
-            expected: BTreeSet::new(),
-            imports: BTreeMap::new(),
-            exports: BTreeMap::new(),
+            migrations: BTreeMap::new(),
             links: Links::default(),
-            early: BTreeMap::new(),
             arrivals: Arrivals::default(),
             wakes: Wakes::new(ports),
             events: VecDeque::new(),
@@ -211,11 +245,8 @@ impl Mover {
     /// and nobody has to be told anything.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         [
-            ("expected imports", self.expected.len()),
-            ("imports", self.imports.len()),
-            ("exports", self.exports.len()),
+            ("migrations", self.migrations.len()),
             ("links", self.links.len()),
-            ("early greetings", self.early.len()),
             ("commands that wait for arrivals", self.arrivals.len()),
             ("messages to workers", self.wakes.unsent()),
             ("workers to be woken", self.wakes.to_wake()),
@@ -228,9 +259,14 @@ impl Mover {
 
     /// How full the queues of its migrations are.
     pub fn queues(&self) -> impl Iterator<Item = Fill> {
-        let imports = self.imports.values().flat_map(|import| import.machine.queues());
-        let exports = self.exports.values().flat_map(Exporter::queues);
-        imports.chain(exports).chain([self.arrivals.queue()])
+        let of_machines = self.migrations.values().flat_map(|migration| -> Vec<Fill> {
+            match &migration.role {
+                Role::Expected => Vec::new(),
+                Role::Import(import) => import.machine.queues().collect(),
+                Role::Export(machine) => machine.queues().collect(),
+            }
+        });
+        of_machines.chain([self.arrivals.queue()])
     }
 
     /// How many messages found a worker's queue full.
@@ -238,8 +274,12 @@ impl Mover {
         self.wakes.unsent()
     }
 
+    fn import(&self, id: MigrationId) -> Option<&Import> {
+        self.migrations.get(&id).and_then(Migration::import)
+    }
+
     /// Whether it takes part in no migration.
     pub fn is_idle(&self) -> bool {
-        self.expected.is_empty() && self.imports.is_empty() && self.exports.is_empty()
+        self.migrations.is_empty()
     }
 }

@@ -1,6 +1,5 @@
 //! What comes out of a mover: frames, wakes, reports, and when it wants to be called again.
 
-use super::links::Side;
 use super::*;
 use crate::parking::Ticket;
 use crate::queue::ToWorker;
@@ -12,16 +11,11 @@ const BLOCKED_RETRY_US: u64 = 1_000;
 impl Mover {
     /// Appends one frame for this link; whether there was one. To be called while the link's output is short.
     pub fn poll_transmit(&mut self, now: MonotonicUs, link: Link, out: &mut Vec<u8>) -> bool {
-        let Some(LinkEnd { migration, side, lane }) = self.links.end(link) else { return false };
-        match side {
-            Side::Source => self
-                .exports
-                .get_mut(&migration)
-                .is_some_and(|machine| machine.poll_transmit(now, &self.store, lane, out)),
-            Side::Target => self
-                .imports
-                .get_mut(&migration)
-                .is_some_and(|import| import.machine.poll_transmit(now, &self.store, lane, out)),
+        let Some(LinkEnd { migration, lane }) = self.links.end(link) else { return false };
+        match self.migrations.get_mut(&migration).map(|migration| &mut migration.role) {
+            Some(Role::Import(import)) => import.machine.poll_transmit(now, &self.store, lane, out),
+            Some(Role::Export(machine)) => machine.poll_transmit(now, &self.store, lane, out),
+            Some(Role::Expected) | None => false,
         }
     }
 
@@ -38,8 +32,7 @@ impl Mover {
     /// When [`Mover::turn`] is due, if nothing happens before. `now`: the present.
     pub fn poll_timeout(&self, now: MonotonicUs) -> Option<MonotonicUs> {
         let blocked = self.wakes.is_blocked().then(|| now.plus_us(BLOCKED_RETRY_US));
-        (self.imports.values().filter_map(|import| import.machine.poll_timeout()))
-            .chain(self.exports.values().filter_map(Exporter::poll_timeout))
+        (self.migrations.values().filter_map(Migration::poll_timeout))
             .chain(self.arrivals.deadline())
             .chain(blocked)
             .min()
@@ -47,7 +40,7 @@ impl Mover {
 
     /// Carries out what a target machine asks for.
     pub(super) fn drain_target(&mut self, now: MonotonicUs, id: MigrationId) {
-        while let Some(import) = self.imports.get_mut(&id)
+        while let Some(Migration { lanes, role: Role::Import(import) }) = self.migrations.get_mut(&id)
             && let Some(event) = import.machine.poll_event()
         {
             let counters = import.machine.counters();
@@ -55,7 +48,7 @@ impl Mover {
             match event {
                 TargetEvent::Connect(lane) => {
                     // It may have been opened while the migration was prepared.
-                    match self.links.link(LinkEnd { migration: id, side: Side::Target, lane }) {
+                    match lanes[lane.index()] {
                         Some(_) => {
                             let replay =
                                 import.machine.handle(now, &self.store, TargetInput::Connected(lane));
@@ -67,7 +60,7 @@ impl Mover {
                 TargetEvent::Close(lane, breach) => {
                     let replay = import.machine.handle(now, &self.store, TargetInput::Disconnected(lane));
                     assert!(replay.is_none(), "only messages bring records");
-                    self.close_lane(LinkEnd { migration: id, side: Side::Target, lane }, &breach.to_string());
+                    self.close_lane(id, lane, &breach.to_string());
                 }
                 TargetEvent::Activated => {
                     self.wakes.tell_all(ToWorker::WakeAll(id));
@@ -94,7 +87,7 @@ impl Mover {
                 }
                 TargetEvent::Failed(failure) => self.report(id, MoverReport::Failed(failure.to_string())),
                 TargetEvent::SweepFinished => {
-                    self.forget_import(id);
+                    self.forget(id);
                     self.report(id, MoverReport::ImportEnded);
                 }
             }
@@ -103,42 +96,46 @@ impl Mover {
 
     /// Carries out what a source machine asks for.
     pub(super) fn drain_source(&mut self, now: MonotonicUs, id: MigrationId) {
-        while let Some(machine) = self.exports.get_mut(&id)
+        while let Some(Migration { role: Role::Export(machine), .. }) = self.migrations.get_mut(&id)
             && let Some(event) = machine.poll_event()
         {
             match event {
                 SourceEvent::Close(lane, breach) => {
                     machine.handle(now, &self.store, SourceInput::Disconnected(lane));
-                    self.close_lane(LinkEnd { migration: id, side: Side::Source, lane }, &breach.to_string());
+                    self.close_lane(id, lane, &breach.to_string());
                 }
                 SourceEvent::Activated => {}
                 SourceEvent::ReleaseFinished => {
-                    self.forget_export(id);
+                    self.forget(id);
                     self.report(id, MoverReport::ExportEnded);
                 }
             }
         }
     }
 
-    pub(super) fn forget_import(&mut self, id: MigrationId) {
-        self.expected.remove(&id);
-        self.imports.remove(&id);
+    /// It is over here, and its links are closed.
+    pub(super) fn forget(&mut self, id: MigrationId) {
+        let Some(Migration { mut lanes, .. }) = self.migrations.remove(&id) else { return };
         self.arrivals.forget(id);
-        for link in self.links.unbind_all(id, Side::Target) {
-            self.close(link, "the migration is over");
-        }
-    }
-
-    pub(super) fn forget_export(&mut self, id: MigrationId) {
-        self.exports.remove(&id);
-        for link in self.links.unbind_all(id, Side::Source) {
-            self.close(link, "the migration is over");
-        }
-    }
-
-    fn close_lane(&mut self, end: LinkEnd, why: &str) {
-        if let Some(link) = self.links.link(end) {
+        lanes.sort_unstable();
+        for link in lanes.into_iter().flatten() {
             self.links.unbind(link);
+            self.close(link, "the migration is over");
+        }
+    }
+
+    /// A link is gone; what it was for.
+    pub(super) fn unbind(&mut self, link: Link) -> Option<LinkEnd> {
+        let end = self.links.unbind(link)?;
+        if let Some(migration) = self.migrations.get_mut(&end.migration) {
+            migration.lanes[end.lane.index()] = None;
+        }
+        Some(end)
+    }
+
+    fn close_lane(&mut self, id: MigrationId, lane: Lane, why: &str) {
+        if let Some(link) = self.migrations.get(&id).and_then(|migration| migration.lanes[lane.index()]) {
+            self.unbind(link);
             self.close(link, why);
         }
     }
