@@ -16,7 +16,7 @@ impl NodeControl {
     /// it, and behind its barrier it is copied (C5).
     pub(super) fn start_tracking(&mut self, record: MigrationRecord) {
         self.drop_tracked_in(record.range, record.id);
-        self.migrations.insert(record.id, Migration::Source(Source::Waiting(record)));
+        self.migrations.insert(record.id, Migration::Source(Source::Waiting(Box::new(record))));
         self.track_waiting();
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) enum Source {
     /// The range will be tracked once it is whole (C6).
-    Waiting(MigrationRecord),
+    Waiting(Box<MigrationRecord>),
     /// The range is served, and copied behind the barrier of the table that says so (C5).
     Tracked(Arc<ExportView>),
     /// The next table that gives the range away starts its freeze (C1).
