@@ -164,21 +164,6 @@ pub enum NodeSays {
     },
 }
 
-impl NodeSays {
-    /// The migration that a report is about.
-    pub const fn migration(&self) -> Option<MigrationId> {
-        match self {
-            NodeSays::Surveyed { migration, .. }
-            | NodeSays::Prepared { migration }
-            | NodeSays::PrepareRefused { migration, .. }
-            | NodeSays::Progress { migration, .. }
-            | NodeSays::Finished { migration, .. }
-            | NodeSays::Broken { migration, .. } => Some(*migration),
-            NodeSays::Join { .. } | NodeSays::Heartbeat(_) | NodeSays::Request { .. } => None,
-        }
-    }
-}
-
 /// A node's heartbeat, with what it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {

@@ -4,8 +4,7 @@
 //! it yet. Who does not hear of the coordinator for as long as makes a node suspected suspects the node that
 //! it runs on; of the others what was heard last still holds.
 
-use super::event::AgentEvent;
-use super::outbox::Outbox;
+use super::event::{AgentEvent, Outbox};
 use crate::Health;
 use crate::timing::SUSPECTED_AFTER_US;
 use sidle_types::{MonotonicUs, NodeId};
@@ -50,7 +49,7 @@ impl KnownHealth {
             heard.copied().chain(silent).filter(|&node| node != out.me.id).collect();
         if suspected != self.announced {
             self.announced.clone_from(&suspected);
-            out.event(AgentEvent::Suspected { nodes: suspected });
+            out.event(AgentEvent::Suspected(suspected));
         }
     }
 }

@@ -1,81 +1,51 @@
 //! The migrations that a node takes part in: one value for each, from the first message that names it until
-//! its end is announced.
+//! its end is announced and nothing of it is left here.
 
-use super::event::{AgentEvent, End};
-use super::outbox::Outbox;
-use super::source::Source;
-use super::target::Target;
+use super::event::{AgentEvent, Outbox};
+use super::source::{Source, SourceStage};
+use super::talk::Talk;
+use super::target::{Target, TargetStage};
+use crate::MigrationRecord;
 use crate::limits::{HISTORY, MAX_HELD};
-use crate::{HostPort, MigrationRecord, NodeSays};
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, PositionRange};
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use sidle_types::{MapEpoch, MigrationId, MonotonicUs, PositionRange};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// One migration on this node.
+/// All of them, by role. `X`, `I`: what the driver keeps for each as its source and as its target.
 #[derive(Debug)]
-struct Migration {
-    role: Role,
-    /// How hard it may press, as was heard last.
-    policy: Option<MigrationPolicy>,
-    /// Its end, to be announced once a map without it is published.
-    over: Option<Over>,
-}
-
-#[derive(Debug)]
-enum Role {
-    Source(Source),
-    Target(Target),
-}
-
-#[derive(Debug)]
-struct Over {
-    record: Option<MigrationRecord>,
-    map_epoch: MapEpoch,
-}
-
-impl Migration {
-    fn new(role: Role, policy: Option<MigrationPolicy>) -> Migration {
-        Migration { role, policy, over: None }
-    }
-
-    /// A question that is asked again, or a newer map, may name another policy than the one that the driver
-    /// knows. Once the migration runs only maps count: a late question (M10) may name one that is past.
-    fn hear_policy(&mut self, record: &MigrationRecord, out: &mut Outbox) {
-        let (migration, policy) = (record.id, record.policy);
-        if self.policy.replace(policy).is_some_and(|known| known != policy) {
-            out.event(AgentEvent::Policy { migration, policy });
-        }
-    }
-}
-
-/// All of them.
-#[derive(Debug, Default)]
-pub(super) struct Migrations {
-    all: BTreeMap<MigrationId, Migration>,
+pub struct Migrations<X, I> {
+    /// Those that this node is the source of.
+    pub sources: BTreeMap<MigrationId, Source<X>>,
+    /// Those that this node is the target of.
+    pub targets: BTreeMap<MigrationId, Target<I>>,
     /// The last that ended here, so that a late message does not begin them again.
     ended: VecDeque<MigrationId>,
 }
 
-impl Migrations {
-    /// The place of one that is asked for, unless it has ended here, or is new and there is no room.
-    fn asked(&mut self, id: MigrationId) -> Option<Entry<'_, MigrationId, Migration>> {
-        let has_room = self.all.len() < MAX_HELD || self.holds(id);
-        (has_room && !self.ended.contains(&id)).then(|| self.all.entry(id))
+impl<X, I> Default for Migrations<X, I> {
+    fn default() -> Migrations<X, I> {
+        Migrations { sources: BTreeMap::new(), targets: BTreeMap::new(), ended: VecDeque::new() }
+    }
+}
+
+impl<X, I> Migrations<X, I> {
+    /// How many there are, those included that are over and of which something is left here.
+    pub(super) fn len(&self) -> usize {
+        self.sources.len() + self.targets.len()
     }
 
-    /// Whether something is kept for the migration.
+    fn talks(&self) -> impl Iterator<Item = (MigrationId, &Talk)> {
+        let sources = self.sources.iter().map(|(&id, source)| (id, &source.talk));
+        sources.chain(self.targets.iter().map(|(&id, target)| (id, &target.talk)))
+    }
+
+    /// Whether the migration is here.
     pub(super) fn holds(&self, id: MigrationId) -> bool {
-        self.all.contains_key(&id)
+        self.sources.contains_key(&id) || self.targets.contains_key(&id)
     }
 
-    /// Those that something is kept for, in order.
-    pub(super) fn ids(&self) -> impl ExactSizeIterator<Item = MigrationId> {
-        self.all.keys().copied()
-    }
-
-    /// How many ends wait to be announced.
-    pub(super) fn unannounced(&self) -> usize {
-        self.all.values().filter(|migration| migration.over.is_some()).count()
+    /// Those that the coordinator may still have something to say about.
+    pub(super) fn held(&self) -> BTreeSet<MigrationId> {
+        self.talks().filter(|(_, talk)| talk.is_held()).map(|(id, _)| id).collect()
     }
 
     /// How many ends are remembered.
@@ -83,157 +53,141 @@ impl Migrations {
         self.ended.len()
     }
 
-    /// The driver reports something of a migration; nothing is acted on that does not fit its state.
-    pub(super) fn reported(&mut self, now: MonotonicUs, report: NodeSays, out: &mut Outbox) {
-        let id = report.migration().expect("all else is the agent's own to say");
-        match self.all.get_mut(&id).map(|migration| &mut migration.role) {
-            Some(Role::Source(source)) => source.reported(id, report, out),
-            Some(Role::Target(target)) => target.reported(now, id, report, out),
-            None => {}
-        }
+    /// Whether a question about it is to be answered: not when it has ended here, or there is no room.
+    fn may_be_asked(&self, id: MigrationId) -> bool {
+        !self.ended.contains(&id) && (self.holds(id) || self.held().len() < MAX_HELD)
     }
 
     pub(super) fn asked_to_survey(
         &mut self,
-        migration: MigrationId,
+        id: MigrationId,
         range: PositionRange,
-        partitions: usize,
+        parts: usize,
         out: &mut Outbox,
     ) {
-        match self.asked(migration) {
-            Some(Entry::Vacant(place)) => {
-                place.insert(Migration::new(Role::Source(Source::counting(range)), None));
-                out.event(AgentEvent::Survey { migration, range, partitions });
-            }
-            Some(Entry::Occupied(held)) => {
-                if let Role::Source(source) = &held.get().role {
-                    source.asked_again(migration, out);
-                }
-            }
-            None => {}
+        if let Some(source) = self.sources.get_mut(&id) {
+            source.talk.owes = true;
+        } else if self.may_be_asked(id) && !self.holds(id) {
+            self.sources.insert(id, Source::new(range));
+            out.event(AgentEvent::Survey(id, parts));
         }
     }
 
     pub(super) fn asked_to_track(&mut self, record: MigrationRecord, out: &mut Outbox) {
-        let is_mine = record.source == out.me.id && record.source_incarnation == out.me.incarnation;
-        let Some(place) = self.asked(record.id).filter(|_| is_mine) else { return };
-        let mut begins = matches!(place, Entry::Vacant(_));
-        let new = || Migration::new(Role::Source(Source::tracking(record.range)), None);
-        let migration = place.or_insert_with(new);
-        let Role::Source(source) = &mut migration.role else { return };
-        begins |= source.track(record.range);
-        if source.is_tracking() {
-            migration.hear_policy(&record, out);
+        let (id, is_mine) = (record.id, (record.source, record.source_incarnation) == out.identity());
+        if !is_mine || !self.may_be_asked(id) || self.targets.contains_key(&id) {
+            return;
+        }
+        let source = self.sources.entry(id).or_insert_with(|| Source::new(record.range));
+        let begins = source.advance(SourceStage::Waiting);
+        // Once the migration runs only maps count: a late question (M10) may name a policy that is past.
+        if source.stage < SourceStage::GivenAway {
+            hear(source.record.replace(record.clone()).as_ref(), &record, out);
         }
         if begins {
-            out.event(AgentEvent::Track { record });
+            out.event(AgentEvent::Track(id));
         }
     }
 
-    pub(super) fn asked_to_prepare(
-        &mut self,
-        record: MigrationRecord,
-        source_bus_addr: HostPort,
-        out: &mut Outbox,
-    ) {
-        let is_mine = record.target == out.me.id && record.target_incarnation == out.me.incarnation;
-        match self.asked(record.id).filter(|_| is_mine) {
-            Some(Entry::Vacant(place)) => {
-                place.insert(Migration::new(Role::Target(Target::Preparing(None)), Some(record.policy)));
-                out.event(AgentEvent::Prepare { record, source_bus_addr });
+    pub(super) fn asked_to_prepare(&mut self, now: MonotonicUs, record: MigrationRecord, out: &mut Outbox) {
+        let (id, is_mine) = (record.id, (record.target, record.target_incarnation) == out.identity());
+        if !is_mine || !self.may_be_asked(id) || self.sources.contains_key(&id) {
+            return;
+        }
+        match self.targets.get_mut(&id) {
+            None => {
+                self.targets.insert(id, Target::new(now, record, TargetStage::Clearing));
+                out.event(AgentEvent::Prepare(id));
             }
-            Some(Entry::Occupied(mut held)) => match &held.get().role {
-                Role::Target(Target::Preparing(_)) => held.get_mut().hear_policy(&record, out),
-                Role::Target(target) => target.asked_again(record.id, out),
-                Role::Source(_) => {}
-            },
-            None => {}
+            Some(target) if target.began => {}
+            Some(target) if target.stage() < TargetStage::Ready => {
+                let known = std::mem::replace(&mut target.record, record);
+                hear(Some(&known), &target.record, out);
+            }
+            Some(target) => target.talk.owes = true,
         }
     }
 
     /// Announces an export or import when a map shows it for the first time.
     pub(super) fn meet_running(&mut self, now: MonotonicUs, record: &MigrationRecord, out: &mut Outbox) {
-        let me = (out.me.id, out.me.incarnation);
-        let is_source = (record.source, record.source_incarnation) == me;
-        if !is_source && (record.target, record.target_incarnation) != me {
-            return;
+        let (id, me) = (record.id, out.identity());
+        if (record.source, record.source_incarnation) == me && !self.targets.contains_key(&id) {
+            let source = self.sources.entry(id).or_insert_with(|| Source::new(record.range));
+            hear(source.record.replace(record.clone()).as_ref(), record, out);
+            if source.advance(SourceStage::GivenAway) {
+                out.event(AgentEvent::StartExport(id));
+            }
+        } else if (record.target, record.target_incarnation) == me && !self.sources.contains_key(&id) {
+            let unprepared = || Target::new(now, record.clone(), TargetStage::Dropped);
+            let target = self.targets.entry(id).or_insert_with(unprepared);
+            let known = std::mem::replace(&mut target.record, record.clone());
+            hear(Some(&known), record, out);
+            if !std::mem::replace(&mut target.began, true) {
+                out.event(AgentEvent::StartImport(id));
+            }
         }
-        let mut is_known = self.holds(record.id);
-        let role = || match is_source {
-            true => Role::Source(Source::exporting(record.range)),
-            false => Role::Target(Target::importing(now)),
-        };
-        let migration = self.all.entry(record.id).or_insert_with(|| Migration::new(role(), None));
-        migration.hear_policy(record, out);
-        is_known &= match &migration.role {
-            Role::Source(source) => is_source && source.is_exporting(),
-            Role::Target(target) => !is_source && matches!(target, Target::Importing(_)),
-        };
-        if is_known {
-            return;
-        }
-        migration.role = role();
-        let record = record.clone();
-        out.event(match is_source {
-            true => AgentEvent::StartExport { record },
-            false => AgentEvent::StartImport { record },
-        });
-    }
-
-    fn targets(&mut self) -> impl Iterator<Item = (MigrationId, &mut Target)> {
-        self.all.iter_mut().filter_map(|(&id, migration)| match &mut migration.role {
-            Role::Target(target) => Some((id, target)),
-            Role::Source(_) => None,
-        })
     }
 
     /// When the coordinator is to be told of one of them next.
     pub(super) fn report_due(&self) -> Option<MonotonicUs> {
-        let reports = self.all.values().filter_map(|migration| match &migration.role {
-            Role::Target(target) => target.report_due(),
-            Role::Source(_) => None,
-        });
-        reports.min()
+        let owes = self.talks().any(|(_, talk)| talk.is_held() && talk.owes);
+        let reports = self.targets.values().filter(|target| target.talk.is_held());
+        reports.filter_map(Target::report_due).chain(owes.then_some(MonotonicUs(0))).min()
     }
 
-    /// Tells the coordinator of every import whose time has come.
+    /// Tells the coordinator of each whose time has come.
     pub(super) fn report(&mut self, now: MonotonicUs, out: &mut Outbox) {
-        let is_due = |due: Option<MonotonicUs>| due.is_some_and(|due| now >= due);
-        let due = self.targets().filter(|(_, target)| is_due(target.report_due()));
-        due.for_each(|(id, target)| target.tell(now, id, out));
+        for (&id, source) in &mut self.sources {
+            if std::mem::take(&mut source.talk.owes) && source.talk.is_held() {
+                source.message(id).into_iter().for_each(|message| out.send(message));
+            }
+        }
+        for target in self.targets.values_mut().filter(|target| target.talk.is_held()) {
+            let is_due = target.report_due().is_some_and(|due| now >= due);
+            if std::mem::take(&mut target.talk.owes) || is_due {
+                target.message(now).into_iter().for_each(|message| out.send(message));
+            }
+        }
     }
 
     /// Tells the coordinator of every import, as after a new connection.
-    pub(super) fn repeat(&mut self, now: MonotonicUs, out: &mut Outbox) {
-        self.targets().for_each(|(id, target)| target.tell(now, id, out));
+    pub(super) fn repeat(&mut self) {
+        self.targets.values_mut().for_each(|target| target.talk.owes |= target.reports());
     }
 
     /// The coordinator says that a migration is over, and which map is the first without it.
     pub(super) fn over(&mut self, id: MigrationId, record: Option<MigrationRecord>, map_epoch: MapEpoch) {
-        if let Some(migration) = self.all.get_mut(&id) {
-            migration.over.get_or_insert(Over { record, map_epoch });
+        let source = self.sources.get_mut(&id).map(|source| &mut source.talk);
+        if let Some(talk) = source.or(self.targets.get_mut(&id).map(|target| &mut target.talk)) {
+            talk.over(record, map_epoch);
         }
     }
 
-    /// Announces the ends that the map in use is new enough for, and forgets what has ended.
+    /// Announces the ends that the map in use is new enough for.
     pub(super) fn announce_ends(&mut self, published: MapEpoch, out: &mut Outbox) {
-        let is_past = |over: &Over| over.map_epoch <= published;
-        let ended = self.all.extract_if(.., |_, migration| migration.over.as_ref().is_some_and(is_past));
-        for (id, Migration { role, over, .. }) in ended {
-            let record = over.and_then(|over| over.record);
-            let end = match role {
-                Role::Source(source) => source.end(record.as_ref()),
-                Role::Target(target) => target.end(record.as_ref()),
-            };
-            let forgotten = || "the coordinator no longer remembers how it ended".to_owned();
-            let end = end.unwrap_or_else(|| {
-                End::GivenUp(record.as_ref().map_or_else(forgotten, |record| record.state.to_string()))
-            });
-            out.event(AgentEvent::Over { migration: id, end });
+        let sources = self.sources.iter_mut().filter_map(|(&id, source)| {
+            source.talk.take_end(published).map(|record| (id, source.end(record.as_ref())))
+        });
+        let targets = self.targets.iter_mut().filter_map(|(&id, target)| {
+            target.talk.take_end(published).map(|record| (id, target.end(record.as_ref())))
+        });
+        for (id, end) in sources.chain(targets) {
+            out.event(AgentEvent::Over(id, end));
             self.ended.push_back(id);
-            if self.ended.len() > HISTORY {
-                self.ended.pop_front();
-            }
         }
+        self.ended.drain(..self.ended.len().saturating_sub(HISTORY));
+    }
+
+    /// Drops those whose end was announced and taken in, and of which nothing is left here.
+    pub(super) fn drop_ended(&mut self) {
+        self.sources.retain(|_, source| source.talk.is_held() || source.view.is_some());
+        self.targets.retain(|_, target| target.talk.is_held() || target.import.is_some());
+    }
+}
+
+/// A question that is asked again, or a newer map, may name another policy than the one that the driver knows.
+fn hear(known: Option<&MigrationRecord>, record: &MigrationRecord, out: &mut Outbox) {
+    if known.is_some_and(|known| known.policy != record.policy) {
+        out.event(AgentEvent::Policy(record.id, record.policy));
     }
 }

@@ -26,12 +26,15 @@
 mod event;
 mod health;
 mod migrations;
-mod outbox;
 mod requests;
 mod source;
+mod talk;
 mod target;
 
 pub use event::{AgentEvent, AgentInput, End};
+pub use migrations::Migrations;
+pub use source::{Source, SourceStage};
+pub use target::{Target, TargetStage};
 
 use crate::bounds::{Bounded, clipped};
 use crate::limits::{MAX_EVENTS, MAX_HELD, MAX_REASON_BYTES, MAX_TRANSMIT};
@@ -40,16 +43,19 @@ use crate::{
     ClusterId, CoordinatorSays, Heartbeat, MigrationRecord, NodeInfo, NodeLoad, NodeSays, PutBack, TabletMap,
     ToCoordinator, ToNode,
 };
+use event::Outbox;
 use health::KnownHealth;
-use migrations::Migrations;
-use outbox::Outbox;
 use requests::Requests;
 use sidle_types::{Fill, MapEpoch, MonotonicUs, NodeId};
 use std::sync::Arc;
 
-/// The node agent's state machine. See the module's header for its rules and the order of calls.
+/// The node agent's state machine. See the module's header for its rules and the order of calls. `X`, `I`:
+/// what its driver keeps for each migration as its source and as its target.
 #[derive(Debug)]
-pub struct NodeAgent {
+pub struct NodeAgent<X = (), I = ()> {
+    /// The migrations that the node takes part in, lent to the driver: it moves them on, and neither adds nor
+    /// removes any. What it changes is sent to the coordinator with the next input, which then is due.
+    pub migrations: Migrations<X, I>,
     bugs: PutBack,
     cluster: Option<ClusterId>,
     joined: bool,
@@ -62,15 +68,14 @@ pub struct NodeAgent {
     next_beat: MonotonicUs,
     heard_at: Option<MonotonicUs>,
     health: KnownHealth,
-    migrations: Migrations,
     requests: Requests,
     out: Outbox,
 }
 
-impl NodeAgent {
+impl<X, I> NodeAgent<X, I> {
     /// The agent of a node in a new incarnation. `cluster`: the one that the node belongs to, if it has been
     /// in one.
-    pub fn new(now: MonotonicUs, me: NodeInfo, cluster: Option<ClusterId>) -> NodeAgent {
+    pub fn new(now: MonotonicUs, me: NodeInfo, cluster: Option<ClusterId>) -> NodeAgent<X, I> {
         NodeAgent {
             bugs: PutBack::default(),
             cluster,
@@ -96,22 +101,20 @@ impl NodeAgent {
 
     /// Takes in what happened.
     pub fn handle(&mut self, now: MonotonicUs, input: AgentInput) {
-        let (migrations, out) = (&mut self.migrations, &mut self.out);
         match input {
             AgentInput::Connected => {
                 self.next_beat = now;
-                migrations.repeat(now, out);
-                self.requests.repeat(now, out);
+                self.migrations.repeat();
+                self.requests.repeat(now, &mut self.out);
             }
             AgentInput::Message(message) => self.message(now, message),
             AgentInput::Timer => {}
-            AgentInput::Published { epoch } => self.published(now, epoch),
+            AgentInput::Published(epoch) => self.published(now, epoch),
             AgentInput::Load(load) => self.load = load,
             AgentInput::Trouble(trouble) => {
                 self.trouble = trouble.map(|trouble| clipped(trouble, MAX_REASON_BYTES));
             }
-            AgentInput::Request { ticket, request } => self.requests.open(now, ticket, request, out),
-            AgentInput::Report(report) => migrations.reported(now, report, out),
+            AgentInput::Request(ticket, request) => self.requests.open(now, ticket, request, &mut self.out),
         }
         self.beat(now);
         if self.joined {
@@ -128,7 +131,11 @@ impl NodeAgent {
 
     /// The next thing to do.
     pub fn poll_event(&mut self) -> Option<AgentEvent> {
-        self.out.events.pop_front()
+        let event = self.out.events.pop_front();
+        if event.is_none() {
+            self.migrations.drop_ended();
+        }
+        event
     }
 
     /// When to call [`NodeAgent::handle`] with [`AgentInput::Timer`] if nothing else happens.
@@ -171,8 +178,7 @@ impl NodeAgent {
     /// and no request is under way.
     pub fn in_hand(&self) -> impl Iterator<Item = (&'static str, usize)> {
         [
-            ("migrations held", self.migrations.ids().len()),
-            ("ends not announced", self.migrations.unannounced()),
+            ("migrations", self.migrations.len()),
             ("requests not answered", self.requests.len()),
             ("messages not sent", self.out.transmit.len()),
             ("agent's events not taken", self.out.events.len()),
@@ -187,7 +193,7 @@ impl NodeAgent {
         [
             short,
             waits,
-            Fill::new("migrations held at a node", self.migrations.ids().len(), MAX_HELD),
+            Fill::new("migrations held at a node", self.migrations.held().len(), MAX_HELD),
             Fill::new("messages of a node to the coordinator", self.out.transmit.len(), MAX_TRANSMIT),
             Fill::new("events of a node's agent", self.out.events.len(), MAX_EVENTS),
             Fill::new("remembered ends of a node's migrations", self.migrations.remembered(), crate::HISTORY),
@@ -200,7 +206,7 @@ impl NodeAgent {
     }
 
     fn message(&mut self, now: MonotonicUs, message: ToNode) {
-        let is_mine = message.to == self.out.me.id && message.incarnation == self.out.me.incarnation;
+        let is_mine = (message.to, message.incarnation) == self.out.identity();
         // What a coordinator on this node says comes without having been read from a text.
         if !is_mine || message.check_bounds().is_err() {
             return;
@@ -215,12 +221,12 @@ impl NodeAgent {
             CoordinatorSays::JoinRefused { why } => {
                 if !self.joined {
                     self.next_beat = now.plus_us(JOIN_REFUSED_RETRY_US);
-                    self.out.event(AgentEvent::JoinRefused { why });
+                    self.out.event(AgentEvent::JoinRefused(why));
                 }
             }
             CoordinatorSays::JoinLater { why } => {
                 if !self.joined {
-                    self.out.event(AgentEvent::JoinRefused { why });
+                    self.out.event(AgentEvent::JoinRefused(why));
                 }
             }
             CoordinatorSays::JoinAgain => {
@@ -240,8 +246,8 @@ impl NodeAgent {
             CoordinatorSays::Survey { migration, range, partitions } => {
                 self.migrations.asked_to_survey(migration, range, partitions, &mut self.out);
             }
-            CoordinatorSays::Prepare { record, source_bus_addr } => {
-                self.migrations.asked_to_prepare(*record, source_bus_addr, &mut self.out);
+            CoordinatorSays::Prepare { record, .. } => {
+                self.migrations.asked_to_prepare(now, *record, &mut self.out);
             }
             CoordinatorSays::Track { record } => self.migrations.asked_to_track(*record, &mut self.out),
             CoordinatorSays::Over { migration, record, map_epoch } => {
@@ -257,7 +263,7 @@ impl NodeAgent {
             self.joined = true;
             self.cluster = Some(cluster);
             self.next_beat = now;
-            self.out.event(AgentEvent::Joined { cluster });
+            self.out.event(AgentEvent::Joined(cluster));
         }
         self.adopt(now, map);
     }
@@ -271,14 +277,14 @@ impl NodeAgent {
         let is_unknown =
             |record: &&MigrationRecord| self.is_mine(record) && !self.migrations.holds(record.id);
         let unknown = map.migrations().iter().filter(is_unknown).count();
-        if self.migrations.ids().len() + unknown > MAX_HELD {
+        if self.migrations.held().len() + unknown > MAX_HELD {
             return;
         }
         for record in map.migrations() {
             self.migrations.meet_running(now, record, &mut self.out);
         }
         self.map = Some(Arc::clone(&map));
-        self.out.event(AgentEvent::Publish { map });
+        self.out.event(AgentEvent::Publish(map));
     }
 
     fn published(&mut self, now: MonotonicUs, epoch: MapEpoch) {
@@ -292,7 +298,7 @@ impl NodeAgent {
 
     /// Whether this incarnation of the node takes part in the migration.
     fn is_mine(&self, record: &MigrationRecord) -> bool {
-        let me = (self.out.me.id, self.out.me.incarnation);
+        let me = self.out.identity();
         me == (record.source, record.source_incarnation) || me == (record.target, record.target_incarnation)
     }
 
@@ -307,7 +313,7 @@ impl NodeAgent {
         }
         if self.joined {
             self.next_beat = now.plus_us(HEARTBEAT_INTERVAL_US);
-            let holds = self.migrations.ids().take(MAX_HELD).collect();
+            let holds = self.migrations.held().into_iter().take(MAX_HELD).collect();
             let (health, trouble) = (self.health.fingerprint(), self.trouble.clone());
             let (map_epoch, load) = (self.published, self.load);
             self.out.send(NodeSays::Heartbeat(Heartbeat { map_epoch, load, holds, trouble, health }));

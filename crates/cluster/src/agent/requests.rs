@@ -1,7 +1,6 @@
 //! Clients' requests on their way to the coordinator and back.
 
-use super::event::AgentEvent;
-use super::outbox::Outbox;
+use super::event::{AgentEvent, Outbox};
 use crate::bounds::Bounded;
 use crate::limits::{MAX_OPEN_REQUESTS, MAX_OPEN_WAITS, REQUEST_WINDOW};
 use crate::timing::{REQUEST_DEADLINE_US, RETRY_US};
@@ -41,7 +40,7 @@ pub(super) struct Requests {
 impl Requests {
     pub(super) fn open(&mut self, now: MonotonicUs, ticket: u64, request: Request, out: &mut Outbox) {
         if let Some(refusal) = self.why_not_opened(&request) {
-            return out.event(AgentEvent::Reply { ticket, reply: Reply::Refused(refusal) });
+            return out.event(AgentEvent::Reply(ticket, Reply::Refused(refusal)));
         }
         self.last_number += 1;
         let deadline = now.plus_us(REQUEST_DEADLINE_US);
@@ -82,7 +81,7 @@ impl Requests {
 
     pub(super) fn replied(&mut self, number: u64, reply: Reply, out: &mut Outbox) {
         if let Some(open) = self.open.remove(&number) {
-            out.event(AgentEvent::Reply { ticket: open.ticket, reply });
+            out.event(AgentEvent::Reply(open.ticket, reply));
         }
     }
 

@@ -1,77 +1,72 @@
-//! One migration at its source, as the coordinator knows it.
+//! One migration at its source.
 
 use super::event::End;
-use super::outbox::Outbox;
+use super::talk::Talk;
 use crate::{MigrationRecord, NodeSays, Survey};
 use sidle_types::{MigrationId, PositionRange};
 
-/// A migration that this node gives a range up in.
+/// A migration that this node gives a range up in. `X`: what the node serves it by.
 #[derive(Debug)]
-pub(super) struct Source {
-    range: PositionRange,
-    state: State,
+pub struct Source<X> {
+    /// The range.
+    pub range: PositionRange,
+    /// The migration, with its partitions. There is none before it is to be tracked or given away.
+    pub record: Option<MigrationRecord>,
+    /// How far it is here.
+    pub stage: SourceStage,
+    /// What the range is served by: the driver's, from [`SourceStage::Tracked`] until nothing is left here.
+    pub view: Option<X>,
+    survey: Option<Survey>,
+    pub(super) talk: Talk,
 }
 
-#[derive(Debug)]
-enum State {
-    /// The driver counts the range.
-    Counting,
-    /// What was counted.
-    Counted(Survey),
-    /// The range is copied while it is served.
-    Tracking,
-    /// The range is given away.
-    Exporting,
+/// How far a migration is at its source. The driver sets those that say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SourceStage {
+    /// The range is counted.
+    Surveyed,
+    /// It will be tracked once it is whole.
+    Waiting,
+    /// The driver's: it is served, and copied behind the barrier of the table that says so.
+    Tracked,
+    /// The driver's: its copy has come to nothing.
+    Stopped,
+    /// A map gives it away. The next table by that map starts its freeze.
+    GivenAway,
+    /// The driver's: behind the barrier of that table it is frozen.
+    Exported,
+    /// The driver's: it is over, and the memory goes back.
+    Over,
 }
 
-impl Source {
-    pub(super) fn counting(range: PositionRange) -> Source {
-        Source { range, state: State::Counting }
+impl<X> Source<X> {
+    pub(super) fn new(range: PositionRange) -> Source<X> {
+        let (stage, talk) = (SourceStage::Surveyed, Talk::default());
+        Source { range, record: None, stage, view: None, survey: None, talk }
     }
 
-    pub(super) fn tracking(range: PositionRange) -> Source {
-        Source { range, state: State::Tracking }
+    /// Answers [`AgentEvent::Survey`](super::AgentEvent::Survey).
+    pub fn surveyed(&mut self, survey: Survey) {
+        self.survey.get_or_insert(survey);
+        self.talk.owes = true;
     }
 
-    pub(super) fn exporting(range: PositionRange) -> Source {
-        Source { range, state: State::Exporting }
-    }
-
-    pub(super) fn is_exporting(&self) -> bool {
-        matches!(self.state, State::Exporting)
-    }
-
-    pub(super) fn is_tracking(&self) -> bool {
-        matches!(self.state, State::Tracking)
-    }
-
-    /// The coordinator asks again for what was counted.
-    pub(super) fn asked_again(&self, migration: MigrationId, out: &mut Outbox) {
-        if let State::Counted(survey) = &self.state {
-            out.send(NodeSays::Surveyed { migration, survey: survey.clone() });
-        }
-    }
-
-    /// The driver has counted the range.
-    pub(super) fn reported(&mut self, migration: MigrationId, report: NodeSays, out: &mut Outbox) {
-        if let (State::Counting, NodeSays::Surveyed { survey, .. }) = (&self.state, report) {
-            self.state = State::Counted(survey);
-            self.asked_again(migration, out);
-        }
-    }
-
-    /// Has the range tracked; false where it is already, or given away.
-    pub(super) fn track(&mut self, range: PositionRange) -> bool {
-        let begins = matches!(self.state, State::Counting | State::Counted(_));
-        if begins {
-            *self = Source::tracking(range);
-        }
+    /// It is to be tracked, or given away; whether it was not before.
+    pub(super) fn advance(&mut self, stage: SourceStage) -> bool {
+        let begins = self.stage < stage;
+        self.stage = self.stage.max(stage);
         begins
     }
 
-    /// What the end is, if not in vain. No map may have shown it running, if the node was cut off meanwhile.
-    pub(super) fn end(self, record: Option<&MigrationRecord>) -> Option<End> {
-        let gave_away = self.is_exporting() || record.is_some_and(MigrationRecord::ran);
-        gave_away.then_some(End::GivenAway(self.range))
+    /// What the coordinator is to be told now.
+    pub(super) fn message(&self, migration: MigrationId) -> Option<NodeSays> {
+        let survey = self.survey.clone().filter(|_| self.stage == SourceStage::Surveyed)?;
+        Some(NodeSays::Surveyed { migration, survey })
+    }
+
+    /// What its end is. No map may have shown it running, if the node was cut off meanwhile.
+    pub(super) fn end(&self, record: Option<&MigrationRecord>) -> End {
+        let gave_away = self.stage >= SourceStage::GivenAway || record.is_some_and(MigrationRecord::ran);
+        if gave_away { End::GivenAway(self.range) } else { End::in_vain(record) }
     }
 }

@@ -1,141 +1,142 @@
-//! One migration at its target, as the coordinator knows it.
+//! One migration at its target.
 
 use super::event::End;
-use super::outbox::Outbox;
+use super::talk::Talk;
 use crate::bounds::clipped;
 use crate::limits::MAX_REASON_BYTES;
 use crate::timing::{HEARTBEAT_INTERVAL_US, PROGRESS_INTERVAL_US, RETRY_US};
 use crate::{MigrationRecord, MigrationState, NodeSays, PrepareRefusal, Progress};
-use sidle_types::{MigrationId, MonotonicUs};
+use sidle_types::MonotonicUs;
 
-/// A migration that this node takes a range in.
+/// A migration that this node takes a range in. `I`: what arrives there.
 #[derive(Debug)]
-pub(super) enum Target {
-    /// The driver makes room, and where the protocol says so takes a copy, which is reported.
-    Preparing(Option<Reports>),
-    /// There is room, or there is none and nothing is kept.
-    Prepared(Result<(), PrepareRefusal>),
-    /// The range is taken.
-    Importing(Reports),
-}
-
-/// The reports of an import, or of a copy made before it, to the coordinator.
-#[derive(Debug)]
-pub(super) struct Reports {
+pub struct Target<I> {
+    /// The migration, with its partitions.
+    pub record: MigrationRecord,
+    /// What arrives, an import or a copy made before it: the driver's, until nothing is left here.
+    pub import: Option<I>,
+    stage: TargetStage,
+    /// Why there is nothing made ready.
+    refusal: Option<PrepareRefusal>,
+    /// Whether a map has shown it running.
+    pub(super) began: bool,
     progress: Progress,
-    /// Whether the coordinator has not been told the latest.
+    /// Whether the coordinator has not been told the latest, and when it was told last.
     dirty: bool,
     told_at: MonotonicUs,
     /// Whether everything has arrived, or why it never will.
     finished: Option<Result<(), String>>,
+    pub(super) talk: Talk,
 }
 
-impl Target {
-    pub(super) fn importing(now: MonotonicUs) -> Target {
-        Target::Importing(Reports::new(now))
-    }
-
-    /// The coordinator asks again whether it may begin.
-    pub(super) fn asked_again(&self, migration: MigrationId, out: &mut Outbox) {
-        if let Target::Prepared(result) = self {
-            out.send(match result {
-                Ok(()) => NodeSays::Prepared { migration },
-                Err(why) => NodeSays::PrepareRefused { migration, why: why.clone() },
-            });
-        }
-    }
-
-    /// The driver reports how far it is; what is reported does not always fit the state.
-    pub(super) fn reported(
-        &mut self,
-        now: MonotonicUs,
-        migration: MigrationId,
-        report: NodeSays,
-        out: &mut Outbox,
-    ) {
-        match (&mut *self, report) {
-            (Target::Preparing(_), NodeSays::Prepared { .. }) => {
-                *self = Target::Prepared(Ok(()));
-                self.asked_again(migration, out);
-            }
-            (Target::Preparing(_), NodeSays::PrepareRefused { why, .. }) => {
-                *self = Target::Prepared(Err(why.clipped()));
-                self.asked_again(migration, out);
-            }
-            (Target::Preparing(reports), NodeSays::Progress { progress, .. }) => {
-                // The first word, that the target copies, goes out at once.
-                let is_first = reports.is_none();
-                let reports = reports.get_or_insert_with(|| Reports::new(now));
-                reports.progressed(progress.clipped());
-                if is_first {
-                    reports.tell(now, migration, out);
-                }
-            }
-            (Target::Importing(reports), NodeSays::Progress { progress, .. }) => {
-                // And so does the first that it serves.
-                let serves_now = progress.activated && !reports.progress.activated;
-                reports.progressed(progress.clipped());
-                if serves_now {
-                    reports.tell(now, migration, out);
-                }
-            }
-            (Target::Importing(reports), NodeSays::Finished { progress, .. }) => {
-                reports.progress = progress.clipped();
-                reports.finished.get_or_insert(Ok(()));
-                reports.tell(now, migration, out);
-            }
-            (Target::Importing(reports), NodeSays::Broken { why, .. }) => {
-                reports.finished.get_or_insert(Err(clipped(why, MAX_REASON_BYTES)));
-                reports.tell(now, migration, out);
-            }
-            _ => {}
-        }
-    }
-
-    /// Tells the coordinator how far it is, whether or not that is due.
-    pub(super) fn tell(&mut self, now: MonotonicUs, migration: MigrationId, out: &mut Outbox) {
-        if let Target::Importing(reports) | Target::Preparing(Some(reports)) = self {
-            reports.tell(now, migration, out);
-        }
-    }
-
-    /// When the coordinator is to be told of it next.
-    pub(super) fn report_due(&self) -> Option<MonotonicUs> {
-        let (Target::Importing(reports) | Target::Preparing(Some(reports))) = self else { return None };
-        Some(reports.told_at.plus_us(match reports {
-            Reports { finished: Some(_), .. } => RETRY_US,
-            Reports { dirty: true, .. } => PROGRESS_INTERVAL_US,
-            // Now and then even so: a coordinator that restarted knows nothing of it.
-            _ => HEARTBEAT_INTERVAL_US,
-        }))
-    }
-
-    /// What the end is, if not in vain.
-    pub(super) fn end(self, record: Option<&MigrationRecord>) -> Option<End> {
-        let Target::Importing(reports) = self else { return None };
-        let is_done = record.is_some_and(|record| record.state == MigrationState::Done);
-        (is_done || matches!(reports.finished, Some(Ok(())))).then_some(End::Complete)
-    }
+/// How far a migration is at its target; all of it is the driver's to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TargetStage {
+    /// What an earlier owner left in the range is still being cleared.
+    Clearing,
+    /// The source is connected.
+    Connecting,
+    /// The range is copied ahead of the freeze.
+    Copying,
+    /// The coordinator may begin.
+    Ready,
+    /// Nothing is made ready here, or not any more.
+    Dropped,
+    /// It has begun: the range is this node's.
+    Importing,
+    /// It is over, and what was kept for it goes.
+    Over,
 }
 
-impl Reports {
-    fn new(now: MonotonicUs) -> Reports {
-        Reports { progress: Progress::default(), dirty: false, told_at: now, finished: None }
+impl<I> Target<I> {
+    pub(super) fn new(now: MonotonicUs, record: MigrationRecord, stage: TargetStage) -> Target<I> {
+        Target {
+            record,
+            import: None,
+            stage,
+            refusal: None,
+            began: false,
+            progress: Progress::default(),
+            dirty: false,
+            told_at: now,
+            finished: None,
+            talk: Talk::default(),
+        }
     }
 
-    fn progressed(&mut self, progress: Progress) {
+    /// How far it is here.
+    pub fn stage(&self) -> TargetStage {
+        self.stage
+    }
+
+    /// Whether it has not begun, as far as the driver knows.
+    pub fn is_prepared(&self) -> bool {
+        self.stage < TargetStage::Dropped
+    }
+
+    /// It has come so far.
+    pub fn advance(&mut self, stage: TargetStage) {
+        self.stage = stage;
+        self.talk.owes = true;
+    }
+
+    /// It cannot be made ready, or not be kept so.
+    pub fn refuse(&mut self, why: PrepareRefusal) {
+        self.refusal = Some(why.clipped());
+        self.advance(TargetStage::Dropped);
+    }
+
+    /// So much has arrived; as often as the driver likes.
+    pub fn progressed(&mut self, progress: Progress) {
+        let progress = progress.clipped();
+        // That it serves is told at once.
+        self.talk.owes |= progress.activated && !self.progress.activated;
         self.dirty |= self.progress != progress;
         self.progress = progress;
     }
 
-    fn tell(&mut self, now: MonotonicUs, migration: MigrationId, out: &mut Outbox) {
-        self.dirty = false;
-        self.told_at = now;
-        let progress = self.progress.clone();
-        out.send(match &self.finished {
-            None => NodeSays::Progress { migration, progress },
-            Some(Ok(())) => NodeSays::Finished { migration, progress },
-            Some(Err(why)) => NodeSays::Broken { migration, why: why.clone() },
-        });
+    /// Everything has arrived, or, for this reason, never will. A hope to go on is a stall in the progress.
+    /// Told once a map shows the migration running.
+    pub fn finish(&mut self, result: Result<(), String>) {
+        self.finished.get_or_insert(result.map_err(|why| clipped(why, MAX_REASON_BYTES)));
+        self.talk.owes = true;
+    }
+
+    /// What the coordinator is to be told now.
+    pub(super) fn message(&mut self, now: MonotonicUs) -> Option<NodeSays> {
+        (self.told_at, self.dirty) = (now, false);
+        let migration = self.record.id;
+        let progress = || self.progress.clone();
+        match (&self.finished, self.stage) {
+            (None, _) if self.began => Some(NodeSays::Progress { migration, progress: progress() }),
+            (Some(Ok(())), _) if self.began => Some(NodeSays::Finished { migration, progress: progress() }),
+            (Some(Err(why)), _) if self.began => Some(NodeSays::Broken { migration, why: why.clone() }),
+            (_, TargetStage::Copying) => Some(NodeSays::Progress { migration, progress: progress() }),
+            (_, TargetStage::Ready) => Some(NodeSays::Prepared { migration }),
+            _ => self.refusal.clone().map(|why| NodeSays::PrepareRefused { migration, why }),
+        }
+    }
+
+    /// Whether there are things to report without being asked.
+    pub(super) fn reports(&self) -> bool {
+        self.began || self.stage == TargetStage::Copying
+    }
+
+    /// When the coordinator is to be told of it next, though it does not wait for it.
+    pub(super) fn report_due(&self) -> Option<MonotonicUs> {
+        let pause_us = match self {
+            Target { began: true, finished: Some(_), .. } => RETRY_US,
+            Target { dirty: true, .. } => PROGRESS_INTERVAL_US,
+            // Now and then even so: a coordinator that restarted knows nothing of it.
+            _ => HEARTBEAT_INTERVAL_US,
+        };
+        self.reports().then(|| self.told_at.plus_us(pause_us))
+    }
+
+    /// What its end is.
+    pub(super) fn end(&self, record: Option<&MigrationRecord>) -> End {
+        let is_done = record.is_some_and(|record| record.state == MigrationState::Done);
+        let is_complete = self.began && (is_done || self.finished == Some(Ok(())));
+        if is_complete { End::Complete } else { End::in_vain(record) }
     }
 }

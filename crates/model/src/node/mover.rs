@@ -9,7 +9,7 @@ use crate::event::{Arrival, ControlMail, Output, Turn};
 use crate::links::Class;
 use crate::processors::{Pause, ThreadId};
 use crate::stopwatch::Stopwatch;
-use sidle_node::{ControlInput, Link, Mover, MoverCommand, MoverEvent, MoverReport};
+use sidle_node::{ControlInput, Link, Mover, MoverCommand, MoverEvent, MoverReport, MoverStep, Table};
 use sidle_pacing::{Load, SPARE_REST_US, SPARE_WINDOW_US};
 use sidle_types::{MigrationId, MonotonicUs};
 use sidle_wire::{FrameReader, Kind, Lane, Message};
@@ -52,6 +52,7 @@ pub(crate) struct MoverThread {
     pub(crate) releases: u64,
     held: Option<Output>,
     /// The source gives records back that were moved: all that it still has timers for.
+    is_source: bool,
     is_releasing: bool,
     pub(crate) next_probe_us: u64,
     /// How late the slowest worker was when it was last asked.
@@ -85,6 +86,7 @@ impl MoverThread {
             resumptions: 0,
             releases: 0,
             held: None,
+            is_source: false,
             is_releasing: false,
             next_probe_us: 0,
             lag_us: 0,
@@ -127,7 +129,8 @@ impl MoverThread {
         let mut did_something = true;
         if let Some(command) = self.commands.pop_front() {
             turn.cost_ns += costs.message_ns;
-            self.is_releasing |= matches!(command, MoverCommand::ReleaseExport(..));
+            self.is_releasing |= matches!(command.1, MoverStep::Passed(Table::Over, _)) && self.is_source;
+            self.is_source |= matches!(command.1, MoverStep::StartExport(..));
             self.mover.command(now, command);
         } else if let Some((migration, lane, link)) = self.opened.pop_front() {
             turn.cost_ns += costs.message_ns;
@@ -274,7 +277,7 @@ impl MoverThread {
                     self.wires.remove(&link);
                 }
                 MoverEvent::Report(migration, report) => {
-                    self.is_releasing &= report != MoverReport::ExportEnded;
+                    self.is_releasing &= report != MoverReport::Ended;
                     turn.outputs
                         .push(Output::Tell(ControlMail::Input(ControlInput::Mover(migration, report))));
                 }

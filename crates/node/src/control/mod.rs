@@ -35,33 +35,29 @@
 mod exports;
 mod imports;
 mod jobs;
-mod migrations;
 mod protocol;
 mod requests;
-mod source;
 mod table;
-mod target;
 
 pub use protocol::read_protocol;
 
 use crate::bugs::PutBack;
-use crate::mover::{MoverCommand, MoverReport};
+use crate::mover::{MoverCommand, MoverReport, MoverStep, Table};
 use crate::outcome::{ControlReply, ControlRequest};
 use crate::queue::MoverIndex;
 use crate::range_table::RangeTable;
 use crate::worker::NodeParts;
+use imports::Import;
 use jobs::Jobs;
-use migrations::{Migration, Migrations};
 use requests::Requests;
 use sidle_cluster::{
-    AgentEvent, AgentInput, ClusterId, End, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, NodeSays, Survey,
-    TabletMap, ToCoordinator, ToNode,
+    AgentEvent, AgentInput, ClusterId, End, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, SourceStage,
+    TabletMap, TargetStage, ToCoordinator, ToNode,
 };
 #[cfg(feature = "bug-switches")]
 use sidle_migration::BarrierTicket;
 use sidle_migration::{BarrierPassed, ExportView, ImportView, MigrationSpec, Tuning};
-use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId};
-use source::Source;
+use sidle_types::{MigrationId, MonotonicUs, NodeId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use table::{Barriers, Then};
@@ -118,14 +114,12 @@ pub enum ControlEvent {
 
 /// A node's control: see the module's header.
 pub struct NodeControl {
-    me: NodeInfo,
-    agent: NodeAgent,
+    agent: NodeAgent<Arc<ExportView>, Import>,
     parts: NodeParts,
     movers: usize,
     tuning: Tuning,
     bugs: PutBack,
     map: Option<Arc<TabletMap>>,
-    migrations: Migrations,
     barriers: Barriers,
     jobs: Jobs,
     requests: Requests,
@@ -144,14 +138,12 @@ impl NodeControl {
         tuning: Tuning,
     ) -> NodeControl {
         NodeControl {
-            agent: NodeAgent::new(now, me.clone(), cluster),
-            me,
+            agent: NodeAgent::new(now, me, cluster),
             parts,
             movers: usize::from(movers),
             tuning,
             bugs: PutBack::default(),
             map: None,
-            migrations: Migrations::default(),
             barriers: Barriers::default(),
             jobs: Jobs::default(),
             requests: Requests::default(),
@@ -176,27 +168,27 @@ impl NodeControl {
         match input {
             ControlInput::Connected => self.agent.handle(now, AgentInput::Connected),
             ControlInput::Message(message) => self.agent.handle(now, AgentInput::Message(message)),
-            ControlInput::Mover(migration, report) => self.mover_reported(now, migration, report),
+            ControlInput::Mover(migration, report) => self.mover_reported(migration, report),
             ControlInput::Request { tag, request } => {
                 let request = self.requests.open(tag, request);
-                self.agent.handle(now, AgentInput::Request { ticket: tag, request });
+                self.agent.handle(now, AgentInput::Request(tag, request));
             }
             ControlInput::Trouble(trouble) => self.agent.handle(now, AgentInput::Trouble(trouble)),
             ControlInput::Timer => {}
         }
-        self.follow_agent(now);
+        self.follow_agent();
         self.pass_barriers(now);
         if let Some(cleared) = self.jobs.run(now, &self.parts.store) {
             self.cleared_unserved(cleared);
         }
         self.prepare_waiting();
         self.track_waiting();
-        self.follow_agent(now);
+        self.follow_agent();
         if self.agent.poll_timeout().is_some_and(|due| due <= now) {
             let load = self.load();
             self.agent.handle(now, AgentInput::Load(load));
             self.agent.handle(now, AgentInput::Timer);
-            self.follow_agent(now);
+            self.follow_agent();
         }
     }
 
@@ -218,7 +210,7 @@ impl NodeControl {
 
     /// The node.
     pub fn me(&self) -> &NodeInfo {
-        &self.me
+        self.agent.me()
     }
 
     /// The map that was published last.
@@ -227,19 +219,23 @@ impl NodeControl {
     }
 
     /// The node's side of the conversation with the coordinator, for status displays.
-    pub fn agent(&self) -> &NodeAgent {
+    pub fn agent(&self) -> &NodeAgent<Arc<ExportView>, Import> {
         &self.agent
     }
 
     /// The imports that this node takes part in, from commit until they are over.
     pub fn imports(&self) -> impl Iterator<Item = &Arc<ImportView>> {
-        self.migrations.imports()
+        let targets = self.agent.migrations.targets.iter();
+        let running = targets.filter(|(_, target)| target.stage() == TargetStage::Importing);
+        running.filter_map(|(_, target)| target.import.as_ref()).map(|import| &import.view)
     }
 
     /// The exports that this node takes part in, from commit, or the copy before it, until their memory goes
     /// back.
     pub fn exports(&self) -> impl Iterator<Item = &Arc<ExportView>> {
-        self.migrations.exports()
+        let sources =
+            self.agent.migrations.sources.iter().filter(|(_, source)| source.stage < SourceStage::Over);
+        sources.filter_map(|(_, source)| source.view.as_ref())
     }
 
     /// How many published tables something waits for.
@@ -256,7 +252,6 @@ impl NodeControl {
     /// request is under way and everything is cleared.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         let own = [
-            ("migrations", self.migrations.len()),
             ("tables not passed", self.barriers.len()),
             ("ranges to be cleared", self.jobs.len()),
             ("open requests", self.requests.len()),
@@ -269,71 +264,48 @@ impl NodeControl {
         self.events.push_back(event);
     }
 
-    fn command(&mut self, command: MoverCommand) {
-        let mover = MoverIndex::of(command.migration(), self.movers);
-        self.event(ControlEvent::Mover(mover, command));
-    }
-
-    /// Has the agent report something of a migration to the coordinator.
-    fn report(&mut self, now: MonotonicUs, report: NodeSays) {
-        self.agent.handle(now, AgentInput::Report(report));
+    fn command(&mut self, migration: MigrationId, step: MoverStep) {
+        let mover = MoverIndex::of(migration, self.movers);
+        self.event(ControlEvent::Mover(mover, (migration, step)));
     }
 
     /// Does everything that the agent asks for.
-    fn follow_agent(&mut self, now: MonotonicUs) {
+    fn follow_agent(&mut self) {
         while let Some(event) = self.agent.poll_event() {
             match event {
-                AgentEvent::Joined { cluster } => self.event(ControlEvent::Joined(cluster)),
-                AgentEvent::JoinRefused { why } => self.event(ControlEvent::JoinRefused(why)),
-                AgentEvent::Survey { migration, range, partitions } => {
-                    let store = &self.parts.store;
-                    let survey = Survey {
-                        records: store.len_in(range),
-                        bytes: store.bytes_in(range),
-                        partitions: store.partition(range, partitions),
-                    };
-                    self.report(now, NodeSays::Surveyed { migration, survey });
-                }
-                AgentEvent::Prepare { record, .. } => self.prepare(now, record),
-                AgentEvent::Track { record } => self.start_tracking(record),
-                AgentEvent::Policy { migration, policy } => self.hear_policy(migration, policy),
-                AgentEvent::StartExport { record } => self.start_export(&record),
-                AgentEvent::StartImport { record } => self.start_import(now, &record),
-                AgentEvent::Publish { map } => {
+                AgentEvent::Joined(cluster) => self.event(ControlEvent::Joined(cluster)),
+                AgentEvent::JoinRefused(why) => self.event(ControlEvent::JoinRefused(why)),
+                AgentEvent::Survey(id, partitions) => self.survey(id, partitions),
+                AgentEvent::Prepare(id) => self.prepare(id),
+                AgentEvent::Track(id) => self.drop_tracked_before(id),
+                AgentEvent::Policy(id, policy) => self.command(id, MoverStep::Policy(policy)),
+                AgentEvent::StartExport(id) => self.start_export(id),
+                AgentEvent::StartImport(id) => self.start_import(id),
+                AgentEvent::Publish(map) => {
                     let epoch = map.epoch();
                     self.map = Some(map);
                     self.meet_missed_commits();
                     self.publish(vec![Then::TellAgent(epoch)]);
                 }
-                AgentEvent::Over { migration, end: End::GivenAway(range) } => self.release(migration, range),
-                AgentEvent::Over { migration, end: End::Complete } => self.finish_import(migration),
-                AgentEvent::Over { migration, end: End::GivenUp(why) } => {
-                    self.keep(migration);
-                    self.give_up(migration, &why);
+                AgentEvent::Over(id, End::GivenAway(range)) => self.release(id, range),
+                AgentEvent::Over(id, End::Complete) => self.finish_import(id),
+                AgentEvent::Over(id, End::GivenUp(why)) => {
+                    self.keep(id);
+                    self.give_up(id, why);
                 }
-                AgentEvent::Suspected { nodes } => {
+                AgentEvent::Suspected(nodes) => {
                     self.parts.shared.unheard.replace(nodes, self.agent.coordinator())
                 }
                 AgentEvent::Superseded => {
                     self.serve_nothing();
                     self.event(ControlEvent::Superseded);
                 }
-                AgentEvent::Reply { ticket: tag, reply } => {
+                AgentEvent::Reply(tag, reply) => {
                     let reply = self.requests.close(tag, reply);
                     reply.into_iter().for_each(|reply| self.event(ControlEvent::Reply { tag, reply }));
                 }
             }
         }
-    }
-
-    /// A migration is to press so hard from now on. One whose machines are not made yet is made with it.
-    fn hear_policy(&mut self, id: MigrationId, policy: MigrationPolicy) {
-        match self.migrations.get_mut(id) {
-            Some(Migration::Source(Source::Waiting(record))) => return record.policy = policy,
-            Some(Migration::Target(target)) => target.record.policy = policy,
-            _ => {}
-        }
-        self.command(MoverCommand::Policy(id, policy));
     }
 
     /// How full the node is.
@@ -346,39 +318,16 @@ impl NodeControl {
         }
     }
 
-    /// What the machines of a migration are made from, or why it cannot be.
-    fn spec(&self, record: &MigrationRecord) -> Result<MigrationSpec, String> {
-        let protocol = sidle_migration::protocol(&record.protocol).map_err(|error| error.to_string())?;
-        let spec = MigrationSpec {
-            id: record.id,
-            epoch: record.epoch,
-            range: record.range,
-            source: record.source,
-            target: record.target,
-            partitions: record.partitions.clone(),
-            protocol,
-            bytes: record.counters.bytes,
-            policy: record.policy,
-            tuning: self.tuning,
-        };
-        spec.check().map_err(|error| error.to_string())?;
-        Ok(spec)
-    }
-
     /// Publishes the table of the present map, imports and exports. What was not waited for before may wait
     /// for it.
     fn publish(&mut self, mut then: Vec<Then>) {
         let Some(map) = &self.map else { return };
-        let imports: Vec<_> = self.migrations.imports().cloned().collect();
-        let exports: Vec<_> = self.migrations.exports().cloned().collect();
+        let map = Arc::clone(map);
+        let imports: Vec<_> = self.imports().cloned().collect();
+        let exports: Vec<_> = self.exports().cloned().collect();
         debug_assert_eq!(self.owned_copies(), [], "a copy would be served before its last round (C8)");
-        let table = RangeTable::new(self.me.id, Arc::clone(map), &imports, &exports);
-        // C1: only a table by which this node no longer owns the range starts its freeze.
-        let given = self.migrations.sources_mut();
-        let given = given.filter_map(|(id, source)| {
-            (map.migration(id).is_some() && source.begin_freeze()).then_some(Then::Freeze(id))
-        });
-        then.extend(given);
+        let table = RangeTable::new(self.me().id, Arc::clone(&map), &imports, &exports);
+        then.extend(self.begin_freezes(&map));
         let ticket = self.parts.published.publish(Arc::new(table));
         #[cfg(feature = "bug-switches")]
         self.do_at_once(&mut then, &ticket);
@@ -392,8 +341,8 @@ impl NodeControl {
     fn do_at_once(&mut self, then: &mut Vec<Then>, ticket: &BarrierTicket) {
         let bugs = self.bugs;
         let is_early = |step: &mut Then| match step {
-            Then::Track(_) => bugs.tracking_without_barrier,
-            Then::Freeze(_) => bugs.freeze_without_barrier,
+            Then::Mover(_, Table::Tracked) => bugs.tracking_without_barrier,
+            Then::Mover(_, Table::Frozen) => bugs.freeze_without_barrier,
             _ => false,
         };
         for step in then.extract_if(.., is_early).collect::<Vec<_>>() {
@@ -405,7 +354,7 @@ impl NodeControl {
     fn serve_nothing(&mut self) {
         self.map = None;
         let _nothing_waits =
-            self.parts.published.publish(Arc::new(RangeTable::before_joining(self.me.clone())));
+            self.parts.published.publish(Arc::new(RangeTable::before_joining(self.me().clone())));
         self.event(ControlEvent::NotifyWorkers);
     }
 
@@ -419,13 +368,29 @@ impl NodeControl {
 
     fn pass(&mut self, now: MonotonicUs, step: Then, proof: BarrierPassed) {
         match step {
-            Then::TellAgent(epoch) => self.agent.handle(now, AgentInput::Published { epoch }),
-            Then::Track(id) => self.command(MoverCommand::Tracked(id, proof)),
-            Then::Freeze(id) => self.command(MoverCommand::Frozen(id, proof)),
-            Then::Release(id) => self.command(MoverCommand::ReleaseExport(id, proof)),
-            Then::Finish(id) => self.command(MoverCommand::FinishImport(id, proof)),
+            Then::TellAgent(epoch) => self.agent.handle(now, AgentInput::Published(epoch)),
+            Then::Mover(id, table) => self.command(id, MoverStep::Passed(table, proof)),
             Then::Discard(range) => self.jobs.discard(self.leavings_in(range), proof),
             Then::Sweep(range) => self.jobs.sweep(range, proof),
         }
     }
+}
+
+/// What the machines of a migration are made from, or why it cannot be.
+fn spec(record: &MigrationRecord, tuning: Tuning) -> Result<MigrationSpec, String> {
+    let protocol = sidle_migration::protocol(&record.protocol).map_err(|error| error.to_string())?;
+    let spec = MigrationSpec {
+        id: record.id,
+        epoch: record.epoch,
+        range: record.range,
+        source: record.source,
+        target: record.target,
+        partitions: record.partitions.clone(),
+        protocol,
+        bytes: record.counters.bytes,
+        policy: record.policy,
+        tuning,
+    };
+    spec.check().map_err(|error| error.to_string())?;
+    Ok(spec)
 }

@@ -1,5 +1,6 @@
 //! What has to wait until every worker uses a published range table.
 
+use crate::mover::Table;
 use sidle_migration::{BarrierPassed, BarrierTicket};
 use sidle_types::{MapEpoch, MigrationId, PositionRange};
 use std::collections::VecDeque;
@@ -9,14 +10,8 @@ use std::collections::VecDeque;
 pub(super) enum Then {
     /// The agent hears that every worker uses the map of this epoch.
     TellAgent(MapEpoch),
-    /// Every worker marks what it changes in the export, which is still served (C5).
-    Track(MigrationId),
-    /// The export is frozen (C1).
-    Freeze(MigrationId),
-    /// The export's memory goes back (C2).
-    Release(MigrationId),
-    /// The import's tombstones go (C3).
-    Finish(MigrationId),
+    /// The migration's mover goes on (C1, C2, C3, C5).
+    Mover(MigrationId, Table),
     /// What the store holds in the range is nobody's, where that is still so (C2, C7).
     Discard(PositionRange),
     /// Tombstones in the range are of no use any more (C3).
@@ -60,9 +55,7 @@ impl Barriers {
         let clears = |step: &Then| match step {
             Then::Discard(cleared) | Then::Sweep(cleared) => cleared.overlaps(range),
             // Their ranges are kept until the mover is done.
-            Then::TellAgent(_) | Then::Track(_) | Then::Freeze(_) | Then::Release(_) | Then::Finish(_) => {
-                false
-            }
+            Then::TellAgent(_) | Then::Mover(..) => false,
         };
         self.0.iter().any(|awaited| awaited.then.iter().any(clears))
     }

@@ -4,7 +4,7 @@ use super::arrivals::Arrival;
 use super::*;
 use crate::parking::Ticket;
 use crate::queue::{ToMover, ToWorker};
-use sidle_migration::{Load, SourceInput, TargetInput, Waiter};
+use sidle_migration::{Load, SourceInput, Waiter};
 use sidle_wire::{Hello, Message};
 use std::collections::btree_map::Entry;
 
@@ -16,22 +16,21 @@ impl Mover {
     ///
     /// # Panics
     /// If the migration belongs to another mover (V1).
-    pub fn command(&mut self, now: MonotonicUs, command: MoverCommand) {
-        let id = command.migration();
+    pub fn command(&mut self, now: MonotonicUs, (id, step): MoverCommand) {
         assert_eq!(
             MoverIndex::of(id, self.movers),
             self.index,
             "V1: migration {id} belongs to another mover"
         );
-        match command {
-            MoverCommand::Expect(_, peer) => {
+        match step {
+            MoverStep::Expect(peer) => {
                 if let Entry::Vacant(place) = self.migrations.entry(id) {
                     place.insert(Migration::new(Role::Expected));
                     let connect = |lane| MoverEvent::Connect { migration: id, lane, peer };
                     self.events.extend(Lane::ALL.map(connect));
                 }
             }
-            MoverCommand::StartImport(spec, writer) => {
+            MoverStep::StartImport(spec, writer) => {
                 let machine = Importer::new(now, *spec, writer, self.store.log_head());
                 let import = Import { machine, told: ImporterCounters::default(), told_at: now };
                 let migration = self.migrations.entry(id).or_insert(Migration::new(Role::Expected));
@@ -39,28 +38,26 @@ impl Mover {
                 migration.role = Role::Import(Box::new(import));
                 self.drain_target(now, id);
             }
-            MoverCommand::StartExport(spec, writer) => {
+            MoverStep::StartExport(spec, writer) => {
                 let export = Migration::new(Role::Export(Box::new(Exporter::new(now, *spec, writer))));
                 assert!(self.migrations.insert(id, export).is_none(), "export {id} is started twice");
                 self.drain_source(now, id);
                 self.hear_early_greetings(now, id);
             }
-            MoverCommand::Policy(_, policy) => {
+            MoverStep::Policy(policy) => {
                 self.target(now, id, TargetInput::Policy(policy));
                 self.source(now, id, SourceInput::Policy(policy));
             }
-            MoverCommand::Tracked(_, proof) => self.source(now, id, SourceInput::Tracked(proof)),
-            MoverCommand::DropExport(_) => self.forget(id),
-            MoverCommand::Frozen(_, proof) => self.source(now, id, SourceInput::Frozen(proof)),
-            MoverCommand::ReleaseExport(_, proof) => {
+            MoverStep::Passed(Table::Tracked, proof) => self.source(now, id, SourceInput::Tracked(proof)),
+            MoverStep::Passed(Table::Frozen, proof) => self.source(now, id, SourceInput::Frozen(proof)),
+            MoverStep::Passed(Table::Over, proof) if self.import(id).is_some() => {
+                self.target(now, id, TargetInput::Over(proof));
+            }
+            MoverStep::Passed(Table::Over, proof) => {
                 self.source(now, id, SourceInput::DoneCommitted);
-                self.source(now, id, SourceInput::Done(proof));
+                self.source(now, id, SourceInput::Over(proof));
             }
-            MoverCommand::FinishImport(_, proof) => self.target(now, id, TargetInput::Done(proof)),
-            MoverCommand::DropImport(_) => {
-                self.forget(id);
-                self.report(id, MoverReport::ImportDropped);
-            }
+            MoverStep::Drop => self.end(id),
         }
     }
 
@@ -85,10 +82,7 @@ impl Mover {
         for migration in self.migrations.values_mut() {
             match &mut migration.role {
                 Role::Expected => {}
-                Role::Import(import) => {
-                    let replay = import.machine.handle(now, &self.store, TargetInput::Load(load));
-                    assert!(replay.is_none(), "only messages bring records");
-                }
+                Role::Import(import) => import.handle(now, &self.store, TargetInput::Load(load)),
                 Role::Export(machine) => machine.handle(now, &self.store, SourceInput::Load(load)),
             }
         }
@@ -241,8 +235,7 @@ impl Mover {
     /// Hands an input to a target machine, and carries on what comes out of it.
     fn target(&mut self, now: MonotonicUs, id: MigrationId, input: TargetInput<'_>) {
         if let Some(Migration { role: Role::Import(import), .. }) = self.migrations.get_mut(&id) {
-            let replay = import.machine.handle(now, &self.store, input);
-            assert!(replay.is_none(), "only messages bring records");
+            import.handle(now, &self.store, input);
             self.drain_target(now, id);
         }
     }

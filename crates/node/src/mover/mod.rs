@@ -35,6 +35,7 @@ use arrivals::Arrivals;
 use links::{Lanes, LinkEnd, Links};
 use sidle_migration::{
     BarrierPassed, ExportWriter, Exporter, ImportWriter, Importer, ImporterCounters, MigrationSpec, Replay,
+    TargetInput,
 };
 use sidle_store::{LogHead, Store};
 use sidle_types::{Fill, MigrationId, MigrationPolicy, MonotonicUs, NodeId};
@@ -43,61 +44,50 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wakes::Wakes;
 
-/// What the control thread tells a mover.
+/// What the control thread tells a mover: a migration's next step.
+pub type MoverCommand = (MigrationId, MoverStep);
+
+/// The next step of a migration at its mover.
 #[derive(Debug)]
-pub enum MoverCommand {
-    /// Connect to the source of a migration that may begin.
-    Expect(MigrationId, NodeId),
-    /// Take part in a migration as its target: connect to the source.
+pub enum MoverStep {
+    /// Connect to the source, this node: the migration may begin.
+    Expect(NodeId),
+    /// Take part as the target: connect to the source.
     StartImport(Box<MigrationSpec>, ImportWriter),
-    /// Take part in a migration as its source, once it is frozen.
+    /// Take part as the source, once the range is tracked or frozen.
     StartExport(Box<MigrationSpec>, ExportWriter),
     /// How hard the migration may press on this node from now on.
-    Policy(MigrationId, MigrationPolicy),
-    /// Every worker uses a range table by which it marks what it changes in the range (M11).
-    Tracked(MigrationId, BarrierPassed),
-    /// Forget the export: the range was copied for nothing, and stays here.
-    DropExport(MigrationId),
-    /// Every worker uses a range table in which the range is exported (M2).
-    Frozen(MigrationId, BarrierPassed),
-    /// The migration is over, and every worker uses a range table without it (M8): give the memory back.
-    ReleaseExport(MigrationId, BarrierPassed),
-    /// The migration is done, and every worker uses a range table without the import: free the tombstones.
-    FinishImport(MigrationId, BarrierPassed),
-    /// Forget the import, or the copy: it was never committed, or what has not arrived is given up. Nothing
-    /// is replayed any more.
-    DropImport(MigrationId),
+    Policy(MigrationPolicy),
+    /// Every worker has passed a table that this waited for.
+    Passed(Table, BarrierPassed),
+    /// Forget it: it was never committed, or what has not arrived is given up. Nothing is replayed any more.
+    Drop,
 }
 
-impl MoverCommand {
+/// A range table that matters to a migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// Workers mark what they change in the range, which is still served (M11).
+    Tracked,
+    /// The range is exported: it is frozen (M2).
+    Frozen,
+    /// It is without the migration, which is over: an export's memory goes back (M8), an import's tombstones
+    /// go (M6).
+    Over,
+}
+
+impl MoverStep {
     /// What it is called in logs.
     pub fn name(&self) -> &'static str {
         match self {
-            MoverCommand::Expect(..) => "prepare import",
-            MoverCommand::StartImport(..) => "start import",
-            MoverCommand::StartExport(..) => "start export",
-            MoverCommand::Policy(..) => "policy",
-            MoverCommand::Tracked(..) => "tracked",
-            MoverCommand::DropExport(..) => "drop export",
-            MoverCommand::Frozen(..) => "frozen",
-            MoverCommand::ReleaseExport(..) => "release export",
-            MoverCommand::FinishImport(..) => "finish import",
-            MoverCommand::DropImport(..) => "drop import",
-        }
-    }
-
-    /// The migration that it is about.
-    pub fn migration(&self) -> MigrationId {
-        match self {
-            MoverCommand::StartImport(spec, _) | MoverCommand::StartExport(spec, _) => spec.id,
-            MoverCommand::Expect(id, _)
-            | MoverCommand::Policy(id, _)
-            | MoverCommand::Tracked(id, _)
-            | MoverCommand::DropExport(id)
-            | MoverCommand::Frozen(id, _)
-            | MoverCommand::ReleaseExport(id, _)
-            | MoverCommand::FinishImport(id, _)
-            | MoverCommand::DropImport(id) => *id,
+            MoverStep::Expect(..) => "prepare import",
+            MoverStep::StartImport(..) => "start import",
+            MoverStep::StartExport(..) => "start export",
+            MoverStep::Policy(..) => "policy",
+            MoverStep::Passed(Table::Tracked, _) => "tracked",
+            MoverStep::Passed(Table::Frozen, _) => "frozen",
+            MoverStep::Passed(Table::Over, _) => "over",
+            MoverStep::Drop => "drop",
         }
     }
 }
@@ -133,20 +123,14 @@ pub enum MoverReport {
     Activated,
     /// How much has arrived.
     Moved(ImporterCounters),
-    /// The import has no memory for what arrives, and waits.
-    Stalled,
-    /// It goes on.
-    Resumed,
+    /// The import has no memory for what arrives, and waits; or goes on.
+    Stalled(bool),
     /// Everything has arrived.
     Finished(ImporterCounters),
     /// The import cannot go on.
     Failed(String),
-    /// The import's tombstones are freed; nothing is kept for it.
-    ImportEnded,
-    /// The import was forgotten on command; nothing is replayed any more.
-    ImportDropped,
-    /// The export's memory is given back; nothing is kept for it.
-    ExportEnded,
+    /// Nothing is kept for it here any more: it was dropped, or memory and tombstones are given back.
+    Ended,
 }
 
 /// Records to be replayed once the mover's output was taken.
@@ -178,6 +162,14 @@ struct Import {
     /// What the control thread was told last, and when.
     told: ImporterCounters,
     told_at: MonotonicUs,
+}
+
+impl Import {
+    /// Takes in whatever brings no records: all but messages.
+    fn handle(&mut self, now: MonotonicUs, store: &Store, input: TargetInput<'_>) {
+        let replay = self.machine.handle(now, store, input);
+        assert!(replay.is_none(), "only messages bring records");
+    }
 }
 
 impl Migration {

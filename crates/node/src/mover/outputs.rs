@@ -3,7 +3,7 @@
 use super::*;
 use crate::parking::Ticket;
 use crate::queue::ToWorker;
-use sidle_migration::{SourceEvent, SourceInput, TargetEvent, TargetInput, Waiter};
+use sidle_migration::{SourceEvent, SourceInput, TargetEvent, Waiter};
 
 /// How soon a mover tries again to tell a worker whose queue is full.
 const BLOCKED_RETRY_US: u64 = 1_000;
@@ -49,17 +49,12 @@ impl Mover {
                 TargetEvent::Connect(lane) => {
                     // It may have been opened while the migration was prepared.
                     match lanes[lane.index()] {
-                        Some(_) => {
-                            let replay =
-                                import.machine.handle(now, &self.store, TargetInput::Connected(lane));
-                            assert!(replay.is_none(), "only messages bring records");
-                        }
+                        Some(_) => import.handle(now, &self.store, TargetInput::Connected(lane)),
                         None => self.events.push_back(MoverEvent::Connect { migration: id, lane, peer }),
                     }
                 }
                 TargetEvent::Close(lane, breach) => {
-                    let replay = import.machine.handle(now, &self.store, TargetInput::Disconnected(lane));
-                    assert!(replay.is_none(), "only messages bring records");
+                    import.handle(now, &self.store, TargetInput::Disconnected(lane));
                     self.close_lane(id, lane, &breach.to_string());
                 }
                 TargetEvent::Activated => {
@@ -79,17 +74,14 @@ impl Mover {
                     self.wakes.tell(worker, ToWorker::Refuse(ticket, why));
                 }
                 TargetEvent::CaughtUp => self.report(id, MoverReport::CaughtUp),
-                TargetEvent::Stalled => self.report(id, MoverReport::Stalled),
-                TargetEvent::Resumed => self.report(id, MoverReport::Resumed),
+                TargetEvent::Stalled => self.report(id, MoverReport::Stalled(true)),
+                TargetEvent::Resumed => self.report(id, MoverReport::Stalled(false)),
                 TargetEvent::Finished => {
                     self.wakes.tell_all(ToWorker::WakeAll(id));
                     self.report(id, MoverReport::Finished(counters));
                 }
                 TargetEvent::Failed(failure) => self.report(id, MoverReport::Failed(failure.to_string())),
-                TargetEvent::SweepFinished => {
-                    self.forget(id);
-                    self.report(id, MoverReport::ImportEnded);
-                }
+                TargetEvent::Ended => self.end(id),
             }
         }
     }
@@ -105,16 +97,14 @@ impl Mover {
                     self.close_lane(id, lane, &breach.to_string());
                 }
                 SourceEvent::Activated => {}
-                SourceEvent::ReleaseFinished => {
-                    self.forget(id);
-                    self.report(id, MoverReport::ExportEnded);
-                }
+                SourceEvent::Ended => self.end(id),
             }
         }
     }
 
     /// It is over here, and its links are closed.
-    pub(super) fn forget(&mut self, id: MigrationId) {
+    pub(super) fn end(&mut self, id: MigrationId) {
+        self.report(id, MoverReport::Ended);
         let Some(Migration { mut lanes, .. }) = self.migrations.remove(&id) else { return };
         self.arrivals.forget(id);
         lanes.sort_unstable();

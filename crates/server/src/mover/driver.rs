@@ -140,7 +140,7 @@ impl Driver {
 
     /// What the control thread said.
     pub(super) fn command(&mut self, command: MoverCommand) {
-        tracing::debug!("migration {}: {}", command.migration(), command.name());
+        tracing::debug!("migration {}: {}", command.0, command.1.name());
         self.at_work(|driver| driver.mover.command(driver.now(), command));
     }
 
