@@ -185,7 +185,8 @@ impl<X, I> Migrations<X, I> {
     }
 }
 
-/// A question that is asked again, or a newer map, may name another policy than the one that the driver knows.
+/// A question that is asked again, or a newer map, may name another policy than the one that the driver
+/// knows.
 fn hear(known: Option<&MigrationRecord>, record: &MigrationRecord, out: &mut Outbox) {
     if known.is_some_and(|known| known.policy != record.policy) {
         out.event(AgentEvent::Policy(record.id, record.policy));

@@ -51,8 +51,9 @@ pub(crate) struct MoverThread {
     /// How many slices of moved records it gave back.
     pub(crate) releases: u64,
     held: Option<Output>,
-    /// The source gives records back that were moved: all that it still has timers for.
+    /// Whether a migration has begun here as its source.
     is_source: bool,
+    /// The source gives records back that were moved: all that it still has timers for.
     is_releasing: bool,
     pub(crate) next_probe_us: u64,
     /// How late the slowest worker was when it was last asked.
@@ -129,8 +130,9 @@ impl MoverThread {
         let mut did_something = true;
         if let Some(command) = self.commands.pop_front() {
             turn.cost_ns += costs.message_ns;
-            self.is_releasing |= matches!(command.1, MoverStep::Passed(Table::Over, _)) && self.is_source;
-            self.is_source |= matches!(command.1, MoverStep::StartExport(..));
+            let (_, step) = &command;
+            self.is_releasing |= self.is_source && matches!(step, MoverStep::Passed(Table::Over, _));
+            self.is_source |= matches!(step, MoverStep::StartExport(..));
             self.mover.command(now, command);
         } else if let Some((migration, lane, link)) = self.opened.pop_front() {
             turn.cost_ns += costs.message_ns;

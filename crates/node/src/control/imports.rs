@@ -125,8 +125,8 @@ impl NodeControl {
         owned.map(|(&id, _)| id).collect()
     }
 
-    /// It cannot be, or not begin: what was made ready is forgotten. The memory of a copy goes back as soon as
-    /// nothing more is replayed.
+    /// It cannot be, or not begin: what was made ready is forgotten. The memory of a copy goes back as soon
+    /// as nothing more is replayed.
     fn refuse(&mut self, id: MigrationId, why: PrepareRefusal) {
         let target = self.agent.migrations.targets.get_mut(&id).expect("it was prepared");
         let is_known_to_mover = target.stage() > TargetStage::Clearing;
@@ -145,7 +145,8 @@ impl NodeControl {
         }
     }
 
-    /// The next map gives the range to this node. What was copied ahead is served when the last round is here.
+    /// The next map gives the range to this node. What was copied ahead is served when the last round is
+    /// here.
     pub(super) fn start_import(&mut self, id: MigrationId) {
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         let is_copied = target.import.is_some();

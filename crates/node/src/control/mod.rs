@@ -42,7 +42,7 @@ mod table;
 pub use protocol::read_protocol;
 
 use crate::bugs::PutBack;
-use crate::mover::{MoverCommand, MoverReport, MoverStep, Table};
+use crate::mover::{MoverCommand, MoverReport, MoverStep};
 use crate::outcome::{ControlReply, ControlRequest};
 use crate::queue::MoverIndex;
 use crate::range_table::RangeTable;
@@ -339,6 +339,7 @@ impl NodeControl {
     /// the barrier is done now.
     #[cfg(feature = "bug-switches")]
     fn do_at_once(&mut self, then: &mut Vec<Then>, ticket: &BarrierTicket) {
+        use crate::mover::Table;
         let bugs = self.bugs;
         let is_early = |step: &mut Then| match step {
             Then::Mover(_, Table::Tracked) => bugs.tracking_without_barrier,

@@ -321,13 +321,13 @@ impl Process {
                 }
             }
             ControlEvent::Mover(mover, command) => {
-                world.tell(|| format!("node {}: migration {}: {}", host.0, command.0, command.1.name()));
-                let id = command.0;
-                let is_source = self.control.control.agent().migrations.sources.contains_key(&id);
-                match &command.1 {
-                    MoverStep::Passed(Table::Frozen, _) => world.facts.push(Fact::Frozen(host, id)),
+                let (id, step) = &command;
+                world.tell(|| format!("node {}: migration {id}: {}", host.0, step.name()));
+                let is_source = self.control.control.agent().migrations.sources.contains_key(id);
+                match step {
+                    MoverStep::Passed(Table::Frozen, _) => world.facts.push(Fact::Frozen(host, *id)),
                     MoverStep::Passed(Table::Over, _) if is_source => {
-                        world.facts.push(Fact::Released(host, id))
+                        world.facts.push(Fact::Released(host, *id))
                     }
                     _ => {}
                 }
