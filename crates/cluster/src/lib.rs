@@ -24,7 +24,9 @@ mod status;
 mod tablet_map;
 pub mod timing;
 
-pub use agent::{AgentEvent, AgentInput, NodeAgent};
+pub use agent::{
+    AgentEvent, AgentInput, End, Migrations, NodeAgent, Source, SourceStage, Target, TargetStage,
+};
 pub use bounds::OutOfBounds;
 pub use bugs::{Bugs, PutBack};
 pub use coordinator::{Coordinator, CoordinatorEvent, CoordinatorInput, Founding};

@@ -43,7 +43,7 @@ pub enum TargetInput<'b> {
     /// How hard the migration may press from now on.
     Policy(MigrationPolicy),
     /// `Done` is committed, and every worker uses a range table in which this import is an ordinary tablet.
-    Done(BarrierPassed),
+    Over(BarrierPassed),
 }
 
 /// What a target machine wants its driver to do or to know.
@@ -70,7 +70,7 @@ pub enum TargetEvent {
     /// Everything has arrived and is readable: the coordinator may commit `Done`.
     Finished,
     /// Tombstones are swept; the machine may be dropped.
-    SweepFinished,
+    Ended,
     /// The source will not go on with this migration.
     Failed(Failure),
 }
@@ -114,7 +114,7 @@ pub enum SourceInput<'b> {
     /// The coordinator committed `Done` (M8).
     DoneCommitted,
     /// Every worker uses a range table from after `Done` (M8): memory may be given back.
-    Done(BarrierPassed),
+    Over(BarrierPassed),
 }
 
 /// What a source machine wants its driver to do or to know.
@@ -125,7 +125,7 @@ pub enum SourceEvent {
     /// The target serves.
     Activated,
     /// The range's memory is given back; the machine may be dropped.
-    ReleaseFinished,
+    Ended,
 }
 
 /// How a peer broke the protocol. Its connection is closed, and nothing of the message was applied.

@@ -50,7 +50,7 @@ pub use control::{BARRIER_POLL_US, ControlEvent, ControlInput, NodeControl, read
 pub use current_table::CurrentTable;
 pub use expire::{EXPIRY_SLICE_US, ExpiryEffort};
 pub use forward::{ForwardEvent, ForwardLink, PATIENCE_US, REACH_US, UNKNOWN};
-pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, PendingReplay};
+pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, MoverStep, PendingReplay, Table};
 pub use now::Now;
 pub use outcome::{Closing, ControlReply, ControlRequest, Outcome};
 pub use parking::Ticket;

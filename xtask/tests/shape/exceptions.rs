@@ -16,10 +16,8 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
 pub(crate) const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("client-core", "Core", 7),
     ("cluster", "Coordinator", 8),
-    ("cluster", "NodeAgent", 4),
     ("migration", "Exporter", 5),
     ("migration", "Importer", 10),
-    ("node", "NodeControl", 7),
     ("node", "Worker", 10),
     ("sim", "Process", 5),
     ("sim", "Workload", 5),

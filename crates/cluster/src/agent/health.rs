@@ -4,7 +4,7 @@
 //! it yet. Who does not hear of the coordinator for as long as makes a node suspected suspects the node that
 //! it runs on; of the others what was heard last still holds.
 
-use super::{AgentEvent, NodeAgent};
+use super::event::{AgentEvent, Outbox};
 use crate::Health;
 use crate::timing::SUSPECTED_AFTER_US;
 use sidle_types::{MonotonicUs, NodeId};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 #[derive(Debug)]
 pub(super) struct KnownHealth {
     /// The node that runs the coordinator, once known.
-    coordinator: Option<NodeId>,
+    pub(super) coordinator: Option<NodeId>,
     /// What the coordinator said last.
     heard: Option<Health>,
     /// The coordinator's silence counts from here at the earliest.
@@ -32,36 +32,24 @@ impl KnownHealth {
     pub(super) fn fingerprint(&self) -> u64 {
         self.heard.as_ref().map_or(0, Health::fingerprint)
     }
-}
-
-impl NodeAgent {
-    /// The node that runs the coordinator, as far as known.
-    pub const fn coordinator(&self) -> Option<NodeId> {
-        self.health.coordinator
-    }
-
-    /// The node that ran the coordinator in an earlier incarnation of this one.
-    pub fn remember_coordinator(&mut self, coordinator: NodeId) {
-        self.health.coordinator = Some(coordinator);
-    }
 
     /// The coordinator reports how the members are.
-    pub(super) fn heard_health(&mut self, health: Health) {
-        self.health.coordinator = Some(health.coordinator);
-        self.health.heard = Some(health);
+    pub(super) fn heard(&mut self, health: Health) {
+        self.coordinator = Some(health.coordinator);
+        self.heard = Some(health);
     }
 
-    /// Announces who is suspected, if that has changed. This node is not: it knows better.
-    pub(super) fn notice_health(&mut self, now: MonotonicUs) {
-        let heard_at = self.heard_at.unwrap_or(self.health.since);
-        let is_silent = now.since(heard_at) >= SUSPECTED_AFTER_US;
-        let silent = self.health.coordinator.filter(|_| is_silent);
-        let heard = self.health.heard.iter().flat_map(|health| &health.suspected);
+    /// Announces who is suspected, if that has changed. This node is not: it knows better. `heard_at`: when
+    /// the coordinator was heard of last.
+    pub(super) fn notice(&mut self, now: MonotonicUs, heard_at: Option<MonotonicUs>, out: &mut Outbox) {
+        let is_silent = now.since(heard_at.unwrap_or(self.since)) >= SUSPECTED_AFTER_US;
+        let silent = self.coordinator.filter(|_| is_silent);
+        let heard = self.heard.iter().flat_map(|health| &health.suspected);
         let suspected: BTreeSet<NodeId> =
-            heard.copied().chain(silent).filter(|&node| node != self.me.id).collect();
-        if suspected != self.health.announced {
-            self.health.announced.clone_from(&suspected);
-            self.event(AgentEvent::Suspected { nodes: suspected });
+            heard.copied().chain(silent).filter(|&node| node != out.me.id).collect();
+        if suspected != self.announced {
+            self.announced.clone_from(&suspected);
+            out.event(AgentEvent::Suspected(suspected));
         }
     }
 }

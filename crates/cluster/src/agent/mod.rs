@@ -23,220 +23,39 @@
 //! the timeout anew. While there is no connection to the coordinator the driver drops what is to be sent, and
 //! says [`AgentInput::Connected`] once there is one.
 
+mod event;
 mod health;
 mod migrations;
 mod requests;
+mod source;
+mod talk;
+mod target;
+
+pub use event::{AgentEvent, AgentInput, End};
+pub use migrations::Migrations;
+pub use source::{Source, SourceStage};
+pub use target::{Target, TargetStage};
 
 use crate::bounds::{Bounded, clipped};
-use crate::limits::{
-    MAX_EVENTS, MAX_HELD, MAX_OPEN_REQUESTS, MAX_OPEN_WAITS, MAX_REASON_BYTES, MAX_TRANSMIT,
-};
+use crate::limits::{MAX_EVENTS, MAX_HELD, MAX_REASON_BYTES, MAX_TRANSMIT};
 use crate::timing::{HEARTBEAT_INTERVAL_US, JOIN_REFUSED_RETRY_US, JOIN_RETRY_US};
 use crate::{
-    ClusterId, CoordinatorSays, Heartbeat, HostPort, MigrationRecord, NodeInfo, NodeLoad, NodeSays,
-    PrepareRefusal, Progress, PutBack, Reply, Request, StartNumber, Survey, TabletMap, ToCoordinator, ToNode,
+    ClusterId, CoordinatorSays, Heartbeat, MigrationRecord, NodeInfo, NodeLoad, NodeSays, PutBack,
+    StartNumber, TabletMap, ToCoordinator, ToNode,
 };
+use event::Outbox;
 use health::KnownHealth;
-use migrations::{End, Held};
-use requests::OpenRequest;
-use sidle_types::{Fill, MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use requests::Requests;
+use sidle_types::{Fill, MapEpoch, MonotonicUs, NodeId};
 use std::sync::Arc;
 
-/// What happens to a node agent.
-#[derive(Clone, Debug)]
-pub enum AgentInput {
-    /// The connection to the coordinator is made, anew or for the first time.
-    Connected,
-    /// The coordinator said something.
-    Message(ToNode),
-    /// The time of [`NodeAgent::poll_timeout`] has come.
-    Timer,
-    /// Every worker uses the map of this epoch and has passed a loop boundary since: what an earlier map let
-    /// it acknowledge is acknowledged. Answers [`AgentEvent::Publish`].
-    Published {
-        /// The map's epoch.
-        epoch: MapEpoch,
-    },
-    /// How full the node is; sent along with the next heartbeat.
-    Load(NodeLoad),
-    /// What is wrong with the node's data directory, or that nothing is any more; sent along with every
-    /// heartbeat.
-    Trouble(Option<String>),
-    /// A client asks the coordinator for something. Answered by [`AgentEvent::Reply`] with the same ticket.
-    Request {
-        /// The driver's name for the request.
-        ticket: u64,
-        /// The request.
-        request: Request,
-    },
-    /// Answers [`AgentEvent::Survey`].
-    Surveyed {
-        /// The migration.
-        migration: MigrationId,
-        /// What was found.
-        survey: Survey,
-    },
-    /// Answers [`AgentEvent::Prepare`]: there is room, and the source is connected.
-    Prepared {
-        /// The migration.
-        migration: MigrationId,
-    },
-    /// Answers [`AgentEvent::Prepare`]: it cannot be, and nothing is kept for it.
-    PrepareRefused {
-        /// The migration.
-        migration: MigrationId,
-        /// Why not.
-        why: PrepareRefusal,
-    },
-    /// How far an import has come, or a copy made before it, while it is prepared. May be said as often as
-    /// the driver likes.
-    Progress {
-        /// The migration.
-        migration: MigrationId,
-        /// How far.
-        progress: Progress,
-    },
-    /// An import has everything.
-    Finished {
-        /// The migration.
-        migration: MigrationId,
-        /// The final figures.
-        progress: Progress,
-    },
-    /// An import cannot go on, ever: what has not arrived is given up. A hope to go on is a stall in the
-    /// progress.
-    Broken {
-        /// The migration.
-        migration: MigrationId,
-        /// Why.
-        why: String,
-    },
-}
-
-/// What the driver is to do, in the order given.
-#[derive(Clone, Debug, PartialEq)]
-pub enum AgentEvent {
-    /// The node is a member. Comes again after a repeated join; [`AgentEvent::Publish`] follows if the map is
-    /// new. The driver keeps the cluster's id with the node's identity.
-    Joined {
-        /// The cluster.
-        cluster: ClusterId,
-    },
-    /// The coordinator does not let the node in, or not yet; it will be asked again.
-    JoinRefused {
-        /// Why not, and what to do.
-        why: String,
-    },
-    /// As the source: count the range and cut it, then answer with [`AgentInput::Surveyed`].
-    Survey {
-        /// The migration.
-        migration: MigrationId,
-        /// The range.
-        range: PositionRange,
-        /// Into how many parts at most.
-        partitions: usize,
-    },
-    /// As the target: make room and connect to the source, then answer with [`AgentInput::Prepared`] or
-    /// [`AgentInput::PrepareRefused`]. Where the protocol copies before the freeze, the copy comes before
-    /// that answer.
-    ///
-    /// Answer `Prepared` only when the store holds nothing in the range: whatever an earlier
-    /// [`AgentEvent::ReleaseExport`] of it still has to discard would be taken for newer than what arrives
-    /// (M5).
-    Prepare {
-        /// The migration, with its partitions.
-        record: MigrationRecord,
-        /// Where the source is reached.
-        source_bus_addr: HostPort,
-    },
-    /// As the source: serve the range on, mark what changes in it, and let the target copy it. Ended by
-    /// [`AgentEvent::StopTracking`], or by [`AgentEvent::StartExport`] if the range is given away.
-    Track {
-        /// The migration, with its partitions.
-        record: MigrationRecord,
-    },
-    /// As the source: the range is copied no more; what was kept for that goes.
-    StopTracking {
-        /// The migration.
-        migration: MigrationId,
-    },
-    /// A migration that this node takes part in is to press so hard from now on.
-    Policy {
-        /// The migration.
-        migration: MigrationId,
-        /// From now on.
-        policy: MigrationPolicy,
-    },
-    /// As the target: forget what was made ready, a copy included; it is not needed.
-    AbandonPrepared {
-        /// The migration.
-        migration: MigrationId,
-        /// Why.
-        why: String,
-    },
-    /// As the source: the next map gives the range away; be ready to freeze and serve it to the target.
-    StartExport {
-        /// The migration, which runs.
-        record: MigrationRecord,
-    },
-    /// As the target: the next map gives the range to this node; be ready to take it.
-    StartImport {
-        /// The migration, which runs.
-        record: MigrationRecord,
-    },
-    /// Publish this map to the workers, and answer with [`AgentInput::Published`] when all of them use it.
-    ///
-    /// The tablets alone do not say what this node serves: a range of its own with a running migration that
-    /// was not announced by [`AgentEvent::StartImport`] was on its way to an earlier incarnation of the node.
-    /// Its source may not know yet that it is to freeze the range, so nothing of it may be served until the
-    /// migration is over (M1).
-    Publish {
-        /// The map.
-        map: Arc<TabletMap>,
-    },
-    /// As the source: the migration is over and nobody needs the range's records any more: give their memory
-    /// back. May come without a `StartExport`, when the node was cut off all the while.
-    ReleaseExport {
-        /// The migration.
-        migration: MigrationId,
-        /// What to discard.
-        range: PositionRange,
-    },
-    /// As the target: everything has arrived and that is committed; free the tombstones.
-    FinishImport {
-        /// The migration.
-        migration: MigrationId,
-    },
-    /// As the target: what has not arrived never will, and is absent from now on. Serve the range, activated
-    /// or not; the source can answer for nothing in it any more.
-    DiscardRest {
-        /// The migration.
-        migration: MigrationId,
-        /// Why.
-        why: String,
-    },
-    /// These members are suspected from now on, and no others: the coordinator has not heard of them for too
-    /// long, or this node not of the one that runs the coordinator.
-    Suspected {
-        /// All of them.
-        nodes: BTreeSet<NodeId>,
-    },
-    /// Another process has joined with this node's identity, later: serve nothing any more and exit.
-    Superseded,
-    /// Answers a request.
-    Reply {
-        /// The driver's name for the request.
-        ticket: u64,
-        /// The answer.
-        reply: Reply,
-    },
-}
-
-/// The node agent's state machine. See the module's header for its rules and the order of calls.
+/// The node agent's state machine. See the module's header for its rules and the order of calls. `X`, `I`:
+/// what its driver keeps for each migration as its source and as its target.
 #[derive(Debug)]
-pub struct NodeAgent {
-    me: NodeInfo,
+pub struct NodeAgent<X = (), I = ()> {
+    /// The migrations that the node takes part in, lent to the driver: it moves them on, and neither adds nor
+    /// removes any. What it changes is sent to the coordinator with the next input, which then is due.
+    pub migrations: Migrations<X, I>,
     start: StartNumber,
     bugs: PutBack,
     cluster: Option<ClusterId>,
@@ -250,25 +69,20 @@ pub struct NodeAgent {
     next_beat: MonotonicUs,
     heard_at: Option<MonotonicUs>,
     health: KnownHealth,
-    held: BTreeMap<MigrationId, Held>,
-    /// How hard each of those may press, as was heard last.
-    policies: BTreeMap<MigrationId, MigrationPolicy>,
-    /// Ends that wait for a map without the migration.
-    ends: BTreeMap<MigrationId, End>,
-    /// The last migrations that ended here, so that a late message does not begin them again.
-    ended: VecDeque<MigrationId>,
-    requests: BTreeMap<u64, OpenRequest>,
-    next_request: u64,
-    transmit: VecDeque<ToCoordinator>,
-    events: VecDeque<AgentEvent>,
+    requests: Requests,
+    out: Outbox,
 }
 
-impl NodeAgent {
+impl<X, I> NodeAgent<X, I> {
     /// The agent of a node in a new incarnation. `start`: drawn at random for this process. `cluster`: the
     /// one that the node belongs to, if it has been in one.
-    pub fn new(now: MonotonicUs, me: NodeInfo, start: StartNumber, cluster: Option<ClusterId>) -> NodeAgent {
+    pub fn new(
+        now: MonotonicUs,
+        me: NodeInfo,
+        start: StartNumber,
+        cluster: Option<ClusterId>,
+    ) -> NodeAgent<X, I> {
         NodeAgent {
-            me,
             start,
             bugs: PutBack::default(),
             cluster,
@@ -280,14 +94,9 @@ impl NodeAgent {
             next_beat: now,
             heard_at: None,
             health: KnownHealth::new(now),
-            held: BTreeMap::new(),
-            policies: BTreeMap::new(),
-            ends: BTreeMap::new(),
-            ended: VecDeque::new(),
-            requests: BTreeMap::new(),
-            next_request: 1,
-            transmit: VecDeque::new(),
-            events: VecDeque::new(),
+            migrations: Migrations::default(),
+            requests: Requests::default(),
+            out: Outbox::new(me),
         }
     }
 
@@ -302,53 +111,49 @@ impl NodeAgent {
         match input {
             AgentInput::Connected => {
                 self.next_beat = now;
-                self.repeat_everything(now);
+                self.migrations.repeat();
+                self.requests.repeat(now, &mut self.out);
             }
             AgentInput::Message(message) => self.message(now, message),
             AgentInput::Timer => {}
-            AgentInput::Published { epoch } => self.published(now, epoch),
+            AgentInput::Published(epoch) => self.published(now, epoch),
             AgentInput::Load(load) => self.load = load,
             AgentInput::Trouble(trouble) => {
                 self.trouble = trouble.map(|trouble| clipped(trouble, MAX_REASON_BYTES));
             }
-            AgentInput::Request { ticket, request } => self.open_request(now, ticket, request),
-            AgentInput::Surveyed { migration, survey } => self.surveyed(migration, survey),
-            AgentInput::Prepared { migration } => self.prepared(migration, Ok(())),
-            AgentInput::PrepareRefused { migration, why } => self.prepared(migration, Err(why.clipped())),
-            AgentInput::Progress { migration, progress } => self.progress(now, migration, progress.clipped()),
-            AgentInput::Finished { migration, progress } => self.finished(now, migration, progress.clipped()),
-            AgentInput::Broken { migration, why } => {
-                self.broken(now, migration, clipped(why, MAX_REASON_BYTES));
-            }
+            AgentInput::Request(ticket, request) => self.requests.open(now, ticket, request, &mut self.out),
         }
         self.beat(now);
         if self.joined {
-            self.report_imports(now);
+            self.migrations.report(now, &mut self.out);
         }
-        self.repeat_requests(now);
-        self.notice_health(now);
+        self.requests.repeat_late(now, &mut self.out);
+        self.health.notice(now, self.heard_at, &mut self.out);
     }
 
     /// The next message to the coordinator.
     pub fn poll_transmit(&mut self) -> Option<ToCoordinator> {
-        self.transmit.pop_front()
+        self.out.transmit.pop_front()
     }
 
     /// The next thing to do.
     pub fn poll_event(&mut self) -> Option<AgentEvent> {
-        self.events.pop_front()
+        let event = self.out.events.pop_front();
+        if event.is_none() {
+            self.migrations.drop_ended();
+        }
+        event
     }
 
     /// When to call [`NodeAgent::handle`] with [`AgentInput::Timer`] if nothing else happens.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
-        let imports = self.held.values().filter_map(Held::report_due).filter(|_| self.joined);
-        let requests = self.requests.values().map(OpenRequest::due);
-        imports.chain(requests).chain([self.next_beat]).min()
+        let reports = self.migrations.report_due().filter(|_| self.joined);
+        [reports, self.requests.due(), Some(self.next_beat)].into_iter().flatten().min()
     }
 
     /// The node.
     pub const fn me(&self) -> &NodeInfo {
-        &self.me
+        &self.out.me
     }
 
     /// The cluster that the node belongs to.
@@ -366,15 +171,24 @@ impl NodeAgent {
         self.joined
     }
 
+    /// The node that runs the coordinator, as far as known.
+    pub const fn coordinator(&self) -> Option<NodeId> {
+        self.health.coordinator
+    }
+
+    /// The node that ran the coordinator in an earlier incarnation of this one.
+    pub fn remember_coordinator(&mut self, coordinator: NodeId) {
+        self.health.coordinator = Some(coordinator);
+    }
+
     /// What is in hand, in words, each with how many of it there are: nothing when no migration of this node
     /// and no request is under way.
     pub fn in_hand(&self) -> impl Iterator<Item = (&'static str, usize)> {
         [
-            ("migrations held", self.held.len()),
-            ("ends not announced", self.ends.len()),
+            ("migrations", self.migrations.len()),
             ("requests not answered", self.requests.len()),
-            ("messages not sent", self.transmit.len()),
-            ("agent's events not taken", self.events.len()),
+            ("messages not sent", self.out.transmit.len()),
+            ("agent's events not taken", self.out.events.len()),
         ]
         .into_iter()
         .filter(|(_, count)| *count > 0)
@@ -382,15 +196,14 @@ impl NodeAgent {
 
     /// How full its queues are.
     pub fn queues(&self) -> [Fill; 6] {
-        let waits = self.requests.values().filter(|open| open.waits()).count();
-        let short = self.requests.len() - waits;
+        let [short, waits] = self.requests.queues();
         [
-            Fill::new("requests of a node to the coordinator", short, MAX_OPEN_REQUESTS),
-            Fill::new("requests of a node that wait for a migration's end", waits, MAX_OPEN_WAITS),
-            Fill::new("migrations held at a node", self.held.len(), MAX_HELD),
-            Fill::new("messages of a node to the coordinator", self.transmit.len(), MAX_TRANSMIT),
-            Fill::new("events of a node's agent", self.events.len(), MAX_EVENTS),
-            Fill::new("remembered ends of a node's migrations", self.ended.len(), crate::HISTORY),
+            short,
+            waits,
+            Fill::new("migrations held at a node", self.migrations.held().len(), MAX_HELD),
+            Fill::new("messages of a node to the coordinator", self.out.transmit.len(), MAX_TRANSMIT),
+            Fill::new("events of a node's agent", self.out.events.len(), MAX_EVENTS),
+            Fill::new("remembered ends of a node's migrations", self.migrations.remembered(), crate::HISTORY),
         ]
     }
 
@@ -400,8 +213,7 @@ impl NodeAgent {
     }
 
     fn message(&mut self, now: MonotonicUs, message: ToNode) {
-        let is_mine = message.to == self.me.id
-            && message.incarnation == self.me.incarnation
+        let is_mine = (message.to, message.incarnation) == self.out.identity()
             && message.start.is_none_or(|start| start == self.start);
         // What a coordinator on this node says comes without having been read from a text.
         if !is_mine || message.check_bounds().is_err() {
@@ -417,12 +229,12 @@ impl NodeAgent {
             CoordinatorSays::JoinRefused { why } => {
                 if !self.joined {
                     self.next_beat = now.plus_us(JOIN_REFUSED_RETRY_US);
-                    self.event(AgentEvent::JoinRefused { why });
+                    self.out.event(AgentEvent::JoinRefused(why));
                 }
             }
             CoordinatorSays::JoinLater { why } => {
                 if !self.joined {
-                    self.event(AgentEvent::JoinRefused { why });
+                    self.out.event(AgentEvent::JoinRefused(why));
                 }
             }
             CoordinatorSays::JoinAgain => {
@@ -430,9 +242,9 @@ impl NodeAgent {
                     self.next_beat = now;
                 }
             }
-            CoordinatorSays::Superseded => self.event(AgentEvent::Superseded),
+            CoordinatorSays::Superseded => self.out.event(AgentEvent::Superseded),
             CoordinatorSays::Heard { health, .. } => {
-                health.into_iter().for_each(|health| self.heard_health(health))
+                health.into_iter().for_each(|health| self.health.heard(health));
             }
             CoordinatorSays::MapUpdate { map } => {
                 if self.joined {
@@ -440,16 +252,17 @@ impl NodeAgent {
                 }
             }
             CoordinatorSays::Survey { migration, range, partitions } => {
-                self.asked_to_survey(migration, range, partitions);
+                self.migrations.asked_to_survey(migration, range, partitions, &mut self.out);
             }
-            CoordinatorSays::Prepare { record, source_bus_addr } => {
-                self.asked_to_prepare(*record, source_bus_addr);
+            CoordinatorSays::Prepare { record, .. } => {
+                self.migrations.asked_to_prepare(now, *record, &mut self.out);
             }
-            CoordinatorSays::Track { record } => self.asked_to_track(*record),
+            CoordinatorSays::Track { record } => self.migrations.asked_to_track(*record, &mut self.out),
             CoordinatorSays::Over { migration, record, map_epoch } => {
-                self.over(migration, record.map(|record| *record), map_epoch);
+                self.migrations.over(migration, record.map(|record| *record), map_epoch);
+                self.migrations.announce_ends(self.published, &mut self.out);
             }
-            CoordinatorSays::Reply { number, reply } => self.replied(number, reply),
+            CoordinatorSays::Reply { number, reply } => self.requests.replied(number, reply, &mut self.out),
         }
     }
 
@@ -458,7 +271,7 @@ impl NodeAgent {
             self.joined = true;
             self.cluster = Some(cluster);
             self.next_beat = now;
-            self.event(AgentEvent::Joined { cluster });
+            self.out.event(AgentEvent::Joined(cluster));
         }
         self.adopt(now, map);
     }
@@ -469,24 +282,32 @@ impl NodeAgent {
             return;
         }
         // Of a true map every one is known: the node was asked before it ran.
-        let unknown = map.migrations().iter().filter(|record| self.is_mine(record) && !self.holds(record.id));
-        if self.held.len() + unknown.count() > MAX_HELD {
+        let is_unknown =
+            |record: &&MigrationRecord| self.is_mine(record) && !self.migrations.holds(record.id);
+        let unknown = map.migrations().iter().filter(is_unknown).count();
+        if self.migrations.held().len() + unknown > MAX_HELD {
             return;
         }
         for record in map.migrations() {
-            self.meet_running(now, record);
+            self.migrations.meet_running(now, record, &mut self.out);
         }
         self.map = Some(Arc::clone(&map));
-        self.event(AgentEvent::Publish { map });
+        self.out.event(AgentEvent::Publish(map));
     }
 
     fn published(&mut self, now: MonotonicUs, epoch: MapEpoch) {
         if self.published < epoch && epoch <= self.map_epoch() {
             self.published = epoch;
-            self.announce_ends();
+            self.migrations.announce_ends(epoch, &mut self.out);
             // The coordinator repeats the map until it hears that it is in use.
             self.next_beat = now;
         }
+    }
+
+    /// Whether this incarnation of the node takes part in the migration.
+    fn is_mine(&self, record: &MigrationRecord) -> bool {
+        let me = self.out.identity();
+        me == (record.source, record.source_incarnation) || me == (record.target, record.target_incarnation)
     }
 
     fn map_epoch(&self) -> MapEpoch {
@@ -500,27 +321,15 @@ impl NodeAgent {
         }
         if self.joined {
             self.next_beat = now.plus_us(HEARTBEAT_INTERVAL_US);
-            let holds = self.held.keys().copied().take(MAX_HELD).collect();
+            let holds = self.migrations.held().into_iter().take(MAX_HELD).collect();
             let (health, trouble) = (self.health.fingerprint(), self.trouble.clone());
             let (map_epoch, load) = (self.published, self.load);
-            self.send(NodeSays::Heartbeat(Heartbeat { map_epoch, load, holds, trouble, health }));
+            self.out.send(NodeSays::Heartbeat(Heartbeat { map_epoch, load, holds, trouble, health }));
         } else {
             self.next_beat = now.plus_us(JOIN_RETRY_US);
-            let NodeInfo { client_addr, bus_addr, .. } = self.me.clone();
+            let NodeInfo { client_addr, bus_addr, .. } = self.out.me.clone();
             let start = Some(self.start);
-            self.send(NodeSays::Join { client_addr, bus_addr, cluster: self.cluster, start });
+            self.out.send(NodeSays::Join { client_addr, bus_addr, cluster: self.cluster, start });
         }
-    }
-
-    fn send(&mut self, body: NodeSays) {
-        if self.transmit.len() == MAX_TRANSMIT {
-            self.transmit.pop_front();
-        }
-        self.transmit.push_back(ToCoordinator { from: self.me.id, incarnation: self.me.incarnation, body });
-    }
-
-    fn event(&mut self, event: AgentEvent) {
-        assert!(self.events.len() < MAX_EVENTS, "the driver does not take the agent's events");
-        self.events.push_back(event);
     }
 }

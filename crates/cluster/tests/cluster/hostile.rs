@@ -396,7 +396,8 @@ fn an_agent_that_is_sent_anything_keeps_its_bounds() {
     for seed in 0..SEEDS {
         let mut draw = Draw::new(1_000 + seed);
         let mut now = MonotonicUs(1_000_000);
-        let mut agent = NodeAgent::new(now, info(1, 1), StartNumber(1), Some(ClusterId::from_bits(1)));
+        let mut agent: NodeAgent =
+            NodeAgent::new(now, info(1, 1), StartNumber(1), Some(ClusterId::from_bits(1)));
         let mut events = 0;
         for step in 0..MESSAGES {
             now = now.plus_us(draw.below(30_000));
@@ -406,22 +407,23 @@ fn an_agent_that_is_sent_anything_keeps_its_bounds() {
             }
             match draw.below(8) {
                 0 => agent.handle(now, AgentInput::Timer),
-                1 => agent.handle(now, AgentInput::Request { ticket: step, request: draw.request() }),
+                1 => agent.handle(now, AgentInput::Request(step, draw.request())),
                 2 => {
-                    let (migration, progress) = (MigrationId(draw.below(8)), draw.progress());
-                    agent.handle(now, AgentInput::Progress { migration, progress });
+                    if let Some(target) = agent.migrations.targets.get_mut(&MigrationId(draw.below(8))) {
+                        target.progressed(draw.progress());
+                    }
                 }
                 3 => {
-                    let (migration, why) = (MigrationId(draw.below(8)), draw.prepare_refusal());
-                    agent.handle(now, AgentInput::PrepareRefused { migration, why });
+                    if let Some(target) = agent.migrations.targets.get_mut(&MigrationId(draw.below(8))) {
+                        target.refuse(draw.prepare_refusal());
+                    }
                 }
                 _ => {}
             }
             while let Some(event) = agent.poll_event() {
                 events += 1;
-                if let AgentEvent::Publish { map } = event {
-                    let epoch = map.epoch();
-                    agent.handle(now, AgentInput::Published { epoch });
+                if let AgentEvent::Publish(map) = event {
+                    agent.handle(now, AgentInput::Published(map.epoch()));
                 }
             }
             while let Some(sent) = agent.poll_transmit() {
@@ -456,7 +458,7 @@ fn an_agent_that_is_sent_anything_keeps_its_bounds() {
 #[test]
 fn maps_of_ever_new_migrations_do_not_fill_an_agent() {
     let now = MonotonicUs(1_000_000);
-    let mut agent = NodeAgent::new(now, info(1, 1), StartNumber(1), None);
+    let mut agent: NodeAgent = NodeAgent::new(now, info(1, 1), StartNumber(1), None);
     let say = |agent: &mut NodeAgent, body| {
         let message = ToNode { to: node_id(1), incarnation: Incarnation(1), start: None, body };
         agent.handle(now, AgentInput::Message(message));

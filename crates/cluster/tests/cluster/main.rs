@@ -6,6 +6,7 @@ mod bugs;
 mod copies;
 mod health;
 mod hostile;
+mod lives;
 mod members;
 mod migrations;
 mod refusals;

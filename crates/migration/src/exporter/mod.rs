@@ -7,7 +7,7 @@
 //! Call order. After every call of [`Exporter::handle`]: take events until [`Exporter::poll_event`] has none,
 //! and for each lane whose output is short call [`Exporter::poll_transmit`] until it writes nothing; packing
 //! happens there, so a lane that is full costs nothing. When the instant of [`Exporter::poll_timeout`] comes,
-//! hand in [`SourceInput::Timeout`]. [`SourceInput::Frozen`] and [`SourceInput::Done`] take the proof of the
+//! hand in [`SourceInput::Timeout`]. [`SourceInput::Frozen`] and [`SourceInput::Over`] take the proof of the
 //! barrier.
 //!
 //! A range that is copied before its freeze is answered for as soon as every worker marks what it changes
@@ -131,7 +131,7 @@ impl Exporter {
                 self.release_slice(now, store);
             }
             SourceInput::DoneCommitted => self.finish(store),
-            SourceInput::Done(passed) => self.begin_release(now, passed),
+            SourceInput::Over(passed) => self.begin_release(now, passed),
         }
     }
 

@@ -71,7 +71,7 @@ impl Exporter {
         self.release = match store.discard(next, last, RELEASE_SLICE_RECORDS) {
             Some(next) => Release::At { next, due: now.plus_us(RELEASE_PAUSE_US) },
             None => {
-                self.events.push_back(SourceEvent::ReleaseFinished);
+                self.events.push_back(SourceEvent::Ended);
                 Release::Finished
             }
         };

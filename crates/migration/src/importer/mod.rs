@@ -193,7 +193,7 @@ impl Importer {
             TargetInput::Flush(waiter) => self.flush(waiter),
             TargetInput::Load(load) => self.governor.measured(now, load),
             TargetInput::Policy(policy) => self.governor.follow(now, policy),
-            TargetInput::Done(passed) => self.begin_sweep(now, passed),
+            TargetInput::Over(passed) => self.begin_sweep(now, passed),
         }
         None
     }

@@ -90,7 +90,7 @@ impl Importer {
         self.sweep = match store.sweep_tombstones(next, self.spec.range.last(), RELEASE_SLICE_RECORDS) {
             Some(next) => Sweep::At { next, due: now.plus_us(RELEASE_PAUSE_US) },
             None => {
-                self.events.push_back(TargetEvent::SweepFinished);
+                self.events.push_back(TargetEvent::Ended);
                 Sweep::Finished
             }
         };

@@ -16,10 +16,10 @@ fn everything_moves_and_nothing_is_left_behind() {
         assert_eq!(counters.records_moved, 5_000);
         assert_eq!(counters.records_present, 0);
         assert_eq!(pair.source_machine.as_ref().unwrap().counters().records_sent, 5_000, "each record once");
-        assert_eq!(pair.source_events, [SourceEvent::Activated, SourceEvent::ReleaseFinished]);
+        assert_eq!(pair.source_events, [SourceEvent::Activated, SourceEvent::Ended]);
         let connects = Lane::ALL.map(TargetEvent::Connect);
         let caught_up = copies_ahead(&protocol).then_some(TargetEvent::CaughtUp);
-        let ends = [TargetEvent::Activated, TargetEvent::Finished, TargetEvent::SweepFinished];
+        let ends = [TargetEvent::Activated, TargetEvent::Finished, TargetEvent::Ended];
         let expected: Vec<TargetEvent> = connects.into_iter().chain(caught_up).chain(ends).collect();
         assert_eq!(pair.target_events, expected);
     });

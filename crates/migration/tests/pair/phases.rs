@@ -138,7 +138,7 @@ fn an_older_barrier_does_not_release() {
         let older = sidle_migration::RangeBarrier::new(0).publish().passed().unwrap();
         let (now, machine) = (pair.now, pair.source_machine.as_mut().unwrap());
         machine.handle(now, &pair.source.store, SourceInput::DoneCommitted);
-        machine.handle(now, &pair.source.store, SourceInput::Done(older));
+        machine.handle(now, &pair.source.store, SourceInput::Over(older));
     });
 }
 
@@ -363,7 +363,7 @@ fn release_goes_in_small_slices() {
         });
         let mut before = pair.source.store.len();
         let mut slices = 0;
-        while !pair.source_events.contains(&SourceEvent::ReleaseFinished) {
+        while !pair.source_events.contains(&SourceEvent::Ended) {
             pair.step();
             let after = pair.source.store.len();
             assert!(before - after <= 2 * sidle_migration::tuning::RELEASE_SLICE_RECORDS as u64);

@@ -331,6 +331,6 @@ fn a_sweep_before_everything_is_here_is_refused() {
         let mut pair = Pair::in_the_middle(Setup::of(protocol), 2_000, 100);
         let barrier = RangeBarrier::new(0);
         let proof = barrier.publish().passed().unwrap();
-        pair.target_input(TargetInput::Done(proof));
+        pair.target_input(TargetInput::Over(proof));
     });
 }

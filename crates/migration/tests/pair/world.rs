@@ -355,14 +355,14 @@ impl Pair {
             let input = match self.source.published {
                 Role::Tracked => SourceInput::Tracked(proof),
                 Role::Exporting => SourceInput::Frozen(proof),
-                _ => SourceInput::Done(proof),
+                _ => SourceInput::Over(proof),
             };
             machine.handle(now, &self.source.store, input);
         }
         if let Some(proof) = self.target.ticket.as_ref().and_then(BarrierTicket::passed) {
             self.target.ticket = None;
             if self.target.published == Role::Owned {
-                self.target_input(TargetInput::Done(proof));
+                self.target_input(TargetInput::Over(proof));
             }
         }
     }
@@ -430,8 +430,8 @@ impl Pair {
     /// Runs to the very end: memory given back, tombstones swept.
     pub(crate) fn run_to_end(&mut self) {
         self.run_until("the end", |pair| {
-            pair.source_events.contains(&SourceEvent::ReleaseFinished)
-                && pair.target_events.contains(&TargetEvent::SweepFinished)
+            pair.source_events.contains(&SourceEvent::Ended)
+                && pair.target_events.contains(&TargetEvent::Ended)
         });
     }
 

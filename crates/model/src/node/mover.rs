@@ -9,7 +9,7 @@ use crate::event::{Arrival, ControlMail, Output, Turn};
 use crate::links::Class;
 use crate::processors::{Pause, ThreadId};
 use crate::stopwatch::Stopwatch;
-use sidle_node::{ControlInput, Link, Mover, MoverCommand, MoverEvent, MoverReport};
+use sidle_node::{ControlInput, Link, Mover, MoverCommand, MoverEvent, MoverReport, MoverStep, Table};
 use sidle_pacing::{Load, SPARE_REST_US, SPARE_WINDOW_US};
 use sidle_types::{MigrationId, MonotonicUs};
 use sidle_wire::{FrameReader, Kind, Lane, Message};
@@ -51,6 +51,8 @@ pub(crate) struct MoverThread {
     /// How many slices of moved records it gave back.
     pub(crate) releases: u64,
     held: Option<Output>,
+    /// Whether a migration has begun here as its source.
+    is_source: bool,
     /// The source gives records back that were moved: all that it still has timers for.
     is_releasing: bool,
     pub(crate) next_probe_us: u64,
@@ -85,6 +87,7 @@ impl MoverThread {
             resumptions: 0,
             releases: 0,
             held: None,
+            is_source: false,
             is_releasing: false,
             next_probe_us: 0,
             lag_us: 0,
@@ -127,7 +130,9 @@ impl MoverThread {
         let mut did_something = true;
         if let Some(command) = self.commands.pop_front() {
             turn.cost_ns += costs.message_ns;
-            self.is_releasing |= matches!(command, MoverCommand::ReleaseExport(..));
+            let (_, step) = &command;
+            self.is_releasing |= self.is_source && matches!(step, MoverStep::Passed(Table::Over, _));
+            self.is_source |= matches!(step, MoverStep::StartExport(..));
             self.mover.command(now, command);
         } else if let Some((migration, lane, link)) = self.opened.pop_front() {
             turn.cost_ns += costs.message_ns;
@@ -274,7 +279,7 @@ impl MoverThread {
                     self.wires.remove(&link);
                 }
                 MoverEvent::Report(migration, report) => {
-                    self.is_releasing &= report != MoverReport::ExportEnded;
+                    self.is_releasing &= report != MoverReport::Ended;
                     turn.outputs
                         .push(Output::Tell(ControlMail::Input(ControlInput::Mover(migration, report))));
                 }

@@ -2,40 +2,56 @@
 //! behind the barrier, released behind another.
 
 use super::table::Then;
-use super::{ControlEvent, NodeControl};
-use crate::mover::MoverCommand;
-use sidle_cluster::MigrationRecord;
+use super::{ControlEvent, NodeControl, spec};
+use crate::mover::{MoverStep, Table};
+use sidle_cluster::{Source, SourceStage, Survey, TabletMap};
 use sidle_migration::ExportView;
 use sidle_types::{MigrationId, PositionRange};
+use std::sync::Arc;
 
 impl NodeControl {
-    /// The range is copied while this node serves it: from the next table on workers mark what they change in
-    /// it, and behind its barrier it is copied (C5).
-    pub(super) fn start_tracking(&mut self, record: MigrationRecord) {
-        self.drop_tracked_in(record.range, record.id);
-        self.to_track.insert(record.id, record);
-        self.track_waiting();
+    /// The coordinator asks how much there is, and where to cut it.
+    pub(super) fn survey(&mut self, id: MigrationId, partitions: usize) {
+        let (store, source) = (&self.parts.store, self.agent.migrations.sources.get_mut(&id));
+        let source = source.expect("just asked about");
+        source.surveyed(Survey {
+            records: store.len_in(source.range),
+            bytes: store.bytes_in(source.range),
+            partitions: store.partition(source.range, partitions),
+        });
     }
 
-    /// Goes on with ranges that are this node's and have arrived whole (C6).
+    /// Goes on with ranges that are this node's and have arrived whole (C6): from the next table on workers
+    /// mark what they change there, and behind its barrier it is copied (C5).
     pub(super) fn track_waiting(&mut self) {
-        let ready: Vec<MigrationId> = (self.to_track.iter())
-            .filter(|(_, record)| self.is_whole(record.range))
-            .map(|(&id, _)| id)
-            .collect();
-        for id in ready {
-            let record = self.to_track.remove(&id).expect("just seen");
-            match self.spec(&record) {
-                Ok(spec) => {
-                    let (view, writer) = ExportView::new(&spec);
-                    self.exports.insert(id, view);
-                    self.command(MoverCommand::StartExport(Box::new(spec), writer));
-                    self.publish(vec![Then::Track(id)]);
-                }
-                // The target asks in vain, and the preparation is given up.
-                Err(why) => {
-                    self.event(ControlEvent::Note(format!("migration {id} cannot be copied: {why}")));
-                }
+        let sources = self.agent.migrations.sources.iter();
+        let waiting =
+            sources.filter(|(_, source)| source.stage == SourceStage::Waiting && self.is_whole(source.range));
+        for id in waiting.map(|(&id, _)| id).collect::<Vec<_>>() {
+            let is_served = self.serve(id);
+            let source = self.agent.migrations.sources.get_mut(&id).expect("it waited");
+            source.stage = if is_served { SourceStage::Tracked } else { SourceStage::Stopped };
+            if is_served {
+                self.publish(vec![Then::Mover(id, Table::Tracked)]);
+            }
+        }
+    }
+
+    /// Has the mover take part as the source; false, with a note, where that cannot be: the target asks in
+    /// vain, and gives up.
+    fn serve(&mut self, id: MigrationId) -> bool {
+        let source = self.agent.migrations.sources.get_mut(&id).expect("it is to be served");
+        let record = source.record.as_ref().expect("asked to be served, with its record");
+        match spec(record, self.tuning) {
+            Ok(spec) => {
+                let (view, writer) = ExportView::new(&spec);
+                source.view = Some(view);
+                self.command(id, MoverStep::StartExport(Box::new(spec), writer));
+                true
+            }
+            Err(why) => {
+                self.event(ControlEvent::Note(format!("migration {id} cannot be served: {why}")));
+                false
             }
         }
     }
@@ -44,67 +60,78 @@ impl NodeControl {
     /// nothing before that, but this node may hear of the end of what came before later than of what comes
     /// next; and what it is asked late is of a migration that is over.
     fn is_whole(&self, range: PositionRange) -> bool {
-        let is_owned = self
-            .map
-            .as_ref()
-            .is_some_and(|map| map.tablets_in(range).iter().all(|tablet| tablet.owner == self.me.id));
-        is_owned
-            && !self.imports.values().any(|import| import.view.range().overlaps(range))
-            && !self.exports.values().any(|view| view.range().overlaps(range))
-    }
-
-    /// The copy comes to nothing; what was kept for it goes.
-    pub(super) fn stop_tracking(&mut self, id: MigrationId) {
-        self.to_track.remove(&id);
-        if self.exports.remove(&id).is_some() {
-            self.command(MoverCommand::DropExport(id));
-            self.publish(Vec::new());
-        }
+        let is_own = |map: &Arc<TabletMap>| map.tablets_in(range).iter().all(|at| at.owner == self.me().id);
+        self.map.as_ref().is_some_and(is_own)
+            && !self.exports().any(|view| view.range().overlaps(range))
+            && !self.imports().any(|view| view.range().overlaps(range))
     }
 
     /// Earlier migrations that tracked something of the range were given up, though this node has not heard
     /// of it: the coordinator begins nothing that overlaps what is not over.
-    fn drop_tracked_in(&mut self, range: PositionRange, later: MigrationId) {
-        let tracked =
-            (self.exports.iter()).filter(|(_, view)| view.is_tracked()).map(|(&id, view)| (id, view.range()));
-        let waiting = self.to_track.iter().map(|(&id, record)| (id, record.range));
-        let dead: Vec<MigrationId> = (tracked.chain(waiting))
-            .filter(|(id, its)| *id < later && its.overlaps(range))
-            .map(|(id, _)| id)
-            .collect();
-        dead.into_iter().for_each(|id| self.stop_tracking(id));
-    }
-
-    /// The next map gives the range away: with it the range is exported, and behind its barrier frozen.
-    pub(super) fn start_export(&mut self, record: MigrationRecord) {
-        let id = record.id;
-        if self.exports.contains_key(&id) {
-            // It was tracked until now.
-            return self.to_freeze.push(id);
-        }
-        self.to_track.remove(&id);
-        self.drop_tracked_in(record.range, id);
-        match self.spec(&record) {
-            Ok(spec) => {
-                let (view, writer) = ExportView::new(&spec);
-                self.exports.insert(id, view);
-                self.to_freeze.push(id);
-                self.command(MoverCommand::StartExport(Box::new(spec), writer));
-            }
-            // The target asks in vain, and reports that it cannot go on.
-            Err(why) => self.event(ControlEvent::Note(format!("migration {id} cannot be served: {why}"))),
+    pub(super) fn drop_tracked_before(&mut self, later: MigrationId) {
+        let range = self.agent.migrations.sources[&later].range;
+        let is_tracked = |source: &Source<Arc<ExportView>>| match source.stage {
+            SourceStage::Waiting => true,
+            stage => stage < SourceStage::Over && source.view.as_ref().is_some_and(|view| view.is_tracked()),
+        };
+        let earlier = self.agent.migrations.sources.iter().filter(|(id, _)| **id < later);
+        let dead = earlier.filter(|(_, source)| is_tracked(source) && source.range.overlaps(range));
+        for id in dead.map(|(&id, _)| id).collect::<Vec<_>>() {
+            self.stop_tracking(id);
         }
     }
 
-    /// Nobody needs the range's records any more.
-    pub(super) fn release_export(&mut self, id: MigrationId, range: PositionRange) {
-        let then = match self.exports.remove(&id) {
-            Some(_) => {
-                self.clearing.insert(id, range);
-                Then::Release(id)
+    /// The copy comes to nothing; what was kept for it goes.
+    fn stop_tracking(&mut self, id: MigrationId) {
+        let source = self.agent.migrations.sources.get_mut(&id).expect("it was tracked");
+        let is_given = source.stage >= SourceStage::GivenAway;
+        source.stage = if is_given { SourceStage::Over } else { SourceStage::Stopped };
+        if source.view.take().is_some() {
+            self.command(id, MoverStep::Drop);
+            self.publish(Vec::new());
+        }
+    }
+
+    /// The next map gives the range away: with it the range is exported, and behind its barrier frozen. It
+    /// may have been tracked until now.
+    pub(super) fn start_export(&mut self, id: MigrationId) {
+        if self.agent.migrations.sources[&id].view.is_none() {
+            self.drop_tracked_before(id);
+            self.serve(id);
+        }
+    }
+
+    /// Exports whose freeze starts with a table by this map: this node no longer owns the range by it (C1).
+    pub(super) fn begin_freezes(&mut self, map: &TabletMap) -> impl Iterator<Item = Then> {
+        let given = self.agent.migrations.sources.iter_mut().filter(|(id, source)| {
+            source.stage == SourceStage::GivenAway && source.view.is_some() && map.migration(**id).is_some()
+        });
+        given.map(|(&id, source)| {
+            source.stage = SourceStage::Exported;
+            Then::Mover(id, Table::Frozen)
+        })
+    }
+
+    /// It is over, and nobody needs the range's records any more.
+    pub(super) fn release(&mut self, id: MigrationId, range: PositionRange) {
+        self.keep(id);
+        let source = self.agent.migrations.sources.get_mut(&id);
+        let then = match source.filter(|source| source.view.is_some()) {
+            Some(source) => {
+                source.stage = SourceStage::Over;
+                Then::Mover(id, Table::Over)
             }
+            // It ran and is over, and this node has not heard of it in between.
             None => Then::Discard(range),
         };
         self.publish(vec![then]);
+    }
+
+    /// It is over, and the range stays.
+    pub(super) fn keep(&mut self, id: MigrationId) {
+        let tracked = [SourceStage::Waiting, SourceStage::Tracked];
+        if self.agent.migrations.sources.get(&id).is_some_and(|source| tracked.contains(&source.stage)) {
+            self.stop_tracking(id);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Clearing ranges that no mover looks after, in slices.
 
-use super::NodeControl;
 use sidle_migration::BarrierPassed;
+use sidle_store::Store;
 use sidle_types::{MigrationId, MonotonicUs, Position, PositionRange};
 use std::collections::VecDeque;
 
@@ -67,27 +67,24 @@ impl Jobs {
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
         (!self.queue.is_empty()).then_some(self.due)
     }
-}
 
-impl NodeControl {
-    /// Clears one slice if it is due.
-    pub(super) fn run_jobs(&mut self, now: MonotonicUs) {
-        if self.jobs.deadline().is_none_or(|due| due > now) {
-            return;
+    /// Clears one slice if it is due; which import is over with that.
+    pub(super) fn run(&mut self, now: MonotonicUs, store: &Store) -> Option<MigrationId> {
+        if self.deadline().is_none_or(|due| due > now) {
+            return None;
         }
-        self.jobs.due = now.plus_us(SLICE_PAUSE_US);
-        let Some(job) = self.jobs.queue.front_mut() else { return };
-        let store = &self.parts.store;
+        self.due = now.plus_us(SLICE_PAUSE_US);
+        let job = self.queue.front_mut()?;
         let next = match job.what {
             What::Everything => store.discard(job.next, job.range.last(), SLICE_RECORDS),
             What::Tombstones => store.sweep_tombstones(job.next, job.range.last(), SLICE_RECORDS),
         };
         match next {
-            Some(next) => job.next = next,
-            None => {
-                let of = self.jobs.queue.pop_front().and_then(|job| job.of);
-                of.into_iter().for_each(|id| self.cleared_unserved(id));
+            Some(next) => {
+                job.next = next;
+                None
             }
+            None => self.queue.pop_front()?.of,
         }
     }
 }

@@ -32,7 +32,6 @@
 //! Realises: design "Ownership changes use one barrier", and "Fulva, step by step", steps 1 to 3 and 9.
 //! Ownership: the control thread.
 
-mod agent;
 mod exports;
 mod imports;
 mod jobs;
@@ -43,22 +42,25 @@ mod table;
 pub use protocol::read_protocol;
 
 use crate::bugs::PutBack;
-use crate::mover::{MoverCommand, MoverReport};
+use crate::mover::{MoverCommand, MoverReport, MoverStep};
 use crate::outcome::{ControlReply, ControlRequest};
 use crate::queue::MoverIndex;
+use crate::range_table::RangeTable;
 use crate::worker::NodeParts;
-use imports::{Import, Preparation};
+use imports::Import;
 use jobs::Jobs;
-use requests::OpenRequest;
+use requests::Requests;
 use sidle_cluster::{
-    AgentInput, ClusterId, MigrationRecord, NodeAgent, NodeInfo, StartNumber, TabletMap, ToCoordinator,
-    ToNode,
+    AgentEvent, AgentInput, ClusterId, End, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, SourceStage,
+    StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
 };
-use sidle_migration::{ExportView, ImportView, Tuning};
-use sidle_types::{MigrationId, MonotonicUs, NodeId, PositionRange};
-use std::collections::{BTreeMap, VecDeque};
+#[cfg(feature = "bug-switches")]
+use sidle_migration::BarrierTicket;
+use sidle_migration::{BarrierPassed, ExportView, ImportView, MigrationSpec, Tuning};
+use sidle_types::{MigrationId, MonotonicUs, NodeId};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use table::Awaited;
+use table::{Barriers, Then};
 
 /// How soon the control looks again whether every worker has passed a barrier.
 pub const BARRIER_POLL_US: u64 = 100;
@@ -112,29 +114,15 @@ pub enum ControlEvent {
 
 /// A node's control: see the module's header.
 pub struct NodeControl {
-    me: NodeInfo,
-    agent: NodeAgent,
+    agent: NodeAgent<Arc<ExportView>, Import>,
     parts: NodeParts,
     movers: usize,
     tuning: Tuning,
     bugs: PutBack,
     map: Option<Arc<TabletMap>>,
-    /// As the target, before commit.
-    preparations: BTreeMap<MigrationId, Preparation>,
-    /// As the target, from commit on.
-    imports: BTreeMap<MigrationId, Import>,
-    /// As the source, ranges that will be tracked once they are whole (C6).
-    to_track: BTreeMap<MigrationId, MigrationRecord>,
-    /// As the source, from commit on, or from when the range is copied before.
-    exports: BTreeMap<MigrationId, Arc<ExportView>>,
-    /// Migrations that are over and whose leavings a mover clears: exports their records, imports their
-    /// tombstones, copies that came to nothing everything.
-    clearing: BTreeMap<MigrationId, PositionRange>,
-    /// Exports that have to be frozen with the next table.
-    to_freeze: Vec<MigrationId>,
-    awaited: VecDeque<Awaited>,
+    barriers: Barriers,
     jobs: Jobs,
-    requests: BTreeMap<u64, OpenRequest>,
+    requests: Requests,
     events: VecDeque<ControlEvent>,
 }
 
@@ -151,22 +139,15 @@ impl NodeControl {
         tuning: Tuning,
     ) -> NodeControl {
         NodeControl {
-            agent: NodeAgent::new(now, me.clone(), start, cluster),
-            me,
+            agent: NodeAgent::new(now, me, start, cluster),
             parts,
             movers: usize::from(movers),
             tuning,
             bugs: PutBack::default(),
             map: None,
-            preparations: BTreeMap::new(),
-            imports: BTreeMap::new(),
-            to_track: BTreeMap::new(),
-            exports: BTreeMap::new(),
-            clearing: BTreeMap::new(),
-            to_freeze: Vec::new(),
-            awaited: VecDeque::new(),
+            barriers: Barriers::default(),
             jobs: Jobs::default(),
-            requests: BTreeMap::new(),
+            requests: Requests::default(),
             events: VecDeque::new(),
         }
     }
@@ -188,22 +169,27 @@ impl NodeControl {
         match input {
             ControlInput::Connected => self.agent.handle(now, AgentInput::Connected),
             ControlInput::Message(message) => self.agent.handle(now, AgentInput::Message(message)),
-            ControlInput::Mover(migration, report) => self.mover_reported(now, migration, report),
-            ControlInput::Request { tag, request } => self.request(now, tag, request),
+            ControlInput::Mover(migration, report) => self.mover_reported(migration, report),
+            ControlInput::Request { tag, request } => {
+                let request = self.requests.open(tag, request);
+                self.agent.handle(now, AgentInput::Request(tag, request));
+            }
             ControlInput::Trouble(trouble) => self.agent.handle(now, AgentInput::Trouble(trouble)),
             ControlInput::Timer => {}
         }
-        self.follow_agent(now);
+        self.follow_agent();
         self.pass_barriers(now);
-        self.run_jobs(now);
-        self.prepare_waiting(now);
+        if let Some(cleared) = self.jobs.run(now, &self.parts.store) {
+            self.cleared_unserved(cleared);
+        }
+        self.prepare_waiting();
         self.track_waiting();
-        self.follow_agent(now);
+        self.follow_agent();
         if self.agent.poll_timeout().is_some_and(|due| due <= now) {
             let load = self.load();
             self.agent.handle(now, AgentInput::Load(load));
             self.agent.handle(now, AgentInput::Timer);
-            self.follow_agent(now);
+            self.follow_agent();
         }
         self.parts.shared.unheard.set_coordinator(self.agent.coordinator());
     }
@@ -220,13 +206,13 @@ impl NodeControl {
 
     /// When [`ControlInput::Timer`] is due, if nothing happens before. `now`: the present.
     pub fn poll_timeout(&self, now: MonotonicUs) -> Option<MonotonicUs> {
-        let barrier = (!self.awaited.is_empty()).then(|| now.plus_us(BARRIER_POLL_US));
+        let barrier = (self.barriers.len() > 0).then(|| now.plus_us(BARRIER_POLL_US));
         [self.agent.poll_timeout(), barrier, self.jobs.deadline()].into_iter().flatten().min()
     }
 
     /// The node.
     pub fn me(&self) -> &NodeInfo {
-        &self.me
+        self.agent.me()
     }
 
     /// The map that was published last.
@@ -235,24 +221,28 @@ impl NodeControl {
     }
 
     /// The node's side of the conversation with the coordinator, for status displays.
-    pub fn agent(&self) -> &NodeAgent {
+    pub fn agent(&self) -> &NodeAgent<Arc<ExportView>, Import> {
         &self.agent
     }
 
     /// The imports that this node takes part in, from commit until they are over.
     pub fn imports(&self) -> impl Iterator<Item = &Arc<ImportView>> {
-        self.imports.values().map(|import| &import.view)
+        let targets = self.agent.migrations.targets.iter();
+        let running = targets.filter(|(_, target)| target.stage() == TargetStage::Importing);
+        running.filter_map(|(_, target)| target.import.as_ref()).map(|import| &import.view)
     }
 
     /// The exports that this node takes part in, from commit, or the copy before it, until their memory goes
     /// back.
     pub fn exports(&self) -> impl Iterator<Item = &Arc<ExportView>> {
-        self.exports.values()
+        let sources =
+            self.agent.migrations.sources.iter().filter(|(_, source)| source.stage < SourceStage::Over);
+        sources.filter_map(|(_, source)| source.view.as_ref())
     }
 
     /// How many published tables something waits for.
     pub fn awaited_tables(&self) -> usize {
-        self.awaited.len()
+        self.barriers.len()
     }
 
     /// How many clients' requests wait for the coordinator's reply.
@@ -264,13 +254,7 @@ impl NodeControl {
     /// request is under way and everything is cleared.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         let own = [
-            ("preparations", self.preparations.len()),
-            ("imports", self.imports.len()),
-            ("ranges to be tracked", self.to_track.len()),
-            ("exports", self.exports.len()),
-            ("ranges being cleared by movers", self.clearing.len()),
-            ("ranges to be frozen", self.to_freeze.len()),
-            ("tables not passed", self.awaited.len()),
+            ("tables not passed", self.barriers.len()),
             ("ranges to be cleared", self.jobs.len()),
             ("open requests", self.requests.len()),
             ("events not taken", self.events.len()),
@@ -282,8 +266,134 @@ impl NodeControl {
         self.events.push_back(event);
     }
 
-    fn command(&mut self, command: MoverCommand) {
-        let mover = MoverIndex::of(command.migration(), self.movers);
-        self.event(ControlEvent::Mover(mover, command));
+    fn command(&mut self, migration: MigrationId, step: MoverStep) {
+        let mover = MoverIndex::of(migration, self.movers);
+        self.event(ControlEvent::Mover(mover, (migration, step)));
     }
+
+    /// Does everything that the agent asks for.
+    fn follow_agent(&mut self) {
+        while let Some(event) = self.agent.poll_event() {
+            match event {
+                AgentEvent::Joined(cluster) => self.event(ControlEvent::Joined(cluster)),
+                AgentEvent::JoinRefused(why) => self.event(ControlEvent::JoinRefused(why)),
+                AgentEvent::Survey(id, partitions) => self.survey(id, partitions),
+                AgentEvent::Prepare(id) => self.prepare(id),
+                AgentEvent::Track(id) => self.drop_tracked_before(id),
+                AgentEvent::Policy(id, policy) => self.command(id, MoverStep::Policy(policy)),
+                AgentEvent::StartExport(id) => self.start_export(id),
+                AgentEvent::StartImport(id) => self.start_import(id),
+                AgentEvent::Publish(map) => {
+                    let epoch = map.epoch();
+                    self.map = Some(map);
+                    self.meet_missed_commits();
+                    self.publish(vec![Then::TellAgent(epoch)]);
+                }
+                AgentEvent::Over(id, End::GivenAway(range)) => self.release(id, range),
+                AgentEvent::Over(id, End::Complete) => self.finish_import(id),
+                AgentEvent::Over(id, End::GivenUp(why)) => {
+                    self.keep(id);
+                    self.give_up(id, why);
+                }
+                AgentEvent::Suspected(nodes) => {
+                    self.parts.shared.unheard.replace(nodes, self.agent.coordinator())
+                }
+                AgentEvent::Superseded => {
+                    self.serve_nothing();
+                    self.event(ControlEvent::Superseded);
+                }
+                AgentEvent::Reply(tag, reply) => {
+                    let reply = self.requests.close(tag, reply);
+                    reply.into_iter().for_each(|reply| self.event(ControlEvent::Reply { tag, reply }));
+                }
+            }
+        }
+    }
+
+    /// How full the node is.
+    fn load(&self) -> NodeLoad {
+        let memory = self.parts.store.memory();
+        NodeLoad {
+            keys: self.parts.published.table().key_count(&self.parts.store),
+            memory_used_bytes: memory.log_live + memory.index,
+            memory_limit_bytes: memory.limit,
+        }
+    }
+
+    /// Publishes the table of the present map, imports and exports. What was not waited for before may wait
+    /// for it.
+    fn publish(&mut self, mut then: Vec<Then>) {
+        let Some(map) = &self.map else { return };
+        let map = Arc::clone(map);
+        let imports: Vec<_> = self.imports().cloned().collect();
+        let exports: Vec<_> = self.exports().cloned().collect();
+        debug_assert_eq!(self.owned_copies(), [], "a copy would be served before its last round (C8)");
+        let table = RangeTable::new(self.me().id, Arc::clone(&map), &imports, &exports);
+        then.extend(self.begin_freezes(&map));
+        let ticket = self.parts.published.publish(Arc::new(table));
+        #[cfg(feature = "bug-switches")]
+        self.do_at_once(&mut then, &ticket);
+        self.event(ControlEvent::NotifyWorkers);
+        self.barriers.add(ticket, then);
+    }
+
+    /// The named faults `freeze_without_barrier` and `tracking_without_barrier`: what is to be done behind
+    /// the barrier is done now.
+    #[cfg(feature = "bug-switches")]
+    fn do_at_once(&mut self, then: &mut Vec<Then>, ticket: &BarrierTicket) {
+        use crate::mover::Table;
+        let bugs = self.bugs;
+        let is_early = |step: &mut Then| match step {
+            Then::Mover(_, Table::Tracked) => bugs.tracking_without_barrier,
+            Then::Mover(_, Table::Frozen) => bugs.freeze_without_barrier,
+            _ => false,
+        };
+        for step in then.extract_if(.., is_early).collect::<Vec<_>>() {
+            self.pass(MonotonicUs(0), step, ticket.unproved());
+        }
+    }
+
+    /// Publishes a table by which this node serves nothing.
+    fn serve_nothing(&mut self) {
+        self.map = None;
+        let _nothing_waits =
+            self.parts.published.publish(Arc::new(RangeTable::before_joining(self.me().clone())));
+        self.event(ControlEvent::NotifyWorkers);
+    }
+
+    /// Goes on with what waited for tables that every worker has passed, in the order in which they were
+    /// published.
+    fn pass_barriers(&mut self, now: MonotonicUs) {
+        while let Some((step, proof)) = self.barriers.next() {
+            self.pass(now, step, proof);
+        }
+    }
+
+    fn pass(&mut self, now: MonotonicUs, step: Then, proof: BarrierPassed) {
+        match step {
+            Then::TellAgent(epoch) => self.agent.handle(now, AgentInput::Published(epoch)),
+            Then::Mover(id, table) => self.command(id, MoverStep::Passed(table, proof)),
+            Then::Discard(range) => self.jobs.discard(self.leavings_in(range), proof),
+            Then::Sweep(range) => self.jobs.sweep(range, proof),
+        }
+    }
+}
+
+/// What the machines of a migration are made from, or why it cannot be.
+fn spec(record: &MigrationRecord, tuning: Tuning) -> Result<MigrationSpec, String> {
+    let protocol = sidle_migration::protocol(&record.protocol).map_err(|error| error.to_string())?;
+    let spec = MigrationSpec {
+        id: record.id,
+        epoch: record.epoch,
+        range: record.range,
+        source: record.source,
+        target: record.target,
+        partitions: record.partitions.clone(),
+        protocol,
+        bytes: record.counters.bytes,
+        policy: record.policy,
+        tuning,
+    };
+    spec.check().map_err(|error| error.to_string())?;
+    Ok(spec)
 }

@@ -1,14 +1,14 @@
 //! Clients' requests that go to the coordinator, and its replies in the words of the Redis protocol.
 
-use super::{ControlEvent, NodeControl};
 use crate::forward::UNKNOWN;
 use crate::outcome::{ControlReply, ControlRequest};
-use sidle_cluster::{AgentInput, Reply, Request};
-use sidle_types::{MigrationId, MonotonicUs};
+use sidle_cluster::{Reply, Request};
+use sidle_types::MigrationId;
+use std::collections::BTreeMap;
 
 /// What a request's reply is made into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OpenRequest {
+enum OpenRequest {
     /// The migration's number, or `OK`.
     Plain,
     /// The whole report.
@@ -17,8 +17,13 @@ pub(super) enum OpenRequest {
     Migrations(Option<MigrationId>),
 }
 
-impl NodeControl {
-    pub(super) fn request(&mut self, now: MonotonicUs, tag: u64, request: ControlRequest) {
+/// Those that wait for the coordinator's reply, by the tags of the connections that wait.
+#[derive(Debug, Default)]
+pub(super) struct Requests(BTreeMap<u64, OpenRequest>);
+
+impl Requests {
+    /// What is asked of the coordinator.
+    pub(super) fn open(&mut self, tag: u64, request: ControlRequest) -> Request {
         let (open, request) = match request {
             ControlRequest::StartMigration { range, target, protocol, policy } => {
                 (OpenRequest::Plain, Request::StartMigration { range, target, protocol, policy })
@@ -36,13 +41,18 @@ impl NodeControl {
             ControlRequest::Forget(node) => (OpenRequest::Plain, Request::Forget { node }),
             ControlRequest::Status => (OpenRequest::Status, Request::Status),
         };
-        self.requests.insert(tag, open);
-        self.agent.handle(now, AgentInput::Request { ticket: tag, request });
+        self.0.insert(tag, open);
+        request
     }
 
-    pub(super) fn replied(&mut self, tag: u64, reply: Reply) {
-        let Some(open) = self.requests.remove(&tag) else { return };
-        self.event(ControlEvent::Reply { tag, reply: word(open, reply) });
+    /// What its client gets, if one waits.
+    pub(super) fn close(&mut self, tag: u64, reply: Reply) -> Option<ControlReply> {
+        self.0.remove(&tag).map(|open| word(open, reply))
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 }
 

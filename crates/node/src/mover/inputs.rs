@@ -1,12 +1,12 @@
 //! What comes into a mover: commands, worker messages, frames, the passing of time.
 
 use super::arrivals::Arrival;
-use super::links::Side;
 use super::*;
 use crate::parking::Ticket;
 use crate::queue::{ToMover, ToWorker};
-use sidle_migration::{Load, SourceInput, TargetInput, Waiter};
-use sidle_wire::Message;
+use sidle_migration::{Load, SourceInput, Waiter};
+use sidle_wire::{Hello, Message};
+use std::collections::btree_map::Entry;
 
 /// How often the control thread is told how much has arrived.
 const TELL_INTERVAL_US: u64 = 50_000;
@@ -16,46 +16,50 @@ impl Mover {
     ///
     /// # Panics
     /// If the migration belongs to another mover (V1).
-    pub fn command(&mut self, now: MonotonicUs, command: MoverCommand) {
-        let id = command.migration();
+    pub fn command(&mut self, now: MonotonicUs, (id, step): MoverCommand) {
         assert_eq!(
             MoverIndex::of(id, self.movers),
             self.index,
             "V1: migration {id} belongs to another mover"
         );
-        match command {
-            MoverCommand::Expect(_, peer) => {
-                self.expect(now, id, peer);
+        match step {
+            MoverStep::Expect(peer) => {
+                if let Entry::Vacant(place) = self.migrations.entry(id) {
+                    place.insert(Migration::new(Role::Expected(Dialing::new(now, peer))));
+                    let connect = |lane| MoverEvent::Connect { migration: id, lane, peer };
+                    self.events.extend(Lane::ALL.map(connect));
+                }
             }
-            MoverCommand::StartImport(spec, writer) => {
-                self.expected.remove(&id);
+            MoverStep::StartImport(spec, writer) => {
                 let machine = Importer::new(now, *spec, writer, self.store.log_head());
                 let import = Import { machine, told: ImporterCounters::default(), told_at: now };
-                assert!(self.imports.insert(id, import).is_none(), "import {id} is started twice");
+                let expected = self.migrations.remove(&id);
+                let is_expected = |before: &Migration| matches!(before.role, Role::Expected(_));
+                assert!(expected.as_ref().is_none_or(is_expected), "import {id} is started twice");
+                let lanes = expected.map_or_else(Lanes::default, |expected| expected.lanes);
+                self.migrations.insert(id, Migration { lanes, role: Role::Import(Box::new(import)) });
                 self.drain_target(now, id);
             }
-            MoverCommand::StartExport(spec, writer) => {
-                let machine = Exporter::new(now, *spec, writer);
-                assert!(self.exports.insert(id, machine).is_none(), "export {id} is started twice");
+            MoverStep::StartExport(spec, writer) => {
+                let export = Migration::new(Role::Export(Box::new(Exporter::new(now, *spec, writer))));
+                assert!(self.migrations.insert(id, export).is_none(), "export {id} is started twice");
                 self.drain_source(now, id);
                 self.hear_early_greetings(now, id);
             }
-            MoverCommand::Policy(_, policy) => {
+            MoverStep::Policy(policy) => {
                 self.target(now, id, TargetInput::Policy(policy));
                 self.source(now, id, SourceInput::Policy(policy));
             }
-            MoverCommand::Tracked(_, proof) => self.source(now, id, SourceInput::Tracked(proof)),
-            MoverCommand::DropExport(_) => self.forget_export(id),
-            MoverCommand::Frozen(_, proof) => self.source(now, id, SourceInput::Frozen(proof)),
-            MoverCommand::ReleaseExport(_, proof) => {
+            MoverStep::Passed(Table::Tracked, proof) => self.source(now, id, SourceInput::Tracked(proof)),
+            MoverStep::Passed(Table::Frozen, proof) => self.source(now, id, SourceInput::Frozen(proof)),
+            MoverStep::Passed(Table::Over, proof) if self.import(id).is_some() => {
+                self.target(now, id, TargetInput::Over(proof));
+            }
+            MoverStep::Passed(Table::Over, proof) => {
                 self.source(now, id, SourceInput::DoneCommitted);
-                self.source(now, id, SourceInput::Done(proof));
+                self.source(now, id, SourceInput::Over(proof));
             }
-            MoverCommand::FinishImport(_, proof) => self.target(now, id, TargetInput::Done(proof)),
-            MoverCommand::DropImport(_) => {
-                self.forget_import(id);
-                self.report(id, MoverReport::ImportDropped);
-            }
+            MoverStep::Drop => self.end(id),
         }
     }
 
@@ -65,13 +69,11 @@ impl Mover {
         while let Some((worker, message)) = self.wakes.receive() {
             self.worker_message(now, worker, message);
         }
-        let due = |timeout: Option<MonotonicUs>| timeout.is_some_and(|at| at <= now);
-        let imports: Vec<MigrationId> =
-            self.imports.iter().filter(|(_, i)| due(i.machine.poll_timeout())).map(|(&id, _)| id).collect();
-        imports.into_iter().for_each(|id| self.target(now, id, TargetInput::Timeout));
-        let exports: Vec<MigrationId> =
-            self.exports.iter().filter(|(_, m)| due(m.poll_timeout())).map(|(&id, _)| id).collect();
-        exports.into_iter().for_each(|id| self.source(now, id, SourceInput::Timeout));
+        let due = self.migrations.iter().filter(|(_, m)| m.poll_timeout().is_some_and(|at| at <= now));
+        let (imports, exports): (Vec<_>, Vec<_>) =
+            due.map(|(&id, m)| (id, m.import().is_some())).partition(|(_, is_import)| *is_import);
+        imports.into_iter().for_each(|(id, _)| self.target(now, id, TargetInput::Timeout));
+        exports.into_iter().for_each(|(id, _)| self.source(now, id, SourceInput::Timeout));
         self.dial_again(now);
         self.wake_arrivals(now);
         self.tell_progress(now);
@@ -80,12 +82,12 @@ impl Mover {
     /// What the node and its workers have to bear; bulk work slows down for it. To be called every few
     /// milliseconds, and between pieces of work.
     pub fn load(&mut self, now: MonotonicUs, load: Load) {
-        for import in self.imports.values_mut() {
-            let replay = import.machine.handle(now, &self.store, TargetInput::Load(load));
-            assert!(replay.is_none(), "only messages bring records");
-        }
-        for machine in self.exports.values_mut() {
-            machine.handle(now, &self.store, SourceInput::Load(load));
+        for migration in self.migrations.values_mut() {
+            match &mut migration.role {
+                Role::Expected(_) => {}
+                Role::Import(import) => import.handle(now, &self.store, TargetInput::Load(load)),
+                Role::Export(machine) => machine.handle(now, &self.store, SourceInput::Load(load)),
+            }
         }
     }
 
@@ -106,7 +108,7 @@ impl Mover {
                 }
             }
             ToMover::Pull { migration, key, ticket } => {
-                if self.imports.contains_key(&migration) {
+                if self.import(migration).is_some() {
                     self.target(now, migration, TargetInput::PriorityPull(&key, waiter(ticket)));
                 } else {
                     // V3: the import is over, or not begun here; whatever is true of the key, the worker will
@@ -114,9 +116,10 @@ impl Mover {
                     self.wakes.tell(worker, ToWorker::WakeAll(migration));
                 }
             }
-            ToMover::Flush { migration, ticket } => match self.imports.get(&migration) {
+            ToMover::Flush { migration, ticket } => match self.import(migration) {
                 Some(import) => {
-                    flush::remove_all(&self.store, &mut self.head, import.machine.spec().range);
+                    let range = import.machine.spec().range;
+                    flush::remove_all(&self.store, &mut self.head, range);
                     self.target(now, migration, TargetInput::Flush(waiter(ticket)));
                 }
                 None => self.wakes.tell(worker, ToWorker::Wake { migration, ticket }),
@@ -126,13 +129,16 @@ impl Mover {
 
     /// The connection asked for by [`MoverEvent::Connect`] is open.
     pub fn connected(&mut self, now: MonotonicUs, migration: MigrationId, lane: Lane, link: Link) {
-        let expected = self.expected.contains_key(&migration);
-        if !expected && !self.imports.contains_key(&migration) {
-            self.close(link, "the migration is over");
-            return;
+        let end = LinkEnd { migration, lane };
+        if !self.migrations.get(&migration).is_some_and(Migration::is_target) {
+            return self.close(link, "the migration is over");
         }
-        self.bind(link, LinkEnd { migration, side: Side::Target, lane });
-        if self.expected_stands(migration) {
+        self.bind(link, end);
+        let of_it = self.migrations.get_mut(&migration).expect("looked up");
+        if let Role::Expected(dialing) = &mut of_it.role
+            && of_it.lanes.iter().all(Option::is_some)
+        {
+            dialing.connected();
             self.report(migration, MoverReport::Connected);
         }
         self.target(now, migration, TargetInput::Connected(lane));
@@ -140,24 +146,44 @@ impl Mover {
 
     /// The connection asked for by [`MoverEvent::Connect`] could not be opened.
     pub fn connect_failed(&mut self, now: MonotonicUs, migration: MigrationId, lane: Lane) {
-        self.expected_failed(now, migration, lane);
-        if self.imports.contains_key(&migration) {
+        if self.dial_failed(now, migration, lane) {
+            return;
+        }
+        if self.migrations.get(&migration).is_some_and(Migration::is_target) {
             self.report(migration, MoverReport::Unreachable);
             self.target(now, migration, TargetInput::Disconnected(lane));
         }
     }
 
-    /// A link is closed.
-    pub fn closed(&mut self, now: MonotonicUs, link: Link) {
-        self.early.remove(&link);
-        let Some(LinkEnd { migration, side, lane }) = self.links.unbind(link) else { return };
-        match side {
-            Side::Source => self.source(now, migration, SourceInput::Disconnected(lane)),
-            Side::Target => {
-                self.expected_failed(now, migration, lane);
-                self.target(now, migration, TargetInput::Disconnected(lane));
+    /// A lane of a migration that may begin was refused or cut, to be dialed again; whether it is such a one.
+    fn dial_failed(&mut self, now: MonotonicUs, migration: MigrationId, lane: Lane) -> bool {
+        let Some(Migration { role: Role::Expected(dialing), .. }) = self.migrations.get_mut(&migration)
+        else {
+            return false;
+        };
+        if dialing.failed(now, lane) {
+            self.report(migration, MoverReport::Unreachable);
+        }
+        true
+    }
+
+    /// Dials again what it is time for.
+    fn dial_again(&mut self, now: MonotonicUs) {
+        for (&migration, of_it) in &mut self.migrations {
+            if let Role::Expected(dialing) = &mut of_it.role {
+                let peer = dialing.peer();
+                let connect = |lane| MoverEvent::Connect { migration, lane, peer };
+                self.events.extend(dialing.take_due(now).map(connect));
             }
         }
+    }
+
+    /// A link is closed.
+    pub fn closed(&mut self, now: MonotonicUs, link: Link) {
+        let Some(LinkEnd { migration, lane }) = self.unbind(link) else { return };
+        self.dial_failed(now, migration, lane);
+        self.target(now, migration, TargetInput::Disconnected(lane));
+        self.source(now, migration, SourceInput::Disconnected(lane));
     }
 
     /// A message arrived over a link. On a link that another node opened the first is `Hello`, which names
@@ -174,14 +200,14 @@ impl Mover {
                 _ => return None,
             }
         }
-        let LinkEnd { migration, side, lane } = self.links.end(link)?;
-        match side {
-            Side::Source => {
+        let LinkEnd { migration, lane } = self.links.end(link)?;
+        match &mut self.migrations.get_mut(&migration)?.role {
+            Role::Expected(_) => None,
+            Role::Export(_) => {
                 self.source(now, migration, SourceInput::Message(lane, message));
                 None
             }
-            Side::Target => {
-                let import = self.imports.get_mut(&migration)?;
+            Role::Import(import) => {
                 let replay = import.machine.handle(now, &self.store, TargetInput::Message(lane, message));
                 self.drain_target(now, migration);
                 replay.map(|replay| PendingReplay { migration, replay })
@@ -191,7 +217,9 @@ impl Mover {
 
     /// Replays what a message brought; to be called after the mover's output was taken.
     pub fn replay(&mut self, now: MonotonicUs, pending: PendingReplay<'_>) {
-        if let Some(import) = self.imports.get_mut(&pending.migration) {
+        if let Some(Migration { role: Role::Import(import), .. }) =
+            self.migrations.get_mut(&pending.migration)
+        {
             import.machine.replay(now, &self.store, pending.replay);
             self.drain_target(now, pending.migration);
             self.wake_arrivals(now);
@@ -200,9 +228,10 @@ impl Mover {
 
     /// Tells the commands whose positions have arrived, and those that have waited in vain.
     fn wake_arrivals(&mut self, now: MonotonicUs) {
-        let imports = &self.imports;
-        let has_arrived = |migration, range| {
-            imports.get(&migration).is_some_and(|import: &Import| import.machine.view().has_all(range))
+        let migrations = &self.migrations;
+        let has_arrived = |id, range| {
+            let import = migrations.get(&id).and_then(Migration::import);
+            import.is_some_and(|import| import.machine.view().has_all(range))
         };
         for (worker, message) in self.arrivals.take_over(now, has_arrived) {
             self.wakes.tell(worker, message);
@@ -211,8 +240,7 @@ impl Mover {
 
     /// The export has begun: hears the greetings that came before it.
     fn hear_early_greetings(&mut self, now: MonotonicUs, id: MigrationId) {
-        let heard: Vec<_> = self.early.extract_if(.., |_, hello| hello.scope.migration == id).collect();
-        for (link, hello) in heard {
+        for (link, hello) in self.links.early_of(id) {
             let nothing = self.message(now, link, Message::Hello(hello));
             assert!(nothing.is_none(), "a greeting brings no records");
         }
@@ -221,42 +249,41 @@ impl Mover {
     /// Another node greets over a link that is not known yet: binds it, if its migration is known.
     fn greet(&mut self, now: MonotonicUs, link: Link, hello: &Hello) {
         let migration = hello.scope.migration;
-        if !self.exports.contains_key(&migration) {
+        if !self.migrations.get(&migration).is_some_and(|of_it| matches!(of_it.role, Role::Export(_))) {
             // The target uses the new map before its source does, so this is the rule. A refusal would make
             // it wait.
-            self.early.insert(link, *hello);
-            return;
+            return self.links.greeted_early(link, *hello);
         }
-        self.early.remove(&link);
-        self.bind(link, LinkEnd { migration, side: Side::Source, lane: hello.lane });
+        self.bind(link, LinkEnd { migration, lane: hello.lane });
         self.source(now, migration, SourceInput::Connected(hello.lane));
     }
 
     fn bind(&mut self, link: Link, end: LinkEnd) {
-        if let Some(before) = self.links.bind(link, end) {
+        let migration = self.migrations.get_mut(&end.migration).expect("looked up");
+        if let Some(before) = self.links.bind(link, end, &mut migration.lanes) {
             self.close(before, "another connection took its place");
         }
     }
 
     /// Hands an input to a target machine, and carries on what comes out of it.
     fn target(&mut self, now: MonotonicUs, id: MigrationId, input: TargetInput<'_>) {
-        if let Some(import) = self.imports.get_mut(&id) {
-            let replay = import.machine.handle(now, &self.store, input);
-            assert!(replay.is_none(), "only messages bring records");
+        if let Some(Migration { role: Role::Import(import), .. }) = self.migrations.get_mut(&id) {
+            import.handle(now, &self.store, input);
             self.drain_target(now, id);
         }
     }
 
     /// Hands an input to a source machine, and carries on what comes out of it.
     fn source(&mut self, now: MonotonicUs, id: MigrationId, input: SourceInput<'_>) {
-        if let Some(machine) = self.exports.get_mut(&id) {
+        if let Some(Migration { role: Role::Export(machine), .. }) = self.migrations.get_mut(&id) {
             machine.handle(now, &self.store, input);
             self.drain_source(now, id);
         }
     }
 
     fn tell_progress(&mut self, now: MonotonicUs) {
-        for (&id, import) in &mut self.imports {
+        for (&id, migration) in &mut self.migrations {
+            let Role::Import(import) = &mut migration.role else { continue };
             let counters = import.machine.counters();
             if counters != import.told && now.since(import.told_at) >= TELL_INTERVAL_US {
                 (import.told, import.told_at) = (counters, now);

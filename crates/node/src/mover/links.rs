@@ -1,78 +1,78 @@
 //! Which connection each lane of each migration runs over.
 
 use sidle_types::MigrationId;
-use sidle_wire::Lane;
+use sidle_wire::{Hello, Lane};
 use std::collections::BTreeMap;
 
 /// A connection to another node, by the name that the driver gave it; never given twice to one mover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link(pub u64);
 
-/// Which part this node has in a migration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Side {
-    Source,
-    Target,
-}
-
 /// What a link is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LinkEnd {
     pub(super) migration: MigrationId,
-    pub(super) side: Side,
     pub(super) lane: Lane,
 }
 
-/// The open links, by name and by what they are for.
-#[derive(Debug, Default)]
-pub(super) struct Links {
-    ends: BTreeMap<Link, LinkEnd>,
-    links: BTreeMap<LinkEnd, Link>,
+/// The links of one migration, by lane; each lane has at most one (V2).
+pub(super) type Lanes = [Option<Link>; Lane::ALL.len()];
+
+#[derive(Debug)]
+enum Purpose {
+    /// It is one of the migration's [`Lanes`].
+    Lane(LinkEnd),
+    /// Its target knows of the migration before this node does, and is answered as soon as it does.
+    Early(Hello),
 }
 
-impl Links {
-    /// What a link is for.
-    pub(super) fn end(&self, link: Link) -> Option<LinkEnd> {
-        self.ends.get(&link).copied()
-    }
+/// The open links, by name.
+#[derive(Debug, Default)]
+pub(super) struct Links(BTreeMap<Link, Purpose>);
 
-    /// The link of a lane.
-    pub(super) fn link(&self, end: LinkEnd) -> Option<Link> {
-        self.links.get(&end).copied()
+impl Links {
+    /// What a link is for, once its migration is known.
+    pub(super) fn end(&self, link: Link) -> Option<LinkEnd> {
+        match self.0.get(&link)? {
+            Purpose::Lane(end) => Some(*end),
+            Purpose::Early(_) => None,
+        }
     }
 
     /// How many links there are.
     pub(super) fn len(&self) -> usize {
-        self.ends.len()
+        self.0.len()
+    }
+
+    /// Keeps a greeting until its migration is known.
+    pub(super) fn greeted_early(&mut self, link: Link, hello: Hello) {
+        self.0.insert(link, Purpose::Early(hello));
+    }
+
+    /// The greetings of a migration that is known now; each is bound in place of its greeting.
+    pub(super) fn early_of(&self, migration: MigrationId) -> Vec<(Link, Hello)> {
+        let of_it = self.0.iter().filter_map(|(&link, purpose)| match purpose {
+            Purpose::Early(hello) if hello.scope.migration == migration => Some((link, *hello)),
+            Purpose::Early(_) | Purpose::Lane(_) => None,
+        });
+        of_it.collect()
     }
 
     /// Gives a lane a link, and returns the one that it had before (V2).
-    pub(super) fn bind(&mut self, link: Link, end: LinkEnd) -> Option<Link> {
-        assert!(self.ends.insert(link, end).is_none(), "V2: {link:?} is in use already");
-        let before = self.links.insert(end, link);
-        if let Some(before) = before {
-            self.ends.remove(&before);
-        }
-        before
+    pub(super) fn bind(&mut self, link: Link, end: LinkEnd, lanes: &mut Lanes) -> Option<Link> {
+        let used = self.0.insert(link, Purpose::Lane(end));
+        assert!(!matches!(used, Some(Purpose::Lane(_))), "V2: {link:?} is in use already");
+        let before = lanes[end.lane.index()].replace(link)?;
+        self.0.remove(&before);
+        Some(before)
     }
 
-    /// A link is gone; what it was for.
+    /// A link is gone; what it was for. The caller takes it from its lane.
     pub(super) fn unbind(&mut self, link: Link) -> Option<LinkEnd> {
-        let end = self.ends.remove(&link)?;
-        self.links.remove(&end);
-        Some(end)
-    }
-
-    /// All links of one migration, which is over.
-    pub(super) fn unbind_all(&mut self, migration: MigrationId, side: Side) -> Vec<Link> {
-        let gone: Vec<Link> = (self.ends.iter())
-            .filter(|(_, end)| end.migration == migration && end.side == side)
-            .map(|(&link, _)| link)
-            .collect();
-        for &link in &gone {
-            self.unbind(link);
+        match self.0.remove(&link)? {
+            Purpose::Lane(end) => Some(end),
+            Purpose::Early(_) => None,
         }
-        gone
     }
 }
 
@@ -81,14 +81,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bind_replaces_and_unbind_forgets_only_the_present() {
+    fn bind_replaces_and_the_replaced_is_never_heard() {
         let mut links = Links::default();
-        let end = LinkEnd { migration: MigrationId(1), side: Side::Target, lane: Lane::Bulk };
-        assert_eq!(links.bind(Link(1), end), None);
-        assert_eq!(links.bind(Link(2), end), Some(Link(1)));
+        let mut lanes = Lanes::default();
+        let end = LinkEnd { migration: MigrationId(1), lane: Lane::Bulk };
+        assert_eq!(links.bind(Link(1), end, &mut lanes), None);
+        assert_eq!(links.bind(Link(2), end, &mut lanes), Some(Link(1)));
         assert_eq!(links.unbind(Link(1)), None, "a replaced link is never heard again");
-        assert_eq!(links.link(end), Some(Link(2)));
+        assert_eq!(lanes[Lane::Bulk.index()], Some(Link(2)));
         assert_eq!(links.unbind(Link(2)), Some(end));
-        assert_eq!(links.link(end), None);
+        assert_eq!(links.len(), 0);
     }
 }

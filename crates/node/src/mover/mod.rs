@@ -21,7 +21,7 @@
 //! Ownership: one thread for each mover.
 
 mod arrivals;
-mod expected;
+mod dialing;
 mod flush;
 mod inputs;
 mod links;
@@ -33,73 +33,63 @@ pub use links::Link;
 use crate::queue::{MoverIndex, MoverPort, WorkerIndex};
 use crate::worker::NodeParts;
 use arrivals::Arrivals;
-use expected::Expected;
-use links::{LinkEnd, Links};
+use dialing::Dialing;
+use links::{Lanes, LinkEnd, Links};
 use sidle_migration::{
     BarrierPassed, ExportWriter, Exporter, ImportWriter, Importer, ImporterCounters, MigrationSpec, Replay,
+    TargetInput,
 };
 use sidle_store::{LogHead, Store};
 use sidle_types::{Fill, MigrationId, MigrationPolicy, MonotonicUs, NodeId};
-use sidle_wire::{Hello, Lane};
+use sidle_wire::Lane;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wakes::Wakes;
 
-/// What the control thread tells a mover.
+/// What the control thread tells a mover: a migration's next step.
+pub type MoverCommand = (MigrationId, MoverStep);
+
+/// The next step of a migration at its mover.
 #[derive(Debug)]
-pub enum MoverCommand {
-    /// Connect to the source of a migration that may begin.
-    Expect(MigrationId, NodeId),
-    /// Take part in a migration as its target: connect to the source.
+pub enum MoverStep {
+    /// Connect to the source, this node: the migration may begin.
+    Expect(NodeId),
+    /// Take part as the target: connect to the source.
     StartImport(Box<MigrationSpec>, ImportWriter),
-    /// Take part in a migration as its source, once it is frozen.
+    /// Take part as the source, once the range is tracked or frozen.
     StartExport(Box<MigrationSpec>, ExportWriter),
     /// How hard the migration may press on this node from now on.
-    Policy(MigrationId, MigrationPolicy),
-    /// Every worker uses a range table by which it marks what it changes in the range (M11).
-    Tracked(MigrationId, BarrierPassed),
-    /// Forget the export: the range was copied for nothing, and stays here.
-    DropExport(MigrationId),
-    /// Every worker uses a range table in which the range is exported (M2).
-    Frozen(MigrationId, BarrierPassed),
-    /// The migration is over, and every worker uses a range table without it (M8): give the memory back.
-    ReleaseExport(MigrationId, BarrierPassed),
-    /// The migration is done, and every worker uses a range table without the import: free the tombstones.
-    FinishImport(MigrationId, BarrierPassed),
-    /// Forget the import, or the copy: it was never committed, or what has not arrived is given up. Nothing
-    /// is replayed any more.
-    DropImport(MigrationId),
+    Policy(MigrationPolicy),
+    /// Every worker has passed a table that this waited for.
+    Passed(Table, BarrierPassed),
+    /// Forget it: it was never committed, or what has not arrived is given up. Nothing is replayed any more.
+    Drop,
 }
 
-impl MoverCommand {
+/// A range table that matters to a migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// Workers mark what they change in the range, which is still served (M11).
+    Tracked,
+    /// The range is exported: it is frozen (M2).
+    Frozen,
+    /// It is without the migration, which is over: an export's memory goes back (M8), an import's tombstones
+    /// go (M6).
+    Over,
+}
+
+impl MoverStep {
     /// What it is called in logs.
     pub fn name(&self) -> &'static str {
         match self {
-            MoverCommand::Expect(..) => "prepare import",
-            MoverCommand::StartImport(..) => "start import",
-            MoverCommand::StartExport(..) => "start export",
-            MoverCommand::Policy(..) => "policy",
-            MoverCommand::Tracked(..) => "tracked",
-            MoverCommand::DropExport(..) => "drop export",
-            MoverCommand::Frozen(..) => "frozen",
-            MoverCommand::ReleaseExport(..) => "release export",
-            MoverCommand::FinishImport(..) => "finish import",
-            MoverCommand::DropImport(..) => "drop import",
-        }
-    }
-
-    /// The migration that it is about.
-    pub fn migration(&self) -> MigrationId {
-        match self {
-            MoverCommand::StartImport(spec, _) | MoverCommand::StartExport(spec, _) => spec.id,
-            MoverCommand::Expect(id, _)
-            | MoverCommand::Policy(id, _)
-            | MoverCommand::Tracked(id, _)
-            | MoverCommand::DropExport(id)
-            | MoverCommand::Frozen(id, _)
-            | MoverCommand::ReleaseExport(id, _)
-            | MoverCommand::FinishImport(id, _)
-            | MoverCommand::DropImport(id) => *id,
+            MoverStep::Expect(..) => "prepare import",
+            MoverStep::StartImport(..) => "start import",
+            MoverStep::StartExport(..) => "start export",
+            MoverStep::Policy(..) => "policy",
+            MoverStep::Passed(Table::Tracked, _) => "tracked",
+            MoverStep::Passed(Table::Frozen, _) => "frozen",
+            MoverStep::Passed(Table::Over, _) => "over",
+            MoverStep::Drop => "drop",
         }
     }
 }
@@ -136,20 +126,14 @@ pub enum MoverReport {
     Activated,
     /// How much has arrived.
     Moved(ImporterCounters),
-    /// The import has no memory for what arrives, and waits.
-    Stalled,
-    /// It goes on.
-    Resumed,
+    /// The import has no memory for what arrives, and waits; or goes on.
+    Stalled(bool),
     /// Everything has arrived.
     Finished(ImporterCounters),
     /// The import cannot go on.
     Failed(String),
-    /// The import's tombstones are freed; nothing is kept for it.
-    ImportEnded,
-    /// The import was forgotten on command; nothing is replayed any more.
-    ImportDropped,
-    /// The export's memory is given back; nothing is kept for it.
-    ExportEnded,
+    /// Nothing is kept for it here any more: it was dropped, or memory and tombstones are given back.
+    Ended,
 }
 
 /// Records to be replayed once the mover's output was taken.
@@ -160,11 +144,61 @@ pub struct PendingReplay<'b> {
     replay: Replay<'b>,
 }
 
+/// One migration on this mover: from the command that names it until its end is reported.
+#[derive(Debug)]
+struct Migration {
+    lanes: Lanes,
+    role: Role,
+}
+
+#[derive(Debug)]
+enum Role {
+    /// As the target of a migration that may begin: connects to the source.
+    Expected(Dialing),
+    Import(Box<Import>),
+    Export(Box<Exporter>),
+}
+
+#[derive(Debug)]
 struct Import {
     machine: Importer,
     /// What the control thread was told last, and when.
     told: ImporterCounters,
     told_at: MonotonicUs,
+}
+
+impl Import {
+    /// Takes in whatever brings no records: all but messages.
+    fn handle(&mut self, now: MonotonicUs, store: &Store, input: TargetInput<'_>) {
+        let replay = self.machine.handle(now, store, input);
+        assert!(replay.is_none(), "only messages bring records");
+    }
+}
+
+impl Migration {
+    fn new(role: Role) -> Migration {
+        Migration { lanes: Lanes::default(), role }
+    }
+
+    fn import(&self) -> Option<&Import> {
+        match &self.role {
+            Role::Import(import) => Some(import),
+            Role::Expected(_) | Role::Export(_) => None,
+        }
+    }
+
+    fn is_target(&self) -> bool {
+        !matches!(self.role, Role::Export(_))
+    }
+
+    /// When it is due.
+    fn poll_timeout(&self) -> Option<MonotonicUs> {
+        match &self.role {
+            Role::Expected(dialing) => dialing.due_at(),
+            Role::Import(import) => import.machine.poll_timeout(),
+            Role::Export(machine) => machine.poll_timeout(),
+        }
+    }
 }
 
 /// A mover thread's state.
@@ -174,13 +208,8 @@ pub struct Mover {
     store: Arc<Store>,
     /// Where flushes leave tombstones.
     head: LogHead,
-    /// Migrations that may begin.
-    expected: BTreeMap<MigrationId, Expected>,
-    imports: BTreeMap<MigrationId, Import>,
-    exports: BTreeMap<MigrationId, Exporter>,
+    migrations: BTreeMap<MigrationId, Migration>,
     links: Links,
-    /// Greetings of targets that know of their migration before this node does: answered as soon as it does.
-    early: BTreeMap<Link, Hello>,
     arrivals: Arrivals,
     wakes: Wakes,
     events: VecDeque<MoverEvent>,
@@ -194,11 +223,8 @@ impl Mover {
             movers: usize::from(movers),
             head: parts.store.log_head(),
             store: Arc::clone(&parts.store),
-            expected: BTreeMap::new(),
-            imports: BTreeMap::new(),
-            exports: BTreeMap::new(),
+            migrations: BTreeMap::new(),
             links: Links::default(),
-            early: BTreeMap::new(),
             arrivals: Arrivals::default(),
             wakes: Wakes::new(ports),
             events: VecDeque::new(),
@@ -214,11 +240,8 @@ impl Mover {
     /// and nobody has to be told anything.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         [
-            ("expected imports", self.expected.len()),
-            ("imports", self.imports.len()),
-            ("exports", self.exports.len()),
+            ("migrations", self.migrations.len()),
             ("links", self.links.len()),
-            ("early greetings", self.early.len()),
             ("commands that wait for arrivals", self.arrivals.len()),
             ("messages to workers", self.wakes.unsent()),
             ("workers to be woken", self.wakes.to_wake()),
@@ -231,9 +254,14 @@ impl Mover {
 
     /// How full the queues of its migrations are.
     pub fn queues(&self) -> impl Iterator<Item = Fill> {
-        let imports = self.imports.values().flat_map(|import| import.machine.queues());
-        let exports = self.exports.values().flat_map(Exporter::queues);
-        imports.chain(exports).chain([self.arrivals.queue()])
+        let of_machines = self.migrations.values().flat_map(|migration| -> Vec<Fill> {
+            match &migration.role {
+                Role::Expected(_) => Vec::new(),
+                Role::Import(import) => import.machine.queues().collect(),
+                Role::Export(machine) => machine.queues().collect(),
+            }
+        });
+        of_machines.chain([self.arrivals.queue()])
     }
 
     /// How many messages found a worker's queue full.
@@ -241,8 +269,12 @@ impl Mover {
         self.wakes.unsent()
     }
 
+    fn import(&self, id: MigrationId) -> Option<&Import> {
+        self.migrations.get(&id).and_then(Migration::import)
+    }
+
     /// Whether it takes part in no migration.
     pub fn is_idle(&self) -> bool {
-        self.expected.is_empty() && self.imports.is_empty() && self.exports.is_empty()
+        self.migrations.is_empty()
     }
 }

@@ -1,10 +1,9 @@
 //! What comes out of a mover: frames, wakes, reports, and when it wants to be called again.
 
-use super::links::Side;
 use super::*;
 use crate::parking::Ticket;
 use crate::queue::ToWorker;
-use sidle_migration::{SourceEvent, SourceInput, TargetEvent, TargetInput, Waiter};
+use sidle_migration::{SourceEvent, SourceInput, TargetEvent, Waiter};
 
 /// How soon a mover tries again to tell a worker whose queue is full.
 const BLOCKED_RETRY_US: u64 = 1_000;
@@ -12,16 +11,11 @@ const BLOCKED_RETRY_US: u64 = 1_000;
 impl Mover {
     /// Appends one frame for this link; whether there was one. To be called while the link's output is short.
     pub fn poll_transmit(&mut self, now: MonotonicUs, link: Link, out: &mut Vec<u8>) -> bool {
-        let Some(LinkEnd { migration, side, lane }) = self.links.end(link) else { return false };
-        match side {
-            Side::Source => self
-                .exports
-                .get_mut(&migration)
-                .is_some_and(|machine| machine.poll_transmit(now, &self.store, lane, out)),
-            Side::Target => self
-                .imports
-                .get_mut(&migration)
-                .is_some_and(|import| import.machine.poll_transmit(now, &self.store, lane, out)),
+        let Some(LinkEnd { migration, lane }) = self.links.end(link) else { return false };
+        match self.migrations.get_mut(&migration).map(|migration| &mut migration.role) {
+            Some(Role::Import(import)) => import.machine.poll_transmit(now, &self.store, lane, out),
+            Some(Role::Export(machine)) => machine.poll_transmit(now, &self.store, lane, out),
+            Some(Role::Expected(_)) | None => false,
         }
     }
 
@@ -38,17 +32,15 @@ impl Mover {
     /// When [`Mover::turn`] is due, if nothing happens before. `now`: the present.
     pub fn poll_timeout(&self, now: MonotonicUs) -> Option<MonotonicUs> {
         let blocked = self.wakes.is_blocked().then(|| now.plus_us(BLOCKED_RETRY_US));
-        (self.imports.values().filter_map(|import| import.machine.poll_timeout()))
-            .chain(self.exports.values().filter_map(Exporter::poll_timeout))
+        (self.migrations.values().filter_map(Migration::poll_timeout))
             .chain(self.arrivals.deadline())
-            .chain(self.dial_due())
             .chain(blocked)
             .min()
     }
 
     /// Carries out what a target machine asks for.
     pub(super) fn drain_target(&mut self, now: MonotonicUs, id: MigrationId) {
-        while let Some(import) = self.imports.get_mut(&id)
+        while let Some(Migration { lanes, role: Role::Import(import) }) = self.migrations.get_mut(&id)
             && let Some(event) = import.machine.poll_event()
         {
             let counters = import.machine.counters();
@@ -56,19 +48,14 @@ impl Mover {
             match event {
                 TargetEvent::Connect(lane) => {
                     // It may have been opened while the migration was prepared.
-                    match self.links.link(LinkEnd { migration: id, side: Side::Target, lane }) {
-                        Some(_) => {
-                            let replay =
-                                import.machine.handle(now, &self.store, TargetInput::Connected(lane));
-                            assert!(replay.is_none(), "only messages bring records");
-                        }
+                    match lanes[lane.index()] {
+                        Some(_) => import.handle(now, &self.store, TargetInput::Connected(lane)),
                         None => self.events.push_back(MoverEvent::Connect { migration: id, lane, peer }),
                     }
                 }
                 TargetEvent::Close(lane, breach) => {
-                    let replay = import.machine.handle(now, &self.store, TargetInput::Disconnected(lane));
-                    assert!(replay.is_none(), "only messages bring records");
-                    self.close_lane(LinkEnd { migration: id, side: Side::Target, lane }, &breach.to_string());
+                    import.handle(now, &self.store, TargetInput::Disconnected(lane));
+                    self.close_lane(id, lane, &breach.to_string());
                 }
                 TargetEvent::Activated => {
                     self.wakes.tell_all(ToWorker::WakeAll(id));
@@ -87,59 +74,58 @@ impl Mover {
                     self.wakes.tell(worker, ToWorker::Refuse(ticket, why));
                 }
                 TargetEvent::CaughtUp => self.report(id, MoverReport::CaughtUp),
-                TargetEvent::Stalled => self.report(id, MoverReport::Stalled),
-                TargetEvent::Resumed => self.report(id, MoverReport::Resumed),
+                TargetEvent::Stalled => self.report(id, MoverReport::Stalled(true)),
+                TargetEvent::Resumed => self.report(id, MoverReport::Stalled(false)),
                 TargetEvent::Finished => {
                     self.wakes.tell_all(ToWorker::WakeAll(id));
                     self.report(id, MoverReport::Finished(counters));
                 }
                 TargetEvent::Failed(failure) => self.report(id, MoverReport::Failed(failure.to_string())),
-                TargetEvent::SweepFinished => {
-                    self.forget_import(id);
-                    self.report(id, MoverReport::ImportEnded);
-                }
+                TargetEvent::Ended => self.end(id),
             }
         }
     }
 
     /// Carries out what a source machine asks for.
     pub(super) fn drain_source(&mut self, now: MonotonicUs, id: MigrationId) {
-        while let Some(machine) = self.exports.get_mut(&id)
+        while let Some(Migration { role: Role::Export(machine), .. }) = self.migrations.get_mut(&id)
             && let Some(event) = machine.poll_event()
         {
             match event {
                 SourceEvent::Close(lane, breach) => {
                     machine.handle(now, &self.store, SourceInput::Disconnected(lane));
-                    self.close_lane(LinkEnd { migration: id, side: Side::Source, lane }, &breach.to_string());
+                    self.close_lane(id, lane, &breach.to_string());
                 }
                 SourceEvent::Activated => {}
-                SourceEvent::ReleaseFinished => {
-                    self.forget_export(id);
-                    self.report(id, MoverReport::ExportEnded);
-                }
+                SourceEvent::Ended => self.end(id),
             }
         }
     }
 
-    pub(super) fn forget_import(&mut self, id: MigrationId) {
-        self.expected.remove(&id);
-        self.imports.remove(&id);
+    /// It is over here, and its links are closed.
+    pub(super) fn end(&mut self, id: MigrationId) {
+        self.report(id, MoverReport::Ended);
+        let Some(Migration { mut lanes, .. }) = self.migrations.remove(&id) else { return };
         self.arrivals.forget(id);
-        for link in self.links.unbind_all(id, Side::Target) {
-            self.close(link, "the migration is over");
-        }
-    }
-
-    pub(super) fn forget_export(&mut self, id: MigrationId) {
-        self.exports.remove(&id);
-        for link in self.links.unbind_all(id, Side::Source) {
-            self.close(link, "the migration is over");
-        }
-    }
-
-    fn close_lane(&mut self, end: LinkEnd, why: &str) {
-        if let Some(link) = self.links.link(end) {
+        lanes.sort_unstable();
+        for link in lanes.into_iter().flatten() {
             self.links.unbind(link);
+            self.close(link, "the migration is over");
+        }
+    }
+
+    /// A link is gone; what it was for.
+    pub(super) fn unbind(&mut self, link: Link) -> Option<LinkEnd> {
+        let end = self.links.unbind(link)?;
+        if let Some(migration) = self.migrations.get_mut(&end.migration) {
+            migration.lanes[end.lane.index()] = None;
+        }
+        Some(end)
+    }
+
+    fn close_lane(&mut self, id: MigrationId, lane: Lane, why: &str) {
+        if let Some(link) = self.migrations.get(&id).and_then(|migration| migration.lanes[lane.index()]) {
+            self.unbind(link);
             self.close(link, why);
         }
     }

@@ -140,7 +140,8 @@ impl Driver {
 
     /// What the control thread said.
     pub(super) fn command(&mut self, command: MoverCommand) {
-        tracing::debug!("migration {}: {}", command.migration(), command.name());
+        let (migration, step) = &command;
+        tracing::debug!("migration {migration}: {}", step.name());
         self.at_work(|driver| driver.mover.command(driver.now(), command));
     }
 

@@ -8,8 +8,8 @@ use crate::world::{Actor, Fact, HostId, Thread, World};
 use sidle_cluster::{ControlMessage, MetaError, NodeInfo, StartNumber, ToCoordinator, ToNode};
 use sidle_migration::Tuning;
 use sidle_node::{
-    ControlEvent, ControlInput, ControlRequest, MoverCommand, MoverIndex, MoverReport, NodeControl,
-    NodeParts, Now, WorkerIndex,
+    ControlEvent, ControlInput, ControlRequest, MoverIndex, MoverReport, MoverStep, NodeControl, NodeParts,
+    Now, Table, WorkerIndex,
 };
 use sidle_types::{MigrationId, MonotonicUs};
 use sidle_wire::{FrameReader, Message};
@@ -323,12 +323,14 @@ impl Process {
                 }
             }
             ControlEvent::Mover(mover, command) => {
-                world.tell(|| {
-                    format!("node {}: migration {}: {}", host.0, command.migration(), command.name())
-                });
-                match &command {
-                    MoverCommand::Frozen(id, _) => world.facts.push(Fact::Frozen(host, *id)),
-                    MoverCommand::ReleaseExport(id, _) => world.facts.push(Fact::Released(host, *id)),
+                let (id, step) = &command;
+                world.tell(|| format!("node {}: migration {id}: {}", host.0, step.name()));
+                let is_source = self.control.control.agent().migrations.sources.contains_key(id);
+                match step {
+                    MoverStep::Passed(Table::Frozen, _) => world.facts.push(Fact::Frozen(host, *id)),
+                    MoverStep::Passed(Table::Over, _) if is_source => {
+                        world.facts.push(Fact::Released(host, *id))
+                    }
                     _ => {}
                 }
                 let index = usize::from(mover.0);

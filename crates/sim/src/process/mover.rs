@@ -265,7 +265,7 @@ fn meet(report: &MoverReport, world: &mut World) {
             world.meet("sampled pulls", counters.samp_pulls);
             world.meet("pulls", counters.pulls);
         }
-        MoverReport::Stalled => world.meet("stalls", 1),
+        MoverReport::Stalled(true) => world.meet("stalls", 1),
         MoverReport::Failed(_) => world.meet("failed imports", 1),
         _ => {}
     }

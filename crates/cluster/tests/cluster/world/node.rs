@@ -3,8 +3,8 @@
 use super::role::{Role, roles_of};
 use super::{AHEAD, CHUNKS, chunk_of, info, start_of};
 use sidle_cluster::{
-    AgentEvent, AgentInput, Bugs, ClusterId, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, PrepareRefusal,
-    Progress, Reply, Request, Survey, TabletMap, ToCoordinator, ToNode,
+    AgentEvent, AgentInput, Bugs, ClusterId, End, MigrationRecord, NodeAgent, NodeInfo, NodeLoad,
+    PrepareRefusal, Progress, Reply, Request, Survey, TabletMap, Target, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_testbed::TimeQueue;
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange};
@@ -48,7 +48,7 @@ struct Driver {
 }
 
 enum Pending {
-    Answer(AgentInput),
+    Surveyed(MigrationId, Survey),
     Prepare(MigrationRecord),
     /// So many steps of a copy are done.
     Copy(MigrationRecord, u64),
@@ -148,7 +148,7 @@ impl SimNode {
     }
 
     pub(crate) fn request(&mut self, now: MonotonicUs, ticket: u64, request: Request) {
-        self.input(now, AgentInput::Request { ticket, request });
+        self.input(now, AgentInput::Request(ticket, request));
     }
 
     pub(crate) fn message(&mut self, now: MonotonicUs, message: ToNode) {
@@ -159,6 +159,23 @@ impl SimNode {
         if let Some(agent) = &mut self.agent {
             agent.handle(now, input);
         }
+    }
+
+    /// Moves a migration on at this node as its target.
+    fn target(&mut self, now: MonotonicUs, id: MigrationId, change: impl FnOnce(&mut Target<()>)) {
+        if let Some(target) = self.agent.as_mut().and_then(|agent| agent.migrations.targets.get_mut(&id)) {
+            change(target);
+        }
+        self.input(now, AgentInput::Timer);
+    }
+
+    fn source_record(&self, id: MigrationId) -> MigrationRecord {
+        let migrations = &self.agent.as_ref().expect("it asks").migrations;
+        migrations.sources[&id].record.clone().expect("asked with a record")
+    }
+
+    fn target_record(&self, id: MigrationId) -> MigrationRecord {
+        self.agent.as_ref().expect("it asks").migrations.targets[&id].record.clone()
     }
 
     pub(crate) fn timeout(&self) -> Option<MonotonicUs> {
@@ -178,12 +195,16 @@ impl SimNode {
             return self.input(now, AgentInput::Timer);
         };
         match pending {
-            Pending::Answer(input) => self.input(now, input),
+            Pending::Surveyed(id, survey) => {
+                let source = self.agent.as_mut().and_then(|agent| agent.migrations.sources.get_mut(&id));
+                source.into_iter().for_each(|source| source.surveyed(survey.clone()));
+                self.input(now, AgentInput::Timer);
+            }
             Pending::ChangeOver => {
                 self.driver.roles.drain(..self.driver.roles.len() - 1);
                 if let Some(epoch) = self.driver.changing_to.take() {
                     self.driver.in_use = epoch;
-                    self.input(now, AgentInput::Published { epoch });
+                    self.input(now, AgentInput::Published(epoch));
                 }
             }
             Pending::Prepare(record) => self.prepare(now, record),
@@ -202,14 +223,13 @@ impl SimNode {
         if record.protocol == AHEAD && self.refuse.is_none() {
             return self.later(now, Pending::Copy(record, 0));
         }
-        let answer = match self.refuse.clone() {
-            Some(why) => AgentInput::PrepareRefused { migration, why },
+        match self.refuse.clone() {
+            Some(why) => self.target(now, migration, |target| target.refuse(why)),
             None => {
                 self.driver.prepared.insert(migration);
-                AgentInput::Prepared { migration }
+                self.target(now, migration, |target| target.advance(TargetStage::Ready));
             }
-        };
-        self.input(now, answer);
+        }
     }
 
     /// One step of a copy, which a source gives only when it tracks the range.
@@ -221,12 +241,15 @@ impl SimNode {
         let next = record.partitions.iter().map(|partition| Some(partition.first())).collect();
         let stalled = self.stalled.then(|| "told to".to_owned());
         let progress = Progress { records_moved: done, next, stalled, ..Progress::default() };
-        self.input(now, AgentInput::Progress { migration, progress });
+        self.target(now, migration, |target| {
+            target.progressed(progress);
+            target.advance(TargetStage::Copying);
+        });
         if done < self.copy_steps {
             return self.later(now.plus_us(COPY_STEP_US), Pending::Copy(record, done));
         }
         self.driver.prepared.insert(migration);
-        self.input(now, AgentInput::Prepared { migration });
+        self.target(now, migration, |target| target.advance(TargetStage::Ready));
     }
 
     /// Moves an import on: activation once the source has frozen the range, then a chunk at a time.
@@ -260,10 +283,15 @@ impl SimNode {
             stalled: self.stalled.then(|| "told to".to_owned()),
             ..Progress::default()
         };
+        self.target(now, id, |target| {
+            target.progressed(progress);
+            if done {
+                target.finish(Ok(()));
+            }
+        });
         if done {
-            return self.input(now, AgentInput::Finished { migration: id, progress });
+            return;
         }
-        self.input(now, AgentInput::Progress { migration: id, progress });
         self.later(now.plus_us(200 + random % 2_000), Pending::Pull(id));
     }
 
@@ -327,36 +355,31 @@ impl SimNode {
 
     fn event(&mut self, now: MonotonicUs, event: AgentEvent, replies: &mut BTreeMap<u64, Reply>) {
         match event {
-            AgentEvent::Joined { cluster } => self.cluster = Some(cluster),
-            AgentEvent::Suspected { nodes } => {
+            AgentEvent::Joined(cluster) => self.cluster = Some(cluster),
+            AgentEvent::Suspected(nodes) => {
                 self.suspected = nodes;
                 self.announcements += 1;
             }
-            AgentEvent::JoinRefused { .. } | AgentEvent::Superseded | AgentEvent::Policy { .. } => {}
-            AgentEvent::Survey { migration, range, partitions } => {
+            AgentEvent::JoinRefused(_) | AgentEvent::Superseded | AgentEvent::Policy(..) => {}
+            AgentEvent::Survey(migration, partitions) => {
+                let range = self.agent.as_ref().expect("it asks").migrations.sources[&migration].range;
                 let survey = self.survey(range, partitions);
-                let answer = Pending::Answer(AgentInput::Surveyed { migration, survey });
-                self.later(now.plus_us(300), answer);
+                self.later(now.plus_us(300), Pending::Surveyed(migration, survey));
             }
-            AgentEvent::Prepare { record, .. } => self.later(now.plus_us(300), Pending::Prepare(record)),
-            AgentEvent::Track { record } => {
+            AgentEvent::Prepare(id) => {
+                let record = self.target_record(id);
+                self.later(now.plus_us(300), Pending::Prepare(record));
+            }
+            AgentEvent::Track(id) => {
+                let record = self.source_record(id);
                 assert_eq!(
                     record.source_incarnation, self.info.incarnation,
                     "tracking is this incarnation's own"
                 );
                 assert!(self.driver.tracked.insert(record.id), "tracking starts once");
             }
-            AgentEvent::StopTracking { migration } => {
-                assert!(self.driver.tracked.remove(&migration), "tracking ends once");
-            }
-            AgentEvent::AbandonPrepared { migration, .. } => {
-                self.driver.prepared.remove(&migration);
-                self.driver.pending.retain(|pending| match pending {
-                    Pending::Prepare(record) | Pending::Copy(record, _) => record.id != migration,
-                    Pending::Answer(_) | Pending::ChangeOver | Pending::Pull(_) => true,
-                });
-            }
-            AgentEvent::StartExport { record } => {
+            AgentEvent::StartExport(id) => {
+                let record = self.source_record(id);
                 assert_eq!(
                     record.source_incarnation, self.info.incarnation,
                     "an export is this incarnation's own"
@@ -369,14 +392,14 @@ impl SimNode {
                     "a range that was copied ahead was tracked"
                 );
             }
-            AgentEvent::StartImport { record } => {
+            AgentEvent::StartImport(id) => {
+                let record = self.target_record(id);
                 assert!(self.driver.prepared.remove(&record.id), "an import was prepared");
-                let id = record.id;
                 let next = chunk_of(record.range.first());
                 self.driver.imports.insert(id, Import { record, activated: false, next, moved: 0 });
                 self.later(now.plus_us(500), Pending::Pull(id));
             }
-            AgentEvent::Publish { map } => {
+            AgentEvent::Publish(map) => {
                 assert!(
                     self.driver.changing_to.is_none_or(|epoch| epoch < map.epoch()),
                     "maps come in order"
@@ -396,9 +419,25 @@ impl SimNode {
                 self.driver.changing_to = Some(map.epoch());
                 self.later(now.plus_us(700), Pending::ChangeOver);
             }
-            AgentEvent::ReleaseExport { migration, range } => {
-                self.driver.exports.remove(&migration);
-                self.assert_no_role_in(migration);
+            AgentEvent::Over(id, end) => self.over(id, end),
+            AgentEvent::Reply(ticket, reply) => {
+                assert!(replies.insert(ticket, reply).is_none(), "a request is answered once");
+            }
+        }
+    }
+
+    fn over(&mut self, migration: MigrationId, end: End) {
+        let was_exported = self.driver.exports.remove(&migration);
+        let was_imported = self.driver.imports.remove(&migration).is_some();
+        self.driver.tracked.remove(&migration);
+        self.driver.prepared.remove(&migration);
+        self.driver.pending.retain(|pending| match pending {
+            Pending::Prepare(record) | Pending::Copy(record, _) => record.id != migration,
+            Pending::Surveyed(..) | Pending::ChangeOver | Pending::Pull(_) => true,
+        });
+        self.assert_no_role_in(migration);
+        match end {
+            End::GivenAway(range) => {
                 for chunk in (0..CHUNKS).filter(|&chunk| range.contains(super::chunks(chunk, chunk).first()))
                 {
                     assert!(!self.acknowledges(chunk), "what is released is not served");
@@ -407,13 +446,8 @@ impl SimNode {
                     }
                 }
             }
-            AgentEvent::FinishImport { migration } | AgentEvent::DiscardRest { migration, .. } => {
-                assert!(self.driver.imports.remove(&migration).is_some(), "an import ends once");
-                self.assert_no_role_in(migration);
-            }
-            AgentEvent::Reply { ticket, reply } => {
-                assert!(replies.insert(ticket, reply).is_none(), "a request is answered once");
-            }
+            End::Complete => assert!(was_imported, "only an import is complete, and once"),
+            End::GivenUp(_) => assert!(!was_exported, "what was given away does not come back"),
         }
     }
 

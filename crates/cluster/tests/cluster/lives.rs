@@ -1,0 +1,158 @@
+//! One migration's value at a node, from the first message that names it until nothing of it is left.
+
+use crate::world::{info, node_id};
+use sidle_cluster::{
+    AgentEvent, AgentInput, ClusterId, CoordinatorSays, End, Incarnation, MigrationCounters, MigrationRecord,
+    MigrationState, NodeAgent, NodeSays, PrepareRefusal, RequestKey, SourceStage, StartNumber, Tablet,
+    TabletMap, TargetStage, ToNode,
+};
+use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, PositionRange, TabletEpoch};
+use std::sync::Arc;
+
+const ID: MigrationId = MigrationId(7);
+const NOW: MonotonicUs = MonotonicUs(1_000_000);
+
+/// What the driver of these tests hangs on a migration.
+#[derive(Debug, PartialEq)]
+struct Kept;
+
+type Agent = NodeAgent<Kept, Kept>;
+
+/// An agent of node 1, which is a member, with its map in use.
+fn member() -> Agent {
+    let mut agent = Agent::new(NOW, info(1, 1), StartNumber(1), None);
+    let map = Arc::new(TabletMap::founded_by(info(1, 1)));
+    hear(&mut agent, CoordinatorSays::Welcome { cluster: ClusterId::from_bits(1), map: Arc::clone(&map) });
+    agent.handle(NOW, AgentInput::Published(map.epoch()));
+    assert_eq!(events(&mut agent), []);
+    agent
+}
+
+/// A migration from one node to another.
+fn record(source: u8, target: u8) -> MigrationRecord {
+    MigrationRecord {
+        id: ID,
+        protocol: "fulva".to_owned(),
+        frozen_reads: true,
+        range: PositionRange::ALL,
+        policy: MigrationPolicy::default(),
+        source: node_id(source),
+        source_incarnation: Incarnation(1),
+        target: node_id(target),
+        target_incarnation: Incarnation(1),
+        epoch: TabletEpoch(2),
+        map_epoch: MapEpoch(0),
+        partitions: vec![PositionRange::ALL],
+        state: MigrationState::Preparing,
+        counters: MigrationCounters::default(),
+        requested_by: RequestKey { node: node_id(2), incarnation: Incarnation(1), number: 1 },
+    }
+}
+
+fn events(agent: &mut Agent) -> Vec<AgentEvent> {
+    std::iter::from_fn(|| agent.poll_event()).collect()
+}
+
+fn hear(agent: &mut Agent, body: CoordinatorSays) -> Vec<AgentEvent> {
+    agent.handle(
+        NOW,
+        AgentInput::Message(ToNode { to: node_id(1), incarnation: Incarnation(1), start: None, body }),
+    );
+    events(agent)
+}
+
+fn prepare() -> CoordinatorSays {
+    CoordinatorSays::Prepare { record: Box::new(record(2, 1)), source_bus_addr: info(2, 1).bus_addr }
+}
+
+fn over() -> CoordinatorSays {
+    CoordinatorSays::Over { migration: ID, record: None, map_epoch: MapEpoch(1) }
+}
+
+/// What is sent, but heartbeats.
+fn sent(agent: &mut Agent) -> Vec<NodeSays> {
+    let sent = std::iter::from_fn(|| agent.poll_transmit()).map(|message| message.body);
+    sent.filter(|body| !matches!(body, NodeSays::Heartbeat(_) | NodeSays::Join { .. })).collect()
+}
+
+/// How many migrations the coordinator may still have something to say about.
+fn held(agent: &Agent) -> usize {
+    agent.queues().into_iter().find(|fill| fill.what == "migrations held at a node").unwrap().count
+}
+
+#[test]
+fn the_end_is_announced_once_and_the_value_stays_as_long_as_something_hangs_on_it() {
+    let mut agent = member();
+    assert_eq!(hear(&mut agent, prepare()), [AgentEvent::Prepare(ID)]);
+    agent.migrations.targets.get_mut(&ID).unwrap().import = Some(Kept);
+    assert_eq!(held(&agent), 1);
+    assert!(matches!(&hear(&mut agent, over())[..], [AgentEvent::Over(ID, End::GivenUp(_))]));
+    assert!(agent.migrations.targets.contains_key(&ID), "something is left");
+    assert_eq!(held(&agent), 0, "the coordinator need not be asked about it any more");
+    assert_eq!(hear(&mut agent, over()), [], "the end is announced once");
+    assert_eq!(hear(&mut agent, prepare()), [], "what has ended is not begun again");
+    assert_eq!(sent(&mut agent), [], "nor reported");
+    agent.migrations.targets.get_mut(&ID).unwrap().import = None;
+    assert_eq!(events(&mut agent), []);
+    assert!(agent.migrations.targets.is_empty(), "nothing is left");
+    assert_eq!(hear(&mut agent, prepare()), []);
+}
+
+#[test]
+fn a_change_is_due_at_once_and_answered_again_as_often_as_asked() {
+    let mut agent = member();
+    hear(&mut agent, prepare());
+    assert!(agent.poll_timeout().unwrap() > NOW);
+    agent.migrations.targets.get_mut(&ID).unwrap().advance(TargetStage::Ready);
+    assert!(agent.poll_timeout().unwrap() <= NOW);
+    agent.handle(NOW, AgentInput::Timer);
+    assert_eq!(sent(&mut agent), [NodeSays::Prepared { migration: ID }]);
+    assert!(agent.poll_timeout().unwrap() > NOW);
+    hear(&mut agent, prepare());
+    assert_eq!(sent(&mut agent), [NodeSays::Prepared { migration: ID }]);
+    let why = PrepareRefusal::Other { why: "the copy failed".to_owned() };
+    agent.migrations.targets.get_mut(&ID).unwrap().refuse(why.clone());
+    for _ in 0..2 {
+        hear(&mut agent, prepare());
+        assert_eq!(sent(&mut agent), [NodeSays::PrepareRefused { migration: ID, why: why.clone() }]);
+    }
+}
+
+#[test]
+fn what_is_said_before_a_map_shows_it_running_is_told_after() {
+    let mut agent = member();
+    hear(&mut agent, prepare());
+    let target = agent.migrations.targets.get_mut(&ID).unwrap();
+    target.advance(TargetStage::Ready);
+    target.finish(Err("the source is gone".to_owned()));
+    agent.handle(NOW, AgentInput::Timer);
+    assert_eq!(sent(&mut agent), [NodeSays::Prepared { migration: ID }]);
+    let began = MigrationRecord { map_epoch: MapEpoch(2), state: MigrationState::Running, ..record(2, 1) };
+    let tablet = Tablet { range: PositionRange::ALL, owner: node_id(1), epoch: TabletEpoch(2) };
+    let map = TabletMap::new(MapEpoch(2), vec![info(1, 1), info(2, 1)], vec![tablet], vec![began]);
+    let update = CoordinatorSays::MapUpdate { map: Arc::new(map.unwrap()) };
+    assert!(matches!(hear(&mut agent, update)[..], [AgentEvent::StartImport(ID), AgentEvent::Publish(_)]));
+    agent.migrations.targets.get_mut(&ID).unwrap().advance(TargetStage::Importing);
+    agent.handle(NOW, AgentInput::Timer);
+    assert!(matches!(sent(&mut agent).last(), Some(NodeSays::Broken { migration: ID, .. })));
+}
+
+/// A coordinator that is wrong names a migration in one role, then in the other.
+#[test]
+fn a_migration_keeps_its_role() {
+    let mut agent = member();
+    hear(&mut agent, prepare());
+    let range = PositionRange::ALL;
+    assert_eq!(hear(&mut agent, CoordinatorSays::Survey { migration: ID, range, partitions: 4 }), []);
+    assert_eq!(hear(&mut agent, CoordinatorSays::Track { record: Box::new(record(1, 2)) }), []);
+    assert!(agent.migrations.sources.is_empty());
+
+    let mut agent = member();
+    assert_eq!(
+        hear(&mut agent, CoordinatorSays::Track { record: Box::new(record(1, 2)) }),
+        [AgentEvent::Track(ID)]
+    );
+    assert_eq!(agent.migrations.sources[&ID].stage, SourceStage::Waiting);
+    assert_eq!(hear(&mut agent, prepare()), []);
+    assert!(agent.migrations.targets.is_empty());
+}
