@@ -40,6 +40,7 @@ const MET: &[(&str, u64)] = &[
     ("moved", 50),
     ("asked", 12),
     ("forwarded", 20),
+    ("stepped aside", 4),
     ("empty", 8),
     ("timeouts", 50),
     ("out of memory", 4),
