@@ -127,6 +127,7 @@ mod tests {
     use crate::door::Door;
     use sidle_cluster::{
         CoordinatorSays, Incarnation, MemoryMetaStore, MetaError, Metadata, NodeInfo, NodeSays, Place,
+        StartNumber,
     };
     use sidle_types::{MonotonicUs, NodeId};
     use std::sync::mpsc::{Receiver, channel};
@@ -178,7 +179,7 @@ mod tests {
         let_through.send(()).unwrap();
         let store = SlowStore { store: MemoryMetaStore::new(), lets_through };
         let door = Door::new(&info(1).bus_addr, None, "nowhere".into());
-        let seat = CoordinatorSeat::open(MonotonicUs(0), store, &info(1), door).unwrap();
+        let seat = CoordinatorSeat::open(MonotonicUs(0), store, &info(1), StartNumber(1), door).unwrap();
         let (thread, mut from_coordinator) = CoordinatorThread::start(seat, Clock::start()).unwrap();
         // A new member has to be committed. Were this to wait for it, the test would never end.
         thread.pass_on(joins(2), None, None);

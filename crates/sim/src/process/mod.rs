@@ -203,6 +203,11 @@ impl Process {
     }
 }
 
+/// What a node's process draws; as good as a random number, since each has its own.
+fn start_of(info: &NodeInfo) -> sidle_cluster::StartNumber {
+    sidle_cluster::StartNumber(info.incarnation.0)
+}
+
 fn node_info(host: HostId, incarnation: u64) -> NodeInfo {
     let client_addr = client_address(host);
     let bus_addr = HostPort::new("127.0.0.1", client_addr.port() + 10_000).expect("a good address");
