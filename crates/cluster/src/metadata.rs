@@ -26,8 +26,8 @@ pub struct Metadata {
     pub history: VecDeque<Arc<MigrationRecord>>,
     /// The next migration's number.
     pub next_migration: MigrationId,
-    /// Which process it was that joined last, of each member and of each node that a migration names, in order
-    /// of their ids.
+    /// Which process it was that joined last, of each member and of each node that a migration names, in
+    /// order of their ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounds::starts")]
     pub starts: Vec<KnownStart>,
 }

@@ -17,8 +17,8 @@ impl std::fmt::Display for Incarnation {
     }
 }
 
-/// What tells one process of a node from another that has the same [`Incarnation`], since an older copy of the
-/// data directory was put back: a number drawn at random with every start.
+/// What tells one process of a node from another that has the same [`Incarnation`], since an older copy of
+/// the data directory was put back: a number drawn at random with every start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StartNumber(pub u64);

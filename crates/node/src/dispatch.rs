@@ -304,13 +304,9 @@ impl Worker {
                 Half::Last(result) => Attempt::Ran(result),
             };
         }
-        if !unseen.is_empty() {
-            self.head.note_new_entries();
-        }
+        self.note_unseen(&unseen);
         let (result, is_cut) = self.call(now, session, request, &leaves, marks, out);
-        if !unseen.is_empty() {
-            self.tell_unseen(&unseen, keys);
-        }
+        self.tell_unseen(&unseen, keys);
         if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
     }
 
@@ -414,11 +410,26 @@ impl Worker {
         }
     }
 
-    /// Keys were written that have not arrived and were not looked at: the mover finds out whether the source
-    /// has them, so that they are counted once. Only whoever made a key's entry reports it: another worker may
-    /// have written it since the decision, or its record arrived.
-    #[cold]
+    /// These keys are about to be written, have not arrived and are not looked at.
+    #[inline]
+    pub(crate) fn note_unseen(&mut self, unseen: &[Missing]) {
+        if !unseen.is_empty() {
+            self.head.note_new_entries();
+        }
+    }
+
+    /// Such keys were written, if the command had an effect.
+    #[inline]
     pub(crate) fn tell_unseen(&mut self, unseen: &[Missing], keys: &[HashedKey<'_>]) {
+        if !unseen.is_empty() {
+            self.tell_new(unseen, keys);
+        }
+    }
+
+    /// The mover finds out whether the source has them, so that they are counted once. Only whoever made a
+    /// key's entry reports it: another worker may have written it since the decision, or its record arrived.
+    #[cold]
+    fn tell_new(&mut self, unseen: &[Missing], keys: &[HashedKey<'_>]) {
         for position in self.head.take_new_entries() {
             let of_it = unseen.iter().find(|missing| keys[missing.key].position() == position);
             if let Some(&Missing { migration, .. }) = of_it {

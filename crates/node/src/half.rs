@@ -41,7 +41,7 @@ impl Worker {
             args[..1].iter().chain(&args[words]).copied().collect();
         let half = Request { found, keys: &keys[places], args: &words };
         let start = out.len();
-        self.head.note_new_entries();
+        self.note_unseen(unseen);
         let (result, _) = self.call(now, session, half, leaves, marks, out);
         self.tell_unseen(unseen, keys);
         if is_last || result.is_err() {

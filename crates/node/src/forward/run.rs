@@ -272,13 +272,9 @@ impl Worker {
             let keys: Keys<'_> = here.iter().map(|&index| request.keys[index]).collect();
             let part = Request { found: request.found, keys: &keys, args: &args };
             let mut reply = Vec::new();
-            if !unseen.is_empty() {
-                self.head.note_new_entries();
-            }
+            self.note_unseen(&unseen);
             let (result, is_cut) = self.call(now, session, part, &leaves, marks, &mut reply);
-            if !unseen.is_empty() {
-                self.tell_unseen(&unseen, request.keys);
-            }
+            self.tell_unseen(&unseen, request.keys);
             if let Err(error) = result {
                 return Attempt::Ran(Err(refused(&progress, request, error)));
             }

@@ -3,7 +3,6 @@
 //! A connection that is refused or cut is dialed again: that happens to anybody while strangers crowd the
 //! source's port. Once both stand, and the migration has begun, its machine looks after them.
 
-use super::links::Side;
 use super::*;
 use sidle_types::MonotonicUs;
 
@@ -14,9 +13,13 @@ const DIAL_PATIENCE_US: u64 = 20_000_000;
 const FIRST_PAUSE_US: u64 = 50_000;
 const LONGEST_PAUSE_US: u64 = 1_000_000;
 
+/// The migrations that may begin.
+#[derive(Debug, Default)]
+pub(super) struct Expected(BTreeMap<MigrationId, Dialing>);
+
 /// How the connections to a source are coming about.
 #[derive(Debug)]
-pub(super) struct Expected {
+struct Dialing {
     peer: NodeId,
     /// When the source is given up.
     until: MonotonicUs,
@@ -34,61 +37,67 @@ struct Dialed {
 }
 
 impl Expected {
-    fn due(&self) -> impl Iterator<Item = MonotonicUs> {
-        self.lanes.iter().filter_map(|dialed| dialed.again_at)
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
-}
 
-impl Mover {
+    pub(super) fn contains(&self, id: MigrationId) -> bool {
+        self.0.contains_key(&id)
+    }
+
+    /// It has begun, or does not.
+    pub(super) fn remove(&mut self, id: MigrationId) {
+        self.0.remove(&id);
+    }
+
     /// Dials the source of a migration that may begin.
-    pub(super) fn expect(&mut self, now: MonotonicUs, id: MigrationId, peer: NodeId) {
-        if self.expected.contains_key(&id) {
-            return;
+    pub(super) fn add(&mut self, now: MonotonicUs, id: MigrationId, peer: NodeId) -> Vec<MoverEvent> {
+        if self.contains(id) {
+            return Vec::new();
         }
         let lanes = [Dialed { again_at: None, pause_us: FIRST_PAUSE_US }; Lane::ALL.len()];
         let until = now.plus_us(DIAL_PATIENCE_US);
-        self.expected.insert(id, Expected { peer, until, is_connected: false, lanes });
-        self.events.extend(Lane::ALL.map(|lane| MoverEvent::Connect { migration: id, lane, peer }));
+        self.0.insert(id, Dialing { peer, until, is_connected: false, lanes });
+        Lane::ALL.map(|lane| MoverEvent::Connect { migration: id, lane, peer }).into()
     }
 
-    /// A lane of an expected migration stands: whether that makes both.
-    pub(super) fn expected_stands(&mut self, id: MigrationId) -> bool {
-        let Some(expected) = self.expected.get_mut(&id) else { return false };
-        let stands = |lane| self.links.link(LinkEnd { migration: id, side: Side::Target, lane }).is_some();
-        let both_stand = Lane::ALL.into_iter().all(stands);
-        expected.is_connected |= both_stand;
-        both_stand
+    /// Both lanes stand: whether the migration is expected.
+    pub(super) fn connected(&mut self, id: MigrationId) -> bool {
+        let dialing = self.0.get_mut(&id);
+        dialing.map(|dialing| dialing.is_connected = true).is_some()
     }
 
-    /// A lane of an expected migration was refused or cut.
-    pub(super) fn expected_failed(&mut self, now: MonotonicUs, id: MigrationId, lane: Lane) {
-        let Some(expected) = self.expected.get_mut(&id).filter(|expected| !expected.is_connected) else {
-            return;
+    /// A lane was refused or cut: whether its source is given up.
+    pub(super) fn failed(&mut self, now: MonotonicUs, id: MigrationId, lane: Lane) -> bool {
+        let Some(dialing) = self.0.get_mut(&id).filter(|dialing| !dialing.is_connected) else {
+            return false;
         };
-        let dialed = &mut expected.lanes[lane.index()];
+        let dialed = &mut dialing.lanes[lane.index()];
         let again_at = now.plus_us(dialed.pause_us);
-        if again_at >= expected.until {
-            self.report(id, MoverReport::Unreachable);
-            return;
+        if again_at >= dialing.until {
+            return true;
         }
         dialed.again_at = Some(again_at);
         dialed.pause_us = (dialed.pause_us * 2).min(LONGEST_PAUSE_US);
+        false
     }
 
-    /// Dials again what it is time for.
-    pub(super) fn dial_again(&mut self, now: MonotonicUs) {
-        for (&migration, expected) in &mut self.expected {
+    /// What it is time to dial again.
+    pub(super) fn due(&mut self, now: MonotonicUs) -> Vec<MoverEvent> {
+        let mut due = Vec::new();
+        for (&migration, dialing) in &mut self.0 {
             for lane in Lane::ALL {
-                if expected.lanes[lane.index()].again_at.take_if(|at| *at <= now).is_some() {
-                    let peer = expected.peer;
-                    self.events.push_back(MoverEvent::Connect { migration, lane, peer });
+                if dialing.lanes[lane.index()].again_at.take_if(|at| *at <= now).is_some() {
+                    due.push(MoverEvent::Connect { migration, lane, peer: dialing.peer });
                 }
             }
         }
+        due
     }
 
     /// When something is to be dialed again.
-    pub(super) fn dial_due(&self) -> Option<MonotonicUs> {
-        self.expected.values().flat_map(Expected::due).min()
+    pub(super) fn due_at(&self) -> Option<MonotonicUs> {
+        self.0.values().flat_map(|dialing| dialing.lanes).filter_map(|dialed| dialed.again_at).min()
     }
 }

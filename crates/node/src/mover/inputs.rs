@@ -25,10 +25,11 @@ impl Mover {
         );
         match command {
             MoverCommand::Expect(_, peer) => {
-                self.expect(now, id, peer);
+                let dials = self.expected.add(now, id, peer);
+                self.events.extend(dials);
             }
             MoverCommand::StartImport(spec, writer) => {
-                self.expected.remove(&id);
+                self.expected.remove(id);
                 let machine = Importer::new(now, *spec, writer, self.store.log_head());
                 let import = Import { machine, told: ImporterCounters::default(), told_at: now };
                 assert!(self.imports.insert(id, import).is_none(), "import {id} is started twice");
@@ -72,7 +73,7 @@ impl Mover {
         let exports: Vec<MigrationId> =
             self.exports.iter().filter(|(_, m)| due(m.poll_timeout())).map(|(&id, _)| id).collect();
         exports.into_iter().for_each(|id| self.source(now, id, SourceInput::Timeout));
-        self.dial_again(now);
+        self.events.extend(self.expected.due(now));
         self.wake_arrivals(now);
         self.tell_progress(now);
     }
@@ -126,13 +127,15 @@ impl Mover {
 
     /// The connection asked for by [`MoverEvent::Connect`] is open.
     pub fn connected(&mut self, now: MonotonicUs, migration: MigrationId, lane: Lane, link: Link) {
-        let expected = self.expected.contains_key(&migration);
+        let expected = self.expected.contains(migration);
         if !expected && !self.imports.contains_key(&migration) {
             self.close(link, "the migration is over");
             return;
         }
-        self.bind(link, LinkEnd { migration, side: Side::Target, lane });
-        if self.expected_stands(migration) {
+        let end = |lane| LinkEnd { migration, side: Side::Target, lane };
+        self.bind(link, end(lane));
+        let both_stand = Lane::ALL.into_iter().all(|lane| self.links.link(end(lane)).is_some());
+        if both_stand && self.expected.connected(migration) {
             self.report(migration, MoverReport::Connected);
         }
         self.target(now, migration, TargetInput::Connected(lane));
@@ -140,10 +143,17 @@ impl Mover {
 
     /// The connection asked for by [`MoverEvent::Connect`] could not be opened.
     pub fn connect_failed(&mut self, now: MonotonicUs, migration: MigrationId, lane: Lane) {
-        self.expected_failed(now, migration, lane);
+        self.dial_failed(now, migration, lane);
         if self.imports.contains_key(&migration) {
             self.report(migration, MoverReport::Unreachable);
             self.target(now, migration, TargetInput::Disconnected(lane));
+        }
+    }
+
+    /// A lane of a migration that may begin was refused or cut.
+    fn dial_failed(&mut self, now: MonotonicUs, migration: MigrationId, lane: Lane) {
+        if self.expected.failed(now, migration, lane) {
+            self.report(migration, MoverReport::Unreachable);
         }
     }
 
@@ -154,7 +164,7 @@ impl Mover {
         match side {
             Side::Source => self.source(now, migration, SourceInput::Disconnected(lane)),
             Side::Target => {
-                self.expected_failed(now, migration, lane);
+                self.dial_failed(now, migration, lane);
                 self.target(now, migration, TargetInput::Disconnected(lane));
             }
         }

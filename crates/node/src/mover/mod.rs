@@ -175,7 +175,7 @@ pub struct Mover {
     /// Where flushes leave tombstones.
     head: LogHead,
     /// Migrations that may begin.
-    expected: BTreeMap<MigrationId, Expected>,
+    expected: Expected,
     imports: BTreeMap<MigrationId, Import>,
     exports: BTreeMap<MigrationId, Exporter>,
     links: Links,
@@ -194,7 +194,7 @@ impl Mover {
             movers: usize::from(movers),
             head: parts.store.log_head(),
             store: Arc::clone(&parts.store),
-            expected: BTreeMap::new(),
+            expected: Expected::default(),
             imports: BTreeMap::new(),
             exports: BTreeMap::new(),
             links: Links::default(),
@@ -243,6 +243,6 @@ impl Mover {
 
     /// Whether it takes part in no migration.
     pub fn is_idle(&self) -> bool {
-        self.expected.is_empty() && self.imports.is_empty() && self.exports.is_empty()
+        self.expected.len() == 0 && self.imports.is_empty() && self.exports.is_empty()
     }
 }

@@ -41,7 +41,7 @@ impl Mover {
         (self.imports.values().filter_map(|import| import.machine.poll_timeout()))
             .chain(self.exports.values().filter_map(Exporter::poll_timeout))
             .chain(self.arrivals.deadline())
-            .chain(self.dial_due())
+            .chain(self.expected.due_at())
             .chain(blocked)
             .min()
     }
@@ -122,7 +122,7 @@ impl Mover {
     }
 
     pub(super) fn forget_import(&mut self, id: MigrationId) {
-        self.expected.remove(&id);
+        self.expected.remove(id);
         self.imports.remove(&id);
         self.arrivals.forget(id);
         for link in self.links.unbind_all(id, Side::Target) {

@@ -167,7 +167,7 @@ mod tests {
         ToCoordinator {
             from: id,
             incarnation,
-            body: NodeSays::Join { client_addr, bus_addr, cluster: None, start: None },
+            body: NodeSays::Join { client_addr, bus_addr, cluster: None, start: Some(StartNumber(1)) },
         }
     }
 

@@ -38,8 +38,8 @@ impl WorkerThread {
         WorkerThread { worker, connections, links: ForwardLinks::default(), answers, next_tick_us: 0 }
     }
 
-    /// How many commands may wait here: one of each client and of each node that forwards, and those that have
-    /// stepped aside.
+    /// How many commands may wait here: one of each client and of each node that forwards, and those that
+    /// have stepped aside.
     pub fn may_wait(&self) -> usize {
         let aside = |connection: &Connection| connection.session.aside_tickets().count();
         self.connections.len() + self.connections.values().map(aside).sum::<usize>()
