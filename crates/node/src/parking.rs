@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! - P1: a ticket is woken at most once, and never after it was forgotten.
-//! - P2: the lot holds at most one entry a connection, so the number of connections bounds it.
+//! - P2: the lot holds at most one entry a connection, and one for each forwarded request that has stepped
+//!   aside, so the numbers of connections and of what each may have aside bound it.
 //! - P3: whatever a ticket waits for wakes it: the arrival of all its keys, the end of its migration, or a
 //!   new range table (after which a command may run, redirect or wait anew); a flush, the answers of all its
 //!   movers; positions that are to arrive, their arrival or the end of the patience given; a command that
@@ -230,7 +231,7 @@ impl ParkingLot {
         self.unsent.push_front((mover, message));
     }
 
-    /// How full the queues are. `connections`: how many the worker has.
+    /// How full the queues are. `connections`: how many commands may wait (P2).
     pub(crate) fn queues(&self, connections: usize) -> [Fill; 7] {
         let to_come =
             self.waiting.values().flat_map(|waiting| &waiting.on).map(|&(_, answers)| answers as usize);

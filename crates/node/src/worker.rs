@@ -170,7 +170,8 @@ impl Worker {
         self.parking.len()
     }
 
-    /// How full its queues are. `connections`: how many it has.
+    /// How full its queues are. `connections`: how many of its commands may wait at once: one a connection,
+    /// and those that have stepped aside.
     pub fn queues(&self, connections: usize) -> impl Iterator<Item = Fill> {
         self.parking.queues(connections).into_iter().chain(self.lines.queues(connections))
     }

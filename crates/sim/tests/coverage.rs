@@ -40,6 +40,8 @@ const MET: &[(&str, u64)] = &[
     ("moved", 50),
     ("asked", 12),
     ("forwarded", 20),
+    // Only where a part of a split slot is on its way to who is forwarded to.
+    ("stepped aside", 1),
     ("empty", 8),
     ("timeouts", 50),
     ("out of memory", 4),

@@ -60,7 +60,7 @@ impl<M: MetaStore> Coordinator<M> {
             || self.members.get(&node).is_some_and(|member| member.heard_at.is_none());
         let noted = start.map(|start| KnownStart { node, incarnation, start });
         if known == Some(&info) {
-            // The founder, or a member since before such numbers were drawn.
+            // A member since before such numbers were drawn.
             if let Some(noted) = noted.filter(|_| self.data.start_of(node, incarnation).is_none()) {
                 let mut next = self.data.clone();
                 next.note_start(noted);

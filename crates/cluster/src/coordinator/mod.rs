@@ -50,8 +50,8 @@ mod waits;
 use crate::limits::{MAX_EVENTS, MAX_NODES, MAX_TRANSMIT, MAX_UNFINISHED, MAX_WAITS, REQUEST_WINDOW};
 use crate::timing::{HEARTBEAT_INTERVAL_US, STANDSTILL_US};
 use crate::{
-    ClusterId, CoordinatorSays, Incarnation, MetaError, MetaStore, Metadata, MigrationState, NodeInfo,
-    PutBack, ReadProtocol, StartNumber, TabletMap, ToCoordinator, ToNode, timing,
+    ClusterId, CoordinatorSays, Incarnation, KnownStart, MetaError, MetaStore, Metadata, MigrationState,
+    NodeInfo, PutBack, ReadProtocol, StartNumber, TabletMap, ToCoordinator, ToNode, timing,
 };
 use attempt::Attempt;
 use members::Member;
@@ -69,6 +69,8 @@ pub struct Founding {
     /// The node whose process the coordinator runs in. Of a new cluster it is the first member, which owns
     /// every position; it joins like any other.
     pub first: NodeInfo,
+    /// What that node's process drew.
+    pub start: StartNumber,
 }
 
 /// What happens to a coordinator.
@@ -189,7 +191,9 @@ impl<M: MetaStore> Coordinator<M> {
         let data = match meta.load()? {
             Some(data) => data,
             None => {
-                let data = Metadata::new(founding.cluster, TabletMap::founded_by(founding.first));
+                let NodeInfo { id: node, incarnation, .. } = founding.first;
+                let mut data = Metadata::new(founding.cluster, TabletMap::founded_by(founding.first));
+                data.note_start(KnownStart { node, incarnation, start: founding.start });
                 meta.commit(&data)?;
                 data
             }

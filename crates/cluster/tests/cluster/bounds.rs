@@ -9,8 +9,8 @@ use sidle_cluster::limits::{
 use sidle_cluster::{
     ClusterId, ControlMessage, Coordinator, CoordinatorInput, CoordinatorSays, Founding, Heartbeat, HostPort,
     Incarnation, MemoryMetaStore, MetaStore, Metadata, MigrationRecord, MigrationState, NodeInfo, NodeName,
-    NodeSays, PrepareRefusal, Progress, Refusal, Reply, Request, Survey, Tablet, TabletMap, ToCoordinator,
-    ToNode,
+    NodeSays, PrepareRefusal, Progress, Refusal, Reply, Request, StartNumber, Survey, Tablet, TabletMap,
+    ToCoordinator, ToNode,
 };
 use sidle_testbed::fixtures::running;
 use sidle_types::{
@@ -136,7 +136,8 @@ fn the_largest_messages_fit() {
     assert_eq!(metadata.check(), Ok(()));
     let mut store = MemoryMetaStore::new();
     store.commit(&metadata).unwrap();
-    let founding = Founding { cluster: ClusterId::from_bits(1), first: map.nodes()[0].clone() };
+    let founding =
+        Founding { cluster: ClusterId::from_bits(1), first: map.nodes()[0].clone(), start: StartNumber(1) };
     let coordinator = Coordinator::open(MonotonicUs(1), store, founding, read_protocol).unwrap();
     let report = Box::new(coordinator.report(MonotonicUs(2)));
     for body in [
@@ -315,7 +316,7 @@ fn a_huge_refusal_harms_nobody() {
 
 #[test]
 fn a_record_beyond_its_limits_is_refused_with_words() {
-    let founding = || Founding { cluster: ClusterId::from_bits(1), first: info(1, 1) };
+    let founding = || Founding { cluster: ClusterId::from_bits(1), first: info(1, 1), start: StartNumber(1) };
     let metadata = |why: usize| {
         let ended = MigrationRecord { state: MigrationState::Failed { why: text(why) }, ..record(1) };
         let new = Metadata::new(ClusterId::from_bits(1), TabletMap::founded_by(info(1, 1)));

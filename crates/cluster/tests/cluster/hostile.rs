@@ -310,7 +310,7 @@ impl Draw {
 }
 
 fn founding() -> Founding {
-    Founding { cluster: ClusterId::from_bits(1), first: info(1, 1) }
+    Founding { cluster: ClusterId::from_bits(1), first: info(1, 1), start: StartNumber(1) }
 }
 
 /// The coordinator after its process died: on what the text of its metadata says.
@@ -326,7 +326,7 @@ fn reopened(now: MonotonicUs, coordinator: Coordinator<MemoryMetaStore>) -> Coor
 
 fn join(coordinator: &mut Coordinator<MemoryMetaStore>, now: MonotonicUs, info: NodeInfo) -> Vec<ToNode> {
     let NodeInfo { id, incarnation, client_addr, bus_addr } = info;
-    let body = NodeSays::Join { client_addr, bus_addr, cluster: None, start: None };
+    let body = NodeSays::Join { client_addr, bus_addr, cluster: None, start: Some(StartNumber(1)) };
     coordinator.handle(now, CoordinatorInput::Message(ToCoordinator { from: id, incarnation, body }));
     std::iter::from_fn(|| coordinator.poll_transmit()).filter(|sent| sent.to == id).collect()
 }

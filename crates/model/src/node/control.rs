@@ -9,7 +9,8 @@ use crate::costs::Costs;
 use crate::event::{Arrival, ControlMail, Output, Turn};
 use crate::processors::{Pause, ThreadId};
 use sidle_cluster::{
-    ClusterId, Coordinator, CoordinatorInput, Founding, MemoryMetaStore, MigrationRecord, NodeInfo, TabletMap,
+    ClusterId, Coordinator, CoordinatorInput, Founding, MemoryMetaStore, MigrationRecord, NodeInfo,
+    StartNumber, TabletMap,
 };
 use sidle_node::{ControlEvent, ControlInput, ControlRequest, NodeControl};
 use sidle_types::{MonotonicUs, NodeId};
@@ -49,7 +50,11 @@ impl ControlThread {
         (workers, movers): (Vec<ThreadId>, Vec<ThreadId>),
     ) -> ControlThread {
         let seat = founds.then(|| {
-            let founding = Founding { cluster: ClusterId::from_bits(1), first: info.clone() };
+            let founding = Founding {
+                cluster: ClusterId::from_bits(1),
+                first: info.clone(),
+                start: StartNumber::default(),
+            };
             Coordinator::open(MonotonicUs(0), MemoryMetaStore::new(), founding, sidle_node::read_protocol)
                 .expect("an empty store in memory opens")
         });

@@ -11,7 +11,7 @@ use crate::mover::Link;
 use crate::now::Now;
 use crate::queue::MoverIndex;
 use sidle_cluster::{
-    ClusterId, Coordinator, CoordinatorInput, Founding, Incarnation, MemoryMetaStore, NodeInfo,
+    ClusterId, Coordinator, CoordinatorInput, Founding, Incarnation, MemoryMetaStore, NodeInfo, StartNumber,
 };
 use sidle_migration::Tuning;
 use sidle_resp::Value;
@@ -62,7 +62,8 @@ impl TestCluster {
     /// A cluster whose nodes have all joined.
     pub fn new(setup: ClusterSetup) -> TestCluster {
         let infos: Vec<NodeInfo> = (0..setup.nodes).map(|index| node_info(index as u8 + 1)).collect();
-        let founding = Founding { cluster: ClusterId::from_bits(1), first: infos[0].clone() };
+        let founding =
+            Founding { cluster: ClusterId::from_bits(1), first: infos[0].clone(), start: StartNumber(1) };
         let start = MonotonicUs(1);
         let coordinator = Coordinator::open(start, MemoryMetaStore::new(), founding, crate::read_protocol)
             .expect("an empty store opens");

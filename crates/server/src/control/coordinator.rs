@@ -40,11 +40,12 @@ impl CoordinatorSeat {
         now: MonotonicUs,
         data_dir: &DataDir,
         info: &NodeInfo,
+        start: StartNumber,
         door: Door,
     ) -> Result<CoordinatorSeat, StartError> {
         let path = data_dir.metadata_path();
         let resumes = path.exists();
-        let seat = CoordinatorSeat::open(now, FileMetaStore::open(&path)?, info, door)?;
+        let seat = CoordinatorSeat::open(now, FileMetaStore::open(&path)?, info, start, door)?;
         let coordinator = &seat.coordinator;
         if resumes {
             let nodes = coordinator.map().nodes().len();
@@ -63,10 +64,11 @@ impl<M: MetaStore> CoordinatorSeat<M> {
         now: MonotonicUs,
         meta: M,
         info: &NodeInfo,
+        start: StartNumber,
         door: Door,
     ) -> Result<CoordinatorSeat<M>, StartError> {
         let cluster = ClusterId::from_bits(u128::from_ne_bytes(random_bytes()?));
-        let founding = Founding { cluster, first: info.clone() };
+        let founding = Founding { cluster, first: info.clone(), start };
         let coordinator = Coordinator::open(now, meta, founding, sidle_node::read_protocol)?;
         let calls = Calls::from(info.bus_addr.clone(), door);
         Ok(CoordinatorSeat { coordinator, own: info.id, outboxes: BTreeMap::new(), guest: None, calls })
@@ -226,7 +228,8 @@ mod tests {
     fn a_member_that_was_a_guest_is_answered_where_it_speaks_now() {
         let door = Door::new(&info(1, 1).bus_addr, None, "nowhere".into());
         let now = MonotonicUs;
-        let mut seat = CoordinatorSeat::open(now(0), MemoryMetaStore::new(), &info(1, 1), door).unwrap();
+        let mut seat =
+            CoordinatorSeat::open(now(0), MemoryMetaStore::new(), &info(1, 1), StartNumber(1), door).unwrap();
         let outboxes = Outboxes::default();
         let open = || outboxes.open(sidle_wire::limits::FROM_NODE_BODY_BYTES_MAX);
         let mut handle = |at: u64, message: ToCoordinator, outbox: Outbox| {
@@ -251,7 +254,8 @@ mod tests {
     fn a_second_process_in_a_members_incarnation_is_refused_and_takes_none_of_its_answers() {
         let door = Door::new(&info(1, 1).bus_addr, None, "nowhere".into());
         let now = MonotonicUs;
-        let mut seat = CoordinatorSeat::open(now(0), MemoryMetaStore::new(), &info(1, 1), door).unwrap();
+        let mut seat =
+            CoordinatorSeat::open(now(0), MemoryMetaStore::new(), &info(1, 1), StartNumber(1), door).unwrap();
         let outboxes = Outboxes::default();
         let open = || outboxes.open(sidle_wire::limits::FROM_NODE_BODY_BYTES_MAX);
         let (outbox, mut member) = open();

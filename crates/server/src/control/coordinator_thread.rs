@@ -125,7 +125,9 @@ async fn serve<M: MetaStore>(
 mod tests {
     use super::*;
     use crate::door::Door;
-    use sidle_cluster::{CoordinatorSays, MemoryMetaStore, MetaError, Metadata, NodeInfo, NodeSays, Place};
+    use sidle_cluster::{
+        CoordinatorSays, MemoryMetaStore, MetaError, Metadata, NodeInfo, NodeSays, Place, StartNumber,
+    };
     use sidle_testbed::fixtures::node_info;
     use sidle_types::MonotonicUs;
     use std::sync::mpsc::{Receiver, channel};
@@ -156,7 +158,7 @@ mod tests {
         ToCoordinator {
             from: id,
             incarnation,
-            body: NodeSays::Join { client_addr, bus_addr, cluster: None, start: None },
+            body: NodeSays::Join { client_addr, bus_addr, cluster: None, start: Some(StartNumber(1)) },
         }
     }
 
@@ -168,7 +170,7 @@ mod tests {
         let_through.send(()).unwrap();
         let store = SlowStore { store: MemoryMetaStore::new(), lets_through };
         let door = Door::new(&node_info(1).bus_addr, None, "nowhere".into());
-        let seat = CoordinatorSeat::open(MonotonicUs(0), store, &node_info(1), door).unwrap();
+        let seat = CoordinatorSeat::open(MonotonicUs(0), store, &node_info(1), StartNumber(1), door).unwrap();
         let (thread, mut from_coordinator) = CoordinatorThread::start(seat, Clock::start()).unwrap();
         // A new member has to be committed. Were this to wait for it, the test would never end.
         thread.pass_on(joins(2), None, None);

@@ -150,10 +150,11 @@ impl ControlThread {
     /// Opens the coordinator where it belongs to this node, and makes everything ready to run.
     pub(crate) fn open(setup: ControlSetup) -> Result<ControlThread, StartError> {
         let now = setup.clock.mono();
+        let start = StartNumber::from_bits(u64::from_ne_bytes(random_bytes()?));
         let (seat, from_seat) = match setup.founds {
             true => {
                 let (info, door) = (&setup.info, setup.door.clone());
-                let seat = CoordinatorSeat::in_data_dir(now, &setup.data_dir, info, door)?;
+                let seat = CoordinatorSeat::in_data_dir(now, &setup.data_dir, info, start, door)?;
                 let (seat, from_seat) = CoordinatorThread::start(seat, setup.clock)?;
                 (Some(seat), from_seat)
             }
@@ -162,7 +163,7 @@ impl ControlThread {
         let mut control = NodeControl::new(
             now,
             setup.info.clone(),
-            StartNumber::from_bits(u64::from_ne_bytes(random_bytes()?)),
+            start,
             setup.identity.cluster,
             setup.parts.clone(),
             setup.movers.len() as u16,

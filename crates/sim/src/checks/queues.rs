@@ -2,7 +2,7 @@
 //!
 //! | what | bound | where it comes from |
 //! |---|---|---|
-//! | commands parked on a worker, woken, refused or flushed | its connections | P2 |
+//! | commands parked on a worker, woken, refused or flushed | its connections, and what has stepped aside | P2 |
 //! | messages to a mover that found its queue full | the answers that parked commands wait for | `node::parking` |
 //! | messages of a mover that found a worker's queue full | as many as the queue takes: [`TO_WORKER_CAPACITY`] | `node::queue` |
 //! | commands that wait for keys of one import, and those keys | `PRIORITY_WAITERS_MAX` | `migration::tuning` |
@@ -48,7 +48,7 @@ pub(super) fn check(hosts: &[Host], network: &Network) -> Result<(), Violation> 
 
 fn check_process(number: usize, process: &Process) -> Result<(), Violation> {
     for (index, worker) in process.workers.iter().enumerate() {
-        check_fills(&format!("worker {index} of node {number}"), worker.worker.queues(worker.connections()))?;
+        check_fills(&format!("worker {index} of node {number}"), worker.worker.queues(worker.may_wait()))?;
     }
     let control = &process.control.control;
     let requests = MAX_OPEN_REQUESTS + MAX_OPEN_WAITS;

@@ -5,7 +5,7 @@ use super::{HostSetup, Process, node_id};
 use crate::disk::Disk;
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
-use sidle_cluster::{ControlMessage, MetaError, NodeInfo, StartNumber, ToCoordinator, ToNode};
+use sidle_cluster::{ControlMessage, MetaError, NodeInfo, ToCoordinator, ToNode};
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlRequest, MoverIndex, MoverReport, MoverStep, NodeControl, NodeParts,
@@ -69,8 +69,7 @@ impl ControlThread {
         let bugs_in_migrations = bugs.migration.into();
         let tuning =
             Tuning { max_bytes_per_s: setup.max_bytes_per_s, bugs: bugs_in_migrations, ..Tuning::default() };
-        // As good as a random one: each process of a run has its own.
-        let start = StartNumber::from_bits(info.incarnation.0);
+        let start = super::start_of(&info);
         let mut control = NodeControl::new(now, info, start, None, parts.clone(), super::MOVERS, tuning);
         control.put_back(bugs.node, bugs.cluster);
         if seat.is_some() {

@@ -204,6 +204,11 @@ impl Process {
     }
 }
 
+/// What a node's process draws; as good as a random number, since each has its own.
+fn start_of(info: &NodeInfo) -> sidle_cluster::StartNumber {
+    sidle_cluster::StartNumber(info.incarnation.0)
+}
+
 fn node_info(host: HostId, incarnation: u64) -> NodeInfo {
     let first = fixtures::node_info_at(host.0 as u8 + 1, client_address(host));
     NodeInfo { incarnation: Incarnation(incarnation), ..first }

@@ -29,7 +29,8 @@ impl Seat {
         disk: &Disk,
         bugs: sidle_cluster::Bugs,
     ) -> Result<Seat, MetaError> {
-        let founding = Founding { cluster: ClusterId::from_bits(1), first: info.clone() };
+        let founding =
+            Founding { cluster: ClusterId::from_bits(1), first: info.clone(), start: super::start_of(info) };
         let mut coordinator =
             Coordinator::open(now, Ledger::open(disk)?, founding, sidle_node::read_protocol)?;
         coordinator.put_back(bugs);

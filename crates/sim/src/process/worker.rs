@@ -38,9 +38,11 @@ impl WorkerThread {
         WorkerThread { worker, connections, links: ForwardLinks::default(), answers, next_tick_us: 0 }
     }
 
-    /// How many clients, and nodes that forward, are connected to it.
-    pub fn connections(&self) -> usize {
-        self.connections.len()
+    /// How many commands may wait here: one of each client and of each node that forwards, and those that
+    /// have stepped aside.
+    pub fn may_wait(&self) -> usize {
+        let aside = |connection: &Connection| connection.session.aside_tickets().count();
+        self.connections.len() + self.connections.values().map(aside).sum::<usize>()
     }
 
     /// The connections over which it forwards.

@@ -142,7 +142,8 @@ impl World {
 
     pub(crate) fn start_coordinator(&mut self) {
         let disk = self.disk.take().expect("the coordinator is down");
-        let founding = Founding { cluster: ClusterId::from_bits(0xc1), first: info(1, 1) };
+        let founding =
+            Founding { cluster: ClusterId::from_bits(0xc1), first: info(1, 1), start: start_of(1) };
         let mut coordinator = Coordinator::open(self.now, disk, founding, read_protocol).unwrap();
         coordinator.put_back(self.bugs);
         self.coordinator = Some(coordinator);
