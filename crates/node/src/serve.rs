@@ -202,19 +202,10 @@ impl Worker {
             match stop {
                 Stop::Full => self.lap = self.lap.next_batch(),
                 Stop::Incomplete(need) => break Then::Read { need },
-                Stop::Broken(error) if session.skips(&error) => {
-                    ReplyWriter::new(out, session.version).protocol_error(error);
-                    session.skip = Some(Skip::default());
-                    parser.restart();
-                }
                 Stop::Broken(error) => {
-                    ReplyWriter::new(out, session.version).protocol_error(error);
-                    break Then::Close(match error {
-                        ProtocolError::QueryBufferLimit | ProtocolError::ExceedsMemory { .. } => {
-                            Closing::RequestTooLong
-                        }
-                        _ => Closing::Protocol,
-                    });
+                    if let Some(then) = answer_broken(session, parser, error, out) {
+                        break then;
+                    }
                 }
             }
         };
@@ -370,6 +361,26 @@ impl Worker {
             ahead.keys.iter().for_each(|key| guard.prefetch_record(key.slot(), key.hash()));
         }
     }
+}
+
+/// Answers input that breaks the protocol, and skips it where that ends one request only; what to do
+/// otherwise.
+#[cold]
+fn answer_broken(
+    session: &mut Session,
+    parser: &mut RequestParser,
+    error: ProtocolError,
+    out: &mut Vec<u8>,
+) -> Option<Then> {
+    let is_skipped = session.skips(&error);
+    let is_too_long = matches!(error, ProtocolError::QueryBufferLimit | ProtocolError::ExceedsMemory { .. });
+    ReplyWriter::new(out, session.version).protocol_error(error);
+    if is_skipped {
+        session.skip = Some(Skip::default());
+        parser.restart();
+        return None;
+    }
+    Some(Then::Close(if is_too_long { Closing::RequestTooLong } else { Closing::Protocol }))
 }
 
 /// How much work a request is, in short requests: what costs time without a command being run counts too.

@@ -5,7 +5,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
     ("crates/bench/src/summary.rs", "summary", 130),
     ("crates/lab/src/run.rs", "run", 85),
     ("crates/model/src/calibrate/real_costs.rs", "measure", 84),
-    ("crates/node/src/serve.rs", "Worker::serve", 74),
     ("crates/server/src/start.rs", "run", 105),
     ("crates/sim/src/clients/bare.rs", "Bare::take", 86),
 ];

