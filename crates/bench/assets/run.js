@@ -25,11 +25,12 @@
     const errors = Object.values(report.errors).reduce((sum, n) => sum + n, 0);
     const lost = report.lost_writes;
     const fine = report.wrong_values === 0 && errors === 0 && (lost === 0 || !known(lost));
+    const wrong = report.wrong_values > 0 || (known(lost) && lost > 0);
     const box = byId("verdict");
     if (!fine) box.classList.add("bad");
     const kinds = Object.entries(report.errors).map(([kind, n]) => `${kind}: ${count(n)}`).join(", ");
     box.append(
-      element("strong", {}, fine ? "Every answer was right. " : "Not every answer was right. "),
+      element("strong", {}, fine ? "Every answer was right. " : wrong ? "Not every answer was right. " : "Not every request was answered. "),
       `${counted(report.wrong_values, "wrong value")}, ` +
         (known(lost) ? counted(lost, "lost write") : "lost writes not checked") +
         `, ${counted(errors, "error")}` + (kinds ? ` (${kinds})` : "") + ".");

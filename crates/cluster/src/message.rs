@@ -417,7 +417,7 @@ impl std::fmt::Display for NodeName {
 
 /// What [`NodeName`]'s parser refuses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' names no node: give its id (40 hex digits) or its host:port")]
+#[error("'{0}' names no node: give its id, or its host:port")]
 pub struct ParseNodeNameError(String);
 
 impl std::str::FromStr for NodeName {

@@ -135,7 +135,25 @@ fn steady(arguments: &BenchArguments) -> Result<(), Failure> {
         true => Err(Failure::new(Status::Detached, "interrupted: the figures are of what ran until then")),
         false => Ok(()),
     };
-    first_of([concluded, history.map_err(Failure::refused), whole])
+    first_of([concluded, history.map_err(Failure::refused), whole, answered(arguments, &report)])
+}
+
+/// A load of which nothing was answered is no measurement.
+fn answered(arguments: &BenchArguments, report: &Report) -> Result<(), Failure> {
+    let latency = &report.latency_us.before;
+    let is_silent = !arguments.load_only
+        && !report.errors.is_empty()
+        && latency.reads.is_none()
+        && latency.writes.is_none();
+    match is_silent {
+        false => Ok(()),
+        true => {
+            let via = &arguments.via.via;
+            let what =
+                format!("no request was answered: `sidle status --via {via}` shows which nodes are down");
+            Err(Failure::new(Status::Unreachable, what))
+        }
+    }
 }
 
 /// Why there was no load, and what to do.

@@ -72,7 +72,8 @@ async fn migrate(mut node: NodeConnection, arguments: &MigrateArguments) -> Resu
             println!("{}", json!({ "id": id, "state": "begun" }));
         } else {
             println!(
-                "Migration {id} has begun. `sidle status` shows it; `sidle migrate --cancel {id}` gives it up."
+                "Migration {id} is accepted. `sidle status` shows it; `sidle migrate --cancel {id}` gives it up as long as \
+                 it does not run."
             );
         }
         return Ok(());

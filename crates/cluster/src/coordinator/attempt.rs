@@ -7,6 +7,9 @@ use crate::{
 };
 use sidle_types::MonotonicUs;
 
+/// A rate over less time than this says nothing.
+const FIRST_RATE_AFTER_US: u64 = 20_000;
+
 /// The volatile side of an unfinished migration.
 #[derive(Debug)]
 pub(super) struct Attempt {
@@ -107,7 +110,7 @@ impl Attempt {
         }
         let rate = &mut self.rate;
         let elapsed_us = now.since(rate.window_since);
-        if elapsed_us >= RATE_WINDOW_US || rate.bytes_per_second == 0 && elapsed_us > 0 {
+        if elapsed_us >= RATE_WINDOW_US || rate.bytes_per_second == 0 && elapsed_us >= FIRST_RATE_AFTER_US {
             let bytes = self.progress.bytes_moved.saturating_sub(rate.bytes_at_start);
             rate.bytes_per_second = (u128::from(bytes) * 1_000_000 / u128::from(elapsed_us)) as u64;
             if elapsed_us >= RATE_WINDOW_US {

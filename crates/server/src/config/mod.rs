@@ -281,7 +281,10 @@ impl Config {
         }
         if self.network.bus_port == Auto::Auto && self.network.port.checked_add(BUS_PORT_OFFSET).is_none() {
             let port = self.network.port;
-            return wrong("bus_port", format!("port {port} + {BUS_PORT_OFFSET} is no port: set bus_port"));
+            return wrong(
+                "bus_port",
+                format!("port {port} + {BUS_PORT_OFFSET} is no port: set bus_port (--bus-port)"),
+            );
         }
         if self.limits.max_clients == 0 {
             return wrong("max_clients", "at least one client must be let in".to_owned());
