@@ -240,6 +240,8 @@ pub struct Clients {
     next_id: AtomicU64,
     /// How often a connection was told to end.
     endings: AtomicU64,
+    /// How many were told to end to save memory, and have not.
+    evicting: AtomicU64,
     /// What all of them take in memory.
     memory_bytes: Arc<AtomicU64>,
     /// What happened to clients so far.
@@ -331,9 +333,17 @@ impl Clients {
         let told = |before: u8| (before == 0 || is_idle(before)).then_some(why as u8);
         let is_first = client.ending.fetch_update(Ordering::AcqRel, Ordering::Acquire, told).is_ok();
         if is_first {
+            self.evicting.fetch_add((why == Ending::Evicted).into(), Ordering::AcqRel);
             self.endings.fetch_add(1, Ordering::AcqRel);
         }
         is_first
+    }
+
+    /// Whether connections that were told to end to save memory still hold it. Who would take more of it
+    /// waits meanwhile: replies that are made at the same time would be many times what all may hold.
+    #[inline]
+    pub fn is_making_room(&self) -> bool {
+        self.evicting.load(Relaxed) != 0
     }
 
     /// Tells the largest connections to end until the others take no more than `most_bytes`, and returns
@@ -409,6 +419,8 @@ impl Drop for Registration {
     fn drop(&mut self) {
         if self.is_listed() {
             self.clients.memory_bytes.fetch_sub(self.record.memory_bytes(), Relaxed);
+            let is_evicted = self.record.ending() == Some(Ending::Evicted);
+            self.clients.evicting.fetch_sub(is_evicted.into(), Relaxed);
             self.clients.connected().remove(&self.record.id);
         }
     }
@@ -471,13 +483,17 @@ mod tests {
         let held = [3_000_000, 9_000_000, 5_000_000, 8_000_000].map(|bytes| holding(&clients, bytes));
         held[1].details().no_evict = true;
         assert_eq!(clients.evict(30_000_000).len(), 0);
+        assert!(!clients.is_making_room());
         let evicted: Vec<u64> = clients.evict(13_000_000).iter().map(|client| client.id).collect();
         assert_eq!(evicted, [held[3].id, held[2].id]);
         assert_eq!(held[3].ending(), Some(Ending::Evicted));
+        assert!(clients.is_making_room());
         assert_eq!((clients.endings(), clients.len()), (2, 2));
         assert_eq!(clients.evict(13_000_000).len(), 0, "they were told already");
         assert_eq!(clients.evict(1).len(), 1, "one is left that may be evicted");
         assert_eq!(held[1].ending(), None);
+        drop(held);
+        assert!(!clients.is_making_room(), "all have ended");
     }
 
     #[test]

@@ -153,6 +153,42 @@ fn request_that_the_memory_cannot_hold_is_refused_when_it_is_announced() {
     assert_eq!(figure(&node, "client_query_buffer_limit_disconnections"), 1);
 }
 
+/// Replies that are made at the same time are many times what all clients together may hold: the next is not
+/// made before those make room that were told to.
+#[test]
+fn replies_made_at_the_same_time_have_a_bound_together() {
+    const MOST: u64 = 64 << 20;
+    const VALUES: usize = 20;
+    let options = NodeOptions::default().flag("--max-memory", "256mb").flag("--max-client-memory", "64mb");
+    let node = Node::start(&options);
+    let value = "x".repeat(1 << 20);
+    let mut client = node.client();
+    let names: Vec<String> = (0..VALUES).map(|number| format!("k{number}")).collect();
+    for name in &names {
+        client.request(&["SET", name, &value]);
+    }
+    let mut request = format!("*{}\r\n$4\r\nMGET\r\n", VALUES + 1);
+    names.iter().for_each(|name| request.push_str(&format!("${}\r\n{name}\r\n", name.len())));
+    let before = resident_bytes(&node);
+    let mut asking: Vec<TcpStream> = (0..40).map(|_| connect(&node)).collect();
+    // None of them reads.
+    for stream in &mut asking {
+        stream.write_all(request.as_bytes()).expect("it is taken");
+    }
+    let mut held = 0;
+    let mut highest = 0;
+    for _ in 0..100 {
+        held = held.max(figure(&node, "mem_clients_normal"));
+        highest = highest.max(resident_bytes(&node));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let grown = highest.saturating_sub(before);
+    assert!(grown < 6 * MOST, "the node grew by {grown} bytes");
+    assert!(held < 3 * MOST, "{held} bytes were held at once");
+    eventually("the sum is within its limit", || (figure(&node, "mem_clients_normal") <= MOST).then_some(()));
+    assert!(figure(&node, "evicted_clients") >= 1);
+}
+
 /// Requests under way are counted, and the largest go when there are too many of them.
 #[test]
 fn requests_under_way_count_and_have_a_bound() {

@@ -24,6 +24,7 @@ use crate::limits::Place;
 use lifetime::Owes;
 use sidle_node::{ClientTotals, Closing, ControlReply, Session, Then, Ticket};
 use sidle_resp::{RequestParser, RespVersion};
+use sidle_types::MonotonicUs;
 use sidle_wire::Forward;
 use std::future::Future;
 use std::io;
@@ -36,6 +37,9 @@ use tokio::sync::oneshot;
 
 /// How many full reads one connection makes before others have their turn.
 const READS_A_TURN: usize = 4;
+/// For how long a connection lets others go first while some make room for it. They end as soon as their
+/// workers come to them; then the next takes its turn, and may have others make room for it.
+const WAY_PATIENCE_US: u64 = 2_000_000;
 /// What is read ahead of a command that waits, to notice that its client is gone.
 const WAITING_INPUT_BYTES: usize = 64 << 10;
 /// An argument's header is shorter: `$`, a length, and two line ends.
@@ -102,6 +106,8 @@ pub(super) struct Connection {
     held_bytes: usize,
     /// Whether it was polled.
     has_begun: bool,
+    /// Since when it lets others go first.
+    makes_way_since: Option<MonotonicUs>,
     /// Among the clients, or among the nodes that forward.
     _seat: Seat,
 }
@@ -168,6 +174,7 @@ impl Connection {
             owes: Owes::Nothing,
             held_bytes: 0,
             has_begun: false,
+            makes_way_since: None,
             _seat: seat,
         }
     }
@@ -487,6 +494,18 @@ impl Connection {
         Poll::Ready(Ok(if length == 0 { Step::Over } else { Step::Go }))
     }
 
+    /// Whether others are to go first, since some that hold too much memory have yet to end.
+    fn is_to_make_way(&mut self) -> bool {
+        let takes_more = matches!(self.state, State::Reading | State::Running) && !self.session.is_forwarded;
+        let engine = self.engine.borrow();
+        if !takes_more || !engine.shared.clients.is_making_room() {
+            self.makes_way_since = None;
+            return false;
+        }
+        let now = engine.now().mono;
+        now.since(*self.makes_way_since.get_or_insert(now)) < WAY_PATIENCE_US
+    }
+
     fn drive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut full_reads = 0;
         if !self.has_begun {
@@ -509,6 +528,10 @@ impl Connection {
                 if !self.output.is_empty() {
                     continue;
                 }
+            }
+            if self.is_to_make_way() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             match ready!(self.step(cx, &mut full_reads))? {
                 Step::Go => {}

@@ -187,6 +187,9 @@ impl Engine {
         if endings != self.endings_announced {
             self.endings_announced = endings;
             self.workers.iter().for_each(|worker| worker.wake());
+            // Those of this worker come before whatever else is ready.
+            self.endings_followed = endings;
+            self.watch.wake_ending();
         }
     }
 
