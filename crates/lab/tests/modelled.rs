@@ -68,14 +68,14 @@ fn what_cannot_be_modelled_is_refused() {
         assert_eq!(ended.status.code(), Some(status), "{line}: {said}");
         assert!(said.contains(why), "{line}: {said}");
     };
-    refused("demo --modelled moon", 1, "'moon' is no machine: give 'paper', 'two-cores' or a JSON file");
+    refused("demo --modelled moon", 2, "'moon' is no machine: give 'paper', 'two-cores' or a JSON file");
     refused("demo --costs costs.json", 2, "--modelled");
     refused("demo --modelled paper --loop open --rate 100", 1, "a closed loop only");
     refused("demo --modelled paper --client plain", 1, "clients of Sidle's own");
     refused("demo --modelled paper --without-offloading", 1, "movers with threads of their own only");
-    refused("run --out out --modelled moon", 1, "'moon' is no machine");
+    refused("run --out out --modelled moon", 2, "'moon' is no machine");
     std::fs::write(folder.path().join("machines.json"), "{\"source\": 1}").unwrap();
-    refused("demo --modelled machines.json", 1, "machines.json: ");
+    refused("demo --modelled machines.json", 2, "machines.json: ");
     std::fs::write(folder.path().join("costs.json"), "nonsense").unwrap();
     refused("demo --modelled paper --costs costs.json", 1, "costs.json: ");
 }
