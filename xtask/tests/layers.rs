@@ -100,22 +100,47 @@ fn dependencies_point_down() {
 /// What the product must not contain: models of machines, runs for the papers' figures, tools.
 const NOT_IN_THE_PRODUCT: [&str; 4] = ["sidle-model", "sidle-lab", "sidle-sim", "xtask"];
 
+/// The packages of the workspace that the product links.
+fn product(metadata: &Metadata) -> Vec<&Package> {
+    let packages = metadata.workspace_packages();
+    let named = |name: &str| packages.iter().copied().find(|package| package.name.as_str() == name);
+    let mut linked = vec![named("sidle").expect("it is a member")];
+    let mut next = 0;
+    while let Some(package) = linked.get(next).copied() {
+        next += 1;
+        for deeper in shipped_dependencies(package).filter_map(named) {
+            if linked.iter().all(|package| package.name != deeper.name) {
+                linked.push(deeper);
+            }
+        }
+    }
+    assert!(linked.iter().any(|package| package.name.as_str() == "sidle-server"), "the walk goes down");
+    linked
+}
+
 #[test]
 fn the_product_links_no_laboratory() {
-    let metadata = workspace();
-    let packages = metadata.workspace_packages();
-    let mut linked = vec!["sidle"];
-    let mut next = 0;
-    while let Some(name) = linked.get(next).copied() {
-        next += 1;
-        let package = packages.iter().find(|package| package.name.as_str() == name).expect("it is a member");
-        let deeper: Vec<&str> =
-            shipped_dependencies(package).filter(|name| layer_of(name).is_some()).collect();
-        linked.extend(deeper.into_iter().filter(|name| !linked.contains(name)).collect::<Vec<_>>());
+    for package in product(&workspace()) {
+        let name = package.name.as_str();
+        assert!(!NOT_IN_THE_PRODUCT.contains(&name), "sidle must not link {name}");
     }
-    assert!(linked.contains(&"sidle-server"), "the walk goes down");
-    for excluded in NOT_IN_THE_PRODUCT {
-        assert!(!linked.contains(&excluded), "sidle must not link {excluded}");
+}
+
+/// The feature by which named faults can be put back.
+const FAULTS: &str = "faults";
+
+#[test]
+fn the_product_cannot_be_given_a_named_fault() {
+    let metadata = workspace();
+    let types = metadata.packages.iter().find(|package| package.name.as_str() == "sidle-types");
+    assert!(types.expect("it is a member").features.contains_key(FAULTS), "the feature is called otherwise");
+    for package in product(&metadata) {
+        let is_shipped = |kind| kind != DependencyKind::Development;
+        let dependencies = package.dependencies.iter().filter(|dependency| is_shipped(dependency.kind));
+        let asked = dependencies.flat_map(|dependency| &dependency.features).map(String::as_str);
+        // A feature of its own could ask for it too.
+        let own = package.features.values().flatten().filter_map(|enabled| enabled.split('/').nth(1));
+        assert!(asked.chain(own).all(|feature| feature != FAULTS), "{} puts faults back", package.name);
     }
 }
 

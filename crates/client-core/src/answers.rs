@@ -10,7 +10,7 @@ use crate::outcome::{Completions, Outcome};
 use crate::redirect::{ErrorMeaning, RedirectTo};
 use sidle_cluster::{HostPort, MAX_PARTITIONS};
 use sidle_resp::{Frame, ParsedReply, Reply};
-use sidle_types::{MapEpoch, MigrationId, MonotonicUs, Position};
+use sidle_types::{MapEpoch, MigrationId, MonotonicUs, Position, fault};
 use smallvec::SmallVec;
 
 impl Core {
@@ -120,7 +120,7 @@ impl Core {
             Reply::Simple(text) if self.operations[place].class == Class::Get => {
                 // GET answers a value as a bulk string: a simple string can only be "not here yet".
                 let mut named = empty_of(text);
-                if self.config.bugs.source_value_of_other_migration {
+                if fault!(SourceValueOfOtherMigration) {
                     named = None;
                 }
                 let says = TargetSays::NotHereYet(named);
@@ -223,7 +223,7 @@ impl Core {
         if says != SourceSays::Frozen {
             self.want_map(Some(from));
         }
-        let takes_source_value_alone = self.config.bugs.source_value_without_target_answer;
+        let takes_source_value_alone = fault!(SourceValueWithoutTargetAnswer);
         let operation = &mut self.operations[place];
         let read = operation.read.as_mut().expect("the source is asked in double reads only");
         let mut verdict = read.source_said(says);
@@ -293,7 +293,7 @@ impl Core {
     fn pairs_up(&self, place: Place) -> bool {
         let operation = &self.operations[place];
         let Some(read) = &operation.read else { return false };
-        if self.config.bugs.source_value_of_other_migration {
+        if fault!(SourceValueOfOtherMigration) {
             return true;
         }
         let announced = self.refresh.announced();

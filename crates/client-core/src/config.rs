@@ -1,6 +1,5 @@
 //! What a client may be told, and every bound it keeps.
 
-use crate::PutBack;
 use sidle_cluster::HostPort;
 
 /// Whether the client knows of migrations.
@@ -35,8 +34,6 @@ pub struct Config {
     /// Whether reads of a moving range ask the target alone where MCR or SPH say that it knows; otherwise
     /// every one of them asks both nodes. For measuring what tracking is worth.
     pub tracking: bool,
-    /// Known faults that are put back; none but in tests.
-    pub bugs: PutBack,
 }
 
 impl Config {
@@ -59,7 +56,6 @@ impl Config {
             max_outstanding: Config::MAX_OUTSTANDING,
             connections_per_node: Config::CONNECTIONS_PER_NODE,
             tracking: true,
-            bugs: PutBack::default(),
         }
     }
 }

@@ -19,7 +19,6 @@
 //! **Ownership.** One thread owns a `Core`; time is an argument.
 
 mod answers;
-mod bugs;
 mod config;
 mod connection;
 mod core;
@@ -48,7 +47,6 @@ mod sph;
 mod timers;
 mod tracking;
 
-pub use bugs::{Bugs, PutBack};
 pub use config::{Awareness, Config};
 pub use connection::ConnectionId;
 pub use core::{Busy, Core, Destination, Event, Input};

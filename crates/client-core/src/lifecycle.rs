@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::operation::Class;
 use crate::outcome::{Completions, Failure, Reason};
 use sidle_resp::Reply;
-use sidle_types::MonotonicUs;
+use sidle_types::{MonotonicUs, fault};
 
 impl Core {
     /// Takes in what became of connections, and the passing of time.
@@ -148,7 +148,7 @@ impl Core {
             return;
         }
         let operation = &mut self.operations[place];
-        if was_sent && operation.class == Class::Write && !self.config.bugs.lost_write_sent_again {
+        if was_sent && operation.class == Class::Write && !fault!(LostWriteSentAgain) {
             let effect = operation.effect_without_answer();
             self.fail(place, Failure { reason: Reason::ConnectionLost, effect }, done);
             return;

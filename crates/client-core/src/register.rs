@@ -11,7 +11,7 @@ use crate::{Class, ConnectionId, Core, Destination, Event, Input, Outcome, Reaso
 use sidle_resp::Reply;
 use sidle_testbed::Random;
 use sidle_testbed::fixtures::{address, map, range, running};
-use sidle_types::{HashedKey, MonotonicUs};
+use sidle_types::{Fault, HashedKey, MonotonicUs};
 use std::collections::{BTreeMap, VecDeque};
 
 const KEY: &[u8] = b"register";
@@ -275,9 +275,8 @@ impl World {
 }
 
 /// Plays one seed; gives what was wrong, how many reads ended, and how many took the source's value.
-fn play(seed: u64, manners: Manners, change: impl Fn(&mut Config)) -> (Vec<String>, u64, u64) {
-    let mut config = Config::new(vec![address(1), address(2)]);
-    change(&mut config);
+fn play(seed: u64, manners: Manners, connections_per_node: usize) -> (Vec<String>, u64, u64) {
+    let config = Config { connections_per_node, ..Config::new(vec![address(1), address(2)]) };
     let mut core = Core::new(config);
     let mut world = World {
         random: Random::new(seed),
@@ -308,8 +307,7 @@ fn play(seed: u64, manners: Manners, change: impl Fn(&mut Config)) -> (Vec<Strin
 fn play_all(manners: Manners, connections_per_node: usize) {
     let (mut reads, mut source_values) = (0, 0);
     for seed in 0..SEEDS {
-        let (violations, completed, from_source) =
-            play(seed, manners, |config| config.connections_per_node = connections_per_node);
+        let (violations, completed, from_source) = play(seed, manners, connections_per_node);
         assert!(violations.is_empty(), "seed {seed}: {violations:?}");
         reads += completed;
         source_values += from_source;
@@ -335,18 +333,16 @@ fn reads_are_never_stale_when_maps_are_announced_first() {
     play_all(Manners { empty_names_migration: false, pushes_first: true }, 1);
 }
 
-/// Whether the model sees the fault of this name within so many seeds.
-#[cfg(feature = "bug-switches")]
-fn is_found(name: &str, seeds: u64) -> bool {
-    let bugs = crate::Bugs::with(name).expect("a fault's name");
+/// Whether the model sees the fault within so many seeds.
+fn is_found(fault: Fault, seeds: u64) -> bool {
+    let _in_effect = fault.put_back();
     let manners = Manners { empty_names_migration: true, pushes_first: true };
-    (0..seeds).any(|seed| !play(seed, manners, |config| config.bugs = bugs.into()).0.is_empty())
+    (0..seeds).any(|seed| !play(seed, manners, 1).0.is_empty())
 }
 
-#[cfg(feature = "bug-switches")]
 #[test]
-fn bugs_are_found() {
-    assert!(is_found("source-value-without-target-answer", SEEDS));
+fn faults_are_found() {
+    assert!(is_found(Fault::SourceValueWithoutTargetAnswer, SEEDS));
     // The range has to go there, back and there again between the two answers to one read.
-    assert!(is_found("source-value-of-other-migration", 3 * SEEDS));
+    assert!(is_found(Fault::SourceValueOfOtherMigration, 3 * SEEDS));
 }

@@ -6,7 +6,6 @@
 
 mod agent;
 mod bounds;
-mod bugs;
 mod coordinator;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
@@ -28,7 +27,6 @@ pub use agent::{
     AgentEvent, AgentInput, End, Migrations, NodeAgent, Source, SourceStage, Target, TargetStage,
 };
 pub use bounds::OutOfBounds;
-pub use bugs::{Bugs, PutBack};
 pub use coordinator::{Coordinator, CoordinatorEvent, CoordinatorInput, Founding};
 pub use health::Health;
 pub use host_port::{HostPort, ParseHostPortError};

@@ -4,7 +4,7 @@
 //! the store says of a key is final.
 //!
 //! Invariants: M3 (nothing is acknowledged while [`ImportPhase::Waiting`]), M6 (removals leave a tombstone,
-//! see [`ImportView::leaves_tombstones`]), M7 (progress never passes a record that is not readable, and never
+//! see [`ImportView::left_by_removal`]), M7 (progress never passes a record that is not readable, and never
 //! moves back).
 //!
 //! The order that M7 rests on: a worker calls [`ImportView::has_arrived`] *before* it looks into the store.
@@ -21,8 +21,9 @@
 //! Ownership: [`ImportView`] is shared with every worker; [`ImportWriter`], of which there is one, belongs to
 //! the target machine.
 
-use crate::{Copies, MigrationSpec, OnMissing, PutBack};
-use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch};
+use crate::{Copies, MigrationSpec, OnMissing};
+use sidle_store::Leave;
+use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, fault};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -58,7 +59,6 @@ pub struct ImportView {
     epoch: TabletEpoch,
     range: PositionRange,
     source: NodeId,
-    leaves_tombstones: bool,
     copied_ahead: bool,
     missing: OnMissing,
     sample_one_in: Option<u32>,
@@ -106,7 +106,6 @@ impl ImportView {
             epoch: spec.epoch,
             range: spec.range,
             source: spec.source,
-            leaves_tombstones: !spec.tuning.bugs.no_tombstones,
             copied_ahead: first == ImportPhase::Copying,
             missing: spec.protocol.missing,
             sample_one_in: spec.protocol.sampling.map(|sampling| sampling.one_in),
@@ -116,7 +115,7 @@ impl ImportView {
             phase: AtomicU8::new(first as u8),
             counts: Counts::default(),
         });
-        (Arc::clone(&view), ImportWriter { view, bugs: spec.tuning.bugs })
+        (Arc::clone(&view), ImportWriter { view })
     }
 
     /// The migration.
@@ -249,11 +248,10 @@ impl ImportView {
         }
     }
 
-    /// Whether a removal in the range must leave a tombstone behind while this view is in the range table
-    /// (M6). Always, unless a test put that fault back.
+    /// What a removal in the range leaves behind while this view is in the range table (M6).
     #[inline]
-    pub fn leaves_tombstones(&self) -> bool {
-        self.leaves_tombstones
+    pub fn left_by_removal(&self) -> Leave {
+        if fault!(NoTombstones) { Leave::Nothing } else { Leave::Tombstone }
     }
 }
 
@@ -261,7 +259,6 @@ impl ImportView {
 #[derive(Debug)]
 pub struct ImportWriter {
     view: Arc<ImportView>,
-    bugs: PutBack,
 }
 
 impl ImportWriter {
@@ -319,7 +316,7 @@ impl ImportWriter {
         let progress = &self.view.progress[partition];
         assert!(!progress.all.load(Ordering::Relaxed), "M7: partition {partition} is complete already");
         let Some(next) = next else {
-            if self.bugs.finished_partition_resets {
+            if fault!(FinishedPartitionResets) {
                 return progress.next.store(0, Ordering::Release);
             }
             progress.all.store(true, Ordering::Release);

@@ -27,7 +27,6 @@
 //!   and the target serves only when a round packed after the freeze left nothing to be sent.
 
 mod barrier;
-mod bugs;
 mod choices;
 mod event;
 mod export_view;
@@ -42,7 +41,6 @@ mod spec;
 pub mod tuning;
 
 pub use barrier::{BarrierPassed, BarrierTicket, RangeBarrier};
-pub use bugs::{Bugs, PutBack};
 pub use choices::{
     Copies, OnMissing, PriorityPulls, ProtocolChoices, PullBytes, Rounds, Sampling, Serves, SourceReads,
 };

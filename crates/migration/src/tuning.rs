@@ -1,7 +1,5 @@
 //! Every bound, window and timer of a migration, named; and the few that an operator may set.
 
-use crate::PutBack;
-
 /// The least that a pull asks for.
 pub const PULL_BYTES_MIN: u32 = 16 << 10;
 /// The most that a pull asks for. A reply may be larger by what stands at its last position. Packing or
@@ -84,12 +82,10 @@ pub struct Tuning {
     pub max_bytes_per_s: Option<u64>,
     /// Bulk work takes a share of the processor only while workers are later than this with their loops.
     pub worker_lag_limit_us: u64,
-    /// Known faults that are put back.
-    pub bugs: PutBack,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { max_bytes_per_s: None, worker_lag_limit_us: 500, bugs: PutBack::default() }
+        Tuning { max_bytes_per_s: None, worker_lag_limit_us: 500 }
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Commands over keys are given [less](sidle_commands::Call), and end more simply.
 
-use crate::bugs::PutBack;
 use crate::outcome::ControlRequest;
 use crate::range_table::RangeTable;
 use crate::session::Session;
@@ -34,8 +33,6 @@ pub struct Call<'a> {
     pub shared: &'a NodeShared,
     /// Who owns what; for commands that look at the whole node or at the cluster.
     pub ranges: &'a RangeTable,
-    /// Faults that are put back.
-    pub bugs: PutBack,
 }
 
 /// How a command ended, when not in an error.

@@ -10,7 +10,6 @@
 use crate::call::{Awaited, CommandResult, Flow};
 use crate::commands::{NOT_EXECUTED, aborted};
 use crate::forward::{self, NOT_HERE_ERROR};
-#[cfg(feature = "bug-switches")]
 use crate::half::Half;
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
@@ -25,7 +24,7 @@ use crate::worker::Worker;
 use sidle_commands::ReplyError;
 use sidle_migration::{OnMissing, WaiterRefusal};
 use sidle_resp::ReplyWriter;
-use sidle_types::{HashedKey, MigrationId, Position};
+use sidle_types::{HashedKey, MigrationId, Position, fault};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
@@ -199,7 +198,7 @@ impl Worker {
         match session.route.forward.take() {
             Some(progress) => self.resume_forwarding(now, session, request, progress, ticket, out),
             None => {
-                if self.executor.bugs.parked_command_runs_twice {
+                if fault!(ParkedCommandRunsTwice) {
                     self.attempt(now, session, request, &mut Vec::new());
                 }
                 self.attempt(now, session, request, out)
@@ -293,8 +292,7 @@ impl Worker {
                 Err(attempt) => return attempt,
             }
         }
-        #[cfg(feature = "bug-switches")]
-        if self.executor.bugs.half_mset_visible
+        if fault!(HalfMsetVisible)
             && let Some(half) = self.call_half(now, session, request, &clearance, out)
         {
             return match half {
@@ -319,9 +317,8 @@ impl Worker {
         let needs_old = self.needs_old_values(request);
         let settled = &session.route.settled;
         let all = keys.iter().copied().enumerate();
-        let mut judgement =
-            judge(&self.executor.ranges, &self.executor.store, all, needs_old, settled, self.executor.bugs);
-        if self.executor.bugs.forwarded_without_ownership_check && session.is_forwarded {
+        let mut judgement = judge(&self.executor.ranges, &self.executor.store, all, needs_old, settled);
+        if session.is_forwarded && fault!(ForwardedWithoutOwnershipCheck) {
             judgement.verdict = Verdict::Run;
         }
         let is_aware = session.is_aware();
@@ -355,7 +352,7 @@ impl Worker {
             }
         }
         let mut clearance = Clearance::new(request, judgement.is_tracked, &judgement.unseen);
-        if clearance.marks && self.executor.bugs.mark_before_write {
+        if clearance.marks && fault!(MarkBeforeWrite) {
             self.executor.mark(keys);
             clearance.marks = false;
         }
@@ -398,7 +395,7 @@ impl Worker {
             Access::NoKeys => false,
             Access::Read => true,
             Access::BlindWrite(is_blind) => !is_blind(request.args),
-            Access::ReadWrite if self.executor.bugs.increments_start_at_zero => false,
+            Access::ReadWrite if fault!(IncrementsStartAtZero) => false,
             Access::ReadWrite => true,
         }
     }
@@ -463,10 +460,6 @@ impl Worker {
         session.route.flush = None;
         session.route.settled.clear();
         session.route.waited_out = false;
-        #[cfg(feature = "bug-switches")]
-        {
-            session.route.is_half_done = false;
-        }
         if !session.sends_reply() {
             out.truncate(start);
         }

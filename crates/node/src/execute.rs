@@ -5,7 +5,6 @@
 //! command, so that none can forget it: memory is made where there is none, the call is counted, what is
 //! copied at present is marked (M11).
 
-use crate::bugs::PutBack;
 use crate::call::{Call, CommandResult, Flow};
 use crate::dispatch::{Clearance, Request};
 use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes};
@@ -48,7 +47,6 @@ pub(crate) struct Executor {
     pub(crate) expires_from: Position,
     /// When a write without memory found that nothing had expired.
     pub(crate) nothing_expired_at: Option<WallMs>,
-    pub(crate) bugs: PutBack,
 }
 
 /// Where a worker begins to look for expired keys.
@@ -72,7 +70,6 @@ impl Executor {
             // Workers begin apart, so that they do not go through the same slots.
             expires_from: Position::first_of(first_slot(index, parts.shared.workers.len())),
             nothing_expired_at: None,
-            bugs: PutBack::default(),
         }
     }
 
@@ -228,7 +225,6 @@ impl Executor {
             stats: &self.stats,
             shared: &self.shared,
             ranges: &self.ranges,
-            bugs: self.bugs,
         };
         let result = run(&mut call);
         (result, call.reply.is_cut())

@@ -8,12 +8,11 @@
 //! at has expired, for a bounded share of its time ([`ExpiryEffort`]). And a write that finds no memory has
 //! what expired removed first, segment by segment, and runs again.
 
-use crate::bugs::PutBack;
 use crate::execute::Executor;
 use crate::range_table::{RangeTable, Role};
 use crate::stats::WorkerStats;
 use sidle_store::{Expiring, ExpirySweep, Leave};
-use sidle_types::{Position, WallMs};
+use sidle_types::{Position, WallMs, fault};
 
 /// How much a worker removes at a time, in microseconds: what a client may have to wait for it.
 pub const EXPIRY_SLICE_US: u64 = 1_000;
@@ -57,19 +56,17 @@ impl ExpiryEffort {
 struct ByRole<'w> {
     ranges: &'w RangeTable,
     stats: &'w WorkerStats,
-    bugs: PutBack,
 }
 
 impl Expiring for ByRole<'_> {
     fn leave(&mut self, position: Position) -> Option<Leave> {
         match &self.ranges.entry_at(position).role {
             Role::Owned => Some(Leave::Nothing),
-            Role::Exporting(_) if self.bugs.frozen_source_expires => Some(Leave::Nothing),
-            Role::Importing(view) if view.activated() && self.bugs.expiry_leaves_no_tombstone => {
+            Role::Exporting(_) if fault!(FrozenSourceExpires) => Some(Leave::Nothing),
+            Role::Importing(view) if view.activated() && fault!(ExpiryLeavesNoTombstone) => {
                 Some(Leave::Nothing)
             }
-            Role::Importing(view) if view.activated() && view.leaves_tombstones() => Some(Leave::Tombstone),
-            Role::Importing(view) if view.activated() => Some(Leave::Nothing),
+            Role::Importing(view) if view.activated() => Some(view.left_by_removal()),
             _ => None,
         }
     }
@@ -86,7 +83,7 @@ impl Executor {
     /// Looks at about `budget` values with a deadline, from where it ended the last time, and removes those
     /// that are past it. Ends at the last position; the next call begins at the first.
     pub(crate) fn expire(&mut self, now: WallMs, budget: usize) -> ExpirySweep {
-        let mut by_role = ByRole { ranges: &self.ranges, stats: &self.stats, bugs: self.bugs };
+        let mut by_role = ByRole { ranges: &self.ranges, stats: &self.stats };
         let sweep = self.store.expire(&mut self.head, self.expires_from, now, budget, &mut by_role);
         self.expires_from = sweep.next.unwrap_or(Position::FIRST);
         sweep
@@ -101,7 +98,7 @@ impl Executor {
         }
         let mut barren = 0;
         for _ in 0..STEPS_FOR_A_WRITE {
-            let mut by_role = ByRole { ranges: &self.ranges, stats: &self.stats, bugs: self.bugs };
+            let mut by_role = ByRole { ranges: &self.ranges, stats: &self.stats };
             let segment = self.store.expire_segment(&mut self.head, now, &mut by_role);
             let removed = match segment {
                 Some(sweep) => sweep.removed,

@@ -19,7 +19,7 @@ use crate::range_table::Role;
 use crate::session::Session;
 use crate::worker::Worker;
 use sidle_resp::ReplyWriter;
-use sidle_types::{MigrationId, PositionRange};
+use sidle_types::{MigrationId, PositionRange, fault};
 
 /// How many records are cleared before other connections have their turn: well under a millisecond of work.
 const FLUSH_SLICE_RECORDS: usize = 2048;
@@ -49,7 +49,7 @@ impl Worker {
             let flushed = self.parking.take_flushed(ticket);
             // An import that was over before its mover was asked is the node's own, and is cleared as such.
             for (migration, range) in asked {
-                if flushed.contains(&migration) && !self.executor.bugs.import_flushed_twice {
+                if flushed.contains(&migration) && !fault!(ImportFlushedTwice) {
                     flush.done.add(range);
                 }
             }
@@ -99,7 +99,7 @@ impl Worker {
         let next = self.executor.store.discard(gap.first(), gap.last(), FLUSH_SLICE_RECORDS);
         let last = next.and_then(|next| next.previous()).unwrap_or(gap.last());
         let cleared = PositionRange::new(gap.first(), last).expect("a slice makes progress");
-        if let Some(view) = tracked.as_ref().filter(|_| !self.executor.bugs.flush_marks_nothing) {
+        if let Some(view) = tracked.as_ref().filter(|_| !fault!(FlushMarksNothing)) {
             // M11: after it was cleared, under the same range table.
             view.mark_range(cleared);
         }

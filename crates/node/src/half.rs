@@ -1,7 +1,8 @@
-//! The fault `half-mset-visible`: an MSET that is two changes. Only tests compile it.
+//! The fault `half-mset-visible`: an MSET that is two changes.
 //!
 //! Threads of a simulated node take turns between commands. So the fault ends its turn in the middle: the
-//! command parks with its first key published, and publishes the rest when it is woken.
+//! command parks with its first key published, and publishes the rest when it is woken and finds that key as
+//! it left it.
 
 use crate::call::CommandResult;
 use crate::dispatch::{Clearance, Request};
@@ -35,7 +36,9 @@ impl Worker {
         if found.spec.split != Split::AllOk || keys.len() < 2 || args.len() != 1 + 2 * keys.len() {
             return None;
         }
-        let is_last = std::mem::take(&mut session.route.is_half_done);
+        let pin = self.executor.store.pin();
+        let is_last = pin.get(keys[0]).value().is_some_and(|record| record.value() == args[2]);
+        drop(pin);
         let (places, words) = if is_last { (1..keys.len(), 3..args.len()) } else { (0..1, 1..3) };
         let words: SmallVec<[&[u8]; 2 * INLINE_KEYS]> =
             args[..1].iter().chain(&args[words]).copied().collect();
@@ -46,7 +49,6 @@ impl Worker {
             return Some(Half::Last(result));
         }
         out.truncate(start);
-        session.route.is_half_done = true;
         Some(Half::First(self.parking.park_for_a_turn()))
     }
 }

@@ -4,7 +4,6 @@
 //! [`Mover`] each, the control thread steps the [`NodeControl`]. Nothing here reads a clock, opens a socket
 //! or starts a thread, so the same code runs under the server's tokio and under the simulator's virtual time.
 
-mod bugs;
 pub mod call;
 mod clients;
 mod cluster_view;
@@ -17,7 +16,6 @@ mod execute;
 mod expire;
 mod flush;
 mod forward;
-#[cfg(feature = "bug-switches")]
 mod half;
 mod keyspace;
 mod mover;
@@ -42,7 +40,6 @@ mod tally;
 pub mod testing;
 mod worker;
 
-pub use bugs::{Bugs, PutBack};
 pub use call::{Call, Flow, ReplyError};
 pub use clients::{Buffers, ClientRecord, ClientTotals, Clients, Ending, Registration};
 pub use config::{Config, ConfigError, LEAST_CLIENT_BYTES};

@@ -266,7 +266,7 @@ impl RangeTable {
     #[inline]
     pub fn left_by_removal(&self, position: Position) -> Leave {
         match &self.entry_at(position).role {
-            Role::Importing(view) if view.leaves_tombstones() => Leave::Tombstone,
+            Role::Importing(view) => view.left_by_removal(),
             _ => Leave::Nothing,
         }
     }

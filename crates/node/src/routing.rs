@@ -23,12 +23,11 @@
 //! Realises: Fulva's three answers (value, absent, not here yet), design "Serve".
 //! Ownership: any worker; reads its snapshot of the range table, the views' atomics and the store.
 
-use crate::bugs::PutBack;
 use crate::range_table::{RangeTable, Redirect, Role};
 use crate::session::Asked;
 use sidle_migration::ImportView;
 use sidle_store::{Entry, Store};
-use sidle_types::{HashedKey, MigrationId, NodeId};
+use sidle_types::{HashedKey, MigrationId, NodeId, fault};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -82,7 +81,6 @@ pub(crate) fn judge<'t, 'k>(
     keys: impl Iterator<Item = (usize, HashedKey<'k>)>,
     needs_old: bool,
     settled: &Asked,
-    bugs: PutBack,
 ) -> Judgement<'t> {
     let mut import = None;
     let mut is_tracked = false;
@@ -97,11 +95,11 @@ pub(crate) fn judge<'t, 'k>(
                 is_any_here = true;
                 is_tracked |= entry.tracked.is_some();
             }
-            Role::Exporting(_) if bugs.source_serves_after_freeze => is_any_here = true,
+            Role::Exporting(_) if fault!(SourceServesAfterFreeze) => is_any_here = true,
             Role::Importing(view) => {
                 is_any_here = true;
                 import = Some(view);
-                if !view.activated() && !bugs.target_serves_before_activate {
+                if !view.activated() && !fault!(TargetServesBeforeActivate) {
                     inactive = Some(view.id());
                 } else if !settled.contains(&(view.id(), index as u32)) && !is_settled(view, store, key) {
                     let lacking = if needs_old { &mut missing } else { &mut unseen };

@@ -67,9 +67,6 @@ pub(crate) struct RouteState {
     pub(crate) spent_ns: u64,
     /// How far a command has come that other nodes run, or run parts of.
     pub(crate) forward: Option<Box<Progress>>,
-    /// The first half of an MSET has been published: a fault that is put back.
-    #[cfg(feature = "bug-switches")]
-    pub(crate) is_half_done: bool,
 }
 
 /// What becomes of replies (CLIENT REPLY).

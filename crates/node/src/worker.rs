@@ -32,7 +32,7 @@ use crate::table::{NodeExecutor, commands};
 use sidle_commands::CommandTable;
 use sidle_resp::Args;
 use sidle_store::{ExpirySweep, Store};
-use sidle_types::{Fill, KeyHash, MigrationId, Slot};
+use sidle_types::{Fill, KeyHash, MigrationId, Slot, fault};
 use std::sync::Arc;
 
 /// The most movers that a node may have: notifications are bits of one word.
@@ -176,12 +176,6 @@ impl Worker {
         self.parking.queues(connections).into_iter().chain(self.lines.queues(connections))
     }
 
-    /// Puts known faults back.
-    #[cfg(feature = "bug-switches")]
-    pub fn put_back(&mut self, bugs: crate::Bugs) {
-        self.executor.bugs = bugs.into();
-    }
-
     /// What is in hand, in words, each with how many of it there are: nothing when no command waits.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
         let mut in_hand = self.parking.in_hand();
@@ -221,7 +215,7 @@ impl Worker {
         // Only now: from here on nothing on this thread refers to an older table.
         self.published.pass(self.index, epoch);
         // P3: whatever was waited for may have changed hands.
-        if !self.executor.bugs.new_table_wakes_nobody {
+        if !fault!(NewTableWakesNobody) {
             self.parking.wake_everything();
             self.lines.table_changed(&self.executor.ranges, &mut self.parking);
         }

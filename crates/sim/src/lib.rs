@@ -8,7 +8,6 @@
 //! A run has two phases. In the first, things go wrong. In the second nothing does any more, and every
 //! request and every migration has to come to its end within a bound; then everything is read back.
 
-pub mod bugs;
 pub mod checks;
 pub mod clients;
 pub mod clock;
@@ -27,20 +26,27 @@ mod turns;
 pub mod workload;
 pub mod world;
 
-pub use bugs::Bugs;
 pub use plan::Plan;
 pub use simulation::Simulation;
 pub use story::Story;
 pub use summary::{Failure, Summary};
 
-/// Runs the simulation of one seed. A machine's own assertion that fails is a failure like any other.
-pub fn run(seed: u64, bugs: Bugs, story: Story) -> Result<Summary, Failure> {
-    run_and_record(seed, bugs, story).0
+use sidle_types::Fault;
+
+/// Runs the simulation of one seed, with a fault put back if one is named. A machine's own assertion that
+/// fails is a failure like any other.
+pub fn run(seed: u64, fault: Option<Fault>, story: Story) -> Result<Summary, Failure> {
+    run_and_record(seed, fault, story).0
 }
 
-/// Runs the simulation of one seed, and gives it back with what its clients recorded.
-pub fn run_and_record(seed: u64, bugs: Bugs, story: Story) -> (Result<Summary, Failure>, Simulation) {
-    let mut simulation = Simulation::new(seed, Plan::draw(seed, bugs), story);
+/// Does the same, and gives the simulation back with what its clients recorded.
+pub fn run_and_record(
+    seed: u64,
+    fault: Option<Fault>,
+    story: Story,
+) -> (Result<Summary, Failure>, Simulation) {
+    let _in_effect = fault.map(Fault::put_back);
+    let mut simulation = Simulation::new(seed, Plan::draw(seed), story);
     let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| simulation.run()));
     let result = run.unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<String>().cloned();

@@ -1,6 +1,5 @@
 //! What a seed draws: the cluster, the network, the load, and what goes wrong.
 
-use crate::bugs::Bugs;
 use crate::clients::{
     BareSetup, CancellerSetup, MisbehavingSetup, Misbehaviour, OperatorSetup, OtherSetup, SessionSetup,
     SurveyorSetup,
@@ -43,7 +42,7 @@ pub struct Plan {
 
 impl Plan {
     /// What this seed draws.
-    pub fn draw(seed: u64, bugs: Bugs) -> Plan {
+    pub fn draw(seed: u64) -> Plan {
         let mut random = Random::new(seed ^ 0x51d1_e5ee_d000_0000);
         // What is drawn from a stream of its own leaves the rest of every seed's plan as it was without.
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
@@ -55,7 +54,7 @@ impl Plan {
             _ => 2,
         };
         let is_tight = random.one_in(6);
-        let mut hosts: Vec<HostSetup> = (0..nodes).map(|_| host(&mut random, is_tight, bugs)).collect();
+        let mut hosts: Vec<HostSetup> = (0..nodes).map(|_| host(&mut random, is_tight)).collect();
         let pace = Pace {
             turn_us: random.magnitude(1, 20),
             stall_us: random.magnitude(10, 20_000),
@@ -72,7 +71,7 @@ impl Plan {
         let links = LinksSetup { typical, slow_permille, seed: links_random.draw() };
         let think_us = random.magnitude(500, 200_000);
         let clients = random.between(2, 10) as usize;
-        let sessions = (0..clients).map(|_| session(&mut random, nodes, think_us, &typical, bugs)).collect();
+        let sessions = (0..clients).map(|_| session(&mut random, nodes, think_us, &typical)).collect();
         let slow_readers = match random.one_in(4) {
             true => vec![(random.index(clients), random.magnitude(500, 50_000))],
             false => Vec::new(),
@@ -120,7 +119,7 @@ const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (20_000, 500_000);
 /// with, and up to an eighth more: with more, a store that wastes little of it is hardly ever short.
 const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);
 
-fn host(random: &mut Random, is_tight: bool, bugs: Bugs) -> HostSetup {
+fn host(random: &mut Random, is_tight: bool) -> HostSetup {
     // Some have room, so that others are short of it in the middle of a move.
     let is_tight = is_tight && !random.one_in(4);
     let workers = random.between(1, 4) as u16;
@@ -134,7 +133,6 @@ fn host(random: &mut Random, is_tight: bool, bugs: Bugs) -> HostSetup {
             drift_ppm: random.below(400) as i64 - 200,
             wall_ahead_ms: random.below(2 * WALL_OFF_MS + 1) as i64 - WALL_OFF_MS as i64,
         },
-        bugs,
         max_bytes_per_s: None,
         echoes_permille: if random.one_in(2) { 0 } else { random.below(200) },
         // The server looks ten times a second.
@@ -213,7 +211,7 @@ fn timeout_us(random: &mut Random, typical: &Quality) -> u64 {
     random.magnitude(least_us, 3_000_000)
 }
 
-fn session(random: &mut Random, nodes: usize, think_us: u64, typical: &Quality, bugs: Bugs) -> SessionSetup {
+fn session(random: &mut Random, nodes: usize, think_us: u64, typical: &Quality) -> SessionSetup {
     SessionSetup {
         awareness: if random.one_in(3) { Awareness::Plain } else { Awareness::Sidle },
         rows: random.between(1, 3) as usize,
@@ -221,6 +219,5 @@ fn session(random: &mut Random, nodes: usize, think_us: u64, typical: &Quality, 
         connections_per_node: random.between(1, 3) as usize,
         timeout_us: timeout_us(random, typical),
         seed: HostId(random.index(nodes)),
-        bugs: bugs.client,
     }
 }

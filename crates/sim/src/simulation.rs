@@ -78,7 +78,6 @@ impl Simulation {
             connections_per_node: 1,
             timeout_us: READER_TIMEOUT_US,
             seed: HostId(0),
-            bugs: Default::default(),
         };
         let reader = Session::new(sessions.len() + 1, reader, random.fork());
         let first = sessions.len() + 2;

@@ -1,7 +1,8 @@
 //! What a fixed set of seeds meets, and that the judges see faults that are put back.
 
 use sidle_sim::checks::check_deadlines;
-use sidle_sim::{Bugs, Story, run, run_and_record};
+use sidle_sim::{Story, run, run_and_record};
+use sidle_types::Fault;
 use std::collections::BTreeMap;
 
 const SEEDS: u64 = 120;
@@ -59,7 +60,7 @@ const MET: &[(&str, u64)] = &[
 fn seeds_meet_what_they_are_there_for() {
     let mut met = BTreeMap::<&str, u64>::new();
     for seed in 1..=SEEDS {
-        let summary = run(seed, Bugs::default(), Story::silent())
+        let summary = run(seed, None, Story::silent())
             .unwrap_or_else(|failure| panic!("seed {seed} at {} us: {}", failure.at_us, failure.violation));
         for (what, times) in summary.met {
             *met.entry(what).or_default() += u64::from(times > 0);
@@ -77,10 +78,8 @@ const SEEDS_FOR_ENDS: u64 = 240;
 /// seen more.
 #[test]
 fn the_judge_of_ends_sees_missing_tombstones() {
-    let migration = sidle_migration::Bugs { no_tombstones: true, ..sidle_migration::Bugs::NONE };
-    let bugs = Bugs { migration, ..Bugs::default() };
     let found = (1..=SEEDS_FOR_ENDS).filter(|&seed| {
-        let (_, simulation) = run_and_record(seed, bugs, Story::silent());
+        let (_, simulation) = run_and_record(seed, Some(Fault::NoTombstones), Story::silent());
         check_deadlines(&simulation.history().timed).is_err()
     });
     assert!(found.take(2).count() == 2, "hardly any seed shows it");

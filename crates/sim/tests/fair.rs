@@ -1,10 +1,10 @@
 //! Simulations in which nothing goes wrong: what their machines do then, and what the judges excuse.
 
-use sidle_sim::{Bugs, Plan, Simulation, Story};
+use sidle_sim::{Plan, Simulation, Story};
 
 /// What the seed draws, but with nothing that goes wrong.
 fn fair(seed: u64) -> Plan {
-    let mut plan = Plan::draw(seed, Bugs::default());
+    let mut plan = Plan::draw(seed);
     plan.nemesis.rest_us = 0;
     plan
 }

@@ -5,7 +5,7 @@
 //! upper 14 bits, the upper 50 bits of the key's XXH3-64 hash below. A slot is then one interval, and so is
 //! any finer part of it, down to a single hot key.
 
-mod bugs;
+mod fault;
 mod fill;
 mod id;
 mod key;
@@ -16,6 +16,9 @@ mod slot;
 mod time;
 pub mod words;
 
+#[cfg(feature = "faults")]
+pub use fault::PutBack;
+pub use fault::{About, Fault};
 pub use fill::Fill;
 pub use id::{MapEpoch, MigrationId, NodeId, ParseNodeIdError, TabletEpoch, Version};
 pub use key::HashedKey;

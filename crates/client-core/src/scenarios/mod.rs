@@ -1,6 +1,7 @@
 //! The core against scripted nodes, each with one connection: every order of answers, and everything that can
 //! change underneath an operation.
 
+mod faults;
 mod moves;
 mod reads;
 mod routing;

@@ -1,4 +1,4 @@
-//! Connections that break, answers that do not come, faults that are put back.
+//! Connections that break, answers that do not come.
 
 use super::*;
 
@@ -96,44 +96,4 @@ fn more_than_the_limit_is_refused() {
     script.answer(1, "_\r\n");
     script.get(3, "c");
     assert_eq!(script.core.outstanding(), 2);
-}
-
-#[cfg(feature = "bug-switches")]
-fn with_bug(name: &str) -> Script {
-    let bugs = crate::Bugs::with(name).expect("a fault's name");
-    Script::with(moving(), |config| config.bugs = bugs.into())
-}
-
-/// The named fault is visible: a source value is returned although the target has a newer one.
-#[cfg(feature = "bug-switches")]
-#[test]
-fn bug_source_value_without_target_answer_returns_what_is_stale() {
-    let mut script = with_bug("source-value-without-target-answer");
-    script.get(1, "k");
-    script.answer(1, &bulk("stale"));
-    assert_eq!(script.ended(), ended(1, "stale"));
-    script.answer(2, &bulk("new"));
-    assert_eq!(script.core.outstanding(), 0);
-}
-
-/// The named fault is visible: between the two answers the range may have gone back and come again.
-#[cfg(feature = "bug-switches")]
-#[test]
-fn bug_source_value_of_other_migration_returns_what_is_stale() {
-    let mut script = with_bug("source-value-of-other-migration");
-    script.get(1, "k");
-    script.answer(1, &bulk("stale"));
-    script.answer(2, "+EMPTY 3\r\n");
-    assert_eq!(script.ended(), ended(1, "stale"));
-}
-
-/// The named fault is visible: a write goes out again though it may have run.
-#[cfg(feature = "bug-switches")]
-#[test]
-fn bug_lost_write_sent_again_may_run_twice() {
-    let mut script = with_bug("lost-write-sent-again");
-    script.write(1, &["INCR", "k"]);
-    script.cut(script.line_to(2));
-    script.pass(1_000_000);
-    assert_eq!((script.ended(), script.asked(2)), (vec![], vec!["INCR k"]));
 }

@@ -40,13 +40,13 @@ use crate::bounds::{Bounded, clipped};
 use crate::limits::{MAX_EVENTS, MAX_HELD, MAX_REASON_BYTES, MAX_TRANSMIT};
 use crate::timing::{HEARTBEAT_INTERVAL_US, JOIN_REFUSED_RETRY_US, JOIN_RETRY_US};
 use crate::{
-    ClusterId, CoordinatorSays, Heartbeat, MigrationRecord, NodeInfo, NodeLoad, NodeSays, PutBack,
-    StartNumber, TabletMap, ToCoordinator, ToNode,
+    ClusterId, CoordinatorSays, Heartbeat, MigrationRecord, NodeInfo, NodeLoad, NodeSays, StartNumber,
+    TabletMap, ToCoordinator, ToNode,
 };
 use event::Outbox;
 use health::KnownHealth;
 use requests::Requests;
-use sidle_types::{Fill, MapEpoch, MonotonicUs, NodeId};
+use sidle_types::{Fill, MapEpoch, MonotonicUs, NodeId, fault};
 use std::sync::Arc;
 
 /// The node agent's state machine. See the module's header for its rules and the order of calls. `X`, `I`:
@@ -57,7 +57,6 @@ pub struct NodeAgent<X = (), I = ()> {
     /// removes any. What it changes is sent to the coordinator with the next input, which then is due.
     pub migrations: Migrations<X, I>,
     start: StartNumber,
-    bugs: PutBack,
     cluster: Option<ClusterId>,
     joined: bool,
     map: Option<Arc<TabletMap>>,
@@ -84,7 +83,6 @@ impl<X, I> NodeAgent<X, I> {
     ) -> NodeAgent<X, I> {
         NodeAgent {
             start,
-            bugs: PutBack::default(),
             cluster,
             joined: false,
             map: None,
@@ -98,12 +96,6 @@ impl<X, I> NodeAgent<X, I> {
             requests: Requests::default(),
             out: Outbox::new(me),
         }
-    }
-
-    /// Puts known faults back.
-    #[cfg(feature = "bug-switches")]
-    pub fn put_back(&mut self, bugs: crate::Bugs) {
-        self.bugs = bugs.into();
     }
 
     /// Takes in what happened.
@@ -278,7 +270,7 @@ impl<X, I> NodeAgent<X, I> {
 
     /// Publishes a map that is newer than the present one (invariants 1 to 3).
     fn adopt(&mut self, now: MonotonicUs, map: Arc<TabletMap>) {
-        if self.map_epoch() >= map.epoch() && !self.bugs.older_map_adopted {
+        if self.map_epoch() >= map.epoch() && !fault!(OlderMapAdopted) {
             return;
         }
         // Of a true map every one is known: the node was asked before it ran.

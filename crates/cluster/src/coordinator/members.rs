@@ -8,7 +8,7 @@ use crate::{
     CoordinatorSays, Health, Heartbeat, Incarnation, MetaStore, Metadata, MigrationRecord, NodeInfo,
     NodeLoad, NodeSays, NodeState, Reply, ToCoordinator,
 };
-use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId};
+use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, fault};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ impl<M: MetaStore> Coordinator<M> {
             self.event(CoordinatorEvent::UnknownMap { node, claimed, present });
         }
         for migration in heartbeat.holds {
-            if !self.data.unfinished().any(|record| record.id == migration) && !self.bugs.end_told_once {
+            if !self.data.unfinished().any(|record| record.id == migration) && !fault!(EndToldOnce) {
                 self.send_over(node, migration);
             }
         }

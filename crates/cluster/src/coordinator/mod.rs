@@ -51,12 +51,12 @@ use crate::limits::{MAX_EVENTS, MAX_NODES, MAX_TRANSMIT, MAX_UNFINISHED, MAX_WAI
 use crate::timing::{HEARTBEAT_INTERVAL_US, STANDSTILL_US};
 use crate::{
     ClusterId, CoordinatorSays, Incarnation, KnownStart, MetaError, MetaStore, Metadata, MigrationState,
-    NodeInfo, PutBack, ReadProtocol, StartNumber, TabletMap, ToCoordinator, ToNode, timing,
+    NodeInfo, ReadProtocol, StartNumber, TabletMap, ToCoordinator, ToNode, timing,
 };
 use attempt::Attempt;
 use members::Member;
 use record::Record;
-use sidle_types::{Fill, MapEpoch, MigrationId, MonotonicUs, NodeId};
+use sidle_types::{Fill, MapEpoch, MigrationId, MonotonicUs, NodeId, fault};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use waits::Wait;
@@ -158,7 +158,6 @@ pub enum CoordinatorEvent {
 #[derive(Debug)]
 pub struct Coordinator<M> {
     meta: M,
-    bugs: PutBack,
     /// The node whose process it runs in.
     seat: NodeId,
     /// As last committed, except that numbers of migrations whose commit failed stay used.
@@ -203,7 +202,6 @@ impl<M: MetaStore> Coordinator<M> {
         let attempts = data.unfinished().map(|record| (record.id, Attempt::new(now, record))).collect();
         Ok(Coordinator {
             meta,
-            bugs: PutBack::default(),
             seat,
             data,
             read_protocol,
@@ -217,12 +215,6 @@ impl<M: MetaStore> Coordinator<M> {
             transmit: VecDeque::new(),
             events: VecDeque::new(),
         })
-    }
-
-    /// Puts known faults back.
-    #[cfg(feature = "bug-switches")]
-    pub fn put_back(&mut self, bugs: crate::Bugs) {
-        self.bugs = bugs.into();
     }
 
     /// Takes in what happened.
@@ -310,7 +302,7 @@ impl<M: MetaStore> Coordinator<M> {
                 self.record.failed = None;
                 Ok(())
             }
-            Err(_) if self.bugs.act_before_commit => {
+            Err(_) if fault!(ActBeforeCommit) => {
                 self.data = next;
                 Ok(())
             }

@@ -9,7 +9,9 @@ use crate::{
     CoordinatorSays, Incarnation, MetaStore, MigrationCounters, MigrationRecord, MigrationState, NodeInfo,
     NodeName, NodeState, Refusal, Reply, Request, RequestKey,
 };
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch};
+use sidle_types::{
+    MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch, fault,
+};
 use std::sync::Arc;
 
 /// How a range is to be moved.
@@ -61,7 +63,7 @@ impl<M: MetaStore> Coordinator<M> {
         manner: Manner,
     ) -> Option<Reply> {
         let earlier = self.data.all_migrations().find(|record| record.requested_by == key);
-        if let Some(record) = earlier.filter(|_| !self.bugs.request_executed_twice) {
+        if let Some(record) = earlier.filter(|_| !fault!(RequestExecutedTwice)) {
             return start_reply(record, self.attempts.get(&record.id));
         }
         let member = self.members.get(&key.node)?;

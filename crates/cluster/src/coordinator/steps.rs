@@ -9,7 +9,7 @@ use crate::{
     CoordinatorSays, MetaError, MetaStore, MigrationRecord, MigrationState, NodeSays, PrepareRefusal, Survey,
 };
 use sidle_types::words::{count, counted};
-use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, TabletEpoch};
+use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, TabletEpoch, fault};
 use std::sync::Arc;
 
 /// One committed step of a migration.
@@ -118,7 +118,7 @@ impl<M: MetaStore> Coordinator<M> {
         }
         let MigrationRecord { source, target, .. } = record;
         let is_silent = self.members.get(source).is_some_and(|member| member.suspected);
-        let is_taken_for_dead = self.bugs.silence_counts_as_death && is_silent;
+        let is_taken_for_dead = fault!(SilenceCountsAsDeath) && is_silent;
         if incarnation_of(&self.data, *source) != record.source_incarnation || is_taken_for_dead {
             let source = shown(&self.data, *source);
             let why = format!("the source {source} restarted: {}", self.loss_of_the_rest(record, attempt));
@@ -134,7 +134,7 @@ impl<M: MetaStore> Coordinator<M> {
         } else {
             format!("{}: {}", attempt.broken.as_ref()?, self.loss_of_the_rest(record, attempt))
         };
-        if !self.source_has_frozen(record, attempt) && !self.bugs.restarted_target_serves_at_once {
+        if !self.source_has_frozen(record, attempt) && !fault!(RestartedTargetServesAtOnce) {
             return None;
         }
         Some(Step::End(MigrationState::Failed { why }))

@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
 mod bounds;
-mod bugs;
 mod copies;
 mod health;
 mod hostile;
 mod lives;
 mod members;
 mod migrations;
+mod named_faults;
 mod refusals;
 mod restarts;
 mod world;

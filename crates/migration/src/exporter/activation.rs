@@ -10,7 +10,7 @@ use crate::resend::Resend;
 use crate::tuning::PRIORITY_RESEND_US;
 use crate::{BarrierPassed, SourceEvent};
 use sidle_store::Store;
-use sidle_types::{MonotonicUs, Version};
+use sidle_types::{MonotonicUs, Version, fault};
 use sidle_wire::{Activate, Hello, Lane, RefusalCode};
 
 /// How far activation is.
@@ -90,7 +90,7 @@ impl Exporter {
         let frozen = *frozen;
         let Frozen { highest_version, records, .. } = frozen;
         Activate { scope: self.scope, highest_version, records }.write(out);
-        if self.spec.tuning.bugs.activate_sent_once {
+        if fault!(ActivateSentOnce) {
             self.activation = Activation::Confirmed { frozen };
         }
         true

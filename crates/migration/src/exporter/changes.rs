@@ -15,7 +15,7 @@ use super::Exporter;
 use crate::tuning::PULL_BYTES_MAX;
 use crate::{BarrierPassed, ExportPhase};
 use sidle_store::Store;
-use sidle_types::{MonotonicUs, Position, PositionRange};
+use sidle_types::{MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::limits::CHANGED_RANGES_MAX;
 use sidle_wire::{ChangedPull, Lane};
 use std::collections::VecDeque;
@@ -75,7 +75,7 @@ impl Exporter {
             Ok(()) => {
                 self.counters.records_sent += records;
                 self.counters.bytes_sent += batch.len() as u64;
-                if self.spec.tuning.bugs.round_forgets_unacknowledged {
+                if fault!(RoundForgetsUnacknowledged) {
                     self.changes.sent.clear();
                 }
                 true

@@ -9,7 +9,7 @@ use super::Exporter;
 use crate::tuning::{RELEASE_PAUSE_US, RELEASE_SLICE_RECORDS};
 use crate::{BarrierPassed, ExportPhase, SourceEvent};
 use sidle_store::Store;
-use sidle_types::{MonotonicUs, Position};
+use sidle_types::{MonotonicUs, Position, fault};
 
 /// Giving the memory back.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Exporter {
         }
         assert_eq!(self.writer.view().phase(), ExportPhase::Done, "M8: records are discarded only when done");
         let mut last = self.spec.range.last();
-        if self.spec.tuning.bugs.release_leaves_records {
+        if fault!(ReleaseLeavesRecords) {
             last = self.spec.partitions[self.spec.partitions.len() - 1].first();
         }
         self.release = match store.discard(next, last, RELEASE_SLICE_RECORDS) {

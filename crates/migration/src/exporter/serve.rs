@@ -8,7 +8,7 @@ use super::recent_replies::{RecentReplies, Request};
 use crate::tuning::{PRIORITY_PULLS_QUEUED_MAX, PRIORITY_REPLY_BYTES, PULL_BYTES_MAX, SAMP_REPLY_BYTES};
 use crate::{Breach, ExportPhase};
 use sidle_store::Store;
-use sidle_types::{Fill, HashedKey, MonotonicUs, Position, PositionRange};
+use sidle_types::{Fill, HashedKey, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{
     AbsentKeys, Lane, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart,
     RefusalCode, SampPull, SampPullReplyStart, WireError,
@@ -185,10 +185,10 @@ impl Exporter {
         let bytes = (out.len() - before) as u64;
         assert!(end.next.is_none_or(|next| next > pull.range.first()), "a pull always makes progress");
         let mut next = end.next;
-        if self.spec.tuning.bugs.partition_skips_position {
+        if fault!(PartitionSkipsPosition) {
             next = next.and_then(Position::next).filter(|&next| pull.range.contains(next));
         }
-        if self.spec.tuning.bugs.source_releases_at_fin && next.is_none() {
+        if fault!(SourceReleasesAtFin) && next.is_none() {
             let partition = self.spec.partitions[usize::from(pull.partition)];
             store.discard(partition.first(), partition.last(), usize::MAX);
         }

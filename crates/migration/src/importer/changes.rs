@@ -18,7 +18,7 @@ use crate::resend::Resend;
 use crate::tuning::{PULL_BYTES_MAX, RESEND_US, ROUND_REST_US};
 use crate::{Breach, Rounds, TargetEvent};
 use sidle_store::{RecordBatch, ReplayError, Store};
-use sidle_types::{MonotonicUs, PositionRange};
+use sidle_types::{MonotonicUs, PositionRange, fault};
 use sidle_wire::{ChangedPull, ChangedPullReply, Lane};
 
 /// The rounds of a copy made before the freeze.
@@ -113,7 +113,7 @@ impl Importer {
             let reason = "its records are not of the ranges that it names".to_owned();
             return self.breach(lane, Breach::CorruptBatch(reason));
         }
-        if !self.spec.tuning.bugs.round_keeps_what_is_gone {
+        if !fault!(RoundKeepsWhatIsGone) {
             for range in reply.ranges.iter() {
                 let rest = store.discard(range.first(), range.last(), usize::MAX);
                 assert_eq!(rest, None, "without a budget everything is discarded");
@@ -138,7 +138,7 @@ impl Importer {
         let Some(changes) = &mut self.changes else { return };
         changes.in_flight = None;
         changes.sequence += 1;
-        let is_frozen = reply.is_frozen || self.spec.tuning.bugs.last_round_before_freeze;
+        let is_frozen = reply.is_frozen || fault!(LastRoundBeforeFreeze);
         changes.all_here = is_frozen && reply.remaining == 0;
         let has_few = reply.remaining <= changes.rounds.few;
         if (has_few || reply.round > changes.rounds.at_most) && !changes.is_caught_up {

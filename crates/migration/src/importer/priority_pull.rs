@@ -15,7 +15,7 @@ use crate::resend::Resend;
 use crate::tuning::{KEYS_WANTED_MAX, PRIORITY_REQUEST_BYTES, PRIORITY_RESEND_US, PRIORITY_WAITERS_MAX};
 use crate::{Breach, ImportPhase, ImportView, PriorityPulls, TargetEvent, Waiter, WaiterRefusal};
 use sidle_store::{Entry, Leave, RecordBatch, ReplayError, Store};
-use sidle_types::{Fill, HashedKey, MonotonicUs, Position, PositionRange};
+use sidle_types::{Fill, HashedKey, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{Lane, PriorityPull, PriorityPullReply};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -335,7 +335,7 @@ impl Importer {
                 false => TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory),
             };
             let mut waiters = self.priority.take(&key);
-            if self.spec.tuning.bugs.lost_wake {
+            if fault!(LostWake) {
                 waiters.truncate(1);
             }
             self.events.extend(waiters.into_iter().map(event));
@@ -347,7 +347,7 @@ impl Importer {
     /// says that the key does not exist.
     fn settle(&mut self, store: &Store, key: HashedKey<'_>, is_absent: bool) -> bool {
         let slot = store.lock_slot(key.slot());
-        let overwrites = self.spec.tuning.bugs.absent_answer_overwrites && is_absent;
+        let overwrites = fault!(AbsentAnswerOverwrites) && is_absent;
         if overwrites {
             return slot.remove(&mut self.head, key, Leave::Tombstone).is_ok();
         }

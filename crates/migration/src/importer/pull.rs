@@ -10,7 +10,7 @@ use crate::resend::Resend;
 use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN, PULL_TARGET_US, RESEND_US};
 use crate::{Breach, MigrationSpec, PullBytes};
 use sidle_store::RecordBatch;
-use sidle_types::{MonotonicUs, Position, PositionRange};
+use sidle_types::{MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{Lane, Pull, PullReply};
 
 #[derive(Debug)]
@@ -235,7 +235,7 @@ impl Importer {
         let last = reply.next.map_or(partition.bounds.last(), |next| next.previous().expect("after `from`"));
         self.governor.arrived(u64::from(asked_bytes), reply.batch.len() as u64);
         self.greetings[lane.index()].proved();
-        if self.spec.tuning.bugs.progress_before_replay {
+        if fault!(ProgressBeforeReplay) {
             self.writer.advance(index, reply.next);
         }
         let covers = PositionRange::new(reply.from, last).expect("the cursor moved");

@@ -8,7 +8,7 @@ use super::Importer;
 use crate::tuning::{RELEASE_PAUSE_US, RELEASE_SLICE_RECORDS};
 use crate::{BarrierPassed, ImportPhase, TargetEvent, Waiter};
 use sidle_store::Store;
-use sidle_types::{MonotonicUs, Position};
+use sidle_types::{MonotonicUs, Position, fault};
 
 /// The sweep of tombstones after the migration.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Importer {
         }
         // First the flush: who waits for a key that will not come reads it as absent, as after the flush.
         self.events.push_back(TargetEvent::Flushed(waiter));
-        if phase.takes_records() && !self.spec.tuning.bugs.flush_leaves_late_records {
+        if phase.takes_records() && !fault!(FlushLeavesLateRecords) {
             self.complete();
         }
     }

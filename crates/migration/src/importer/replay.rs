@@ -15,7 +15,7 @@ use super::Importer;
 use crate::tuning::{STALL_US, STALL_US_MAX};
 use crate::{Breach, ImportPhase, TargetEvent};
 use sidle_store::{LogHead, OutOfMemory, RecordBatch, ReplayError, Replayed, Store};
-use sidle_types::{MonotonicUs, Position, PositionRange};
+use sidle_types::{MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::Lane;
 
 /// Records of one pull, to be given back to [`Importer::replay`] once the machine's output has been taken.
@@ -57,7 +57,7 @@ impl Importer {
             self.pulls.replayed(partition);
             return;
         }
-        let early = self.spec.tuning.bugs.progress_before_replay;
+        let early = fault!(ProgressBeforeReplay);
         let stands_at = self.writer.view().progress().nth(partition).flatten();
         assert!(early || stands_at == Some(covers.first()), "M7: a batch replayed out of turn");
         match self.insert(store, &batch, covers, bytes) {
@@ -67,7 +67,7 @@ impl Importer {
                 if !early {
                     self.writer.advance(partition, next);
                 }
-                if self.spec.tuning.bugs.tombstones_freed_early && next.is_none() {
+                if fault!(TombstonesFreedEarly) && next.is_none() {
                     let partition = self.spec.partitions[partition];
                     store.sweep_tombstones(partition.first(), partition.last(), usize::MAX);
                 }
@@ -113,7 +113,7 @@ impl Importer {
             self.writer.view().phase().takes_records(),
             "M3, M8: replay only between activation, or ahead of it, and end"
         );
-        if self.spec.tuning.bugs.replay_overwrites {
+        if fault!(ReplayOverwrites) {
             return Ok(overwrite(store, &mut self.head, batch)?);
         }
         store.replay(&mut self.head, batch, within)

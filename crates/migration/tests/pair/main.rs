@@ -66,13 +66,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod basics;
-#[cfg(feature = "bug-switches")]
-mod bugs;
 mod checks;
 mod copies;
 mod counts;
 mod faults;
 mod model;
+mod named_faults;
 mod net;
 mod phases;
 mod protocols;

@@ -87,8 +87,7 @@ impl Pair {
             self.target_input(TargetInput::PriorityPull(key.bytes(), waiter));
             return Outcome::Parked;
         }
-        let leave = if view.leaves_tombstones() { Leave::Tombstone } else { Leave::Nothing };
-        let outcome = self.execute(End::Target, &op, leave);
+        let outcome = self.execute(End::Target, &op, view.left_by_removal());
         if !is_settled && matches!(outcome, Outcome::Answered(_)) {
             self.target_input(TargetInput::WrittenUnseen(key.position()));
         }

@@ -14,7 +14,7 @@ use crate::table::{CommandFlags, CommandSpec};
 use sidle_commands::glob;
 use sidle_commands::parse_i64;
 use sidle_store::Record;
-use sidle_types::{MigrationId, Position, PositionRange, ScanCursor};
+use sidle_types::{MigrationId, Position, PositionRange, ScanCursor, fault};
 
 const READ: CommandFlags = CommandFlags::READONLY.with(CommandFlags::KEYSPACE);
 const ALL: &str = "O(N) where N is the number of keys";
@@ -86,7 +86,7 @@ fn scan(call: &mut Call<'_>) -> CommandResult {
     {
         let range = match call.ranges.reach(from) {
             Reach::Here(range) => range,
-            Reach::NotYet(position, _) if call.bugs.scan_passes_what_has_not_arrived => {
+            Reach::NotYet(position, _) if fault!(ScanPassesWhatHasNotArrived) => {
                 next = call.ranges.entry_at(position).range.last().next();
                 continue;
             }

@@ -6,7 +6,7 @@ use super::{ControlEvent, NodeControl, spec};
 use crate::mover::{MoverReport, MoverStep, Table};
 use sidle_cluster::{PrepareRefusal, Progress, SourceStage, Target, TargetStage};
 use sidle_migration::{Copies, ImportView, ImporterCounters, MigrationSpec};
-use sidle_types::{MigrationId, PositionRange};
+use sidle_types::{MigrationId, PositionRange, fault};
 use std::sync::Arc;
 
 /// Of the free memory, how much an import may plan to fill: the rest is for writes meanwhile, and for the
@@ -74,12 +74,12 @@ impl NodeControl {
                 || self.barriers.clear_in(range)
                 // Who owns it takes nothing in: the map is to change yet, or the question is late (C7).
                 || self.owned_in(range).next().is_some();
-            if in_hand && !self.bugs.prepares_over_leavings {
+            if in_hand && !fault!(PreparesOverLeavings) {
                 continue;
             }
             let store = &self.parts.store;
             let is_clear = store.len_in(range) == 0 && store.tombstones_in(range) == 0;
-            if !is_clear && !self.bugs.prepares_over_leavings {
+            if !is_clear && !fault!(PreparesOverLeavings) {
                 // Nobody looks after what is left here; this node does not own it.
                 self.publish(vec![Then::Discard(range)]);
                 continue;

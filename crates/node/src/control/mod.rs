@@ -41,8 +41,7 @@ mod table;
 
 pub use protocol::read_protocol;
 
-use crate::bugs::PutBack;
-use crate::mover::{MoverCommand, MoverReport, MoverStep};
+use crate::mover::{MoverCommand, MoverReport, MoverStep, Table};
 use crate::outcome::{ControlReply, ControlRequest};
 use crate::queue::MoverIndex;
 use crate::range_table::RangeTable;
@@ -54,10 +53,8 @@ use sidle_cluster::{
     AgentEvent, AgentInput, ClusterId, End, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, SourceStage,
     StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
 };
-#[cfg(feature = "bug-switches")]
-use sidle_migration::BarrierTicket;
-use sidle_migration::{BarrierPassed, ExportView, ImportView, MigrationSpec, Tuning};
-use sidle_types::{MigrationId, MonotonicUs, NodeId};
+use sidle_migration::{BarrierPassed, BarrierTicket, ExportView, ImportView, MigrationSpec, Tuning};
+use sidle_types::{MigrationId, MonotonicUs, NodeId, fault};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use table::{Barriers, Then};
@@ -118,7 +115,6 @@ pub struct NodeControl {
     parts: NodeParts,
     movers: usize,
     tuning: Tuning,
-    bugs: PutBack,
     map: Option<Arc<TabletMap>>,
     barriers: Barriers,
     jobs: Jobs,
@@ -143,20 +139,12 @@ impl NodeControl {
             parts,
             movers: usize::from(movers),
             tuning,
-            bugs: PutBack::default(),
             map: None,
             barriers: Barriers::default(),
             jobs: Jobs::default(),
             requests: Requests::default(),
             events: VecDeque::new(),
         }
-    }
-
-    /// Puts known faults back, into the control and into its agent.
-    #[cfg(feature = "bug-switches")]
-    pub fn put_back(&mut self, bugs: crate::Bugs, of_cluster: sidle_cluster::Bugs) {
-        self.bugs = bugs.into();
-        self.agent.put_back(of_cluster);
     }
 
     /// The node that ran the coordinator in an earlier incarnation of this one.
@@ -331,21 +319,16 @@ impl NodeControl {
         let table = RangeTable::new(self.me().id, Arc::clone(&map), &imports, &exports);
         then.extend(self.begin_freezes(&map));
         let ticket = self.parts.published.publish(Arc::new(table));
-        #[cfg(feature = "bug-switches")]
         self.do_at_once(&mut then, &ticket);
         self.event(ControlEvent::NotifyWorkers);
         self.barriers.add(ticket, then);
     }
 
-    /// The named faults `freeze_without_barrier` and `tracking_without_barrier`: what is to be done behind
-    /// the barrier is done now.
-    #[cfg(feature = "bug-switches")]
+    /// Does now what is to be done behind the barrier, where a fault that is put back has it so.
     fn do_at_once(&mut self, then: &mut Vec<Then>, ticket: &BarrierTicket) {
-        use crate::mover::Table;
-        let bugs = self.bugs;
         let is_early = |step: &mut Then| match step {
-            Then::Mover(_, Table::Tracked) => bugs.tracking_without_barrier,
-            Then::Mover(_, Table::Frozen) => bugs.freeze_without_barrier,
+            Then::Mover(_, Table::Tracked) => fault!(TrackingWithoutBarrier),
+            Then::Mover(_, Table::Frozen) => fault!(FreezeWithoutBarrier),
             _ => false,
         };
         for step in then.extract_if(.., is_early).collect::<Vec<_>>() {

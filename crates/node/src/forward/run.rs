@@ -15,7 +15,7 @@ use sidle_cluster::NodeInfo;
 use sidle_commands::ReplyError;
 use sidle_commands::Split;
 use sidle_resp::{ReplyWriter, RequestWriter};
-use sidle_types::MonotonicUs;
+use sidle_types::{MonotonicUs, fault};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ impl Worker {
             let has_reader = session.sends_reply();
             return if has_reader { Attempt::ReplyTooLong } else { Attempt::Ran(Ok(Flow::Done)) };
         };
-        if self.executor.bugs.lost_write_is_forwarded_again {
+        if fault!(LostWriteIsForwardedAgain) {
             for (_, ending) in ended.iter_mut().filter(|(_, ending)| *ending == Ending::Broken) {
                 *ending = Ending::MapChanged;
             }
@@ -251,14 +251,7 @@ impl Worker {
             let needs_old = self.needs_old_values(request);
             let keys = here.iter().map(|&index| (index, request.keys[index]));
             let settled = &session.route.settled;
-            let judgement = judge(
-                &self.executor.ranges,
-                &self.executor.store,
-                keys,
-                needs_old,
-                settled,
-                self.executor.bugs,
-            );
+            let judgement = judge(&self.executor.ranges, &self.executor.store, keys, needs_old, settled);
             let clearance = Clearance::new(request, judgement.is_tracked, &judgement.unseen);
             match judgement.verdict {
                 Verdict::Run => {}

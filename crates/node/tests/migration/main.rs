@@ -1,7 +1,6 @@
 //! Whole nodes that migrate ranges while clients use them: one test for every edge case that needs commands.
 
 mod aware;
-mod bugs;
 mod chains;
 mod common;
 mod copies;
@@ -16,6 +15,7 @@ mod histories;
 mod late;
 mod many;
 mod missing;
+mod named_faults;
 mod requests;
 mod restarts;
 mod serving;

@@ -5,7 +5,7 @@ use crate::network::{Signal, StreamId};
 use crate::process::client_address;
 use crate::workload::{Asked, History, Turn, Workload};
 use crate::world::{Actor, HostId, World};
-use sidle_client_core::{Awareness, Bugs, Class, Config, Counters, Destination};
+use sidle_client_core::{Awareness, Class, Config, Counters, Destination};
 use sidle_testbed::Random;
 use sidle_types::{HashedKey, MonotonicUs};
 
@@ -24,8 +24,6 @@ pub struct SessionSetup {
     pub connections_per_node: usize,
     /// The node that it asks first.
     pub seed: HostId,
-    /// Faults that are put back.
-    pub bugs: Bugs,
 }
 
 struct Row {
@@ -66,7 +64,6 @@ impl Session {
             awareness: setup.awareness,
             operation_timeout_us: setup.timeout_us,
             connections_per_node: setup.connections_per_node,
-            bugs: setup.bugs.into(),
             ..Config::new(vec![client_address(setup.seed)])
         };
         let rows = (0..setup.rows).map(|_| Row { asked: None, next_us: 0 }).collect();

@@ -64,14 +64,10 @@ impl ControlThread {
         setup: &HostSetup,
         disk: Option<Disk>,
     ) -> Result<ControlThread, MetaError> {
-        let bugs = setup.bugs;
-        let seat = disk.as_ref().map(|disk| Seat::open(now, &info, disk, bugs.cluster)).transpose()?;
-        let bugs_in_migrations = bugs.migration.into();
-        let tuning =
-            Tuning { max_bytes_per_s: setup.max_bytes_per_s, bugs: bugs_in_migrations, ..Tuning::default() };
+        let seat = disk.as_ref().map(|disk| Seat::open(now, &info, disk)).transpose()?;
+        let tuning = Tuning { max_bytes_per_s: setup.max_bytes_per_s, ..Tuning::default() };
         let start = super::start_of(&info);
         let mut control = NodeControl::new(now, info, start, None, parts.clone(), super::MOVERS, tuning);
-        control.put_back(bugs.node, bugs.cluster);
         if seat.is_some() {
             control.handle(now, ControlInput::Connected);
         }

@@ -9,7 +9,6 @@ mod pressure;
 mod seat;
 mod worker;
 
-use crate::bugs::Bugs;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::network::{Side, Signal, StreamId};
@@ -49,8 +48,6 @@ pub struct HostSetup {
     pub memory_bytes: u64,
     /// Its clocks.
     pub clock: Clock,
-    /// Faults that are put back.
-    pub bugs: Bugs,
     /// The most bytes that bulk pulls may bring in a second.
     pub max_bytes_per_s: Option<u64>,
     /// So many of a thousand messages of the coordinator come twice.
@@ -131,7 +128,7 @@ impl Process {
         let workers = (worker_ports.into_iter().enumerate())
             .map(|(index, ports)| {
                 let seed = world.random.draw();
-                WorkerThread::new(&parts, WorkerIndex(index as u16), ports, seed, setup.bugs.node)
+                WorkerThread::new(&parts, WorkerIndex(index as u16), ports, seed)
             })
             .collect();
         let movers = (mover_ports.into_iter().enumerate())

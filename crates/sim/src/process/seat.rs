@@ -23,17 +23,10 @@ pub struct Seat {
 
 impl Seat {
     /// Founds a cluster, or goes on with the one on the disk.
-    pub(super) fn open(
-        now: MonotonicUs,
-        info: &NodeInfo,
-        disk: &Disk,
-        bugs: sidle_cluster::Bugs,
-    ) -> Result<Seat, MetaError> {
+    pub(super) fn open(now: MonotonicUs, info: &NodeInfo, disk: &Disk) -> Result<Seat, MetaError> {
         let founding =
             Founding { cluster: ClusterId::from_bits(1), first: info.clone(), start: super::start_of(info) };
-        let mut coordinator =
-            Coordinator::open(now, Ledger::open(disk)?, founding, sidle_node::read_protocol)?;
-        coordinator.put_back(bugs);
+        let coordinator = Coordinator::open(now, Ledger::open(disk)?, founding, sidle_node::read_protocol)?;
         Ok(Seat { coordinator, own: info.id, conversations: BTreeMap::new() })
     }
 

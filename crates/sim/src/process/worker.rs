@@ -5,7 +5,7 @@ use super::forward::ForwardLinks;
 use super::{Process, control::Call};
 use crate::network::{Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
-use sidle_node::{Bugs, ControlReply, NodeParts, Now, Worker, WorkerIndex, WorkerPort};
+use sidle_node::{ControlReply, NodeParts, Now, Worker, WorkerIndex, WorkerPort};
 use sidle_types::MonotonicUs;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -30,10 +30,8 @@ impl WorkerThread {
         index: WorkerIndex,
         ports: Vec<WorkerPort>,
         seed: u64,
-        bugs: Bugs,
     ) -> WorkerThread {
-        let mut worker = Worker::new(parts, index, ports, seed);
-        worker.put_back(bugs);
+        let worker = Worker::new(parts, index, ports, seed);
         let (connections, answers) = (BTreeMap::new(), VecDeque::new());
         WorkerThread { worker, connections, links: ForwardLinks::default(), answers, next_tick_us: 0 }
     }

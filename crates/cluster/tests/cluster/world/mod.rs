@@ -14,7 +14,7 @@ mod role;
 
 use node::SimNode;
 use sidle_cluster::{
-    Bugs, ClusterId, CommitFailure, Coordinator, CoordinatorInput, Founding, Incarnation, MemoryMetaStore,
+    ClusterId, CommitFailure, Coordinator, CoordinatorInput, Founding, Incarnation, MemoryMetaStore,
     Metadata, MigrationState, MigrationStatus, NodeInfo, NodeName, ProtocolOutline, Reply, Request,
     StartNumber, StatusReport, TabletMap, ToCoordinator, ToNode,
 };
@@ -67,7 +67,6 @@ pub(crate) struct World {
     coordinator: Option<Coordinator<MemoryMetaStore>>,
     disk: Option<MemoryMetaStore>,
     pub(crate) nodes: Vec<SimNode>,
-    bugs: Bugs,
     next_traffic: MonotonicUs,
     owners: BTreeMap<(u64, u64), NodeId>,
     /// The maps whose owners were noted.
@@ -97,11 +96,6 @@ pub(crate) fn start_of(incarnation: u64) -> StartNumber {
 impl World {
     /// A cluster of `nodes` nodes, 1 to `nodes`, all joined; node 1 owns everything.
     pub(crate) fn new(seed: u64, nodes: u8) -> World {
-        World::with(seed, nodes, Bugs::NONE)
-    }
-
-    /// The same with known faults.
-    pub(crate) fn with(seed: u64, nodes: u8, bugs: Bugs) -> World {
         let mut world = World {
             now: MonotonicUs(1_000_000),
             random: Random::new(seed),
@@ -109,8 +103,7 @@ impl World {
             in_flight: TimeQueue::default(),
             coordinator: None,
             disk: Some(MemoryMetaStore::new()),
-            nodes: (1..=nodes).map(|number| SimNode::new(number, bugs)).collect(),
-            bugs,
+            nodes: (1..=nodes).map(SimNode::new).collect(),
             next_traffic: MonotonicUs(1_000_000),
             owners: BTreeMap::new(),
             seen: Vec::new(),
@@ -144,9 +137,7 @@ impl World {
         let disk = self.disk.take().expect("the coordinator is down");
         let founding =
             Founding { cluster: ClusterId::from_bits(0xc1), first: info(1, 1), start: start_of(1) };
-        let mut coordinator = Coordinator::open(self.now, disk, founding, read_protocol).unwrap();
-        coordinator.put_back(self.bugs);
-        self.coordinator = Some(coordinator);
+        self.coordinator = Some(Coordinator::open(self.now, disk, founding, read_protocol).unwrap());
         for node in &mut self.nodes {
             node.connected(self.now);
         }
@@ -330,7 +321,7 @@ impl World {
     fn step_node(&mut self, at: MonotonicUs) {
         let index =
             self.nodes.iter().position(|node| node.timeout() == Some(at)).expect("one has this timeout");
-        let mut node = std::mem::replace(&mut self.nodes[index], SimNode::new(0, Bugs::NONE));
+        let mut node = std::mem::replace(&mut self.nodes[index], SimNode::new(0));
         let random = self.below(u64::MAX);
         node.step(self.now, random, &self.nodes);
         self.nodes[index] = node;

@@ -3,8 +3,8 @@
 use super::role::{Role, roles_of};
 use super::{AHEAD, CHUNKS, chunk_of, info, start_of};
 use sidle_cluster::{
-    AgentEvent, AgentInput, Bugs, ClusterId, End, MigrationRecord, NodeAgent, NodeInfo, NodeLoad,
-    PrepareRefusal, Progress, Reply, Request, Survey, TabletMap, Target, TargetStage, ToCoordinator, ToNode,
+    AgentEvent, AgentInput, ClusterId, End, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, PrepareRefusal,
+    Progress, Reply, Request, Survey, TabletMap, Target, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_testbed::TimeQueue;
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange};
@@ -58,7 +58,6 @@ enum Pending {
 
 pub(crate) struct SimNode {
     pub(crate) info: NodeInfo,
-    bugs: Bugs,
     incarnation: u64,
     cluster: Option<ClusterId>,
     agent: Option<NodeAgent>,
@@ -82,10 +81,9 @@ pub(crate) struct SimNode {
 }
 
 impl SimNode {
-    pub(crate) fn new(number: u8, bugs: Bugs) -> SimNode {
+    pub(crate) fn new(number: u8) -> SimNode {
         SimNode {
             info: info(number, 0),
-            bugs,
             incarnation: 0,
             cluster: None,
             agent: None,
@@ -104,8 +102,7 @@ impl SimNode {
     pub(crate) fn start(&mut self, now: MonotonicUs) {
         self.incarnation += 1;
         self.info.incarnation.0 = self.incarnation;
-        let mut agent = NodeAgent::new(now, self.info.clone(), start_of(self.incarnation), self.cluster);
-        agent.put_back(self.bugs);
+        let agent = NodeAgent::new(now, self.info.clone(), start_of(self.incarnation), self.cluster);
         self.agent = Some(agent);
         self.suspected.clear();
         self.input(now, AgentInput::Connected);

@@ -3,7 +3,7 @@
 
 use super::draw::{Asked, Draw, datum, is_failure};
 use sidle_client_core::{
-    Awareness, Bugs, Class, Config, ConnectionId, Core, Counters, Destination, Effect, Event, Input, Outcome,
+    Awareness, Class, Config, ConnectionId, Core, Counters, Destination, Effect, Event, Input, Outcome,
 };
 use sidle_history::{Datum, Operation};
 use sidle_node::testing::{ClientKey, TestCluster};
@@ -63,7 +63,6 @@ impl LibrarySession {
         operations: u64,
         awareness: Awareness,
         connections_per_node: usize,
-        bugs: Bugs,
     ) -> LibrarySession {
         let seed = "127.0.0.1:7001".parse().expect("an address");
         let config = Config {
@@ -71,7 +70,6 @@ impl LibrarySession {
             // Shorter than the longest times without a link.
             operation_timeout_us: 2_500,
             connections_per_node,
-            bugs: bugs.into(),
             ..Config::new(vec![seed])
         };
         LibrarySession {

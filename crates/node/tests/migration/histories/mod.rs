@@ -17,9 +17,10 @@ use library::LibrarySession;
 use nemesis::Nemesis;
 use sidle_client_core::{Awareness, Counters};
 use sidle_history::{CheckOptions, Datum, Op, Operation, Outcome, Report, check};
-use sidle_migration::{Bugs, PROTOCOLS, Tuning};
+use sidle_migration::PROTOCOLS;
 use sidle_node::testing::{ClusterSetup, TestCluster};
 use sidle_resp::Value;
+use sidle_types::Fault;
 
 /// Sessions driven by hand, every other one aware.
 const HAND_SESSIONS: u64 = 3;
@@ -39,14 +40,6 @@ const SEEDS_OF_EACH: u64 = 80;
 /// How many seeds the judge has for seeing a fault.
 const SEEDS_UNTIL_SEEN: u64 = 100;
 
-/// The faults that are put back.
-#[derive(Clone, Copy, Default)]
-struct Faults {
-    migration: Bugs,
-    node: sidle_node::Bugs,
-    client: sidle_client_core::Bugs,
-}
-
 /// What came of one seed.
 #[derive(Debug, PartialEq)]
 struct Run {
@@ -57,24 +50,20 @@ struct Run {
     clients: Vec<Counters>,
 }
 
-fn run(seed: u64, faults: Faults) -> Run {
-    run_by("fulva", seed, faults)
+fn run(seed: u64) -> Run {
+    run_by("fulva", seed)
 }
 
-fn run_by(protocol: &'static str, seed: u64, faults: Faults) -> Run {
+fn run_by(protocol: &'static str, seed: u64) -> Run {
     let mut draw = Draw::new(seed);
-    let tuning = Tuning { bugs: faults.migration.into(), ..Tuning::default() };
-    let mut cluster = TestCluster::new(ClusterSetup { tuning, ..ClusterSetup::default() });
-    for node in &mut cluster.nodes {
-        node.workers.iter_mut().for_each(|worker| worker.put_back(faults.node));
-    }
+    let mut cluster = TestCluster::new(ClusterSetup::default());
     let mut by_hand: Vec<BareSession> =
         (0..HAND_SESSIONS).map(|number| BareSession::new(&mut cluster, number, OPERATIONS)).collect();
     let library = |index: u64| {
         let is_aware = index < LIBRARY_SESSIONS - UNAWARE_LIBRARY_SESSIONS;
         let awareness = if is_aware { Awareness::Sidle } else { Awareness::Plain };
         let connections = 1 + (seed + index) as usize % MAX_CONNECTIONS_PER_NODE;
-        LibrarySession::new(HAND_SESSIONS + index, OPERATIONS, awareness, connections, faults.client)
+        LibrarySession::new(HAND_SESSIONS + index, OPERATIONS, awareness, connections)
     };
     let mut libraries: Vec<LibrarySession> = (0..LIBRARY_SESSIONS).map(library).collect();
     let mut nemesis = Nemesis::new(&mut cluster, protocol);
@@ -106,7 +95,7 @@ fn histories_are_linearizable() {
     let (mut epochs, mut answered) = (0, 0);
     let mut sum = Counters::default();
     for seed in 0..GOOD_SEEDS {
-        let run = run(seed, Faults::default());
+        let run = run(seed);
         assert!(run.report.is_linearizable(), "seed {seed}:\n{}", run.report);
         epochs += run.epoch;
         answered += run.report.operations - run.report.unknown - run.report.refused;
@@ -125,53 +114,48 @@ fn histories_are_linearizable() {
     assert!(floors.iter().all(|&count| count > 100), "hardly anything was met: {sum:?}");
 }
 
-/// Whether the judge sees faults within a few seeds; without them it must be content with the very same seed.
-fn is_seen(faults: Faults) -> bool {
-    let failing = (0..SEEDS_UNTIL_SEEN).find(|&seed| run(seed, faults).report.failed_keys > 0);
-    failing.is_some_and(|seed| run(seed, Faults::default()).report.is_linearizable())
+/// Whether the judge sees a fault within a few seeds; without it, it must be content with the very same seed.
+fn is_seen(fault: Fault, run: impl Fn(u64) -> Report) -> bool {
+    let in_effect = fault.put_back();
+    let failing = (0..SEEDS_UNTIL_SEEN).find(|&seed| run(seed).failed_keys > 0);
+    drop(in_effect);
+    failing.is_some_and(|seed| run(seed).is_linearizable())
 }
 
 #[test]
 fn the_judge_sees_increments_that_start_at_zero() {
-    let node = sidle_node::Bugs { increments_start_at_zero: true, ..sidle_node::Bugs::NONE };
-    assert!(is_seen(Faults { node, ..Faults::default() }));
+    assert!(is_seen(Fault::IncrementsStartAtZero, |seed| run(seed).report));
 }
 
 #[test]
 fn the_judge_sees_parked_commands_that_run_twice() {
-    let node = sidle_node::Bugs { parked_command_runs_twice: true, ..sidle_node::Bugs::NONE };
-    assert!(is_seen(Faults { node, ..Faults::default() }));
+    assert!(is_seen(Fault::ParkedCommandRunsTwice, |seed| run(seed).report));
 }
 
 #[test]
 fn the_judge_sees_a_source_that_lets_go_too_early() {
-    let migration = Bugs { source_releases_at_fin: true, ..Bugs::NONE };
-    assert!(is_seen(Faults { migration, ..Faults::default() }));
+    assert!(is_seen(Fault::SourceReleasesAtFin, |seed| run(seed).report));
 }
 
 #[test]
 fn the_judge_sees_lost_writes_sent_again() {
-    let client = sidle_client_core::Bugs { lost_write_sent_again: true, ..sidle_client_core::Bugs::NONE };
-    assert!(is_seen(Faults { client, ..Faults::default() }));
+    assert!(is_seen(Fault::LostWriteSentAgain, |seed| run(seed).report));
 }
 
 #[test]
 fn the_judge_sees_missing_tombstones() {
-    let migration = Bugs { no_tombstones: true, ..Bugs::NONE };
-    assert!(is_seen(Faults { migration, ..Faults::default() }));
+    assert!(is_seen(Fault::NoTombstones, |seed| run(seed).report));
 }
 
 #[test]
 fn the_judge_sees_replay_that_overwrites() {
-    let migration = Bugs { replay_overwrites: true, ..Bugs::NONE };
-    assert!(is_seen(Faults { migration, ..Faults::default() }));
+    assert!(is_seen(Fault::ReplayOverwrites, |seed| run(seed).report));
 }
 
 /// The history of reads of keys that exist, asked at every single instant while everything arrives. Random
 /// sessions seldom ask at the very instant between progress and replay.
-fn reads_while_all_arrives(bugs: Bugs) -> Report {
-    let tuning = Tuning { bugs: bugs.into(), ..Tuning::default() };
-    let mut scene = Scene::of(ClusterSetup { tuning, ..ClusterSetup::default() });
+fn reads_while_all_arrives() -> Report {
+    let mut scene = Scene::new();
     let record = |op, key: &str, arg: Datum, result, now_us: u64| Operation {
         result,
         return_ns: Some(now_us * 1000 + 999),
@@ -206,18 +190,16 @@ fn reads_while_all_arrives(bugs: Bugs) -> Report {
 
 #[test]
 fn the_judge_sees_progress_before_replay() {
-    let good = reads_while_all_arrives(Bugs::NONE);
+    let good = reads_while_all_arrives();
     assert!(good.is_linearizable(), "M7: {good}");
     assert!(good.operations > 1_000, "hardly any read was answered: {good}");
-    let bugs = Bugs { progress_before_replay: true, ..Bugs::NONE };
-    assert!(reads_while_all_arrives(bugs).failed_keys > 0, "the fault is not there, or not seen");
+    let _in_effect = Fault::ProgressBeforeReplay.put_back();
+    assert!(reads_while_all_arrives().failed_keys > 0, "the fault is not there, or not seen");
 }
 
 #[test]
 fn the_judge_sees_source_values_without_the_targets_answer() {
-    let client =
-        sidle_client_core::Bugs { source_value_without_target_answer: true, ..sidle_client_core::Bugs::NONE };
-    assert!(is_seen(Faults { client, ..Faults::default() }));
+    assert!(is_seen(Fault::SourceValueWithoutTargetAnswer, |seed| run(seed).report));
 }
 
 #[test]
@@ -225,7 +207,7 @@ fn histories_are_linearizable_by_every_protocol() {
     for protocol in PROTOCOLS {
         let mut migrations = 0;
         for seed in 0..SEEDS_OF_EACH {
-            let run = run_by(protocol.name, seed, Faults::default());
+            let run = run_by(protocol.name, seed);
             assert!(run.report.is_linearizable(), "{}, seed {seed}: {}", protocol.name, run.report);
             migrations += run.epoch / 2;
         }
@@ -235,5 +217,5 @@ fn histories_are_linearizable_by_every_protocol() {
 
 #[test]
 fn a_seed_draws_everything() {
-    assert_eq!(run(3, Faults::default()), run(3, Faults::default()));
+    assert_eq!(run(3), run(3));
 }

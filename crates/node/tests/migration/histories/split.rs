@@ -3,11 +3,12 @@
 
 use super::draw::{Asked, Draw, KEYS, TAG, datum, is_failure};
 use super::nemesis::Nemesis;
-use super::{Faults, SEEDS_OF_EACH, SEEDS_UNTIL_SEEN};
+use super::{SEEDS_OF_EACH, is_seen};
 use sidle_history::{CheckOptions, Datum, Op, Operation, Outcome, Report, check};
-use sidle_migration::{PROTOCOLS, Tuning};
+use sidle_migration::PROTOCOLS;
 use sidle_node::testing::{ClientKey, ClusterSetup, TestCluster};
 use sidle_resp::Value;
+use sidle_types::Fault;
 
 /// How many clients there are, and how many operations each has.
 const CLIENTS: u64 = 4;
@@ -142,13 +143,9 @@ fn on_the_slot(client: u64, serial: u64, now_us: u64, draw: &mut Draw) -> Asked 
 }
 
 /// One seed; returns the verdict, and how many requests were forwarded.
-fn run(protocol: &'static str, seed: u64, faults: Faults) -> (Report, u64) {
+fn run(protocol: &'static str, seed: u64) -> (Report, u64) {
     let mut draw = Draw::new(seed);
-    let tuning = Tuning { bugs: faults.migration.into(), ..Tuning::default() };
-    let mut cluster = TestCluster::new(ClusterSetup { tuning, ..ClusterSetup::default() });
-    for node in &mut cluster.nodes {
-        node.workers.iter_mut().for_each(|worker| worker.put_back(faults.node));
-    }
+    let mut cluster = TestCluster::new(ClusterSetup::default());
     let mut clients: Vec<Client> = (0..CLIENTS).map(|number| Client::new(&mut cluster, number)).collect();
     let mut nemesis = Nemesis::of_the_slot(&mut cluster, protocol);
     let mut history = Vec::new();
@@ -186,7 +183,7 @@ fn split_slots_are_linearizable_for_clients_that_know_whole_slots() {
     for protocol in PROTOCOLS {
         let (mut forwarded, mut answered, mut unknown) = (0, 0, 0);
         for seed in 0..SEEDS_OF_EACH {
-            let (report, of_seed) = run(protocol.name, seed, Faults::default());
+            let (report, of_seed) = run(protocol.name, seed);
             assert!(report.is_linearizable(), "{}, seed {seed}: {report}", protocol.name);
             forwarded += of_seed;
             unknown += report.unknown;
@@ -201,14 +198,7 @@ fn split_slots_are_linearizable_for_clients_that_know_whole_slots() {
 
 #[test]
 fn the_judge_sees_what_forwarding_may_not_do() {
-    let without_check =
-        sidle_node::Bugs { forwarded_without_ownership_check: true, ..sidle_node::Bugs::NONE };
-    let again = sidle_node::Bugs { lost_write_is_forwarded_again: true, ..sidle_node::Bugs::NONE };
-    for node in [without_check, again] {
-        let faults = Faults { node, ..Faults::default() };
-        let fails = |seed: &u64| run("fulva", *seed, faults).0.failed_keys > 0;
-        let seed = (0..SEEDS_UNTIL_SEEN).find(fails);
-        let seed = seed.unwrap_or_else(|| panic!("nobody sees {node:?}"));
-        assert!(run("fulva", seed, Faults::default()).0.is_linearizable());
+    for fault in [Fault::ForwardedWithoutOwnershipCheck, Fault::LostWriteIsForwardedAgain] {
+        assert!(is_seen(fault, |seed| run("fulva", seed).0), "{fault:?}");
     }
 }

@@ -1,7 +1,8 @@
 //! Every known fault put back, one after the other.
 
 use crate::side_by_side;
-use sidle_sim::{Bugs, Story, run};
+use sidle_sim::{Story, run};
+use sidle_types::{About, Fault};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -12,13 +13,12 @@ pub(crate) fn hunt(first: u64, threads: usize) -> ExitCode {
     // Assertions that fail are what is hoped for here.
     std::panic::set_hook(Box::new(|_| {}));
     let mut missed = 0;
-    for (name, _) in Bugs::names() {
-        let bugs = Bugs::with(name).unwrap_or_default();
+    for &fault in Fault::ALL {
+        let About { name, seeds: Some(limit), .. } = fault.about() else { continue };
         let started = Instant::now();
-        let Some(limit) = Bugs::seeds(name) else { continue };
         let mut found = None;
         let seeds = first..=first.saturating_add(limit - 1);
-        let simulate = |seed| run(seed, bugs, Story::silent()).err();
+        let simulate = |seed| run(seed, Some(fault), Story::silent()).err();
         side_by_side::each(
             threads,
             seeds,

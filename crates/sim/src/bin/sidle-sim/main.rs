@@ -8,7 +8,8 @@ mod side_by_side;
 mod totals;
 
 use clap::Parser;
-use sidle_sim::{Bugs, Failure, Story, Summary, run, run_and_record};
+use sidle_sim::{Failure, Story, Summary, run, run_and_record};
+use sidle_types::{About, Fault};
 use std::fs::File;
 use std::io::BufWriter;
 use std::num::NonZeroUsize;
@@ -52,7 +53,7 @@ struct Arguments {
     twice: bool,
     /// Put a known fault back (see --bugs), and stop when a checker sees it
     #[arg(long, value_name = "NAME", value_parser = bug)]
-    bug: Option<Bugs>,
+    bug: Option<Fault>,
     /// List the known faults, and within how many seeds each is found
     #[arg(long)]
     bugs: bool,
@@ -70,8 +71,8 @@ struct Arguments {
     verbose: bool,
 }
 
-fn bug(name: &str) -> Result<Bugs, String> {
-    Bugs::with(name).ok_or_else(|| format!("there is no fault '{name}'; --bugs lists them"))
+fn bug(name: &str) -> Result<Fault, String> {
+    Fault::named(name).ok_or_else(|| format!("there is no fault '{name}'; --bugs lists them"))
 }
 
 impl Arguments {
@@ -100,8 +101,8 @@ impl Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.bugs {
-        for (name, what) in Bugs::names() {
-            let seen = match Bugs::seeds(name) {
+        for About { name, what, seeds, .. } in Fault::ALL.iter().map(|fault| fault.about()) {
+            let seen = match seeds {
                 Some(seeds) => format!("within {seeds} seeds"),
                 None => "too rare for random seeds: by a script in its crate's tests".to_owned(),
             };
@@ -159,9 +160,7 @@ fn main() -> ExitCode {
     match totals.failed.first() {
         None => ExitCode::SUCCESS,
         Some(seed) => {
-            let bug =
-                arguments.bug.and_then(|bug| Bugs::names().find(|(name, _)| Bugs::with(name) == Some(bug)));
-            let bug = bug.map_or(String::new(), |(name, _)| format!(" --bug {name}"));
+            let bug = arguments.bug.map_or(String::new(), |bug| format!(" --bug {}", bug.about().name));
             println!("the story: cargo xtask sim --seed {seed}{bug} --trace");
             ExitCode::FAILURE
         }
@@ -169,12 +168,11 @@ fn main() -> ExitCode {
 }
 
 fn simulate(arguments: &Arguments, seed: u64, history: Option<&Path>) -> Result<Summary, Failure> {
-    let bugs = arguments.bug.unwrap_or_default();
     let story = match arguments.trace {
         true => Story::told_to(Box::new(|at_us, line| println!("{:>12.6}  {line}", at_us as f64 / 1e6))),
         false => Story::silent(),
     };
-    let (result, simulation) = run_and_record(seed, bugs, story);
+    let (result, simulation) = run_and_record(seed, arguments.bug, story);
     if let Some(path) = history
         && let Err(error) = write_history(&simulation, path)
     {
@@ -182,7 +180,7 @@ fn simulate(arguments: &Arguments, seed: u64, history: Option<&Path>) -> Result<
     }
     let summary = result?;
     if arguments.twice {
-        let again = run(seed, bugs, Story::silent())?;
+        let again = run(seed, arguments.bug, Story::silent())?;
         if again != summary {
             let what = format!("two runs of a seed differ: {summary:?} and {again:?}");
             let violation = sidle_sim::checks::Violation::new("determinism", what);

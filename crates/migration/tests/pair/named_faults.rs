@@ -1,54 +1,46 @@
-//! Tests of the tests: each known fault, put back by name, is seen by the scenario that tells its story, and
-//! by the checkers of the random runs where these come to what it takes.
+//! Tests of the tests: each known fault, put back, is seen by the scenario that tells its story, and by the
+//! checkers of the random runs where these come to what it takes.
 
 use crate::model::Op;
 use crate::net::{Arrival, End};
 use crate::random;
 use crate::world::{Pair, Setup, key};
-use sidle_migration::{Bugs, ExportPhase, FULVA, SOURCE_DRIVEN, TargetEvent, TargetInput, Tuning};
-use sidle_types::HashedKey;
+use sidle_migration::{ExportPhase, FULVA, SOURCE_DRIVEN, TargetEvent, TargetInput, Tuning};
+use sidle_types::{Fault, HashedKey};
 use sidle_wire::Lane;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const SEEDS: u64 = 400;
 
-/// A fault's name, and a scenario that holds without it only.
-type Story = (&'static str, fn(Bugs));
-
-/// Every fault, with its story.
-const STORIES: &[Story] = &[
-    ("replay-overwrites", write_then_late_replay),
-    ("no-tombstones", delete_then_late_replay),
-    ("progress-before-replay", read_between_arrival_and_replay),
-    ("finished-partition-resets", many_pulls),
-    ("partition-skips-position", many_pulls),
-    ("source-releases-at-fin", last_replies_lost),
-    ("activate-sent-once", activation_lost),
-    ("absent-answer-overwrites", write_while_the_source_is_asked),
-    ("lost-wake", two_wait_for_one_key),
-    ("tombstones-freed-early", delete_then_late_sampled_reply),
-    ("flush-leaves-late-records", flush_then_late_replay),
-    ("release-leaves-records", many_pulls),
-    ("round-forgets-unacknowledged", round_lost),
-    ("round-keeps-what-is-gone", delete_after_the_copy),
-    ("last-round-before-freeze", write_behind_the_last_round),
+/// Every fault, with a scenario that holds without it only.
+const STORIES: &[(Fault, fn())] = &[
+    (Fault::ReplayOverwrites, write_then_late_replay),
+    (Fault::NoTombstones, delete_then_late_replay),
+    (Fault::ProgressBeforeReplay, read_between_arrival_and_replay),
+    (Fault::FinishedPartitionResets, many_pulls),
+    (Fault::PartitionSkipsPosition, many_pulls),
+    (Fault::SourceReleasesAtFin, last_replies_lost),
+    (Fault::ActivateSentOnce, activation_lost),
+    (Fault::AbsentAnswerOverwrites, write_while_the_source_is_asked),
+    (Fault::LostWake, two_wait_for_one_key),
+    (Fault::TombstonesFreedEarly, delete_then_late_sampled_reply),
+    (Fault::FlushLeavesLateRecords, flush_then_late_replay),
+    (Fault::ReleaseLeavesRecords, many_pulls),
+    (Fault::RoundForgetsUnacknowledged, round_lost),
+    (Fault::RoundKeepsWhatIsGone, delete_after_the_copy),
+    (Fault::LastRoundBeforeFreeze, write_behind_the_last_round),
 ];
 
 /// What random runs do not come to: their partitions fit into one pull each, and their sampled replies come
 /// in time.
-const NOT_MET_AT_RANDOM: &[&str] = &["partition-skips-position", "tombstones-freed-early"];
-
-fn bugs_named(name: &str) -> Bugs {
-    Bugs::with(name).unwrap_or_else(|| panic!("there is no fault {name}"))
-}
+const NOT_MET_AT_RANDOM: &[Fault] = &[Fault::PartitionSkipsPosition, Fault::TombstonesFreedEarly];
 
 fn is_seen(scenario: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(scenario)).is_err()
 }
 
-fn serving(bugs: Bugs) -> Pair {
-    let mut setup = Setup::slow(FULVA);
-    setup.tuning.bugs = bugs.into();
+fn serving() -> Pair {
+    let setup = Setup::slow(FULVA);
     let mut pair = Pair::with_records(setup, 1_000, 100);
     pair.start();
     pair.run_until_serving();
@@ -60,24 +52,24 @@ fn ends_well(mut pair: Pair) {
     pair.check_end();
 }
 
-fn write_then_late_replay(bugs: Bugs) {
-    let mut pair = serving(bugs);
+fn write_then_late_replay() {
+    let mut pair = serving();
     for n in 0..1_000 {
         pair.expect_ok(Op::Set(key(n), b"newer".to_vec(), None));
     }
     ends_well(pair);
 }
 
-fn delete_then_late_replay(bugs: Bugs) {
-    let mut pair = serving(bugs);
+fn delete_then_late_replay() {
+    let mut pair = serving();
     for n in 0..1_000 {
         pair.ask_at(End::Target, Op::Del(key(n)));
     }
     ends_well(pair);
 }
 
-fn read_between_arrival_and_replay(bugs: Bugs) {
-    let mut pair = serving(bugs);
+fn read_between_arrival_and_replay() {
+    let mut pair = serving();
     while !pair.target_events.contains(&TargetEvent::Finished) {
         pair.before_replay = (0..1_000).map(|n| Op::Get(key(n))).collect();
         pair.step();
@@ -85,25 +77,23 @@ fn read_between_arrival_and_replay(bugs: Bugs) {
     ends_well(pair);
 }
 
-fn many_pulls(bugs: Bugs) {
-    let mut setup = Setup::of(FULVA);
-    setup.tuning.bugs = bugs.into();
+fn many_pulls() {
+    let setup = Setup::of(FULVA);
     let mut pair = Pair::with_records(setup, 1_000, 2_000);
     pair.start();
     ends_well(pair);
 }
 
-fn last_replies_lost(bugs: Bugs) {
-    let mut pair = serving(bugs);
+fn last_replies_lost() {
+    let mut pair = serving();
     let sent = |pair: &Pair| pair.source_machine.as_ref().unwrap().counters().records_sent;
     pair.run_until("a pull is answered", |pair| sent(pair) > 0);
     pair.net.cut(pair.now.0, Lane::Bulk, &mut pair.rng);
     ends_well(pair);
 }
 
-fn activation_lost(bugs: Bugs) {
-    let mut setup = Setup::of(FULVA);
-    setup.tuning.bugs = bugs.into();
+fn activation_lost() {
+    let setup = Setup::of(FULVA);
     let mut pair = Pair::with_records(setup, 10, 100);
     pair.start();
     pair.run_until("frozen", |pair| pair.export.as_ref().unwrap().phase() == ExportPhase::Frozen);
@@ -111,15 +101,15 @@ fn activation_lost(bugs: Bugs) {
     ends_well(pair);
 }
 
-fn write_while_the_source_is_asked(bugs: Bugs) {
-    let mut pair = serving(bugs);
+fn write_while_the_source_is_asked() {
+    let mut pair = serving();
     pair.ask_at(End::Target, Op::Get(b"never".to_vec()));
     pair.expect_ok(Op::Set(b"never".to_vec(), b"now".to_vec(), None));
     ends_well(pair);
 }
 
-fn two_wait_for_one_key(bugs: Bugs) {
-    let mut pair = serving(bugs);
+fn two_wait_for_one_key() {
+    let mut pair = serving();
     pair.ask_at(End::Target, Op::Get(key(1)));
     pair.ask_at(End::Target, Op::Get(key(1)));
     assert_eq!(pair.parked(), 2);
@@ -127,8 +117,8 @@ fn two_wait_for_one_key(bugs: Bugs) {
     assert_eq!(pair.parked(), 0, "a key that has arrived is waited for");
 }
 
-fn delete_then_late_sampled_reply(bugs: Bugs) {
-    let mut pair = serving(bugs);
+fn delete_then_late_sampled_reply() {
+    let mut pair = serving();
     let first = pair.spec.partitions[0];
     let wanted = (0..).map(key).find(|key| first.contains(HashedKey::new(key).position())).unwrap();
     pair.net.record = Some(Vec::new());
@@ -150,24 +140,23 @@ fn delete_then_late_sampled_reply(bugs: Bugs) {
     ends_well(pair);
 }
 
-fn flush_then_late_replay(bugs: Bugs) {
-    let mut pair = serving(bugs);
+fn flush_then_late_replay() {
+    let mut pair = serving();
     pair.ask_at(End::Target, Op::Flush);
     ends_well(pair);
 }
 
 /// Everything is copied, and the range is not frozen.
-fn copied(bugs: Bugs) -> Pair {
-    let mut setup = Setup::of(SOURCE_DRIVEN);
-    setup.tuning.bugs = bugs.into();
+fn copied() -> Pair {
+    let setup = Setup::of(SOURCE_DRIVEN);
     let mut pair = Pair::with_records(setup, 1_000, 100);
     pair.prepare();
     pair.run_until("caught up", |pair| pair.is_caught_up());
     pair
 }
 
-fn round_lost(bugs: Bugs) {
-    let mut pair = copied(bugs);
+fn round_lost() {
+    let mut pair = copied();
     let sent = |pair: &Pair| pair.source_machine.as_ref().unwrap().counters().records_sent;
     let before = sent(&pair);
     pair.ask_at(End::Source, Op::Set(key(1), b"newer".to_vec(), None));
@@ -177,31 +166,33 @@ fn round_lost(bugs: Bugs) {
     ends_well(pair);
 }
 
-fn delete_after_the_copy(bugs: Bugs) {
-    let mut pair = copied(bugs);
+fn delete_after_the_copy() {
+    let mut pair = copied();
     pair.ask_at(End::Source, Op::Del(key(1)));
     pair.commit();
     ends_well(pair);
 }
 
-fn write_behind_the_last_round(bugs: Bugs) {
-    let mut pair = copied(bugs);
+fn write_behind_the_last_round() {
+    let mut pair = copied();
     pair.ask_at(End::Source, Op::Set(key(1), b"newer".to_vec(), None));
     pair.commit();
     ends_well(pair);
 }
 
-sidle_types::story_tests!(Bugs, STORIES);
+#[test]
+fn stories_see_their_faults_and_end_well_without() {
+    Fault::check_stories(env!("CARGO_PKG_NAME"), STORIES);
+}
 
 #[test]
 fn random_runs_see_the_faults_and_nothing_else() {
-    let is_seen_at_random = |bugs: Bugs| {
-        let tuning = Tuning { bugs: bugs.into(), ..Tuning::default() };
-        let is_seen_by = |protocol| (0..SEEDS).any(|seed| is_seen(|| random::run(seed, tuning, protocol)));
-        is_seen_by(FULVA) || is_seen_by(SOURCE_DRIVEN)
-    };
-    assert!(!is_seen_at_random(Bugs::NONE));
-    for (name, _) in Bugs::NAMES.iter().filter(|(name, _)| !NOT_MET_AT_RANDOM.contains(name)) {
-        assert!(is_seen_at_random(bugs_named(name)), "{name}");
+    let is_seen_by =
+        |protocol| (0..SEEDS).any(|seed| is_seen(|| random::run(seed, Tuning::default(), protocol)));
+    let is_seen_at_random = || is_seen_by(FULVA) || is_seen_by(SOURCE_DRIVEN);
+    assert!(!is_seen_at_random());
+    for &(fault, _) in STORIES.iter().filter(|(fault, _)| !NOT_MET_AT_RANDOM.contains(fault)) {
+        let _in_effect = fault.put_back();
+        assert!(is_seen_at_random(), "{fault:?}");
     }
 }

@@ -1,21 +1,19 @@
-//! Tests of the tests: each known fault, put back by name, is seen by the scenario that tells its story.
+//! Tests of the tests: each known fault, put back, is seen by the scenario that tells its story.
 
 use crate::world::{BAD, World, assert_defined, chunks, state_named};
-use sidle_cluster::{Bugs, CommitFailure};
+use sidle_cluster::CommitFailure;
+use sidle_types::Fault;
 
 const RANGE: (u64, u64) = (4, 9);
 
-/// A fault's name, and a scenario that holds without it only.
-type Story = (&'static str, fn(Bugs));
-
-/// Every fault, with its story.
-const STORIES: &[Story] = &[
-    ("act-before-commit", a_commit_fails_and_the_coordinator_dies),
-    ("restarted-target-serves-at-once", the_target_of_a_cut_off_source_restarts),
-    ("silence-counts-as-death", the_source_is_silent),
-    ("request-executed-twice", requests_are_repeated),
-    ("end-told-once", the_end_is_not_heard),
-    ("older-map-adopted", maps_come_late),
+/// Every fault, with a scenario that holds without it only.
+const STORIES: &[(Fault, fn())] = &[
+    (Fault::ActBeforeCommit, a_commit_fails_and_the_coordinator_dies),
+    (Fault::RestartedTargetServesAtOnce, the_target_of_a_cut_off_source_restarts),
+    (Fault::SilenceCountsAsDeath, the_source_is_silent),
+    (Fault::RequestExecutedTwice, requests_are_repeated),
+    (Fault::EndToldOnce, the_end_is_not_heard),
+    (Fault::OlderMapAdopted, maps_come_late),
 ];
 
 fn start(world: &mut World) {
@@ -28,8 +26,8 @@ fn ends_done(mut world: World) {
     assert_eq!(world.migration(1).unwrap().state, "done");
 }
 
-fn a_commit_fails_and_the_coordinator_dies(bugs: Bugs) {
-    let mut world = World::with(31, 3, bugs);
+fn a_commit_fails_and_the_coordinator_dies() {
+    let mut world = World::new(31, 3);
     start(&mut world);
     assert!(world.run_until(10_000_000, |world| world.is_counted(1)));
     world.fail_commits(Some(CommitFailure::NotWritten));
@@ -39,8 +37,8 @@ fn a_commit_fails_and_the_coordinator_dies(bugs: Bugs) {
     ends_done(world);
 }
 
-fn the_target_of_a_cut_off_source_restarts(bugs: Bugs) {
-    let mut world = World::with(32, 3, bugs);
+fn the_target_of_a_cut_off_source_restarts() {
+    let mut world = World::new(32, 3);
     world.node(2).stalled = true;
     start(&mut world);
     assert!(world.run_until(10_000_000, |world| world.is_counted(1)));
@@ -53,8 +51,8 @@ fn the_target_of_a_cut_off_source_restarts(bugs: Bugs) {
     world.settle();
 }
 
-fn the_source_is_silent(bugs: Bugs) {
-    let mut world = World::with(33, 3, bugs);
+fn the_source_is_silent() {
+    let mut world = World::new(33, 3);
     world.node(2).stalled = true;
     start(&mut world);
     world.run_for(1_000_000);
@@ -65,9 +63,9 @@ fn the_source_is_silent(bugs: Bugs) {
     ends_done(world);
 }
 
-fn requests_are_repeated(bugs: Bugs) {
+fn requests_are_repeated() {
     for seed in 0..10 {
-        let mut world = World::with(seed, 3, bugs);
+        let mut world = World::new(seed, 3);
         world.links = BAD;
         let reply = world.ask(3, World::start(chunks(RANGE.0, RANGE.1), 2));
         assert!(state_named(&reply).is_some(), "seed {seed}: {reply:?}");
@@ -75,8 +73,8 @@ fn requests_are_repeated(bugs: Bugs) {
     }
 }
 
-fn the_end_is_not_heard(bugs: Bugs) {
-    let mut world = World::with(34, 3, bugs);
+fn the_end_is_not_heard() {
+    let mut world = World::new(34, 3);
     start(&mut world);
     assert!(world.run_until(10_000_000, |world| world.runs(1)));
     assert!(world.run_until(10_000_000, |world| !world.runs(1)));
@@ -86,14 +84,17 @@ fn the_end_is_not_heard(bugs: Bugs) {
     ends_done(world);
 }
 
-fn maps_come_late(bugs: Bugs) {
+fn maps_come_late() {
     // One seed in ten meets the fault.
     for seed in 0..40 {
-        let mut world = World::with(seed, 3, bugs);
+        let mut world = World::new(seed, 3);
         world.links = BAD;
         world.ask(3, World::start(chunks(RANGE.0, RANGE.1), 2));
         ends_done(world);
     }
 }
 
-sidle_types::story_tests!(Bugs, STORIES);
+#[test]
+fn stories_see_their_faults_and_end_well_without() {
+    Fault::check_stories(env!("CARGO_PKG_NAME"), STORIES);
+}

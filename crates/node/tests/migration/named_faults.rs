@@ -1,46 +1,33 @@
-//! Tests of the tests: each known fault of a node, put back by name, is seen by the scenario that tells its
-//! story.
+//! Tests of the tests: each known fault of a node, put back, is seen by the scenario that tells its story.
 
 use crate::common::*;
-use sidle_migration::{SOURCE_DRIVEN, Tuning};
-use sidle_node::Bugs;
-use sidle_node::testing::{ClusterSetup, LATENCY_US};
+use sidle_migration::SOURCE_DRIVEN;
+use sidle_node::testing::LATENCY_US;
 use sidle_resp::Value;
+use sidle_types::Fault;
 
 const EVERYTHING: &str = "SLOTS 0-16383";
 
-/// A fault's name, and a scenario that holds without it only.
-type Story = (&'static str, fn(Bugs));
-
-/// Every fault, with its story.
-const STORIES: &[Story] = &[
-    ("increments-start-at-zero", increment_of_what_has_not_arrived),
-    ("freeze-without-barrier", write_before_the_freeze),
-    ("source-serves-after-freeze", write_at_the_source),
-    ("target-serves-before-activate", write_before_the_freeze),
-    ("expiry-leaves-no-tombstone", expiry_at_the_target),
-    ("frozen-source-expires", expiry_at_the_source),
-    ("parked-command-runs-twice", increment_of_what_has_not_arrived),
-    ("new-table-wakes-nobody", the_source_of_a_wanted_key_restarts),
-    ("prepares-over-leavings", back_at_once),
-    ("scan-passes-what-has-not-arrived", scan_of_what_has_not_arrived),
-    ("import-flushed-twice", write_after_a_flush),
-    ("mark-before-write", write_behind_its_mark),
-    ("tracking-without-barrier", write_before_tracking),
-    ("flush-marks-nothing", flush_while_it_is_copied),
-    ("forwarded-without-ownership-check", write_that_is_late_for_its_owner),
-    ("lost-write-is-forwarded-again", increment_whose_answer_is_lost),
-    ("half-mset-visible", mset_beside_mget),
+/// Every fault, with a scenario that holds without it only.
+const STORIES: &[(Fault, fn())] = &[
+    (Fault::IncrementsStartAtZero, increment_of_what_has_not_arrived),
+    (Fault::FreezeWithoutBarrier, write_before_the_freeze),
+    (Fault::SourceServesAfterFreeze, write_at_the_source),
+    (Fault::TargetServesBeforeActivate, write_before_the_freeze),
+    (Fault::ExpiryLeavesNoTombstone, expiry_at_the_target),
+    (Fault::FrozenSourceExpires, expiry_at_the_source),
+    (Fault::ParkedCommandRunsTwice, increment_of_what_has_not_arrived),
+    (Fault::NewTableWakesNobody, the_source_of_a_wanted_key_restarts),
+    (Fault::PreparesOverLeavings, back_at_once),
+    (Fault::ScanPassesWhatHasNotArrived, scan_of_what_has_not_arrived),
+    (Fault::ImportFlushedTwice, write_after_a_flush),
+    (Fault::MarkBeforeWrite, write_behind_its_mark),
+    (Fault::TrackingWithoutBarrier, write_before_tracking),
+    (Fault::FlushMarksNothing, flush_while_it_is_copied),
+    (Fault::ForwardedWithoutOwnershipCheck, write_that_is_late_for_its_owner),
+    (Fault::LostWriteIsForwardedAgain, increment_whose_answer_is_lost),
+    (Fault::HalfMsetVisible, mset_beside_mget),
 ];
-
-fn with(bugs: Bugs) -> Scene {
-    let mut scene = Scene::new();
-    for node in &mut scene.cluster.nodes {
-        node.workers.iter_mut().for_each(|worker| worker.put_back(bugs));
-        node.control.put_back(bugs, sidle_cluster::Bugs::NONE);
-    }
-    scene
-}
 
 fn expire(scene: &mut Scene, node: usize) {
     let now = scene.cluster.now();
@@ -49,22 +36,22 @@ fn expire(scene: &mut Scene, node: usize) {
     }
 }
 
-fn increment_of_what_has_not_arrived(bugs: Bugs) {
-    let mut scene = with(bugs);
+fn increment_of_what_has_not_arrived() {
+    let mut scene = Scene::new();
     scene.ask(0, "SET counter 10");
     scene.start_and_hold(EVERYTHING, 1);
     assert_eq!(scene.ask(1, "INCR counter"), int(11));
 }
 
-fn write_at_the_source(bugs: Bugs) {
-    let mut scene = with(bugs);
+fn write_at_the_source() {
+    let mut scene = Scene::new();
     scene.start_and_hold(EVERYTHING, 1);
     assert_eq!(scene.ask(0, "SET key late"), moved("key", 1));
 }
 
 /// One of the source's workers does not pass the barrier of the freeze, and would still acknowledge.
-fn write_before_the_freeze(bugs: Bugs) {
-    let mut scene = with(bugs);
+fn write_before_the_freeze() {
+    let mut scene = Scene::new();
     scene.cluster.nodes[0].held_workers = vec![1];
     scene.start(EVERYTHING, 1);
     scene.cluster.run_for(5_000);
@@ -74,8 +61,8 @@ fn write_before_the_freeze(bugs: Bugs) {
     assert_eq!(scene.cluster.reply_now(to), None, "M1: both ends acknowledge");
 }
 
-fn expiry_at_the_target(bugs: Bugs) {
-    let mut scene = with(bugs);
+fn expiry_at_the_target() {
+    let mut scene = Scene::new();
     scene.ask(0, "SET key old");
     let id = scene.start_and_hold(EVERYTHING, 1);
     scene.ask(1, "SET key short PX 20");
@@ -85,8 +72,8 @@ fn expiry_at_the_target(bugs: Bugs) {
     assert_eq!(scene.ask(1, "GET key"), Value::Null, "M6: the old value came back from the dead");
 }
 
-fn expiry_at_the_source(bugs: Bugs) {
-    let mut scene = with(bugs);
+fn expiry_at_the_source() {
+    let mut scene = Scene::new();
     scene.ask(0, "SET key v PX 50");
     scene.start_and_hold(EVERYTHING, 1);
     scene.cluster.run_for(60_000);
@@ -94,8 +81,8 @@ fn expiry_at_the_source(bugs: Bugs) {
     assert_eq!(scene.cluster.nodes[0].parts.store.len(), 1, "M2: a frozen record is gone");
 }
 
-fn the_source_of_a_wanted_key_restarts(bugs: Bugs) {
-    let mut scene = with(bugs);
+fn the_source_of_a_wanted_key_restarts() {
+    let mut scene = Scene::new();
     scene.fill(["key".to_owned()]);
     scene.start_and_hold(EVERYTHING, 1);
     scene.cluster.network.hold_priority = true;
@@ -107,8 +94,8 @@ fn the_source_of_a_wanted_key_restarts(bugs: Bugs) {
     assert_eq!(scene.cluster.reply(to), Value::Null, "P3: the range's only copy is gone");
 }
 
-fn back_at_once(bugs: Bugs) {
-    let mut scene = with(bugs);
+fn back_at_once() {
+    let mut scene = Scene::new();
     scene.fill(keys("key", 3000));
     let id = scene.start(EVERYTHING, 1);
     scene.cluster.run_until("it is done", |cluster| {
@@ -127,8 +114,8 @@ fn back_at_once(bugs: Bugs) {
     assert_eq!(scene.ask(0, "DBSIZE"), int(3000));
 }
 
-fn scan_of_what_has_not_arrived(bugs: Bugs) {
-    let mut scene = with(bugs);
+fn scan_of_what_has_not_arrived() {
+    let mut scene = Scene::new();
     scene.fill(["key".to_owned()]);
     let id = scene.start_and_hold(EVERYTHING, 1);
     let mut found = Vec::new();
@@ -149,8 +136,8 @@ fn scan_of_what_has_not_arrived(bugs: Bugs) {
 }
 
 /// A worker asks the mover to flush an import, and goes on when that is over and something new was written.
-fn write_after_a_flush(bugs: Bugs) {
-    let mut scene = with(bugs);
+fn write_after_a_flush() {
+    let mut scene = Scene::new();
     scene.fill(["key".to_owned()]);
     scene.start_and_hold(EVERYTHING, 1);
     let (late, other) = (scene.cluster.connect(1, 0), scene.cluster.connect(1, 1));
@@ -169,8 +156,8 @@ fn write_after_a_flush(bugs: Bugs) {
 }
 
 /// The mark is taken, and what it is of sent, before there is anything to be seen of the write.
-fn write_behind_its_mark(bugs: Bugs) {
-    let mut scene = Scene { protocol: SOURCE_DRIVEN, ..with(bugs) };
+fn write_behind_its_mark() {
+    let mut scene = Scene { protocol: SOURCE_DRIVEN, ..Scene::new() };
     scene.fill(["key".to_owned()]);
     let id = scene.copy_and_hold(EVERYTHING, 1);
     let view = scene.cluster.nodes[0].control.exports().next().expect("it is tracked").clone();
@@ -187,8 +174,8 @@ fn write_behind_its_mark(bugs: Bugs) {
 }
 
 /// One of the source's workers does not mark yet what it acknowledges.
-fn write_before_tracking(bugs: Bugs) {
-    let mut scene = Scene { protocol: SOURCE_DRIVEN, ..with(bugs) };
+fn write_before_tracking() {
+    let mut scene = Scene { protocol: SOURCE_DRIVEN, ..Scene::new() };
     scene.fill(["key".to_owned()]);
     scene.cluster.nodes[0].held_workers = vec![1];
     let id = scene.start(EVERYTHING, 1);
@@ -198,8 +185,8 @@ fn write_before_tracking(bugs: Bugs) {
     scene.finish(id);
 }
 
-fn flush_while_it_is_copied(bugs: Bugs) {
-    let mut scene = Scene { protocol: SOURCE_DRIVEN, ..with(bugs) };
+fn flush_while_it_is_copied() {
+    let mut scene = Scene { protocol: SOURCE_DRIVEN, ..Scene::new() };
     scene.fill(keys("key", 100));
     let id = scene.copy_and_hold(EVERYTHING, 1);
     assert_eq!(scene.ask(0, "FLUSHALL"), ok());
@@ -209,8 +196,8 @@ fn flush_while_it_is_copied(bugs: Bugs) {
 }
 
 /// A write is forwarded, and what it is for moves back while it is on its way.
-fn write_that_is_late_for_its_owner(bugs: Bugs) {
-    let mut scene = with(bugs);
+fn write_that_is_late_for_its_owner() {
+    let mut scene = Scene::new();
     let (_, above, upper) = pair_in_one_slot();
     let id = scene.start(&upper, 1);
     scene.finish(id);
@@ -234,8 +221,8 @@ fn write_that_is_late_for_its_owner(bugs: Bugs) {
 }
 
 /// An increment is forwarded and carried out, and the connection breaks before its answer is here.
-fn increment_whose_answer_is_lost(bugs: Bugs) {
-    let mut scene = with(bugs);
+fn increment_whose_answer_is_lost() {
+    let mut scene = Scene::new();
     let (_, above, upper) = pair_in_one_slot();
     let id = scene.start(&upper, 1);
     scene.finish(id);
@@ -250,8 +237,8 @@ fn increment_whose_answer_is_lost(bugs: Bugs) {
 }
 
 /// One worker serves an MGET between two turns of another one that serves an MSET.
-fn mset_beside_mget(bugs: Bugs) {
-    let mut scene = with(bugs);
+fn mset_beside_mget() {
+    let mut scene = Scene::new();
     scene.ask(0, "MSET {t}a old {t}b old");
     let (writer, reader) = (scene.cluster.connect(0, 0), scene.cluster.connect(0, 1));
     scene.cluster.send(writer, "MSET {t}a new {t}b new");
@@ -262,14 +249,16 @@ fn mset_beside_mget(bugs: Bugs) {
     assert_eq!(seen, Some(Value::Array(vec![bulk("new"), bulk("new")])), "X1: half of it");
 }
 
-sidle_types::story_tests!(Bugs, STORIES);
+#[test]
+fn stories_see_their_faults_and_end_well_without() {
+    Fault::check_stories(env!("CARGO_PKG_NAME"), STORIES);
+}
 
 /// A fault of the protocol machines, through whole nodes: removals are the workers' part.
 #[test]
 fn no_tombstones_is_seen() {
-    let bugs = sidle_migration::Bugs { no_tombstones: true, ..sidle_migration::Bugs::NONE };
-    let tuning = Tuning { bugs: bugs.into(), ..Tuning::default() };
-    let mut scene = Scene::of(ClusterSetup { tuning, ..ClusterSetup::default() });
+    let _in_effect = Fault::NoTombstones.put_back();
+    let mut scene = Scene::new();
     scene.fill(["key".to_owned()]);
     let id = scene.start_and_hold(EVERYTHING, 1);
     assert_eq!(scene.ask(1, "DEL key"), int(1));

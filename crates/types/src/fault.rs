@@ -1,0 +1,319 @@
+//! Named faults, which tests put back one by one to prove that a checker sees each of them.
+//!
+//! A fault sits where the real mistake would be made: one condition, [`fault!`](crate::fault). It has a line
+//! in the list below, and a story in the tests of its crate: a scenario that fails with it and holds without.
+//! Without the feature `faults` nothing can be put back, and every condition is false at compile time.
+
+#[cfg(feature = "faults")]
+use std::cell::Cell;
+#[cfg(feature = "faults")]
+use std::marker::PhantomData;
+
+/// What is known of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About {
+    /// The package whose code has it, and whose tests tell its story.
+    pub package: &'static str,
+    /// Its name for people.
+    pub name: &'static str,
+    /// What is wrong, and which invariant that breaks.
+    pub what: &'static str,
+    /// Within how many seeds, from the first on, the simulator sees it; `None` when its coincidence is too
+    /// rare for random seeds, and only its story shows it.
+    pub seeds: Option<u64>,
+}
+
+/// Within how many seeds most faults are seen. Others take a rarer coincidence.
+const USUAL: Option<u64> = Some(60);
+/// Random seeds hardly ever meet what the fault takes.
+const SCRIPTED: Option<u64> = None;
+
+/// Defines [`Fault`]: by package, each fault's documentation (what is wrong), its name in code and for
+/// people, and within how many seeds it is seen.
+macro_rules! faults {
+    ($($package:literal: {
+        $($(#[doc = $what:literal])+ $fault:ident, $name:literal, $seeds:expr;)+
+    })+) => {
+        /// A mistake that somebody might make.
+        ///
+        /// It is put back for one thread: machines that are to have it run on that thread, from when they are
+        /// made on. The simulator and the scripted tests run each seed on one thread.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Fault {
+            $($($(#[doc = $what])+ $fault,)+)+
+        }
+
+        impl Fault {
+            /// Every fault.
+            pub const ALL: &[Fault] = &[$($(Fault::$fault,)+)+];
+
+            /// What is known of it.
+            pub const fn about(self) -> About {
+                match self {
+                    $($(Fault::$fault => About {
+                        package: $package,
+                        name: $name,
+                        what: concat!($($what),+).trim_ascii(),
+                        seeds: $seeds,
+                    },)+)+
+                }
+            }
+        }
+    };
+}
+
+faults! {
+    "sidle-migration": {
+        /// Replay replaces what the target wrote (breaks M5; NetMigrate's code).
+        ReplayOverwrites, "replay-overwrites", USUAL;
+        /// A removal at the target leaves nothing behind (breaks M6).
+        NoTombstones, "no-tombstones", USUAL;
+        /// Progress is published before the records are in the store (breaks M7; Fulva's code).
+        ProgressBeforeReplay, "progress-before-replay", USUAL;
+        /// A finished partition's progress becomes 0, and so moves back, and the migration never ends (breaks
+        /// M7; Fulva's code).
+        FinishedPartitionResets, "finished-partition-resets", USUAL;
+        /// The source tells a pull to go on one position too far, and what stands there never comes (breaks
+        /// M7).
+        PartitionSkipsPosition, "partition-skips-position", USUAL;
+        /// The source gives a partition's records back as soon as it has sent the last of them (breaks M8;
+        /// Rocksteady's code drops the source before the target has everything safe).
+        SourceReleasesAtFin, "source-releases-at-fin", USUAL;
+        /// Activation counts as heard when it is sent; when it is lost with its connection, nobody serves the
+        /// range for ever (breaks M10).
+        ActivateSentOnce, "activate-sent-once", Some(200);
+        /// The source's word that it has no such key replaces what was written at the target meanwhile
+        /// (breaks M5).
+        AbsentAnswerOverwrites, "absent-answer-overwrites", Some(150);
+        /// When a priority pull returns, only the first of those who wait for a key is woken (breaks
+        /// liveness).
+        LostWake, "lost-wake", SCRIPTED;
+        /// A partition's tombstones go when its last pull is replayed, though replies out of turn may still
+        /// be replayed (breaks M6).
+        TombstonesFreedEarly, "tombstones-freed-early", USUAL;
+        /// After FLUSHALL at the target what has not arrived still arrives (breaks linearizability).
+        FlushLeavesLateRecords, "flush-leaves-late-records", USUAL;
+        /// The source gives back all of its memory but the last partition's (leaks).
+        ReleaseLeavesRecords, "release-leaves-records", USUAL;
+        /// The source forgets the changes of a round when it has sent them; when they are lost with their
+        /// connection, the target keeps what it had (breaks M10 and M11).
+        RoundForgetsUnacknowledged, "round-forgets-unacknowledged", SCRIPTED;
+        /// The target adds what a round brings to what it has, and what was deleted meanwhile stays (breaks
+        /// M11).
+        RoundKeepsWhatIsGone, "round-keeps-what-is-gone", USUAL;
+        /// The target takes a round for the last one because nothing was left, though it was packed before
+        /// the freeze (breaks M11).
+        LastRoundBeforeFreeze, "last-round-before-freeze", USUAL;
+    }
+    "sidle-node": {
+        /// A read-modify-write does not wait for a key that has not arrived, but takes it for absent (Fulva's
+        /// code).
+        IncrementsStartAtZero, "increments-start-at-zero", USUAL;
+        /// The mover hears that a range is frozen before every worker has passed the table in which it is
+        /// exported (breaks C1 and M2).
+        FreezeWithoutBarrier, "freeze-without-barrier", Some(120);
+        /// The source goes on serving a range that it exports (breaks M1 and M2).
+        SourceServesAfterFreeze, "source-serves-after-freeze", USUAL;
+        /// The target serves a range before the source has activated it (breaks M1 and M3).
+        TargetServesBeforeActivate, "target-serves-before-activate", Some(300);
+        /// Active expiry at the target leaves nothing behind, and an older value without a deadline comes
+        /// back (breaks M6).
+        ExpiryLeavesNoTombstone, "expiry-leaves-no-tombstone", Some(150);
+        /// Active expiry removes records from a frozen range (breaks M2).
+        FrozenSourceExpires, "frozen-source-expires", USUAL;
+        /// A command that was woken runs twice: when it is woken, and when its connection is served again.
+        ParkedCommandRunsTwice, "parked-command-runs-twice", USUAL;
+        /// A new range table wakes nobody: whoever waits for a migration that was given up waits for ever
+        /// (breaks P3).
+        NewTableWakesNobody, "new-table-wakes-nobody", SCRIPTED;
+        /// A range is taken although what an earlier owner left in it is still here (breaks C4 and M5).
+        PreparesOverLeavings, "prepares-over-leavings", SCRIPTED;
+        /// SCAN goes on behind a range whose keys have not all arrived, and leaves out those that come later
+        /// (breaks its guarantee).
+        ScanPassesWhatHasNotArrived, "scan-passes-what-has-not-arrived", Some(150);
+        /// FLUSHALL forgets that it has flushed an import, and flushes it again (breaks linearizability).
+        ImportFlushedTwice, "import-flushed-twice", USUAL;
+        /// A worker marks what it is about to change, so that the mark may be taken before there is anything
+        /// to be read (breaks M11).
+        MarkBeforeWrite, "mark-before-write", SCRIPTED;
+        /// The mover hears that a range is tracked before every worker marks its changes (breaks C5 and M11).
+        TrackingWithoutBarrier, "tracking-without-barrier", SCRIPTED;
+        /// FLUSHALL does not mark what it clears (breaks M11).
+        FlushMarksNothing, "flush-marks-nothing", SCRIPTED;
+        /// A forwarded request runs where it arrives, whoever owns its keys by then (breaks F1).
+        ForwardedWithoutOwnershipCheck, "forwarded-without-ownership-check", Some(150);
+        /// A write whose answer was lost with the connection is sent once more (breaks F2).
+        LostWriteIsForwardedAgain, "lost-write-is-forwarded-again", SCRIPTED;
+        /// MSET publishes its first key by itself, and others run before it publishes the rest (breaks X1).
+        HalfMsetVisible, "half-mset-visible", USUAL;
+    }
+    "sidle-cluster": {
+        /// The coordinator acts on a change whose commit failed (breaks its invariant 1).
+        ActBeforeCommit, "act-before-commit", Some(300);
+        /// A restarted target gets its range before the source is known to have frozen it (breaks M1 and the
+        /// coordinator's invariant 4).
+        RestartedTargetServesAtOnce, "restarted-target-serves-at-once", Some(800);
+        /// A running migration whose source has only fallen silent is ended as if the source had restarted,
+        /// and what had not arrived is given up (breaks linearizability).
+        SilenceCountsAsDeath, "silence-counts-as-death", Some(300);
+        /// A repeated request is taken for a new one (breaks M10).
+        RequestExecutedTwice, "request-executed-twice", USUAL;
+        /// The end of a migration is told once; when that is lost, both ends keep what they have for it for
+        /// ever (breaks M10; leaks).
+        EndToldOnce, "end-told-once", USUAL;
+        /// A node goes back to an older map when one comes late, and so to what it no longer owns (breaks M1
+        /// and the agent's invariant 1).
+        OlderMapAdopted, "older-map-adopted", USUAL;
+    }
+    "sidle-client-core": {
+        /// The source's value is returned without waiting for what the target says (breaks M4).
+        SourceValueWithoutTargetAnswer, "source-value-without-target-answer", USUAL;
+        /// "Not here yet" of one migration is paired with what the source froze for an earlier one (breaks
+        /// M4).
+        SourceValueOfOtherMigration, "source-value-of-other-migration", SCRIPTED;
+        /// A write whose connection was lost is sent again, though it may have run.
+        LostWriteSentAgain, "lost-write-sent-again", USUAL;
+    }
+}
+
+/// Whether this [`Fault`] is put back: false at compile time without the feature `faults`.
+#[macro_export]
+macro_rules! fault {
+    ($fault:ident) => {
+        $crate::Fault::$fault.is_put_back()
+    };
+}
+
+impl Fault {
+    /// The fault of this name.
+    pub fn named(name: &str) -> Option<Fault> {
+        Fault::ALL.iter().copied().find(|fault| fault.about().name == name)
+    }
+
+    /// For [`fault!`](crate::fault).
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn is_put_back(self) -> bool {
+        #[cfg(feature = "faults")]
+        return PUT_BACK.get() & self.bit() != 0;
+        #[cfg(not(feature = "faults"))]
+        false
+    }
+}
+
+#[cfg(feature = "faults")]
+thread_local! {
+    /// A bit for each fault that is in effect on this thread.
+    static PUT_BACK: Cell<u64> = const { Cell::new(0) };
+}
+
+#[cfg(feature = "faults")]
+const _: () = assert!(Fault::ALL.len() <= u64::BITS as usize, "PUT_BACK has a bit for each fault");
+
+/// Keeps a fault in effect on its thread until it is dropped.
+#[cfg(feature = "faults")]
+#[derive(Debug)]
+#[must_use = "the fault is in effect only as long as this lives"]
+pub struct PutBack {
+    fault: Fault,
+    /// It stays on its thread.
+    _not_send: PhantomData<*const ()>,
+}
+
+#[cfg(feature = "faults")]
+impl Drop for PutBack {
+    fn drop(&mut self) {
+        PUT_BACK.set(PUT_BACK.get() & !self.fault.bit());
+    }
+}
+
+#[cfg(feature = "faults")]
+impl Fault {
+    const fn bit(self) -> u64 {
+        1 << self as u32
+    }
+
+    /// Puts the fault back on this thread, where it must not be in effect already.
+    pub fn put_back(self) -> PutBack {
+        assert!(!self.is_put_back(), "{self:?} is put back twice");
+        PUT_BACK.set(PUT_BACK.get() | self.bit());
+        PutBack { fault: self, _not_send: PhantomData }
+    }
+
+    /// Checks the stories of a package, `env!("CARGO_PKG_NAME")`: each of its faults has one, in their order,
+    /// which holds without the fault, and with it fails by panicking.
+    pub fn check_stories(package: &str, stories: &[(Fault, fn())]) {
+        let of_package = Fault::ALL.iter().copied().filter(|fault| fault.about().package == package);
+        let told = stories.iter().map(|&(fault, _)| fault);
+        assert_eq!(told.collect::<Vec<_>>(), of_package.collect::<Vec<_>>());
+        for &(fault, story) in stories {
+            story();
+            let _in_effect = fault.put_back();
+            assert!(std::panic::catch_unwind(story).is_err(), "{fault:?} is not seen");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fs::{read_dir, read_to_string};
+    use std::path::Path;
+
+    #[test]
+    fn every_name_names_one_fault() {
+        for &fault in Fault::ALL {
+            let About { name, what, .. } = fault.about();
+            let is_kebab_case = |c: char| c.is_ascii_lowercase() || c == '-';
+            assert!(name.chars().all(is_kebab_case) && what.ends_with('.'), "{name}: {what}");
+            assert_eq!(Fault::named(name), Some(fault), "the name is given twice");
+        }
+        assert_eq!(Fault::named("none of them"), None);
+    }
+
+    fn tells_stories(folder: &Path) -> bool {
+        read_dir(folder).expect("a folder of the crate").any(|entry| {
+            let path = entry.expect("a folder can be read").path();
+            match path.is_dir() {
+                true => tells_stories(&path),
+                false => read_to_string(path).is_ok_and(|text| text.contains("Fault::check_stories(env!")),
+            }
+        })
+    }
+
+    #[test]
+    fn every_package_with_faults_checks_its_stories() {
+        let packages: BTreeSet<&str> = Fault::ALL.iter().map(|fault| fault.about().package).collect();
+        for package in packages {
+            let folder = package.strip_prefix("sidle-").expect("a package is called like its folder");
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
+            assert!(tells_stories(&folder), "no test of {package} tells the stories of its faults");
+        }
+    }
+
+    #[cfg(feature = "faults")]
+    #[test]
+    fn a_fault_is_in_effect_on_its_thread_until_its_guard_goes() {
+        let in_effect = Fault::LostWake.put_back();
+        assert!(fault!(LostWake) && !fault!(NoTombstones));
+        let other = Fault::NoTombstones.put_back();
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(!fault!(LostWake))).join().expect("it is not there")
+        });
+        drop(in_effect);
+        assert!(!fault!(LostWake) && fault!(NoTombstones));
+        drop(other);
+        let ended = std::panic::catch_unwind(|| {
+            let _in_effect = Fault::LostWake.put_back();
+            panic!("as a story that sees it");
+        });
+        assert!(ended.is_err() && !fault!(LostWake));
+    }
+
+    #[cfg(not(feature = "faults"))]
+    #[test]
+    fn nothing_is_put_back_without_the_feature() {
+        assert!(Fault::ALL.iter().all(|fault| !fault.is_put_back()));
+    }
+}
