@@ -1,7 +1,7 @@
 //! The handshake that opens every connection between nodes, and the cluster secret that it proves.
 //!
-//! [`Handshake`] is a pure machine: nonces are arguments, time and sockets are the driver's. Nothing else is
-//! sent or parsed on a connection before it has ended well.
+//! [`Handshake`] is a pure state machine: the caller supplies nonces, time and sockets. No other byte is sent
+//! or parsed before it succeeds.
 
 mod machine;
 mod secret;

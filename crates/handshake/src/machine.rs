@@ -1,12 +1,11 @@
-//! The handshake machine: one for each end of a connection.
+//! The handshake state machine: one for each end of a connection.
 //!
 //! # Purpose
-//! Both ends prove that they know the cluster secret before any other byte is parsed. Whoever connects (the
-//! *dialer*) proves first, so a stranger learns from the *listener* nothing but a random number.
+//! Both ends prove that they know the cluster secret before any other byte is parsed. The connecting end (the
+//! *dialer*) proves first, so a stranger learns only a random number from the *listener*.
 //!
 //! # Messages
-//! All are of fixed length, so the machine's buffer is fixed too and nothing grows with what a stranger
-//! sends.
+//! All messages have a fixed length, so the machine's buffer is fixed, too: a stranger cannot make it grow.
 //!
 //! | message | from | bytes |
 //! |---|---|---|
@@ -17,24 +16,23 @@
 //!
 //! A proof is the HMAC, under the secret, of a protocol label, the prover's role, the whole opening and the
 //! challenge. The listener's name is the SHA-256 of the address that the dialer wants to reach. Version and
-//! method say which messages follow: another proof, such as a certificate, is another method behind the same
-//! opening.
+//! method determine the messages that follow. Another kind of proof, such as a certificate, gets its own
+//! method number.
 //!
 //! # Invariants
-//! 1. A machine is proven only after a right proof of the other end; once failed it stays failed.
-//! 2. A listener sends its nonce and nothing else before the dialer's proof was right, and not even that to
-//!    whom the opening shows to be foreign: of another protocol or version, or looking for another listener.
-//! 3. A proof is right for one role and one pair of nonces only: reflected, replayed and crossed proofs fail.
-//! 4. A machine never takes a byte beyond the message under way: what follows the handshake stays in the
+//! 1. A machine is proven only after a valid proof from the other end. A failed machine stays failed.
+//! 2. Before a valid dialer's proof, a listener sends only its nonce. It sends nothing if the opening has
+//!    another protocol or version, or names another listener.
+//! 3. A proof is valid for one role and one pair of nonces: reflected, replayed and crossed proofs fail.
+//! 4. A machine never takes a byte beyond the current message: what follows the handshake stays in the
 //!    stream.
 //!
-//! # What it does and does not protect from
-//! It keeps out everyone without the secret who connects, listens at an address that a node connects to, or
-//! stands between two nodes at an address of his own: the proof names the address that the dialer wanted, so
-//! a relayed one is refused. It does not hide or sign what follows: whoever can read the traffic between two
-//! nodes sees the data, and whoever can alter it in place can alter what follows a genuine handshake. That
-//! takes an encrypted network between the nodes. Nor does it tell members apart: the secret proves
-//! membership, not which member.
+//! # Threat model
+//! The handshake keeps out every peer without the secret: one that connects, one that listens where a node
+//! dials, and one that relays between two nodes from its own address. The proof names the address that the
+//! dialer wanted, so a relayed proof is refused. Later bytes are neither encrypted nor signed. An attacker on
+//! the path can read the data, or alter it after a genuine handshake: use an encrypted network. The secret
+//! proves membership, not which member.
 //!
 //! # Ownership
 //! One per connection, at its driver. Call [`Handshake::poll_transmit`] until it is empty, then
@@ -46,18 +44,16 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// How long a nonce is.
 const NONCE_BYTES: usize = 32;
-/// How long a listener's name is.
 const NAME_BYTES: usize = 32;
 
-/// How long the dialer's first message is.
+/// The dialer's first message.
 pub const OPENING_BYTES: usize = PREAMBLE.len() + NONCE_BYTES + NAME_BYTES;
-/// How long the listener's first message is.
+/// The listener's first message.
 pub const CHALLENGE_BYTES: usize = NONCE_BYTES;
-/// How long a proof is.
+/// A proof of either end.
 pub const PROOF_BYTES: usize = 32;
-/// How long a message is at most.
+/// The longest message.
 pub const MESSAGE_BYTES_MAX: usize = OPENING_BYTES;
 
 const MAGIC_BYTES: usize = 8;
@@ -66,26 +62,25 @@ const VERSION: u8 = 1;
 const METHOD_CLUSTER_SECRET: u8 = 1;
 const PREAMBLE: [u8; 16] = *b"SIDLEBUS\x01\x01\0\0\0\0\0\0";
 
-/// Where version and method stand in the preamble.
 const VERSION_AT: usize = MAGIC_BYTES;
 const METHOD_AT: usize = VERSION_AT + 1;
 
 const _: () = assert!(PREAMBLE[VERSION_AT] == VERSION && PREAMBLE[METHOD_AT] == METHOD_CLUSTER_SECRET);
 
-/// What every proof is about, so that it can never be taken for one of another protocol.
+/// Binds every proof to this protocol, so that none is valid in another one.
 const PROTOCOL_LABEL: &[u8] = b"sidle bus handshake, version 1, cluster secret\0";
 const NAME_LABEL: &[u8] = b"sidle bus listener, version 1\0";
 
-/// A number that is used once: from the operating system's generator, for one handshake.
+/// A number used once, for one handshake, from the operating system's generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonce(pub [u8; NONCE_BYTES]);
 
-/// The address of a listener, as one number.
+/// The address of a listener, hashed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ListenerName([u8; NAME_BYTES]);
 
 impl ListenerName {
-    /// The name of the listener at `address` (`host:port`, as the cluster is told it).
+    /// The name of the listener at `address` (`host:port`, as the cluster is configured with it).
     pub fn of(address: &str) -> ListenerName {
         let mut hash = Sha256::new();
         hash.update(NAME_LABEL);
@@ -100,13 +95,13 @@ impl fmt::Debug for ListenerName {
     }
 }
 
-/// Why a handshake failed. The connection must be closed, without a word.
+/// Why a handshake failed. The connection must be closed without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
-    /// What came is no opening of a connection between nodes.
+    /// The bytes are no opening of a connection between nodes.
     #[error("it does not speak Sidle's protocol between nodes")]
     Foreign,
-    /// The opening is of another version, or offers another kind of proof.
+    /// The opening has another version, or offers another kind of proof.
     #[error(
         "it opens with version {version}, method {method} of the handshake: run the same release on all nodes"
     )]
@@ -116,10 +111,10 @@ pub enum HandshakeError {
         /// The kind of proof.
         method: u8,
     },
-    /// The dialer looks for a listener at another address.
+    /// The dialer wants the listener at another address.
     #[error("it looks for another node than this one")]
     WrongListener,
-    /// The proof is not one of this secret for this handshake.
+    /// The proof does not match this secret and this handshake.
     #[error("it has another cluster secret")]
     WrongProof,
 }
@@ -132,7 +127,7 @@ enum Role {
 }
 
 impl Role {
-    /// Both labels have one length, so that what is proven has one layout.
+    /// Both labels have one length, so that proofs have one layout.
     const fn label(self) -> &'static [u8; 8] {
         match self {
             Role::Dialer => b"dialer\0\0",
@@ -141,22 +136,20 @@ impl Role {
     }
 }
 
-/// What a machine waits for.
+/// The message that a machine waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The listener: for the opening.
+    /// The listener waits for the opening.
     Opening,
-    /// The dialer: for the challenge.
+    /// The dialer waits for the challenge.
     Challenge,
-    /// Either: for the other end's proof.
+    /// Either waits for the other end's proof.
     Proof(Role),
-    /// For nothing more.
     Proven,
-    /// For nothing more.
     Failed(HandshakeError),
 }
 
-/// A message to be sent.
+/// A message to send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Outgoing {
     bytes: [u8; MESSAGE_BYTES_MAX],
@@ -187,7 +180,7 @@ impl fmt::Debug for Outgoing {
 #[derive(Debug)]
 pub struct Handshake<'s> {
     secret: &'s ClusterSecret,
-    /// The names that a listener answers to; a dialer needs none.
+    /// The names of a listener; a dialer needs none.
     own_names: &'s [ListenerName],
     stage: Stage,
     opening: [u8; OPENING_BYTES],
@@ -198,7 +191,7 @@ pub struct Handshake<'s> {
 }
 
 impl<'s> Handshake<'s> {
-    /// The end that connects, and means to reach `listener`.
+    /// The connecting end, which wants to reach `listener`.
     pub fn dial(secret: &'s ClusterSecret, listener: ListenerName, nonce: Nonce) -> Handshake<'s> {
         let mut opening = [0; OPENING_BYTES];
         let (preamble, rest) = opening.split_at_mut(PREAMBLE.len());
@@ -209,7 +202,7 @@ impl<'s> Handshake<'s> {
         Handshake { opening, outgoing, ..Handshake::new(secret, &[], Stage::Challenge) }
     }
 
-    /// The end that was connected to, and may be called by any of `own_names`.
+    /// The accepting end, which may be dialed under any of `own_names`.
     pub fn listen(secret: &'s ClusterSecret, own_names: &'s [ListenerName], nonce: Nonce) -> Handshake<'s> {
         Handshake { challenge: nonce.0, ..Handshake::new(secret, own_names, Stage::Opening) }
     }
@@ -232,27 +225,26 @@ impl<'s> Handshake<'s> {
         self.outgoing.take()
     }
 
-    /// How many bytes the message under way still lacks; 0 when nothing more is waited for.
+    /// How many bytes the current message still lacks; 0 when none is expected.
     pub fn wanted(&self) -> usize {
         self.message_bytes() - self.received
     }
 
-    /// Whether the other end has proven that it knows the secret, and this one has done its part.
+    /// Whether the other end has proven that it knows the secret, and this end has sent its part.
     pub fn is_proven(&self) -> bool {
         self.stage == Stage::Proven
     }
 
-    /// Whether the other end has already shown something that only a node of this version does: its
-    /// challenge, or a whole opening.
+    /// Whether the other end has sent something that only a node of this version sends: its challenge, or a
+    /// whole opening.
     pub fn has_begun(&self) -> bool {
         matches!(self.stage, Stage::Proof(_) | Stage::Proven | Stage::Failed(HandshakeError::WrongProof))
     }
 
-    /// Takes in received bytes, at most as many as are wanted; returns how many that were.
+    /// Takes received bytes, at most as many as are wanted; returns how many it took.
     ///
     /// # Errors
-    /// As soon as what came cannot be the beginning of what is waited for; every further call returns it
-    /// again.
+    /// As soon as the bytes cannot begin the expected message. Every further call returns the same error.
     pub fn handle(&mut self, bytes: &[u8]) -> Result<usize, HandshakeError> {
         if let Stage::Failed(error) = self.stage {
             return Err(error);
@@ -291,7 +283,7 @@ impl<'s> Handshake<'s> {
         self.received = 0;
     }
 
-    /// Checks as much of the opening as has come, so that a stranger is not waited for.
+    /// Checks the opening as it arrives, so that a stranger is refused early.
     fn opening_grew(&mut self) -> Result<(), HandshakeError> {
         let input = &self.input[..self.received];
         let differs = |at: usize| input.get(at).is_some_and(|&byte| byte != PREAMBLE[at]);
@@ -323,7 +315,7 @@ impl<'s> Handshake<'s> {
     }
 
     fn proof_came(&mut self, prover: Role) -> Result<(), HandshakeError> {
-        // In constant time: how much of a wrong proof is right is nobody's business.
+        // In constant time: it must not leak how much of a wrong proof is right.
         let is_right = self.mac(prover).verify_slice(&self.input[..PROOF_BYTES]);
         is_right.map_err(|_| HandshakeError::WrongProof)?;
         if prover == Role::Dialer {

@@ -2,49 +2,49 @@
 
 use std::fmt;
 
-/// How long a secret is.
+/// Length of a secret.
 pub const SECRET_BYTES: usize = 32;
 
-/// The longest text that is read as a secret; the right one is shorter.
+/// The longest text that is parsed as a secret; a valid one is shorter.
 pub const TEXT_BYTES_MAX: usize = 256;
 
-/// What the text starts with: says what the file is, and the version of its format.
+/// The start of the text: the kind of file and the version of its format.
 const LABEL: &str = "sidle-cluster-secret-v1";
 
-/// What every version's text starts with.
+/// The start of the text in every version.
 const LABEL_OF_ANY_VERSION: &str = "sidle-cluster-secret-v";
 
-/// A secret of fewer different bytes was typed, not drawn. 32 random bytes have about 30.
+/// A secret with fewer different bytes was typed, not drawn. 32 random bytes have about 30.
 const DIFFERENT_BYTES_MIN: usize = 8;
 
-/// What every node of a cluster knows and nobody else: whoever proves that he knows it is a member.
+/// Shared by the nodes of a cluster and by nobody else: knowing it proves membership.
 ///
 /// Never printed: `Debug` hides it, there is no `Display`, and no error quotes it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterSecret([u8; SECRET_BYTES]);
 
-/// Why a text is no secret. No variant repeats what was read.
+/// Why a text is no secret. No variant quotes the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseSecretError {
-    /// It does not begin as a secret does.
+    /// It does not start with the label.
     #[error("it is no cluster secret: one line, `{LABEL}`, a space and 64 hexadecimal digits")]
     Foreign,
-    /// A version that this release does not know.
+    /// This release does not know its version.
     #[error("its format is of another version: this release reads `{LABEL}`")]
     UnknownVersion,
     /// Too few digits.
     #[error("it is too short: {digits} hexadecimal digits of 64")]
     TooShort {
-        /// As many as there are.
+        /// How many there are.
         digits: usize,
     },
-    /// Too many digits, or something behind them.
+    /// Too many digits, or something after them.
     #[error("it is too long: nothing may follow the 64 hexadecimal digits but the end of the line")]
     TooLong,
-    /// Something else than digits.
+    /// A character that is no digit.
     #[error("it is malformed: something among the 64 hexadecimal digits is none")]
     NotHexadecimal,
-    /// A pattern that somebody typed.
+    /// A pattern, typed rather than drawn.
     #[error("it is not random: its 32 bytes are nearly all the same")]
     NotRandom,
 }
@@ -55,7 +55,7 @@ impl ClusterSecret {
         ClusterSecret(bytes)
     }
 
-    /// Reads a secret's text; a line end behind it is allowed.
+    /// Parses a secret's text; one trailing line end is allowed.
     pub fn parse(text: &[u8]) -> Result<ClusterSecret, ParseSecretError> {
         let line = text.strip_suffix(b"\n").unwrap_or(text);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -93,7 +93,7 @@ impl ClusterSecret {
         }
     }
 
-    /// The secret's text with its line end: for the file that keeps it, and for nothing else.
+    /// The secret's text with its line end, only for the file that stores it.
     pub fn to_text(&self) -> String {
         let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
         let digits: String = digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_refused_with_its_reason() {
+    fn invalid_text_is_refused_with_its_reason() {
         use ParseSecretError::*;
         let digits = secret().to_text().trim_end()[LABEL.len() + 1..].to_owned();
         for (text, why) in [
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_prints_it() {
+    fn no_output_contains_the_secret() {
         let digits = secret().to_text()[LABEL.len() + 1..].trim_end().to_owned();
         assert!(!format!("{:?}", secret()).contains(&digits[..4]));
         let broken = format!("{LABEL} x{}", &digits[1..]);

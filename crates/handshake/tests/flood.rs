@@ -1,6 +1,6 @@
-//! A million strangers from one seed: what they send is recorded, altered, cut, doubled, shuffled or drawn.
-//! None of them gets in, none is sent more than a nonce, and nothing grows with what they send; nor does it
-//! behind the handshake.
+//! A million strangers from one seed. They send recorded handshakes, altered, cut, doubled and shuffled, or
+//! random bytes. None is accepted, none gets more than a nonce, and no memory grows with their input, nor
+//! does it after the handshake.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +19,7 @@ use support::{ADDRESS, Transcript, own_names, secret, transcript};
 const STRANGERS: usize = 1_000_000;
 const SEED: u64 = 0x5eed_0000_d00d;
 
-/// What strangers have to work with: recorded handshakes, those of another secret, and frames of every kind.
+/// The strangers' material: recorded handshakes, those of another secret, and frames of every kind.
 struct Loot {
     recorded: Vec<Transcript>,
     frames: Vec<Vec<u8>>,
@@ -32,7 +32,6 @@ impl Loot {
         Loot { recorded, frames: frames() }
     }
 
-    /// One thing that a stranger may send.
     fn piece(&self, random: &mut Random) -> Vec<u8> {
         let recorded = &self.recorded[random.index(self.recorded.len())];
         match random.index(8) {
@@ -46,10 +45,10 @@ impl Loot {
         }
     }
 
-    /// All that one stranger sends.
+    /// The whole input of one stranger.
     fn stream(&self, random: &mut Random) -> Vec<u8> {
         let mut stream = match random.index(4) {
-            // Most begin as a node does: the others do not come far.
+            // Most start with a valid preamble: the others are refused early.
             0 => Vec::new(),
             _ => self.recorded[random.index(self.recorded.len())].opening.to_vec(),
         };
@@ -68,7 +67,7 @@ fn random_bytes(random: &mut Random, most: usize) -> Vec<u8> {
     random.bytes(count)
 }
 
-/// Flips, sets, cuts, doubles or takes out.
+/// Flips, sets, cuts, doubles or removes.
 fn alter(stream: &mut Vec<u8>, random: &mut Random) {
     if stream.is_empty() {
         return;
@@ -83,7 +82,7 @@ fn alter(stream: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// One frame of each kind, right but for what is in it.
+/// One frame of each kind with random content.
 fn frames() -> Vec<Vec<u8>> {
     let scope = Scope { migration: MigrationId(7), epoch: TabletEpoch(3) };
     let mut frames: Vec<Vec<u8>> = Kind::ALL
@@ -109,7 +108,7 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Drives a machine as the server does, in pieces; what it sent.
+/// Drives a machine as the server does, in pieces; returns what it sent.
 fn drive(machine: &mut Handshake<'_>, mut stream: &[u8], random: &mut Random) -> Vec<u8> {
     let mut answers = support::sent(machine);
     while !stream.is_empty() && machine.wanted() > 0 {
@@ -140,17 +139,17 @@ fn no_stranger_gets_in() {
             assert!(answers.is_empty() || answers == own_nonce.0, "stranger {stranger}: {answers:?}");
             challenged += usize::from(answers.len() == CHALLENGE_BYTES);
         } else {
-            // One who listens himself, at an address that a node connects to.
+            // A stranger that listens at an address that a node dials.
             let mut dialer = Handshake::dial(&right, ListenerName::of(ADDRESS), own_nonce);
             drive(&mut dialer, &stream, &mut random);
             assert!(!dialer.is_proven(), "stranger {stranger}");
         }
     }
-    assert!(challenged > STRANGERS / 8, "only {challenged} came as far as the challenge");
+    assert!(challenged > STRANGERS / 8, "only {challenged} reached the challenge");
 }
 
-/// Behind the handshake: whatever arrives, a reader holds what has arrived and a little more, and takes
-/// nothing that does not belong on its connection.
+/// After the handshake a reader holds what has arrived and a little more, and refuses frames that do not
+/// belong on its connection.
 #[test]
 fn no_frame_takes_more_than_it_brought() {
     let frames = frames();
@@ -169,7 +168,7 @@ fn no_frame_takes_more_than_it_brought() {
             stream.extend_from_slice(&frames[random.index(frames.len())]);
         }
         match random.index(4) {
-            // A length that nothing stands behind.
+            // A length without the bytes that it announces.
             0 => stream[..4].copy_from_slice(&(random.draw() as u32).to_le_bytes()),
             1 => alter(&mut stream, &mut random),
             _ => {}
@@ -184,7 +183,7 @@ fn no_frame_takes_more_than_it_brought() {
             reader.push(piece);
             while let Ok(Some(frame)) = reader.next_frame() {
                 taken += 1;
-                // Parsed or refused, never more.
+                // It parses or refuses, and allocates no more than that.
                 let _ = frame.message();
             }
             assert!(

@@ -1,5 +1,5 @@
-//! The handshake between two machines, and everything that a stranger can do to it: cut, flip, reflect,
-//! replay, cross, relay, guess.
+//! The handshake between two machines, and a stranger's attacks: cut, flip, reflect, replay, cross, relay,
+//! guess.
 
 mod support;
 
@@ -13,7 +13,7 @@ fn dial<'s>(secret: &'s ClusterSecret, seed: u8) -> Handshake<'s> {
     Handshake::dial(secret, ListenerName::of(ADDRESS), nonce(seed))
 }
 
-/// Hands over bytes as the driver does; whether all of them were wanted.
+/// Passes bytes as the driver does; returns whether all of them were wanted.
 fn give(machine: &mut Handshake<'_>, mut bytes: &[u8]) -> Result<bool, HandshakeError> {
     while !bytes.is_empty() && machine.wanted() > 0 {
         let taken = machine.handle(bytes)?;
@@ -29,10 +29,10 @@ fn both_ends_prove_themselves() {
     let mut listener = Handshake::listen(&secret, &names, nonce(2));
     let opening = sent(&mut dialer);
     assert_eq!(opening.len(), OPENING_BYTES);
-    assert!(sent(&mut listener).is_empty(), "the listener does not speak first");
+    assert!(sent(&mut listener).is_empty(), "the listener does not send first");
     assert!(give(&mut listener, &opening).unwrap());
     let challenge = sent(&mut listener);
-    assert_eq!(challenge, nonce(2).0, "nothing but a nonce before the dialer has proven itself");
+    assert_eq!(challenge, nonce(2).0, "only a nonce before the dialer's proof");
     assert_eq!(challenge.len(), CHALLENGE_BYTES);
     assert!(give(&mut dialer, &challenge).unwrap() && !dialer.is_proven());
     let proof = sent(&mut dialer);
@@ -41,11 +41,11 @@ fn both_ends_prove_themselves() {
     let proof = sent(&mut listener);
     assert!(give(&mut dialer, &proof).unwrap() && dialer.is_proven());
     assert!(sent(&mut dialer).is_empty() && sent(&mut listener).is_empty());
-    assert_eq!((dialer.wanted(), listener.wanted()), (0, 0), "what follows is not the handshake's");
+    assert_eq!((dialer.wanted(), listener.wanted()), (0, 0), "the handshake wants no more bytes");
 }
 
 #[test]
-fn pieces_of_any_size_do() {
+fn pieces_of_any_size_complete_the_handshake() {
     let (secret, names) = (secret(1), own_names());
     for piece_bytes in 1..=OPENING_BYTES {
         let mut ends = [dial(&secret, 1), Handshake::listen(&secret, &names, nonce(2))];
@@ -60,7 +60,7 @@ fn pieces_of_any_size_do() {
 }
 
 #[test]
-fn not_a_byte_behind_the_handshake_is_taken() {
+fn no_byte_after_the_handshake_is_taken() {
     let (secret, names) = (secret(1), own_names());
     let genuine = transcript(&secret, 1, 2);
     let mut listener = Handshake::listen(&secret, &names, nonce(2));
@@ -75,7 +75,7 @@ fn not_a_byte_behind_the_handshake_is_taken() {
 }
 
 #[test]
-fn cut_anywhere_nobody_is_proven() {
+fn a_cut_message_proves_nothing() {
     let (secret, names) = (secret(1), own_names());
     let genuine = transcript(&secret, 1, 2);
     let to_listener = [genuine.opening.as_slice(), &genuine.dialer_proof].concat();
@@ -95,7 +95,7 @@ fn cut_anywhere_nobody_is_proven() {
 }
 
 #[test]
-fn one_flipped_bit_anywhere_ends_it() {
+fn one_flipped_bit_fails_the_handshake() {
     let (secret, names) = (secret(1), own_names());
     let genuine = transcript(&secret, 1, 2);
     let to_listener = [genuine.opening.as_slice(), &genuine.dialer_proof].concat();
@@ -124,17 +124,17 @@ fn one_flipped_bit_anywhere_ends_it() {
     }
 }
 
-/// The proof of one end never is one of the other, even over the same nonces.
+/// A proof of one end is never valid for the other, even with the same nonces.
 #[test]
-fn what_is_reflected_proves_nothing() {
+fn reflected_proofs_are_refused() {
     let (secret, names) = (secret(1), own_names());
-    // A dialer that is sent all that it sent itself.
+    // A dialer that gets its own bytes back.
     let mut dialer = dial(&secret, 1);
     let own_opening = sent(&mut dialer);
     give(&mut dialer, &own_opening[..CHALLENGE_BYTES]).unwrap();
     let own_proof = sent(&mut dialer);
     assert_eq!(give(&mut dialer, &own_proof), Err(HandshakeError::WrongProof));
-    // A listener whose own challenge comes back as the dialer's nonce, and then whatever it could have said.
+    // A listener whose own challenge comes back as the dialer's nonce, followed by a genuine proof.
     let genuine = transcript(&secret, 1, 2);
     for proof in [genuine.listener_proof, genuine.challenge, [0; PROOF_BYTES]] {
         let mut listener = Handshake::listen(&secret, &names, nonce(2));
@@ -147,7 +147,7 @@ fn what_is_reflected_proves_nothing() {
 }
 
 #[test]
-fn what_was_recorded_proves_nothing_again() {
+fn replayed_proofs_are_refused() {
     let (secret, names) = (secret(1), own_names());
     let recorded = transcript(&secret, 1, 2);
     let mut listener = Handshake::listen(&secret, &names, nonce(3));
@@ -160,7 +160,7 @@ fn what_was_recorded_proves_nothing_again() {
 }
 
 #[test]
-fn two_handshakes_that_are_crossed_both_fail() {
+fn two_crossed_handshakes_both_fail() {
     let (secret, names) = (secret(1), own_names());
     let mut dialers = [dial(&secret, 1), dial(&secret, 2)];
     let mut listeners = [3, 4].map(|seed| Handshake::listen(&secret, &names, nonce(seed)));
@@ -169,7 +169,7 @@ fn two_handshakes_that_are_crossed_both_fail() {
         give(&mut listeners[at], &openings[at]).unwrap();
         sent(&mut listeners[at])
     });
-    // Each dialer is given the other one's challenge.
+    // Each dialer gets the other one's challenge.
     let proofs = [0, 1].map(|at| {
         give(&mut dialers[at], &challenges[1 - at]).unwrap();
         sent(&mut dialers[at])
@@ -183,17 +183,16 @@ fn two_handshakes_that_are_crossed_both_fail() {
     }
 }
 
-/// Whoever gets a node to connect to him can hand everything on to a genuine node, but the proof names where
-/// the dialer wanted to go.
+/// A relay can pass everything on to a genuine node, but the proof names the address that the dialer wanted.
 #[test]
-fn what_is_relayed_from_another_address_is_refused() {
+fn a_relay_from_another_address_is_refused() {
     let (secret, names) = (secret(1), own_names());
     let mut dialer = Handshake::dial(&secret, ListenerName::of("10.6.6.6:16379"), nonce(1));
     let opening = sent(&mut dialer);
     let mut listener = Handshake::listen(&secret, &names, nonce(2));
     assert_eq!(give(&mut listener, &opening), Err(HandshakeError::WrongListener));
-    assert!(sent(&mut listener).is_empty(), "without a reply");
-    // With the right name put into it, the proof is one of something else.
+    assert!(sent(&mut listener).is_empty(), "no reply");
+    // With the right name put in, the proof no longer matches.
     let mut altered = opening.clone();
     altered[48..].copy_from_slice(&transcript(&secret, 1, 2).opening[48..]);
     let mut listener = Handshake::listen(&secret, &names, nonce(2));
@@ -205,15 +204,15 @@ fn what_is_relayed_from_another_address_is_refused() {
 }
 
 #[test]
-fn another_secret_is_found_out_by_whoever_has_the_right_one() {
+fn another_secret_is_refused_by_either_end() {
     let (right, wrong, names) = (secret(1), secret(2), own_names());
     let mut stranger = dial(&wrong, 1);
     let mut listener = Handshake::listen(&right, &names, nonce(2));
     give(&mut listener, &sent(&mut stranger)).unwrap();
     give(&mut stranger, &sent(&mut listener)).unwrap();
     assert_eq!(give(&mut listener, &sent(&mut stranger)), Err(HandshakeError::WrongProof));
-    assert!(sent(&mut listener).is_empty(), "the listener's proof is not for strangers");
-    // An impostor that listens takes any proof, and gives one of his own.
+    assert!(sent(&mut listener).is_empty(), "a stranger gets no proof");
+    // An impostor that listens accepts any proof, and sends its own.
     let mut dialer = dial(&right, 1);
     let mut impostor = Handshake::listen(&wrong, &names, nonce(2));
     give(&mut impostor, &sent(&mut dialer)).unwrap();
@@ -223,9 +222,9 @@ fn another_secret_is_found_out_by_whoever_has_the_right_one() {
     assert!(dialer.has_begun());
 }
 
-/// Two ends that both dial, or both listen, come to nothing.
+/// Two ends that both dial, or both listen, never complete.
 #[test]
-fn two_ends_of_one_role_do_not_agree() {
+fn two_ends_of_one_role_never_complete() {
     let (secret, names) = (secret(1), own_names());
     let mut dialers = [dial(&secret, 1), dial(&secret, 2)];
     let openings = dialers.each_mut().map(sent);
@@ -241,7 +240,7 @@ fn two_ends_of_one_role_do_not_agree() {
 }
 
 #[test]
-fn foreign_protocols_are_known_by_their_first_bytes() {
+fn foreign_protocols_are_refused_by_their_first_bytes() {
     let (secret, names) = (secret(1), own_names());
     for start in [&b"GET / HTTP/1.1\r\n"[..], b"*1\r\n$4\r\nPING\r\n", b"\x16\x03\x01", b"\0", b"SIDLEbus"] {
         let mut listener = Handshake::listen(&secret, &names, nonce(2));
@@ -259,7 +258,7 @@ fn foreign_protocols_are_known_by_their_first_bytes() {
 }
 
 #[test]
-fn nonces_are_whole_in_what_is_sent() {
+fn messages_carry_whole_nonces() {
     let genuine = transcript(&secret(1), 1, 2);
     assert_eq!(genuine.opening[16..48], nonce(1).0);
     assert_eq!(genuine.challenge, nonce(2).0);
