@@ -1,31 +1,30 @@
-//! What stands in the file: a header of one line, and the metadata as JSON.
+//! The file's content: a header of one line, and the metadata as JSON.
 //!
 //! ```text
 //! sidle-coordinator 1 0123abcd 4711\n{"cluster":...}
 //! ```
 //!
-//! The words of the header: what it is, the version of the format, the CRC32C of everything else (the length
-//! in the header, a line feed, the body) as eight hexadecimal digits, and the bytes of the body. The body of
-//! a store that nothing was committed to is `null`.
+//! The header's words: the kind of file, the version of the format, a CRC32C as eight hexadecimal digits, and
+//! the body's length in bytes. The checksum covers the length, a line feed and the body. A store without a
+//! commit has the body `null`.
 
 use crc32c::crc32c;
 use serde_json::error::Category;
 use sidle_cluster::Metadata;
 
 const MAGIC: &str = "sidle-coordinator";
-/// The version of what is written; one that is not known is refused.
+/// The version that is written; unknown versions are refused.
 const VERSION: &str = "1";
-/// What a redb database begins with, which development versions of Sidle 0.1.0 kept the metadata in.
+/// The start of a redb database, which development versions of Sidle 0.1.0 used for the metadata.
 const REDB_MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
-/// A header is not longer.
 const HEADER_BYTES_MAX: usize = 100;
 
 /// Why a file's content is no metadata.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
-    /// Another version wrote it, or the database of an earlier one: as it is called.
+    /// Another version wrote it, or it is an earlier version's database: its name.
     OtherVersion(String),
-    /// It is none, or damaged: why.
+    /// It is damaged or no metadata: why.
     Damaged(String),
 }
 
@@ -38,17 +37,17 @@ pub(crate) fn encode(metadata: Option<&Metadata>) -> Vec<u8> {
     content
 }
 
-/// The part of the content that the checksum is of.
+/// The part of the content that the checksum covers.
 fn checked(body: &[u8]) -> Vec<u8> {
     let mut checked = format!("{}\n", body.len()).into_bytes();
     checked.extend_from_slice(body);
     checked
 }
 
-/// The metadata in a file's content; `None` of a store that nothing was committed to.
+/// Decodes a file's content; `None` for a store without a commit.
 ///
 /// # Errors
-/// [`Unreadable`]. Metadata that breaks an invariant, or a limit, counts as damaged.
+/// [`Unreadable`]. Metadata that breaks an invariant or a limit counts as damaged.
 pub(crate) fn decode(content: &[u8]) -> Result<Option<Metadata>, Unreadable> {
     let damaged = |why: &str| Err(Unreadable::Damaged(why.to_owned()));
     if content.is_empty() {
@@ -84,7 +83,7 @@ pub(crate) fn decode(content: &[u8]) -> Result<Option<Metadata>, Unreadable> {
     })
 }
 
-/// The length that stands before the body, and the body.
+/// Splits the body's length from the body.
 fn split_length(checked: &[u8]) -> Option<(usize, &[u8])> {
     let end = checked.iter().position(|&byte| byte == b'\n')?;
     let length = std::str::from_utf8(&checked[..end]).ok()?.parse().ok()?;

@@ -1,10 +1,10 @@
 //! The cluster's metadata in one file: the embedded [`MetaStore`](sidle_cluster::MetaStore) of the process
 //! that runs the coordinator.
 //!
-//! The store ([`FileMetaStore`]) works on a [`Medium`]: a [`FileMedium`] in the server, a simulated disk in
-//! the simulator, which crashes it between any two steps.
+//! The store ([`FileMetaStore`]) works on a [`Medium`]: a [`FileMedium`] in the server, and in the simulator
+//! a simulated disk that can crash between any two steps.
 
-// The edge: files.
+// I/O edge: files.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod format;

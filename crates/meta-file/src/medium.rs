@@ -1,4 +1,4 @@
-//! Where a metadata store lies.
+//! Where a metadata store is kept.
 
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
@@ -6,19 +6,18 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A place that holds one store under a name, and can take a new one in its stead. Each call is one step: a
-/// crash may come between any two, and none but the two syncs makes anything durable.
+/// Holds one store under a name, and can replace it. Each call is one step: a crash may come between any two.
+/// Only the two syncs make anything durable.
 ///
-/// [`io::ErrorKind::WouldBlock`] says that another process uses the store.
+/// [`io::ErrorKind::WouldBlock`] means that another process uses the store.
 pub trait Medium: Debug {
-    /// What the store is called in messages.
+    /// The store's name for messages.
     fn name(&self) -> String;
 
-    /// All bytes of the store, or `None` where there is none. No other process can use it from now on.
+    /// All bytes of the store, or `None` if there is none. Locks the store against other processes.
     fn read(&mut self) -> io::Result<Option<Vec<u8>>>;
 
-    /// Opens an empty file beside the store, which no other process can use. Refused where a store has
-    /// appeared that was never read.
+    /// Creates and locks an empty file beside the store. Fails if a store has appeared that was never read.
     fn create_aside(&mut self) -> io::Result<()>;
 
     /// Writes the bytes of the file aside.
@@ -27,7 +26,7 @@ pub trait Medium: Debug {
     /// Makes the bytes of the file aside durable.
     fn sync_aside(&mut self) -> io::Result<()>;
 
-    /// Gives the file aside the store's name, in place of the store that had it.
+    /// Renames the file aside to the store's name, replacing the old store.
     fn rename_aside(&mut self) -> io::Result<()>;
 
     /// Makes the name durable.
@@ -36,17 +35,17 @@ pub trait Medium: Debug {
     /// Removes the file aside, if there is one.
     fn discard_aside(&mut self) -> io::Result<()>;
 
-    /// What lies where the next start looks for the store.
+    /// What the next start would find at the store's path.
     fn whereabouts(&self) -> io::Result<Whereabouts>;
 
-    /// Makes the place where a store lies anew, if it has gone with the store.
+    /// Recreates the store's folder if it was removed with the store.
     fn restore(&mut self) -> io::Result<()>;
 }
 
-/// What lies where a store belongs.
+/// What is found at the store's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whereabouts {
-    /// The store that was read or named last.
+    /// The store that was last read or renamed.
     InPlace,
     /// Nothing.
     Gone,
@@ -54,32 +53,31 @@ pub enum Whereabouts {
     Replaced,
 }
 
-/// A file in a folder of the file system. The folder must be there.
+/// A file in an existing folder of the file system.
 #[derive(Debug)]
 pub struct FileMedium {
     path: PathBuf,
     aside_path: PathBuf,
-    /// The store, which this process has locked.
+    /// The store, locked by this process.
     store: Option<LockedFile>,
-    /// The file aside, locked as well: it keeps its lock when it becomes the store.
+    /// The file aside, locked too: it keeps its lock when it becomes the store.
     aside: Option<LockedFile>,
 }
 
-/// A file that no other process can lock.
 #[derive(Debug)]
 struct LockedFile {
     file: File,
     key: FileKey,
 }
 
-/// A file system's number and a file's number in it: what a file is, whatever it is called.
+/// Device and inode number: they identify a file whatever its name.
 type FileKey = (u64, u64);
 
 fn key_of(file: &Metadata) -> FileKey {
     (file.dev(), file.ino())
 }
 
-/// What has this name, if anything has.
+/// The file with this name, if any.
 fn key_at(path: &Path) -> io::Result<Option<FileKey>> {
     match fs::metadata(path) {
         Ok(found) => Ok(Some(key_of(&found))),
@@ -89,12 +87,12 @@ fn key_at(path: &Path) -> io::Result<Option<FileKey>> {
 }
 
 impl LockedFile {
-    /// Locks a file that was opened under this name; `None` if it has lost the name meanwhile, as a store
-    /// does when another process replaces it.
+    /// Locks a file opened under this name; `None` if it has lost the name meanwhile, because another process
+    /// replaced the store.
     fn lock(file: File, path: &Path) -> io::Result<Option<LockedFile>> {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
-            // Where files cannot be locked the data directory's lock has to do.
+            // Where files cannot be locked, the data directory's lock must suffice.
             Err(TryLockError::Error(_)) | Ok(()) => {}
         }
         let key = key_of(&file.metadata()?);
@@ -104,15 +102,14 @@ impl LockedFile {
 }
 
 impl Drop for LockedFile {
-    /// Closing the file would not do: a process that this one is just starting still has it, until it runs
-    /// its program.
+    /// Closing the file is not enough: a process that this one is starting shares it until its exec.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }
 }
 
 impl FileMedium {
-    /// The file with this path, or the one that it is a link to.
+    /// The file at this path; a symbolic link is followed.
     pub fn new(path: &Path) -> FileMedium {
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let mut aside_path = path.clone().into_os_string();
@@ -170,7 +167,7 @@ impl Medium for FileMedium {
                 break aside;
             }
         };
-        // Only who has the file aside gives it the name, so what has the name now stays.
+        // Only the owner of the file aside renames it, so the file with the name now stays.
         let found = key_at(&self.path)?;
         if found.is_some() && found != self.store.as_ref().map(|store| store.key) {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -214,8 +211,8 @@ impl Medium for FileMedium {
         })
     }
 
-    /// Makes the folder, and only on the file system that the store lay on: an empty folder on another one is
-    /// where a volume was mounted, and what is written there would come back as an old record one day.
+    /// Recreates the folder, but only on the store's own file system. An empty folder on another one is an
+    /// unmounted volume's mount point: a store written there would return one day as an old one.
     fn restore(&mut self) -> io::Result<()> {
         let folder = self.folder();
         if let Err(error) = fs::metadata(folder) {

@@ -1,18 +1,18 @@
-//! The store: opening, loading, committing.
+//! The store: open, load, commit.
 //!
 //! # Invariants
-//! 1. A commit is on disk, whole, when [`FileMetaStore::commit`] returns without an error: written aside,
-//!    synced, named, the name synced. A damaged store is refused, never rolled back to an earlier map, whose
-//!    ownership epochs have been given since (M1).
-//! 2. What is there is never taken for a new store, however damaged, foreign or empty it is. A file has the
+//! 1. A commit is on disk, whole, when [`FileMetaStore::commit`] returns `Ok`: written aside, synced,
+//!    renamed, the name synced. A damaged store is refused. It is never rolled back to an earlier map: later
+//!    ownership epochs have been handed out (M1).
+//! 2. An existing store is never taken for a new one, however damaged, foreign or empty. A file gets the
 //!    store's name only when it is whole.
-//! 3. Nothing is built on bytes of an earlier incarnation, or from before a failed commit: opening writes
-//!    what it reads aside, syncs it, and names it, as a commit does. What a process reads back may stand in
-//!    the system's memory and nowhere else: after a sync that failed the system may take what it could not
-//!    write for written, and the next sync succeeds without it. That goes for names as for bytes.
-//! 4. A commit goes to the file that the next start opens, or is refused: a file that was removed while it is
-//!    open takes every write and is gone with the process. A store that has gone is written anew, from what
-//!    is to be committed; one that somebody put in its place is left alone.
+//! 3. Nothing relies on bytes of an earlier incarnation, or from before a failed commit: opening rewrites
+//!    what it reads, as a commit does. What a process reads may exist only in the page cache. After a failed
+//!    sync the system may count pages as clean, and the next sync succeeds without them. That holds for names
+//!    as for bytes.
+//! 4. A commit goes to the file that the next start opens, or is refused. A file that was removed while open
+//!    takes every write and is lost with the process. A removed store is rewritten from the metadata to
+//!    commit; a file in its place is left alone.
 //!
 //! # Ownership
 //! The control thread of the process that runs the coordinator. The file is locked against other processes.
@@ -27,25 +27,25 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct FileMetaStore<M: Medium = FileMedium> {
     medium: M,
-    /// Whether what is read is durable: not after a failed commit, until it has been written again.
+    /// Whether the stored metadata is durable: false after a failed commit until it is rewritten.
     is_durable: bool,
 }
 
 impl FileMetaStore {
-    /// Opens the store in this file, or creates it where there is no such file. Its folder must be there.
+    /// Opens the store in this file, or creates it if there is no file. Its folder must exist.
     ///
     /// # Errors
-    /// Why it cannot be used, and what to do. What is there stays as it is.
+    /// Why the store is unusable, and what to do. The existing file is unchanged.
     pub fn open(path: &Path) -> Result<FileMetaStore, MetaError> {
         FileMetaStore::open_on(FileMedium::new(path))
     }
 }
 
 impl<M: Medium> FileMetaStore<M> {
-    /// Opens the store on this medium, or creates it where there is none.
+    /// Opens the store on this medium, or creates it if there is none.
     ///
     /// # Errors
-    /// Why it cannot be used, and what to do. What is there stays as it is.
+    /// Why the store is unusable, and what to do. The existing store is unchanged.
     pub fn open_on(medium: M) -> Result<FileMetaStore<M>, MetaError> {
         let mut store = FileMetaStore { medium, is_durable: false };
         let content = match store.read()? {
@@ -64,19 +64,19 @@ impl<M: Medium> FileMetaStore<M> {
         decode(content).map_err(|unreadable| unreadable_store(&self.medium.name(), &unreadable))
     }
 
-    /// Puts a store with this content in the place of what is there, whole or not at all.
+    /// Replaces the store with this content, atomically.
     fn replace(&mut self, content: &[u8]) -> Result<(), MetaError> {
         self.is_durable = false;
         let replaced = put(&mut self.medium, content);
         if replaced.is_err() {
-            // The reason counts; what is left here is in nobody's way.
+            // Report the first error; a file left aside does no harm.
             let _ = self.medium.discard_aside();
         }
         self.is_durable = replaced.is_ok();
         replaced.map_err(|error| self.refused(&error))
     }
 
-    /// Writes a store with this metadata where there is none any more.
+    /// Writes a store with this metadata where the old one was removed.
     fn write_anew(&mut self, metadata: &Metadata) -> Result<(), MetaError> {
         let restored = self.medium.restore().map_err(|error| self.refused(&error));
         restored.and_then(|()| self.replace(&encode(Some(metadata)))).map_err(|error| {

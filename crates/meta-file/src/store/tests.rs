@@ -9,7 +9,6 @@ use tempfile::TempDir;
 
 fn metadata(next: u64) -> Metadata {
     let new = Metadata::new(ClusterId::from_bits(9), TabletMap::founded_by(node_info(7)));
-    // Every fifth commit ends a migration.
     let history = (0..next).filter(|id| id.is_multiple_of(5)).map(|id| Arc::new(ended(id))).collect();
     Metadata { next_migration: MigrationId(next), history, ..new }
 }
@@ -18,7 +17,7 @@ fn ended(id: u64) -> MigrationRecord {
     MigrationRecord { state: MigrationState::Cancelled, ..running(id, PositionRange::ALL, 7, 7, 0) }
 }
 
-/// A folder, and where the store lies in it.
+/// A folder, and the store's path in it.
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("coordinator.meta");
@@ -39,7 +38,7 @@ fn open_error(path: &Path) -> String {
     outcome.unwrap_err().to_string()
 }
 
-/// A file with this content is refused with these words, and left as it is.
+/// Asserts that a file with this content is refused with these words, and is left unchanged.
 fn assert_refused(content: &[u8], words: &str) {
     let (folder, path) = place();
     fs::write(&path, content).unwrap();
@@ -77,7 +76,7 @@ fn a_copy_taken_after_a_commit_opens_as_after_a_crash() {
 }
 
 #[test]
-fn what_a_crash_left_aside_is_in_nobodys_way() {
+fn a_file_aside_from_a_crash_does_no_harm() {
     let (_folder, path) = place();
     let aside = path.with_extension("meta.new");
     fs::write(&aside, b"half").unwrap();
@@ -89,7 +88,7 @@ fn what_a_crash_left_aside_is_in_nobodys_way() {
 }
 
 #[test]
-fn a_second_process_is_told() {
+fn a_second_process_is_refused() {
     let (_folder, path) = place();
     let mut store = FileMetaStore::open(&path).unwrap();
     assert!(open_error(&path).contains("in use by another process"));
@@ -98,7 +97,7 @@ fn a_second_process_is_told() {
     assert_eq!(store.load().unwrap(), Some(metadata(1)));
 }
 
-/// Each of two that found no store may be the one to create it.
+/// Either of two that found no store may create it.
 #[test]
 fn only_one_of_two_processes_creates_the_store() {
     let (_folder, path) = place();
@@ -114,7 +113,7 @@ fn only_one_of_two_processes_creates_the_store() {
     assert_eq!(loaded(&path), Some(metadata(1)));
 }
 
-/// Several processes at once, again and again: one at a time has the store, and nothing gets lost.
+/// Several processes at once, repeatedly: one at a time has the store, and no commit is lost.
 #[test]
 fn processes_that_take_turns_lose_nothing() {
     let (_folder, path) = place();
@@ -202,7 +201,7 @@ fn a_store_that_was_removed_is_written_anew_by_the_next_commit() {
     fs::remove_file(&path).unwrap();
     store.commit(&metadata(6)).unwrap();
     assert_eq!(store.load().unwrap(), Some(metadata(6)));
-    // And the whole folder, without a change of the cluster.
+    // The whole folder, too, without a change of the cluster.
     fs::remove_dir_all(folder.path().join("data")).unwrap();
     assert_eq!(store.keep(&metadata(6)), Ok(Place::WrittenAnew));
     assert_eq!(store.keep(&metadata(6)), Ok(Place::Kept));
@@ -243,7 +242,7 @@ fn a_store_is_not_written_anew_where_it_would_be_forgotten() {
     let error = store.commit(&metadata(6)).unwrap_err().to_string();
     assert!(error.contains("the cluster is not changed"), "{error}");
     fs::remove_file(&folder).unwrap();
-    // Another file system in its place, as when a volume is not mounted.
+    // Another file system in its place, like an unmounted volume.
     let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") else { return };
     let device = |path: &Path| std::os::unix::fs::MetadataExt::dev(&fs::metadata(path).unwrap());
     if device(elsewhere.path()) == device(above.path()) {
@@ -258,7 +257,7 @@ fn a_store_is_not_written_anew_where_it_would_be_forgotten() {
     assert_eq!(store.load().unwrap(), Some(metadata(7)));
 }
 
-/// A medium whose steps fail from a number on, as those of a full or broken disk do.
+/// A medium whose steps fail from a number on, like a full or broken disk.
 #[derive(Debug)]
 struct Failing {
     file: FileMedium,
@@ -286,7 +285,7 @@ impl Medium for Failing {
         self.step()?.create_aside()
     }
     fn write_aside(&mut self, content: &[u8]) -> io::Result<()> {
-        // What there was room for is written.
+        // What fits is written.
         if self.steps_left == 0 {
             self.file.write_aside(&content[..content.len() / 2])?;
         }
@@ -323,7 +322,7 @@ fn a_commit_that_fails_leaves_the_old_or_the_new_and_the_next_one_succeeds() {
         let error = store.commit(&metadata(6)).unwrap_err().to_string();
         assert!(error.contains("cannot use") && error.contains("Check the disk"), "{error}");
         let found = decode(&fs::read(&path).unwrap()).unwrap();
-        // Without the last step the new one has the name, which may not stay.
+        // Without the last step the new store has the name, but is not durable.
         assert_eq!(found, Some(metadata(if steps_left < 4 { 5 } else { 6 })));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left aside");
         assert!(open_error(&path).contains("in use by another process"));
@@ -349,14 +348,14 @@ fn an_opening_that_fails_leaves_what_is_there() {
     }
 }
 
-/// What a process reads back, and what is there after the system has failed. As after a sync that failed,
-/// what was written before and is only in the system's memory never gets to the disk.
+/// A medium with a page cache: what a process reads, and what survives a system crash. After a failed sync,
+/// earlier writes in the cache never reach the disk.
 #[derive(Debug, Default)]
 struct Cached {
     shown: Option<Vec<u8>>,
     on_disk: Option<Vec<u8>>,
     aside: Vec<u8>,
-    /// Whether the bytes of the file aside, and then of the store, were synced since they were written.
+    /// Whether the bytes of the file aside, later of the store, were synced since they were written.
     is_synced: bool,
 }
 
@@ -400,16 +399,16 @@ impl Medium for Cached {
     }
 }
 
-/// Invariant 3. A process was killed after a commit that failed: what it wrote can be read, and would be gone
-/// after a failure of the machine, with everything that the cluster has done by it since.
+/// Invariant 3. A process is killed after a failed commit. Its bytes can be read, but would be lost with the
+/// machine, though the cluster has acted on them.
 #[test]
-fn what_opening_reads_is_on_disk_before_anybody_goes_by_it() {
+fn opening_makes_what_it_reads_durable() {
     let [earlier, later] = [5, 6].map(|next| encode(Some(&metadata(next))));
     let medium = Cached { shown: Some(later.clone()), on_disk: Some(earlier), ..Cached::default() };
     let mut store = FileMetaStore::open_on(medium).unwrap();
     assert!(store.medium.on_disk.as_ref() == Some(&later), "opening writes it anew");
     assert_eq!(store.load().unwrap(), Some(metadata(6)));
-    // The store that opening makes is there after a failure, too.
+    // A store that opening creates survives a crash, too.
     let store = FileMetaStore::open_on(Cached::default()).unwrap();
     assert!(store.medium.on_disk == Some(encode(None)));
 }
