@@ -1,4 +1,4 @@
-//! What a request and a reply cost at either end: `cargo bench -p sidle-resp`.
+//! The cost of a request and a reply at either end: `cargo bench -p sidle-resp`.
 
 // A benchmark reads the clock.
 #![allow(clippy::disallowed_methods)]
@@ -55,7 +55,7 @@ fn pipeline(write: impl Fn(&mut RequestWriter<'_>)) -> Vec<u8> {
     out
 }
 
-/// The fastest of a few runs: what the work costs when nothing else is in the way.
+/// The fastest of a few runs: the cost without interference.
 fn measure(name: &str, mut batch: impl FnMut()) {
     let mut best = f64::INFINITY;
     for _ in 0..5 {

@@ -2,36 +2,33 @@
 
 use smallvec::SmallVec;
 
-/// The arguments of one request, borrowed: what commands run on. Eight fit without an allocation.
+/// The arguments of one request, borrowed, as commands take them. Up to eight need no allocation.
 pub type Slices<'b> = SmallVec<[&'b [u8]; 8]>;
 
-/// Above this many ranges a parser gives the memory back once the request is done.
+/// A parser frees more ranges than this once the request is done.
 const KEPT_SPANS: usize = 4096;
-/// Above this many bytes of unquoted inline arguments a parser gives the memory back once the request is
-/// done.
+/// A parser frees more bytes of unquoted inline arguments than this once the request is done.
 const KEPT_DECODED_BYTES: usize = 64 << 10;
 
-/// Where one argument stands.
+/// The range of one argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: u32,
     pub(crate) length: u32,
 }
 
-/// The arguments of one request: ranges of the buffer it was parsed from, reused from request to request so
-/// that nothing is allocated in a steady state. One `Args` serves any number of parsers, one request at a
-/// time.
+/// The arguments of one request: ranges of the buffer it was parsed from. They are reused, so that a steady
+/// state allocates nothing. One `Args` serves any number of parsers, one request at a time.
 #[derive(Debug, Default)]
 pub struct Args {
     pub(crate) spans: Vec<Span>,
-    /// Inline arguments after unquoting, all of them, where a quote stood in the line: then the ranges point
-    /// here.
+    /// All inline arguments after unquoting, if the line had a quote: the ranges then point here.
     pub(crate) decoded: Vec<u8>,
     pub(crate) is_decoded: bool,
 }
 
 impl Args {
-    /// No arguments, nothing allocated.
+    /// No arguments, no allocation.
     pub fn new() -> Args {
         Args::default()
     }

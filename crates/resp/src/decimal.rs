@@ -1,9 +1,9 @@
-//! Decimal integers, as strict as Redis reads them and as cheap to write as headers must be.
+//! Decimal integers: parsed as strictly as Redis does, and cheap to write in headers.
 
 /// The longest decimal `i64`, sign included.
 const LONGEST: usize = 20;
 
-/// Reads a 64-bit integer as Redis's `string2ll` does: an optional `-`, then digits without leading zeros; no
+/// Parses a 64-bit integer like Redis's `string2ll`: an optional `-`, then digits without leading zeros; no
 /// `+`, no spaces, no `-0`.
 #[inline]
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
@@ -33,11 +33,11 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// The most digits that [`quick_length`] reads: no such number overflows or exceeds a `u32`.
+/// The most digits that [`quick_length`] reads: such a number never overflows a `u32`.
 const QUICK_DIGITS: usize = 9;
 
-/// The length at the start of `rest` and how many bytes it takes with its line end, if it is a plain number
-/// that is here whole. Anything else, errors too, is left to the slow path.
+/// Parses a plain length at the start of `rest`; returns it with the bytes it takes, line end included.
+/// `None` for anything else, errors and cut-off numbers included: the slow path handles those.
 #[inline(always)]
 pub(crate) fn quick_length(rest: &[u8]) -> Option<(usize, usize)> {
     let mut number = usize::from(rest.first()?.wrapping_sub(b'0'));
@@ -110,7 +110,7 @@ fn append_line(out: &mut Vec<u8>, prefix: u8, negative: bool, mut magnitude: u64
     out.extend_from_slice(&line[at..]);
 }
 
-/// The double on a line: `inf`, `-inf`, `nan`, or decimal with or without an exponent.
+/// Parses a double: `inf`, `-inf`, `nan`, or decimal with or without an exponent.
 pub(crate) fn parse_double(line: &[u8]) -> Option<f64> {
     std::str::from_utf8(line).ok()?.parse().ok()
 }

@@ -1,6 +1,6 @@
 //! Doubles as Redis 7.0 prints them: C's `%.17g`.
 
-/// How many significant digits `%.17g` gives; enough to tell any two doubles apart.
+/// Significant digits of `%.17g`: enough to distinguish any two doubles.
 const SIGNIFICANT_DIGITS: i32 = 17;
 
 /// Appends a double as Redis 7.0 prints it: `inf`, `-inf`, `nan`, `-0`, `3`, `0.10000000000000001`, `1e+20`.
@@ -69,7 +69,7 @@ fn append_scientific(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// What C's `%.17g`, and so redis-server 7.0.15, prints.
+    /// The output of C's `%.17g`, and so of redis-server 7.0.15.
     #[test]
     fn doubles_print_as_redis_prints_them() {
         for (number, text) in [

@@ -1,4 +1,4 @@
-//! Inline requests: one line of words, quoted as Redis's `sdssplitargs` reads them.
+//! Inline requests: one line of words, quoted as in Redis's `sdssplitargs`.
 
 use crate::args::Args;
 
@@ -7,7 +7,7 @@ use crate::args::Args;
 pub(crate) struct UnbalancedQuotes;
 
 /// Splits a line (without its line end) into `args`. Without quotes the arguments are ranges of the line;
-/// with them, all are copied and unquoted.
+/// with quotes all are copied and unquoted.
 pub(crate) fn split_line(line: &[u8], args: &mut Args) -> Result<(), UnbalancedQuotes> {
     if line.iter().any(|&byte| byte == b'"' || byte == b'\'') {
         return split_quoted(line, args);
@@ -31,7 +31,7 @@ fn split_quoted(line: &[u8], args: &mut Args) -> Result<(), UnbalancedQuotes> {
             match line.get(at) {
                 None => break,
                 Some(&byte) if ends_word(byte) => break,
-                // A quote may open in the middle of a word, but a word ends with its closing quote.
+                // A quote may open in the middle of a word, but its closing quote ends the word.
                 Some(b'"') => {
                     at = double_quoted(line, at + 1, &mut args.decoded)?;
                     break;
@@ -51,7 +51,7 @@ fn split_quoted(line: &[u8], args: &mut Args) -> Result<(), UnbalancedQuotes> {
     Ok(())
 }
 
-/// Reads up to the closing double quote; gives the place behind it.
+/// Reads to the closing double quote; returns the index after it.
 fn double_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize, UnbalancedQuotes> {
     loop {
         match line.get(at..).unwrap_or_default() {
@@ -80,7 +80,7 @@ fn double_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize,
     }
 }
 
-/// Reads up to the closing single quote, where only `\'` is an escape; gives the place behind it.
+/// Reads to the closing single quote, where only `\'` is an escape; returns the index after it.
 fn single_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Result<usize, UnbalancedQuotes> {
     loop {
         match line.get(at..).unwrap_or_default() {
@@ -109,12 +109,12 @@ fn next_word(line: &[u8], at: usize) -> Option<usize> {
     line[at..].iter().position(|&byte| !is_space(byte)).map(|n| at + n)
 }
 
-/// C's `isspace`, which skips the space between words...
+/// C's `isspace`: the bytes skipped between words.
 const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }
 
-/// ... is not what ends one: Redis keeps vertical tabs and form feeds inside words.
+/// The bytes that end a word: unlike `isspace`, Redis keeps vertical tabs and form feeds inside words.
 const fn ends_word(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }

@@ -1,12 +1,12 @@
-//! Redis protocol (RESP2 and RESP3) codecs, without input or output.
+//! Redis protocol (RESP2 and RESP3) codecs without I/O.
 //!
-//! The server's side reads requests with [`RequestParser`] and answers with [`ReplyWriter`]; the client's
-//! side writes requests with [`RequestWriter`] and reads replies with [`ReplyParser`]. Both parsers work on a
-//! byte buffer that the caller owns and fills: they borrow from it, never copy what they can point at, and
-//! remember how far they have looked, so a request that arrives in a thousand pieces is still looked at once.
+//! A server reads requests with [`RequestParser`] and answers with [`ReplyWriter`]; a client writes requests
+//! with [`RequestWriter`] and reads replies with [`ReplyParser`]. Both parsers work on a byte buffer that the
+//! caller owns and fills. They borrow from it and remember how far they have searched, so bytes that arrive
+//! in many pieces are scanned once.
 //!
-//! What is accepted, what is refused and in which words follows Redis 7.0.15; where a text or a limit is
-//! ours, the item says so.
+//! Accepted input, refusals and error texts follow Redis 7.0.15. Items document where a text or a limit is
+//! ours.
 
 mod args;
 mod decimal;

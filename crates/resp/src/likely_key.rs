@@ -1,10 +1,9 @@
-//! A look at a request that is to be parsed later.
+//! A prefetch hint: the key of a request that is not parsed yet.
 
 use crate::decimal::quick_length;
 
-/// The word behind the name of the first request in the buffer, its key as a rule, if the request has the
-/// usual form and the word is here whole. A guess, for whoever loads ahead what the request will need:
-/// nothing else may follow from it.
+/// The second word of the first request in the buffer, as a rule its key, if the request has the usual form
+/// and the word is complete. Only a hint for prefetching: nothing else may depend on it.
 #[inline]
 pub fn likely_key(buffer: &[u8]) -> Option<&[u8]> {
     let header = buffer.strip_prefix(b"*")?;
@@ -13,7 +12,7 @@ pub fn likely_key(buffer: &[u8]) -> Option<&[u8]> {
     Some(bulk(rest)?.0)
 }
 
-/// A bulk string that is here whole, and what stands behind it.
+/// A complete bulk string, and the bytes after it.
 #[inline]
 fn bulk(buffer: &[u8]) -> Option<(&[u8], &[u8])> {
     let header = buffer.strip_prefix(b"$")?;
@@ -40,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn likely_key_is_none_of_what_is_cut_off_broken_or_in_line() {
+    fn likely_key_is_none_for_cut_off_broken_or_inline_requests() {
         let whole = b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n";
         let key_end = whole.len() - 2;
         for cut in 0..whole.len() {

@@ -1,22 +1,22 @@
-//! What one peer may make the other hold in memory.
+//! Limits on the memory that one peer can make the other use.
 
-/// The limits of a [`RequestParser`](crate::RequestParser). The defaults are Redis's, but for `arguments`.
+/// The limits of a [`RequestParser`](crate::RequestParser). The defaults are Redis's, except `arguments`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest inline request, and the longest header line of an array or a bulk string.
     pub inline_bytes: usize,
-    /// The most arguments of a request. (Redis 7 lifted its own limit of 1 Mi to 2^31 - 1; ours stays, since
-    /// each argument costs the server memory before anything is known about the command.)
+    /// The most arguments of a request. (Redis 7 raised its limit of 1 Mi to 2^31 - 1. Ours stays: each
+    /// argument costs memory before the command is known.)
     pub arguments: usize,
     /// The longest argument.
     pub bulk_bytes: usize,
-    /// The longest argument that the server's memory could hold, if that is less than `bulk_bytes`.
+    /// The longest argument that fits the server's memory, if that is less than `bulk_bytes`.
     pub held_bytes: usize,
-    /// The most bytes of one whole request. At most `u32::MAX`: arguments are ranges of 32-bit numbers.
+    /// The most bytes of one whole request. At most `u32::MAX`: argument ranges are 32-bit.
     pub query_buffer_bytes: usize,
-    /// The most arguments while the connection still owes a password.
+    /// The most arguments while the connection is not authenticated.
     pub unauthenticated_arguments: usize,
-    /// The longest argument while the connection still owes a password.
+    /// The longest argument while the connection is not authenticated.
     pub unauthenticated_bulk_bytes: usize,
 }
 
@@ -29,9 +29,9 @@ impl Limits {
     pub const BULK_BYTES: usize = 512 << 20;
     /// Redis's default `client-query-buffer-limit`.
     pub const QUERY_BUFFER_BYTES: usize = 1 << 30;
-    /// What Redis grants before a password was given.
+    /// Redis's limit before authentication.
     pub const UNAUTHENTICATED_ARGUMENTS: usize = 10;
-    /// What Redis grants before a password was given.
+    /// Redis's limit before authentication.
     pub const UNAUTHENTICATED_BULK_BYTES: usize = 16 << 10;
 }
 

@@ -35,7 +35,7 @@ pub enum Reply<'b> {
     Map(Items<'b>),
     /// A set.
     Set(Items<'b>),
-    /// Something that the server says of its own accord, and that answers no request.
+    /// A server push, which answers no request.
     Push(Items<'b>),
 }
 
@@ -43,7 +43,7 @@ pub enum Reply<'b> {
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'b> {
     left: u64,
-    /// From the next element on; more may follow behind the last.
+    /// Starts at the next element; may extend past the last.
     bytes: &'b [u8],
 }
 
@@ -57,7 +57,7 @@ impl<'b> Reply<'b> {
         }
     }
 
-    /// The reply as a value of its own.
+    /// Copies the reply into an owned value.
     pub fn to_value(self) -> Value {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match self {
@@ -79,8 +79,8 @@ impl<'b> Reply<'b> {
         }
     }
 
-    /// The reply at the start of checked bytes, and how many of them its value, or its header if it is an
-    /// aggregate, takes.
+    /// The reply at the start of checked bytes, and the length of its value, or of its header if it is an
+    /// aggregate.
     #[inline]
     pub(crate) fn decode(bytes: &'b [u8]) -> (Reply<'b>, usize) {
         let line_end = bytes.iter().position(|&byte| byte == b'\r').expect("checked: a line has an end");
@@ -141,14 +141,14 @@ impl<'b> Items<'b> {
         std::iter::from_fn(move || Some((self.next()?, self.next()?)))
     }
 
-    /// The pairs of the attribute at the start of checked bytes, and how many bytes it takes.
+    /// The pairs of the attribute at the start of checked bytes, and its length in bytes.
     pub(crate) fn of_attribute(bytes: &'b [u8]) -> (Items<'b>, usize) {
         let line_end = bytes.iter().position(|&byte| byte == b'\r').expect("checked: a line has an end");
         let items = Items { left: 2 * number(&bytes[1..line_end]) as u64, bytes: &bytes[line_end + 2..] };
         (items, line_end + 2 + skip(items.bytes, items.left))
     }
 
-    /// Steps over attributes in front of the next element.
+    /// Skips attributes before the next element.
     fn skip_attributes(&mut self) {
         while self.bytes.first() == Some(&b'|') {
             let (_, length) = Items::of_attribute(self.bytes);
@@ -176,7 +176,7 @@ impl<'b> Iterator for Items<'b> {
 
 impl ExactSizeIterator for Items<'_> {}
 
-/// How many bytes the next `values` take, with everything inside them.
+/// The length in bytes of the next `values`, nested values included.
 fn skip(bytes: &[u8], mut values: u64) -> usize {
     let mut at = 0;
     while values > 0 {

@@ -1,21 +1,20 @@
-//! The reply parser: finds the end of each reply in one pass over a buffer that may still grow, and checks it
-//! whole.
+//! The reply parser: finds the end of each reply in one pass over a growing buffer, and validates it.
 
 use crate::decimal::{parse_double, parse_integer, quick_length};
 use crate::limits::ReplyLimits;
 use crate::reply::{Items, Reply};
 use smallvec::SmallVec;
 
-/// A reply that breaks the protocol or a limit; nothing behind it can be understood.
+/// A reply that breaks the protocol or a limit; the bytes after it cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
-    /// A reply starts with a byte that no type has.
+    /// Unknown type byte.
     #[error("a reply starts with the unknown type byte {0:#04x}")]
     UnknownType(u8),
-    /// A length, a number, a boolean or a null that is none.
+    /// An invalid length, number, boolean or null.
     #[error("a reply of type '{}' is malformed", char::from(*.0))]
     Malformed(u8),
-    /// A line or a string without CRLF behind it.
+    /// A line or a string that does not end in CRLF.
     #[error("a line end is missing in a reply")]
     MissingLineEnd,
     /// A string or aggregate of unknown length (`$?`, `*?`). No Redis-like server sends them.
@@ -26,7 +25,7 @@ pub enum ReplyError {
     Limit(&'static str),
 }
 
-/// What a call of [`ReplyParser::parse`] came to.
+/// The result of [`ReplyParser::parse`].
 #[derive(Debug)]
 pub enum ParsedReply<'b> {
     /// One whole reply, which took the first `consumed` bytes of the buffer.
@@ -43,7 +42,7 @@ pub enum ParsedReply<'b> {
     },
 }
 
-/// A reply with the attributes that stood before it.
+/// A reply with the attributes before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'b> {
     attributes: &'b [u8],
@@ -85,31 +84,31 @@ impl<'b> Frame<'b> {
     }
 }
 
-/// An aggregate that has not ended yet.
+/// An unfinished aggregate.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     elements_left: u64,
     is_attribute: bool,
 }
 
-/// Reads replies of RESP2 and RESP3 off a buffer, one per call, in one pass.
+/// Reads replies of RESP2 and RESP3 from a buffer, one per call, in one pass.
 ///
-/// Call [`parse`](Self::parse) with the buffer from the first byte behind the previous reply. After
-/// `Incomplete`, call again with the same bytes (they may have been moved) and more behind them: the parser
-/// goes on where it stopped. After an error the connection can only be closed.
+/// Call [`parse`](Self::parse) with the buffer from the first byte after the previous reply. After
+/// `Incomplete`, call again with the same bytes (they may have moved) and more after them: the parser resumes
+/// where it stopped. After an error the connection can only be closed.
 #[derive(Debug)]
 pub struct ReplyParser {
     limits: ReplyLimits,
-    /// Where the part that is not understood yet starts, in bytes from the start of the reply.
+    /// Start of the part not parsed yet, in bytes from the start of the reply.
     at: usize,
-    /// No line end stands before this place.
+    /// No line end is before this index.
     searched: usize,
-    /// Where the attributes before the reply end.
+    /// End of the attributes before the reply.
     attributes_end: usize,
     open: SmallVec<[Level; 4]>,
 }
 
-/// What stands at one place of the buffer.
+/// The item at one index of the buffer.
 enum Step {
     /// A whole value that ends here.
     Value { end: usize },
@@ -125,10 +124,10 @@ impl ReplyParser {
         ReplyParser { limits, at: 0, searched: 0, attributes_end: 0, open: SmallVec::new() }
     }
 
-    /// Reads the reply at the start of the buffer, with the attributes before it.
+    /// Parses the reply at the start of the buffer, with the attributes before it.
     ///
     /// # Errors
-    /// [`ReplyError`] as soon as the bytes so far cannot start a reply within the limits.
+    /// [`ReplyError`] as soon as the bytes cannot start a reply within the limits.
     #[inline]
     pub fn parse<'b>(&mut self, buffer: &'b [u8]) -> Result<ParsedReply<'b>, ReplyError> {
         if let [b'$', rest @ ..] = buffer
@@ -166,8 +165,8 @@ impl ReplyParser {
         }
     }
 
-    /// A bulk string that is here whole, without attributes before it: what most replies are. All else, and
-    /// all that is wrong, is left to the long way. `rest` starts behind the `$`.
+    /// A complete bulk string without attributes: most replies. Everything else, errors included, is left to
+    /// the slow path. `rest` starts after the `$`.
     #[inline]
     fn whole_bulk<'b>(&mut self, rest: &'b [u8]) -> Option<ParsedReply<'b>> {
         let (length, start) = quick_length(rest)?;
@@ -193,7 +192,7 @@ impl ReplyParser {
         Ok(())
     }
 
-    /// Notes the end of a value; says whether it was the whole reply.
+    /// Records the end of a value; returns whether it ends the whole reply.
     #[inline]
     fn value_ended(&mut self) -> bool {
         while let Some(level) = self.open.last_mut() {
@@ -204,7 +203,7 @@ impl ReplyParser {
             let was_attribute = level.is_attribute;
             self.open.pop();
             if was_attribute {
-                // An attribute is no value: what it belongs to still has to come.
+                // An attribute is no value: the value it belongs to follows.
                 self.attribute_ended();
                 return false;
             }
@@ -218,7 +217,6 @@ impl ReplyParser {
         }
     }
 
-    /// Reads what stands at `self.at`.
     #[inline]
     fn step(&mut self, buffer: &[u8]) -> Result<Step, ReplyError> {
         let start = self.at;
@@ -284,7 +282,7 @@ impl ReplyParser {
         Ok(Step::Open { end, elements: elements << u32::from(is_pairs), is_attribute: kind == b'|' })
     }
 
-    /// Where the `\r` of the line at `start` stands, once the `\n` behind it is here too.
+    /// Index of the `\r` of the line at `start`, once its `\n` has arrived, too.
     #[inline]
     fn line_end(&mut self, buffer: &[u8], start: usize) -> Result<Option<usize>, ReplyError> {
         let from = start.max(self.searched);
@@ -297,7 +295,7 @@ impl ReplyParser {
             return Ok(None);
         };
         let line_end = from + offset;
-        // The line is looked at again when a string behind it is still coming; so little is no matter.
+        // The line is rescanned while a string after it is incomplete; it is short.
         match buffer.get(line_end + 1) {
             Some(b'\n') => Ok(Some(line_end)),
             Some(_) => Err(ReplyError::MissingLineEnd),

@@ -1,4 +1,4 @@
-//! Replies as a server writes them.
+//! Writes replies, as a server sends them.
 
 use crate::decimal::{append_header, append_integer};
 use crate::double::format_double;
@@ -7,31 +7,29 @@ use crate::request::ProtocolError;
 /// A prefix, the digits of a 64-bit number with its sign, and CRLF.
 const LONGEST_HEADER_BYTES: usize = 1 + 20 + 2;
 
-/// Which version of the protocol a connection speaks.
+/// The protocol version of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RespVersion {
-    /// What a connection starts with.
+    /// The default of a new connection.
     #[default]
     Resp2,
     /// After `HELLO 3`.
     Resp3,
 }
 
-/// Appends replies to a connection's output, each in the words of the connection's protocol version: what
-/// RESP2 lacks becomes what Redis sends in its place.
+/// Appends replies to a connection's output in its protocol version. Types that RESP2 lacks become what Redis
+/// sends instead.
 ///
-/// Aggregates are written as a header with the number of elements, then the elements; the writer does not
-/// count.
+/// Aggregates are a header with the number of elements, then the elements; the writer does not count them.
 ///
-/// A [bounded](Self::bounded) writer is *cut* by the first piece that passes its bound: that piece and
-/// everything behind it is dropped, so a reply never takes more memory than it may, whatever command writes
-/// it. What a cut writer has written is worth nothing; whoever made the writer asks [`is_cut`](Self::is_cut)
-/// and takes it back.
+/// A [bounded](Self::bounded) writer is *cut* by the first piece that exceeds its bound: it drops that piece
+/// and everything after it. So a reply never takes more memory than allowed, whichever command writes it. The
+/// output of a cut writer is invalid; the writer's owner checks [`is_cut`](Self::is_cut) and removes it.
 #[derive(Debug)]
 pub struct ReplyWriter<'o> {
     out: &'o mut Vec<u8>,
     version: RespVersion,
-    /// How long `out` may become; 0 once the writer is cut.
+    /// The most that `out` may grow to; 0 once the writer is cut.
     end: usize,
 }
 
@@ -49,14 +47,14 @@ impl<'o> ReplyWriter<'o> {
         ReplyWriter { out, version, end }
     }
 
-    /// Whether something was dropped, since it would have passed the bound.
+    /// Whether a piece was dropped because it exceeded the bound.
     #[inline]
     pub fn is_cut(&self) -> bool {
         self.end == 0
     }
 
-    /// A writer for elements that have to be counted before their header can be written: it appends to
-    /// `elements`, and has what room this one has left. [`append`](Self::append) puts them behind the header.
+    /// A writer for elements that must be counted before their header is written. It appends to `elements`
+    /// and shares this one's remaining room. [`append`](Self::append) puts them after the header.
     pub fn aside<'e>(&self, elements: &'e mut Vec<u8>) -> ReplyWriter<'e> {
         let room = self.end.saturating_sub(self.out.len());
         ReplyWriter::bounded(elements, self.version, room)
@@ -71,7 +69,7 @@ impl<'o> ReplyWriter<'o> {
         }
     }
 
-    /// Whether so many more bytes may be written; cuts the writer if not.
+    /// Whether this many more bytes fit; cuts the writer if not.
     #[inline]
     fn fits(&mut self, bytes: usize) -> bool {
         if self.out.len() + bytes <= self.end {
@@ -81,7 +79,7 @@ impl<'o> ReplyWriter<'o> {
         false
     }
 
-    /// Makes room for a large piece that fits: growing doubles, as everywhere, but not beyond the bound.
+    /// Reserves room for a large piece that fits: doubles like `Vec`, but within the bound.
     #[inline]
     fn reserve(&mut self, bytes: usize) {
         if self.out.capacity() - self.out.len() < bytes {
@@ -112,7 +110,7 @@ impl<'o> ReplyWriter<'o> {
         self.version
     }
 
-    /// Appends a piece that is encoded already.
+    /// Appends an encoded piece.
     #[inline]
     fn piece(&mut self, bytes: &[u8]) {
         if self.fits(bytes.len()) {
@@ -120,7 +118,6 @@ impl<'o> ReplyWriter<'o> {
         }
     }
 
-    /// Appends a header.
     #[inline]
     fn header(&mut self, prefix: u8, number: u64) {
         if self.fits(LONGEST_HEADER_BYTES) {
@@ -134,7 +131,7 @@ impl<'o> ReplyWriter<'o> {
         self.piece(b"+OK\r\n");
     }
 
-    /// A simple string; the caller knows that it holds no line end.
+    /// A simple string. It must not contain a line end.
     #[inline]
     pub fn simple(&mut self, text: &str) {
         debug_assert!(!text.contains(['\r', '\n']));
@@ -152,7 +149,7 @@ impl<'o> ReplyWriter<'o> {
         self.error_bytes(text.as_bytes());
     }
 
-    /// An error whose text quotes what a client sent and need not be UTF-8.
+    /// An error whose text quotes a client's bytes, which need not be UTF-8.
     pub fn error_bytes(&mut self, text: &[u8]) {
         if !self.fits(text.len() + 3) {
             return;
@@ -207,14 +204,14 @@ impl<'o> ReplyWriter<'o> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// An integer as a bulk string, as INCRBYFLOAT's relatives and CONFIG GET send numbers.
+    /// An integer as a bulk string, as INCRBYFLOAT and CONFIG GET send numbers.
     pub fn bulk_integer(&mut self, number: i64) {
         let mut line = Vec::with_capacity(24);
         append_integer(&mut line, number);
         self.bulk(&line[1..line.len() - 2]);
     }
 
-    /// No value: `$-1` in RESP2, `_` in RESP3.
+    /// A null: `$-1` in RESP2, `_` in RESP3.
     #[inline]
     pub fn null(&mut self) {
         match self.version {
@@ -223,7 +220,7 @@ impl<'o> ReplyWriter<'o> {
         }
     }
 
-    /// No array: `*-1` in RESP2, `_` in RESP3.
+    /// A null array: `*-1` in RESP2, `_` in RESP3.
     pub fn null_array(&mut self) {
         match self.version {
             RespVersion::Resp2 => self.piece(b"*-1\r\n"),
@@ -260,7 +257,7 @@ impl<'o> ReplyWriter<'o> {
         self.header(prefix, elements as u64);
     }
 
-    /// The header of an attribute of `pairs`, which stands before the reply that it belongs to.
+    /// The header of an attribute of `pairs`, which precedes its reply.
     ///
     /// # Panics
     /// In RESP2, which has no attributes.
@@ -382,8 +379,7 @@ mod tests {
         assert_eq!(out, b"-ERR Protocol error: invalid bulk length\r\n");
     }
 
-    /// Whatever is written, and however often: the output stays within the bound, and a writer once cut stays
-    /// cut.
+    /// The output stays within the bound, and a cut writer stays cut, for any sequence of writes.
     #[test]
     fn bounded_writer_never_passes_its_bound() {
         type Write = fn(&mut ReplyWriter<'_>);
@@ -418,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn bounded_writer_takes_no_more_memory_than_its_bound() {
+    fn bounded_writer_allocates_no_more_than_its_bound() {
         let mut out = Vec::new();
         let mut writer = ReplyWriter::bounded(&mut out, RespVersion::Resp2, 1_000_000);
         let value = vec![b'x'; 10_000];

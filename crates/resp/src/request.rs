@@ -1,15 +1,14 @@
-//! The request parser: arrays of bulk strings and inline lines, in one pass over a buffer that may still
-//! grow.
+//! The request parser: arrays of bulk strings and inline lines, in one pass over a growing buffer.
 
 use crate::args::{Args, Span};
 use crate::decimal::{parse_integer, quick_length};
 use crate::inline::split_line;
 use crate::limits::Limits;
 
-/// What a call of [`RequestParser::parse`] came to.
+/// The result of [`RequestParser::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// One whole request stands in the `Args`; it took the first `consumed` bytes of the buffer.
+    /// One whole request is in the `Args`; it took the first `consumed` bytes of the buffer.
     Complete {
         /// How many bytes the request took.
         consumed: usize,
@@ -21,36 +20,35 @@ pub enum Parsed {
     },
 }
 
-/// A request that breaks the protocol. The server replies with it and closes the connection: nothing behind
-/// the request can be understood. `Display` gives Redis 7's text without its `ERR `; a reply should be
-/// written by [`ReplyWriter::protocol_error`](crate::ReplyWriter::protocol_error), which does not need UTF-8.
+/// A request that breaks the protocol. The server replies with it and closes the connection: the bytes after
+/// it cannot be parsed. `Display` gives Redis 7's text without `ERR `. Replies use
+/// [`ReplyWriter::protocol_error`](crate::ReplyWriter::protocol_error), which does not need UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// The number of arguments is no number, or above the limit.
+    /// The number of arguments is invalid, or above the limit.
     #[error("Protocol error: invalid multibulk length")]
     InvalidMultibulkLength,
-    /// An argument's length is no number, negative, or above the limit.
+    /// An argument's length is invalid, negative, or above the limit.
     #[error("Protocol error: invalid bulk length")]
     InvalidBulkLength,
-    /// An argument that the server's memory could not hold. (Ours: Redis would read it all first.)
+    /// An argument that does not fit the server's memory. (Ours: Redis reads it all first.)
     #[error("Protocol error: an argument of {length} bytes is more than the server can take ({most})")]
     ExceedsMemory {
-        /// The length that was announced.
+        /// The announced length.
         length: usize,
-        /// The longest that can be taken.
+        /// The longest that fits.
         most: usize,
     },
-    /// The first bytes of a TLS handshake. (Ours: Redis would wait for a line to end.)
+    /// The first bytes of a TLS handshake. (Ours: Redis waits for a line end.)
     #[error("Protocol error: this port does not speak TLS")]
     Tls,
-    /// A request that starts with neither `*` nor a printable character. (Ours: Redis would wait for a line
-    /// to end.)
+    /// A request that starts with neither `*` nor a printable character. (Ours: Redis waits for a line end.)
     #[error("Protocol error: expected '*' or a command, got byte 0x{0:02x}")]
     NotARequest(u8),
-    /// More arguments than a connection may send before it has given the password.
+    /// More arguments than an unauthenticated connection may send.
     #[error("Protocol error: unauthenticated multibulk length")]
     UnauthenticatedMultibulkLength,
-    /// A longer argument than a connection may send before it has given the password.
+    /// A longer argument than an unauthenticated connection may send.
     #[error("Protocol error: unauthenticated bulk length")]
     UnauthenticatedBulkLength,
     /// An inline request without an end.
@@ -62,18 +60,18 @@ pub enum ProtocolError {
     /// A bulk string header without an end.
     #[error("Protocol error: too big bulk count string")]
     TooBigBulkCount,
-    /// An argument that is no bulk string starts with this byte.
+    /// An argument that is no bulk string; it starts with this byte.
     #[error("Protocol error: expected '$', got '{}'", char::from(*.0))]
     ExpectedBulk(u8),
     /// An inline request with a quote that is not closed, or is closed in the middle of a word.
     #[error("Protocol error: unbalanced quotes in request")]
     UnbalancedQuotes,
-    /// The whole request is above the limit. (Redis closes the connection without a word; this text is ours.)
+    /// The whole request is above the limit. (Ours: Redis closes the connection without a reply.)
     #[error("Protocol error: request exceeds the query buffer limit")]
     QueryBufferLimit,
 }
 
-/// Where a request that has not ended yet was left.
+/// Where parsing of an unfinished request stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Between requests, or in the first line of one.
@@ -84,32 +82,31 @@ enum Stage {
     Bulk { arguments_left: usize, length: usize },
 }
 
-/// Reads requests off a buffer, one per call, in one pass.
+/// Reads requests from a buffer, one per call, in one pass.
 ///
-/// Call [`parse`](Self::parse) with the buffer from the first byte behind the previous request. After
-/// `Complete`, go on behind it. After `Incomplete`, call again with the same bytes (they may have been moved)
-/// and more behind them: the parser goes on where it stopped. After an error the connection can only be
+/// Call [`parse`](Self::parse) with the buffer from the first byte after the previous request. After
+/// `Complete`, continue after it. After `Incomplete`, call again with the same bytes (they may have moved)
+/// and more after them: the parser resumes where it stopped. After an error the connection can only be
 /// closed.
 ///
-/// Like Redis, the parser does not look at the bytes that stand where `\n` of a header or CRLF of an argument
-/// belong.
+/// Like Redis, the parser ignores which bytes are in place of a header's `\n` and an argument's CRLF.
 #[derive(Debug)]
 pub struct RequestParser {
     limits: Limits,
     is_authenticated: bool,
-    /// The longest argument that is taken without a second look: what the limits come to at present.
+    /// The longest argument that is accepted without a further check, under the current limits.
     longest_bulk: usize,
     stage: Stage,
-    /// Where the unfinished part starts, in bytes from the start of the request.
+    /// Start of the unfinished part, in bytes from the start of the request.
     at: usize,
-    /// No line end stands before this place.
+    /// No line end is before this index.
     searched: usize,
-    /// The arguments of an unfinished request. The `Args` of the caller serve other connections meanwhile.
+    /// The arguments of an unfinished request. The caller's `Args` serve other connections meanwhile.
     spans: Vec<Span>,
 }
 
 impl RequestParser {
-    /// A parser for one connection, which owes no password.
+    /// A parser for one connection that needs no authentication.
     ///
     /// # Panics
     /// If `limits.query_buffer_bytes` is above `u32::MAX`.
@@ -126,7 +123,7 @@ impl RequestParser {
         }
     }
 
-    /// Says whether the peer has given the password (or need not): if not, the tighter limits apply.
+    /// Sets whether the peer is authenticated (or need not be): if not, the tighter limits apply.
     #[inline]
     pub fn set_authenticated(&mut self, is_authenticated: bool) {
         let before = if is_authenticated { usize::MAX } else { self.limits.unauthenticated_bulk_bytes };
@@ -134,15 +131,14 @@ impl RequestParser {
         self.is_authenticated = is_authenticated;
     }
 
-    /// How many bytes it keeps of a request that has not ended yet.
+    /// How many bytes it keeps of an unfinished request.
     #[inline]
     pub fn kept_bytes(&self) -> usize {
         self.spans.capacity() * size_of::<Span>()
     }
 
-    /// Forgets the request that it stands inside of, if any: the next call of [`parse`](Self::parse) gets a
-    /// buffer that starts with another request, or with the same one again. For callers that read ahead and
-    /// take it back.
+    /// Forgets an unfinished request. The next call of [`parse`](Self::parse) gets a buffer that starts with
+    /// another request, or with the same one again: callers that read ahead can undo it.
     pub fn restart(&mut self) {
         self.stage = Stage::FirstLine;
         self.at = 0;
@@ -150,10 +146,10 @@ impl RequestParser {
         self.spans.clear();
     }
 
-    /// Reads the request at the start of the buffer.
+    /// Parses the request at the start of the buffer.
     ///
     /// # Errors
-    /// [`ProtocolError`] as soon as the bytes so far cannot start a request.
+    /// [`ProtocolError`] as soon as the bytes cannot start a request.
     #[inline]
     pub fn parse(&mut self, buffer: &[u8], args: &mut Args) -> Result<Parsed, ProtocolError> {
         args.clear();
@@ -178,7 +174,7 @@ impl RequestParser {
                 self.bulks(buffer, self.at, arguments_left, None, args)
             }
             Stage::Bulk { arguments_left, length } => {
-                // Nothing is touched until the whole argument is here: a large one arrives in many pieces.
+                // The argument is read only once it is complete: a large one arrives in many pieces.
                 if buffer.len() < self.at + length + 2 {
                     return Ok(Parsed::Incomplete { need: self.at + length + 2 - buffer.len() });
                 }
@@ -275,8 +271,8 @@ impl RequestParser {
         }
     }
 
-    /// The whole array header at the start, with the place behind it; every number that [`quick_length`]
-    /// leaves.
+    /// Parses the array header at the start; returns the index after it. Handles every number that
+    /// [`quick_length`] does not.
     #[cold]
     fn array_header(&mut self, buffer: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
         let Some(end) = self.line_end(buffer, 0, ProtocolError::TooBigMultibulkCount)? else {
@@ -286,7 +282,7 @@ impl RequestParser {
         Ok(Some((self.check_arguments(number)?, end + 2)))
     }
 
-    /// The whole bulk header at `at`, with the place behind it; every number that [`quick_length`] leaves.
+    /// The same for the bulk header at `at`.
     #[cold]
     fn bulk_header(&mut self, buffer: &[u8], at: usize) -> Result<Option<(usize, usize)>, ProtocolError> {
         let Some(end) = self.line_end(buffer, at, ProtocolError::TooBigBulkCount)? else { return Ok(None) };
@@ -298,9 +294,8 @@ impl RequestParser {
         Ok(Some((number, end + 2)))
     }
 
-    /// Where the `\r` of the line at `start` stands, once the byte behind it is here too. The limit is taken
-    /// of the line, not (as in Redis) of what happens to be in the buffer, so how a request was cut up cannot
-    /// matter.
+    /// Index of the `\r` of the line at `start`, once the next byte has arrived, too. The limit applies to
+    /// the line, not (as in Redis) to the buffer, so the result does not depend on how the request was split.
     fn line_end(
         &mut self,
         buffer: &[u8],
@@ -326,7 +321,7 @@ impl RequestParser {
     #[cold]
     fn inline(&mut self, buffer: &[u8], args: &mut Args) -> Result<Parsed, ProtocolError> {
         match buffer[0] {
-            // A record of the kind "handshake": the client waits for an answer that is no line.
+            // A TLS handshake record: the client waits for an answer that is no line.
             0x16 => return Err(ProtocolError::Tls),
             b'\t' | b'\n' | b'\r' | b' '..=b'~' => {}
             other => return Err(ProtocolError::NotARequest(other)),

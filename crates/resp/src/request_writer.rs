@@ -1,4 +1,4 @@
-//! Requests as a client writes them.
+//! Writes requests, as a client sends them.
 
 use crate::decimal::append_header;
 
@@ -22,7 +22,7 @@ impl<'o> RequestWriter<'o> {
         args.iter().for_each(|arg| self.arg(arg));
     }
 
-    /// The header of a request of `arguments`, the command's name included; that many [`arg`](Self::arg)s
+    /// The header of a request of `arguments`, including the command's name; that many [`arg`](Self::arg)s
     /// follow.
     #[inline]
     pub fn start(&mut self, arguments: usize) {

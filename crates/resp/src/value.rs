@@ -1,9 +1,8 @@
-//! Replies as values of their own.
+//! Owned replies.
 
 use crate::reply_writer::ReplyWriter;
 
-/// A reply that owns its bytes. Attributes are not kept: they stand beside the reply in
-/// [`Frame`](crate::Frame).
+/// A reply that owns its bytes. Attributes are not kept: [`Frame`](crate::Frame) has them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// No value.
@@ -35,12 +34,12 @@ pub enum Value {
     Map(Vec<(Value, Value)>),
     /// A set, in the order it was sent.
     Set(Vec<Value>),
-    /// Something that the server says of its own accord.
+    /// A server push, which answers no request.
     Push(Vec<Value>),
 }
 
 impl Value {
-    /// Appends the value as a reply: what a server that sent it would write.
+    /// Appends the value as a server writes it.
     pub fn write(&self, writer: &mut ReplyWriter<'_>) {
         let all =
             |values: &[Value], writer: &mut ReplyWriter<'_>| values.iter().for_each(|v| v.write(writer));

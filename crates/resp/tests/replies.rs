@@ -1,4 +1,4 @@
-//! The reply parser against the reply writer, and against itself under every way of cutting the input.
+//! The reply parser against the reply writer, and against itself with the input split at every point.
 
 use proptest::prelude::*;
 use sidle_resp::{ParsedReply, ReplyError, ReplyLimits, ReplyParser, ReplyWriter, RespVersion, Value};
@@ -51,7 +51,7 @@ fn some_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Bytes that look like replies more often than noise does.
+/// Bytes that resemble replies more often than noise does.
 fn some_input() -> impl Strategy<Value = Vec<u8>> {
     let token = prop_oneof![
         Just(b"\r\n".to_vec()),
@@ -95,7 +95,7 @@ proptest! {
     #[test]
     fn any_input_means_the_same_however_it_is_cut(input in some_input(), cut in any::<usize>()) {
         let limits = ReplyLimits { line_bytes: 24, bulk_bytes: 30, elements: 9, depth: 3, reply_bytes: 90 };
-        // NaN is the one value that does not equal itself: compare how they print.
+        // NaN does not equal itself: compare the printed values.
         let print = |parsed: (Vec<Value>, Option<ReplyError>, usize)| format!("{parsed:?}");
         let whole = print(parse_in_pieces(limits, &[&input]));
         let (left, right) = input.split_at(cut % (input.len() + 1));

@@ -1,12 +1,12 @@
-//! The request parser against Redis 7.0.15's behaviour, and against itself under every way of cutting the
-//! input.
+//! The request parser against Redis 7.0.15's behaviour, and against itself with the input split at every
+//! point.
 
 use proptest::prelude::*;
 use sidle_resp::{Args, Limits, Parsed, ProtocolError, RequestParser, RequestWriter};
 
 type Requests = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>, usize);
 
-/// Feeds the input in pieces to one parser; gives the requests, the error and how many bytes were consumed.
+/// Feeds the input in pieces to one parser; returns the requests, the error and the bytes consumed.
 fn parse_in_pieces(limits: Limits, pieces: &[&[u8]]) -> Requests {
     let mut parser = RequestParser::new(limits);
     let mut other = RequestParser::new(limits);
@@ -52,7 +52,7 @@ fn requests_that_redis_accepts() {
         (b"*-5\r\n*0\r\nPING\r\n", vec![vec![], vec![], words(&[b"PING"])]),
         (b"\r\n  \nPING a\n", vec![vec![], vec![], words(&[b"PING", b"a"])]),
         (b"+4\r\n", vec![words(&[b"+4"])]),
-        // Redis never looks at what stands where a line end belongs.
+        // Redis ignores the bytes in place of a line end.
         (b"*1\rX$4\rYPINGab", vec![words(&[b"PING"])]),
         (b"PING \r\r\n", vec![words(&[b"PING"])]),
         (b"SET \"a b\" 'c'\r\nGET x\r\n", vec![words(&[b"SET", b"a b", b"c"]), words(&[b"GET", b"x"])]),
@@ -105,13 +105,13 @@ fn argument_beyond_the_memory_is_refused_when_it_is_announced() {
     let limits = Limits { held_bytes: 1 << 20, ..Limits::default() };
     let (_, error, _) = parse_in_pieces(limits, &[b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$500000000\r\n"]);
     assert_eq!(error, Some(ProtocolError::ExceedsMemory { length: 500_000_000, most: 1 << 20 }));
-    // What nobody may send is called that, whatever the memory could take.
+    // An argument above the protocol's limit gets that error, whatever fits the memory.
     let (_, error, _) = parse_in_pieces(limits, &[b"*1\r\n$600000000\r\n"]);
     assert_eq!(error, Some(ProtocolError::InvalidBulkLength));
 }
 
 #[test]
-fn what_is_no_request_is_refused_at_its_first_byte() {
+fn invalid_request_is_refused_at_its_first_byte() {
     for (input, text) in [
         (&b"\x16\x03\x01\x02\x00\x01\x00\x01"[..], "Protocol error: this port does not speak TLS"),
         (b"\x16", "Protocol error: this port does not speak TLS"),
@@ -127,14 +127,14 @@ fn what_is_no_request_is_refused_at_its_first_byte() {
 }
 
 #[test]
-fn query_buffer_limit_is_known_before_the_bytes_arrive() {
+fn query_buffer_limit_applies_before_the_bytes_arrive() {
     let limits = Limits { query_buffer_bytes: 100, ..Limits::default() };
     let (_, error, _) = parse_in_pieces(limits, &[b"*2\r\n$40\r\n", &[b'x'; 40], b"\r\n$60\r\n"]);
     assert_eq!(error, Some(ProtocolError::QueryBufferLimit));
 }
 
 #[test]
-fn incomplete_tells_how_much_a_large_argument_needs() {
+fn incomplete_returns_how_much_a_large_argument_needs() {
     let mut parser = RequestParser::new(Limits::default());
     let mut args = Args::new();
     let mut input = b"*2\r\n$3\r\nGET\r\n$1000000\r\nabc".to_vec();
@@ -155,7 +155,7 @@ fn some_requests() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
     prop::collection::vec(prop::collection::vec(arg, 1..6), 1..5)
 }
 
-/// Bytes that look like requests more often than noise does.
+/// Bytes that resemble requests more often than noise does.
 fn some_input() -> impl Strategy<Value = Vec<u8>> {
     let token = prop_oneof![
         Just(b"\r\n".to_vec()),
