@@ -1,4 +1,4 @@
-//! Which record an operation is about.
+//! The choice of an operation's record.
 
 use crate::{Random, Scatter, Zipfian};
 
@@ -9,7 +9,7 @@ pub enum Distribution {
     Zipf(f64),
     /// Every record as likely as the others.
     Uniform,
-    /// Zipfian with skew 0.99, the records with the highest numbers the most popular: what was loaded last.
+    /// Zipfian with skew 0.99; the records loaded last, with the highest numbers, are the most popular.
     Latest,
 }
 
@@ -45,7 +45,7 @@ impl std::fmt::Display for Distribution {
     }
 }
 
-/// Draws records by a distribution. All choosers of a run agree on which records are popular.
+/// Draws records by a distribution. All choosers of a run agree on the popular records.
 #[derive(Clone, Debug)]
 pub struct Chooser {
     count: u64,

@@ -1,6 +1,6 @@
-//! Keys of one length: the record's number, written so that it fits.
+//! Keys of one length that encode the record's number.
 
-/// Symbols for keys too short for decimal digits: text, without the braces that Redis takes for hash tags.
+/// Symbols for keys too short for decimal digits: text without braces, which mark Redis hash tags.
 const SYMBOLS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
 /// The records do not fit into keys of this length.
@@ -15,7 +15,7 @@ pub struct KeysTooShort {
     pub least_bytes: usize,
 }
 
-/// How records are named. All keys of a run have the same length.
+/// The format of keys. All keys of a run have the same length.
 #[derive(Clone, Debug)]
 pub struct KeyFormat {
     key_bytes: usize,
@@ -28,14 +28,14 @@ enum Style {
     Decimal,
     /// Base 64 digits.
     Symbols,
-    /// Any byte but braces: base 253 (0 is left out too, so that no key is cut short by a careless tool).
+    /// Any byte but braces and 0, which could cut a key short in a careless tool: base 253.
     Bytes,
 }
 
 impl KeyFormat {
-    /// The name style that fits `records` records into keys of `key_bytes` bytes: readable if possible.
+    /// The most readable style that fits `records` records into keys of `key_bytes` bytes.
     pub fn new(key_bytes: usize, records: u64) -> Result<KeyFormat, KeysTooShort> {
-        // A power that overflows is more than enough.
+        // A power that overflows suffices.
         let fits = |base: u64, digits: usize| {
             base.checked_pow(digits.min(64) as u32).is_none_or(|reach| reach >= records)
         };
@@ -95,7 +95,7 @@ impl KeyFormat {
     }
 }
 
-/// Writes `number` into the end of `digits`, whose other bytes are the digit zero already.
+/// Writes `number` into the end of `digits`, which the caller has filled with the digit zero.
 #[inline]
 fn fill(digits: &mut [u8], mut number: u64, base: u64, symbol: impl Fn(u64) -> u8) {
     for digit in digits.iter_mut().rev() {

@@ -1,18 +1,17 @@
-//! What a reader may see: which writes of each record were asked for and which were acknowledged.
+//! The values that a read may return: which writes of each record were started and acknowledged.
 //!
 //! All clients of a run share one ledger. A record has at most one write under way: its writer claims the
-//! record first, and a client that finds it claimed takes another. So the writes of a record have one order,
-//! and a read called after write n was acknowledged must see n or a later one that was at least asked for.
-//! Where a write's fate is unknown the claim is never given back, since it may still take effect at any later
-//! time.
+//! record first, and a client that finds it claimed takes another. So the writes of a record are ordered. A
+//! read called after write n was acknowledged must see n or a later started write. A write of unknown fate
+//! never releases its claim: it may still take effect at any later time.
 
 use crate::{Stamp, ValueFault, ValueFormat};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is wrong with the answer to a read.
+/// What is wrong with a read's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Fault {
-    /// The record is gone although a write of it was acknowledged.
+    /// The record is missing although a write of it was acknowledged.
     #[error("missing")]
     Missing,
     /// The bytes are not a whole value.
@@ -24,17 +23,17 @@ pub enum Fault {
     /// A value older than one that was acknowledged before the read was called.
     #[error("stale")]
     Stale,
-    /// A value of this run that nobody has asked to write.
+    /// A value of this run that nobody has started to write.
     #[error("never_written")]
     NeverWritten,
 }
 
-/// The last write of a record that was acknowledged when a read was called.
+/// The last write of a record acknowledged before a read was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor(u32);
 
 impl Floor {
-    /// Whether this run had acknowledged a write of the record at all.
+    /// Whether this run has acknowledged a write of the record.
     pub const fn is_written(self) -> bool {
         self.0 > 0
     }
@@ -43,7 +42,7 @@ impl Floor {
 /// The writes of a run, by record: 8 bytes each.
 #[derive(Debug)]
 pub struct Ledger {
-    /// Upper half: the last sequence asked for; lower half: the last acknowledged. Unequal: claimed.
+    /// Upper half: the last sequence started; lower half: the last acknowledged. Unequal: claimed.
     records: Box<[AtomicU64]>,
     run: u32,
 }
@@ -57,7 +56,7 @@ const fn unpack(word: u64) -> (u32, u32) {
 }
 
 impl Ledger {
-    /// A ledger in which nothing was written. `run` tells this run's values from those of earlier ones.
+    /// An empty ledger. `run` distinguishes this run's values from those of earlier ones.
     ///
     /// # Panics
     ///
@@ -81,7 +80,7 @@ impl Ledger {
         &self.records[record as usize]
     }
 
-    /// Claims a record for one write; gives the write's sequence number, or `None` while another is under
+    /// Claims a record for one write; returns the write's sequence number, or `None` while another is under
     /// way.
     #[inline]
     pub fn claim(&self, record: u64) -> Option<u32> {
@@ -102,20 +101,20 @@ impl Ledger {
         self.record(record).store(pack(asked, asked), Ordering::Release);
     }
 
-    /// The claimed write certainly had no effect.
+    /// The claimed write had no effect for certain.
     pub fn refuse(&self, record: u64) {
         let (_, acknowledged) = unpack(self.record(record).load(Ordering::Relaxed));
         self.record(record).store(pack(acknowledged, acknowledged), Ordering::Release);
     }
 
-    /// What a read called now must at least see.
+    /// The least that a read called now must see.
     #[inline]
     pub fn floor(&self, record: u64) -> Floor {
         Floor(unpack(self.record(record).load(Ordering::Acquire)).1)
     }
 
-    /// Judges the answer, arriving now, to a read called when the record stood at `floor`. An absent record
-    /// or a value of an earlier run is right as long as this run had acknowledged no write.
+    /// Judges the result, arriving now, of a read called when the record was at `floor`. A missing record or
+    /// a value of an earlier run is valid until this run has an acknowledged write.
     #[inline]
     pub fn judge(
         &self,
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_values_are_told() {
+    fn torn_values_are_reported() {
         let bench = Bench::new();
         let answer = bench.ledger.judge(&bench.format, RECORD, bench.ledger.floor(RECORD), Some(b"half"));
         assert_eq!(answer, Err(Fault::Torn));

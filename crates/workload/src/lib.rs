@@ -1,9 +1,9 @@
-//! YCSB workloads: key choice, operation mix, values that prove themselves.
+//! YCSB workloads: key choice, operation mix, self-verifying values.
 //!
-//! Everything is drawn from one seed with integer generators of our own, so that a run can be repeated. A
-//! value carries the number of its record, of its writer and of the write, under a checksum; a [`Ledger`]
-//! that all clients of a run share knows which writes were acknowledged. Together they tell a wrong, torn,
-//! stale or lost value at the moment it is read, whoever wrote it.
+//! Everything is drawn from one seed with our own integer generators, so that a run can be repeated. A value
+//! carries the numbers of its record, its writer and the write, under a checksum. A [`Ledger`] shared by all
+//! clients of a run records which writes were acknowledged. Together they detect a wrong, torn, stale or lost
+//! value when it is read.
 
 mod distribution;
 mod keys;

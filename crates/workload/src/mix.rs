@@ -2,7 +2,7 @@
 
 use crate::{Chooser, Random};
 
-/// A share of writes, with the name it goes by in reports.
+/// A share of writes, with its name in reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     name: String,
@@ -63,7 +63,7 @@ pub struct Draw {
     pub record: u64,
 }
 
-/// The operations of one client, without end.
+/// The endless operations of one client.
 #[derive(Clone, Debug)]
 pub struct OperationStream {
     random: Random,
@@ -84,7 +84,7 @@ impl OperationStream {
         Draw { write, record: self.chooser.next(&mut self.random) }
     }
 
-    /// Another record by the same distribution, for a write that found its record taken.
+    /// Another record from the same distribution, for a write that found its record claimed.
     #[inline]
     pub fn another_record(&mut self) -> u64 {
         self.chooser.next(&mut self.random)

@@ -1,8 +1,8 @@
-//! Scattering: a permutation of the record numbers, so that popular records do not stand side by side.
+//! Scattering: a permutation of the record numbers that separates popular records.
 //!
 //! YCSB hashes the rank and takes the remainder, which merges some records and never reaches others. A
-//! permutation keeps the distribution exact: multiplications and shifts on just enough bits, repeated while
-//! the result lies outside (fewer than two rounds on average).
+//! permutation keeps the distribution exact. It multiplies and shifts on just enough bits, and repeats while
+//! the result is out of range (fewer than two rounds on average).
 
 use crate::random::mix;
 
@@ -34,7 +34,7 @@ impl Scatter {
         }
     }
 
-    /// Where the record goes.
+    /// The record's place in the permutation.
     ///
     /// # Panics
     ///

@@ -1,11 +1,11 @@
-//! Values that prove themselves: what was written, by whom, and that it is whole.
+//! Self-verifying values: what was written, by which client, and that it is whole.
 //!
-//! A value is readable text in base 64: record number (8 digits), sequence number of the write (6), writer
-//! (4), run (4), filling up to the length asked for, and 60 bits of XXH3 over all of it (10).
+//! A value is text in base 64: record number (8 digits), the write's sequence number (6), writer (4), run
+//! (4), padding, and 60 bits of XXH3 over all of it (10).
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The shortest value that can carry its proof.
+/// The shortest value that fits its header and checksum.
 pub const VALUE_MIN_BYTES: usize = HEAD_BYTES + CHECK_BYTES;
 
 const HEAD_BYTES: usize = 22;
@@ -13,7 +13,7 @@ const CHECK_BYTES: usize = 10;
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 const NO_DIGIT: u8 = 0xff;
 static DIGIT_OF: [u8; 256] = digit_of();
-/// The digits twice over, so that 64 bytes can be copied from any start.
+/// The digits twice, so that 64 bytes can be copied from any start.
 static FILLING: [u8; 128] = filling();
 
 const fn digit_of() -> [u8; 256] {
@@ -36,23 +36,23 @@ const fn filling() -> [u8; 128] {
     bytes
 }
 
-/// What a value says about its write.
+/// The write that a value records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// The record's number; below 2^48.
     pub record: u64,
-    /// The number of the write among those of its record; below 2^36.
+    /// The write's number among those of its record; below 2^36.
     pub sequence: u64,
-    /// The client that wrote; below 2^24.
+    /// The writing client's number; below 2^24.
     pub writer: u32,
-    /// The run that wrote; below 2^24.
+    /// The writing run's number; below 2^24.
     pub run: u32,
 }
 
 /// Why bytes are not a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueFault {
-    /// The length is not the one all values have.
+    /// The length is not the one of all values.
     #[error("the length is wrong")]
     Length,
     /// The checksum does not fit: torn, mixed or foreign bytes.
@@ -60,12 +60,12 @@ pub enum ValueFault {
     Checksum,
 }
 
-/// Values cannot be this short.
+/// A length too short for values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("values of {0} bytes cannot prove themselves: at least {VALUE_MIN_BYTES} are needed")]
 pub struct ValueTooShort(pub usize);
 
-/// How values of one length are written and checked.
+/// Writes and checks values of one length.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueFormat {
     value_bytes: usize,
@@ -107,7 +107,7 @@ impl ValueFormat {
         out.extend_from_slice(&check);
     }
 
-    /// Checks that the bytes are one whole value, and says which.
+    /// Checks that the bytes are one whole value; returns the write that it records.
     #[inline]
     pub fn read(&self, bytes: &[u8]) -> Result<Stamp, ValueFault> {
         if bytes.len() != self.value_bytes {

@@ -1,13 +1,13 @@
 //! Zipfian ranks: rank r (from 0) with probability proportional to 1 / (r + 1)^theta.
 //!
-//! The generator is Gray et al., "Quickly generating billion-record synthetic databases", section 3.2, as
-//! YCSB uses it: exact for the first two ranks, close for the others, one power per draw. Its constant
-//! zeta(n, theta) is summed for the first records and continued by the Euler-Maclaurin formula, so any count
-//! costs the same.
+//! The generator is Gray et al., "Quickly generating billion-record synthetic databases", section 3.2, as in
+//! YCSB: exact for the first two ranks, close for the others, one power per draw. Its constant zeta(n, theta)
+//! is summed for the first records. The Euler-Maclaurin formula continues the sum, so any count costs the
+//! same.
 
 use crate::Random;
 
-/// How many terms of zeta are summed before the formula takes over.
+/// Terms of zeta that are summed before the formula takes over.
 const SUMMED_TERMS: u64 = 10_000;
 
 /// A generator of ranks below a fixed count.
@@ -59,7 +59,7 @@ impl Zipfian {
 /// The sum of 1 / i^theta for i from 1 to n.
 pub(crate) fn zeta(n: u64, theta: f64) -> f64 {
     let summed = n.min(SUMMED_TERMS);
-    // From the small terms to the large ones, for accuracy.
+    // From small to large terms, for accuracy.
     let head: f64 = (1..=summed).rev().map(|i| (i as f64).powf(-theta)).sum();
     if n == summed {
         return head;
