@@ -9,7 +9,7 @@ use sidle_types::words::{count, counted};
 /// Bounds of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// How many configurations of one key are visited before the checker gives up; each takes about 20 bytes.
+    /// The most configurations visited for one key; each takes about 20 bytes.
     pub configurations_per_key: usize,
     /// How many failing keys are explained; the rest are only counted.
     pub explained_keys: usize,
@@ -21,18 +21,18 @@ impl Default for CheckOptions {
     }
 }
 
-/// What was found about one key.
+/// The verdict on one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyVerdict {
     /// Some order explains every operation.
     Linearizable,
     /// No order does.
     NotLinearizable(Box<Explanation>),
-    /// Too many possible orders for the budget; nothing is claimed.
+    /// Too many possible orders for the budget; no verdict.
     Undecided,
 }
 
-/// What was found about a history.
+/// The verdict on a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// How many operations there were.
@@ -45,7 +45,7 @@ pub struct Report {
     pub keys: u64,
     /// Keys that no order explains.
     pub failed_keys: u64,
-    /// Why, for the first of them.
+    /// Explanations of the first of them.
     pub failures: Vec<Explanation>,
     /// Keys that were too hard to decide.
     pub undecided: Vec<String>,

@@ -1,29 +1,27 @@
-//! Why a key's operations have no order: the shortest story that still has none.
+//! Why a key's operations have no order: the smallest set of operations that fails.
 //!
-//! A history that fails is first cut to its shortest failing prefix: operations that return later become
-//! operations of unknown fate, and those called later are dropped, which can only make an order easier to
-//! find. Then operations are left out while the rest still fails: reads (leaving a read out of a good history
-//! leaves a good one), and plain writes whose value nobody saw, where nothing in the history could tell that
-//! they happened.
+//! A failing history is first cut to its shortest failing prefix. Operations that return later become
+//! operations of unknown fate, and those called later are dropped: both can only make an order easier to
+//! find. Then operations are left out while the rest still fails. Two kinds can go: reads (a good history
+//! without a read stays good), and plain writes whose value nobody read and that left no trace.
 
 use crate::model::State;
 use crate::search::{Call, Found, search};
 use crate::{Datum, Op, Operation, Outcome};
 
-/// Configurations per search while shrinking, and how many searches there may be.
+/// Configurations per search while shrinking, and the most searches.
 const SHRINK_CONFIGURATIONS: usize = 200_000;
 const SHRINK_SEARCHES: usize = 400;
-/// At most this many operations are shown.
 const SHOWN_OPERATIONS: usize = 16;
 
-/// What kind of failure it is, as far as it can be told.
+/// The kind of failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A value was read that no operation wrote, not even one of unknown fate.
     ValueNobodyWrote(Datum),
     /// A value was read that only refused operations tried to write.
     ValueRefused(Datum),
-    /// A value was read before anybody asked to write it.
+    /// A value was read before any write of it was called.
     ValueFromTheFuture(Datum),
     /// Every value has a writer, but no order of the operations fits: a lost, stale or repeated effect.
     NoOrder,
@@ -36,14 +34,13 @@ pub struct Explanation {
     pub key: String,
     /// What kind of failure it is.
     pub reason: Reason,
-    /// The operation that cannot be placed, when one stands out: the first whose return makes the history
-    /// fail.
+    /// The operation that cannot be placed: the first whose return makes the history fail, if there is one.
     pub culprit: Option<Operation>,
     /// The operations that make up the contradiction, in order of their calls.
     pub operations: Vec<Operation>,
-    /// How many more there are that do not fit here.
+    /// How many more operations were omitted.
     pub left_out: usize,
-    /// What the key held where the longest possible order ends, in words.
+    /// The key's state where the longest possible order ends, in words.
     pub stuck_at: String,
 }
 
@@ -70,7 +67,7 @@ impl std::fmt::Display for Explanation {
     }
 }
 
-/// Explains a failed search over `calls`; `shrink` asks for the shortest story, which takes many searches.
+/// Explains a failed search over `calls`; `shrink` seeks the fewest operations, which takes many searches.
 pub(crate) fn explain(
     operations: &[Operation],
     calls: Vec<Call>,
@@ -122,8 +119,8 @@ pub(crate) fn explain(
     explanation
 }
 
-/// A read whose value cannot have been there, whatever the order. Keys with `append` or `incrby` make values
-/// that stand in no argument, so nothing is said about them.
+/// A read whose value is impossible in any order. Keys with `append` or `incrby` are skipped: their values
+/// are in no argument.
 fn impossible_value(operations: &[Operation], calls: &[Call]) -> Option<(usize, Reason)> {
     if calls.iter().any(|call| matches!(call.action.op, Op::Append | Op::IncrBy)) {
         return None;
@@ -151,7 +148,7 @@ fn impossible_value(operations: &[Operation], calls: &[Call]) -> Option<(usize, 
     })
 }
 
-/// The operations of the key, refused ones included, that asked to write what `read` saw.
+/// The operations of the key, refused ones included, that tried to write the value that `read` saw.
 fn writers_of(operations: &[Operation], read: &Call) -> Vec<Operation> {
     let seen = &operations[read.source];
     let writes = |operation: &&Operation| {
@@ -167,7 +164,7 @@ fn fails(calls: &[Call]) -> bool {
     matches!(search(calls, SHRINK_CONFIGURATIONS), Found::Stuck { .. })
 }
 
-/// What the first `count` returns (in order of time) leave of the history.
+/// The history up to the first `count` returns (in order of time).
 fn prefix(calls: &[Call], returns: &[u64], count: usize) -> Vec<Call> {
     let end = returns[count - 1];
     calls
@@ -205,7 +202,7 @@ fn shortest_prefix(calls: Vec<Call>) -> Vec<Call> {
     if fails(&shortest) { shortest } else { calls }
 }
 
-/// Leaves out what the contradiction does not need: halves first, then smaller pieces.
+/// Removes calls that the contradiction does not need: halves first, then smaller pieces.
 fn leave_out(mut calls: Vec<Call>) -> Vec<Call> {
     let mut searches = 0;
     let mut piece = calls.len().div_ceil(2);
@@ -239,7 +236,7 @@ fn leave_out(mut calls: Vec<Call>) -> Vec<Call> {
     }
 }
 
-/// Which calls of a piece may be left out without making a good history bad.
+/// Which calls of a piece can be removed without making a good history bad.
 fn removable(calls: &[Call], piece: std::ops::Range<usize>) -> Vec<bool> {
     let senses_presence = |call: &Call| {
         call.reply.is_some()
@@ -260,7 +257,7 @@ fn removable(calls: &[Call], piece: std::ops::Range<usize>) -> Vec<bool> {
         .collect()
 }
 
-/// A state in words: its value as some operation spelt it.
+/// A state in words: its value as an operation wrote it.
 fn describe(state: State, calls: &[Call], operations: &[Operation]) -> String {
     if state == State::Absent {
         return "absent".to_owned();

@@ -6,7 +6,7 @@ use std::io::{BufRead, Write};
 /// Why a history could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The bytes could not be had.
+    /// The bytes could not be read.
     #[error("line {line}: {error}")]
     Io {
         /// The line, counted from 1.
@@ -19,10 +19,10 @@ pub enum ReadError {
     Json {
         /// The line, counted from 1.
         line: u64,
-        /// What the parser says.
+        /// The parser's error.
         error: serde_json::Error,
     },
-    /// The line is an operation that no run can have recorded.
+    /// A line with an operation that no run can record.
     #[error("line {line}: {error}")]
     Invalid {
         /// The line, counted from 1.
@@ -54,7 +54,7 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// A history that goes to `out`.
+    /// A history written to `out`.
     pub const fn new(out: W) -> Writer<W> {
         Writer { out }
     }
@@ -65,7 +65,7 @@ impl<W: Write> Writer<W> {
         self.out.write_all(b"\n")
     }
 
-    /// Flushes what was written and gives the output back.
+    /// Flushes, and returns the output.
     pub fn finish(mut self) -> std::io::Result<W> {
         self.out.flush()?;
         Ok(self.out)

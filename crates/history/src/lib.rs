@@ -1,11 +1,11 @@
 //! Operation histories and the linearizability checker.
 //!
-//! A history says, for every operation of every recording client, what was asked, what came back, and between
-//! which two instants. [`check`] decides whether some order of the operations explains all of it: one order
-//! per key, in which every operation takes effect at one instant between its call and its return (Herlihy and
+//! A history records every operation of every recording client: the request, the result, and the interval
+//! between call and return. [`check`] decides whether some order of the operations explains all results. It
+//! seeks one order per key in which every operation takes effect at one instant of its interval (Herlihy and
 //! Wing, "Linearizability: a correctness condition for concurrent objects").
 //!
-//! The file format is one JSON object a line, so that checkers other than this one can judge too.
+//! The file format is one JSON object a line, so that other checkers can judge it, too.
 
 mod check;
 mod explain;

@@ -1,8 +1,8 @@
-//! What one key may do: the sequential meaning of every operation.
+//! The sequential specification of one key.
 //!
-//! A state is a few words, whatever the value's length: short texts are kept as they are, long ones as a
-//! length and two polynomial hashes that can be continued by an append. Two different long texts are taken
-//! for equal with a chance of about 2^-100, which no run will meet.
+//! A state is a few words, whatever the value's length. Short texts are kept as they are; long ones as a
+//! length and two polynomial hashes that an append can extend. Two different long texts collide with a chance
+//! of about 2^-100.
 
 use crate::{Datum, Op};
 
@@ -10,7 +10,7 @@ const SHORT_BYTES: usize = 24;
 const PRIME: u64 = (1 << 61) - 1;
 const BASES: [u64; 2] = [0x0a6f_1d3c_59b7_2e85, 0x1b39_84f0_6c2d_e713];
 
-/// The value of a key, or that it has none.
+/// A key's value, or its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum State {
     Absent,
@@ -26,7 +26,7 @@ impl State {
         }
     }
 
-    /// Whether `whole` may begin with this value: certain only where both are short.
+    /// Whether `whole` may start with this value: exact only if both are short.
     pub(crate) fn may_begin(self, whole: State) -> bool {
         match (self, whole) {
             (State::Present(head), State::Present(whole)) if head.is_short() && whole.is_short() => {
@@ -53,7 +53,7 @@ pub(crate) struct Text {
     words: [u64; 3],
 }
 
-/// A number below 2^124 modulo [`PRIME`], a Mersenne prime: what lies above its bits counts once more below.
+/// A number below 2^124 modulo [`PRIME`], a Mersenne prime: the high bits are added to the low ones.
 const fn reduce(number: u128) -> u64 {
     let folded = (number as u64 & PRIME) + (number >> 61) as u64;
     let folded = (folded & PRIME) + (folded >> 61);
@@ -64,10 +64,10 @@ const fn multiply(a: u64, b: u64) -> u64 {
     reduce(a as u128 * b as u128)
 }
 
-/// How many bytes a step of [`hash`] takes in: each step waits for the last.
+/// Bytes per step of [`hash`]: each step depends on the last.
 const STEP: usize = 8;
 
-/// The powers of a base below the one that a step multiplies by, highest first, and that one.
+/// The powers of a base below a step's factor, highest first, and that factor.
 const fn powers(base: u64) -> ([u64; STEP], u64) {
     let mut powers = [1; STEP];
     let mut place = STEP - 1;
@@ -197,7 +197,7 @@ impl Text {
     }
 }
 
-/// What an operation answers.
+/// An operation's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Done,
@@ -208,7 +208,7 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    /// The reply that a record of a successful operation claims.
+    /// The reply in the record of a successful operation.
     pub(crate) fn claimed(op: Op, result: &Datum) -> Reply {
         match (op, result) {
             (Op::Set | Op::Flush, _) => Reply::Done,
@@ -220,7 +220,7 @@ impl Reply {
     }
 }
 
-/// An operation with its argument, ready to be applied.
+/// An operation with its argument, ready to apply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Action {
     pub(crate) op: Op,
@@ -234,7 +234,7 @@ impl Action {
         Action { op, text: Text::of_datum(arg), delta }
     }
 
-    /// The action of an operation whose reply nobody hears: what does the same is the same.
+    /// The action without its reply, which nobody received: equal effects make equal actions.
     pub(crate) fn without_reply(mut self) -> Action {
         self.op = match self.op {
             Op::GetSet => Op::Set,
@@ -244,12 +244,12 @@ impl Action {
         self
     }
 
-    /// Whether two actions make the same of every state, and answer the same.
+    /// Whether two actions have the same effect and reply in every state.
     pub(crate) fn does_the_same(&self, other: &Action) -> bool {
         (self.op, self.text, self.delta) == (other.op, other.text, other.delta)
     }
 
-    /// Whether what comes of it depends on what was there.
+    /// Whether its effect depends on the state.
     pub(crate) const fn is_relative(&self) -> bool {
         matches!(self.op, Op::SetNx | Op::Append | Op::IncrBy)
     }
@@ -259,7 +259,7 @@ impl Action {
         self.delta
     }
 
-    /// The reply and the state that follows.
+    /// The reply and the next state.
     pub(crate) fn apply(&self, state: State) -> (Reply, State) {
         let there = i64::from(state != State::Absent);
         match self.op {

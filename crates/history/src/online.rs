@@ -1,20 +1,20 @@
-//! One key's operations judged while they happen: what was decided is forgotten.
+//! Judges one key's operations while the run goes on, and forgets what is decided.
 //!
-//! The checker keeps every configuration that the key may be in: its value, which of the operations under way
-//! have taken effect, and which of those of unknown fate. When an operation returns it must have taken
-//! effect, so each configuration either has that behind it, or takes the steps that lead there, or goes
-//! (Lowe, "Testing for linearizability", just-in-time linearization). No configuration left: no order
-//! explains the operations.
+//! The checker keeps every configuration that the key may be in: its value, which operations under way have
+//! taken effect, and which of unknown fate. An operation that returns must have taken effect. Each
+//! configuration has that already, takes the steps that lead there, or is dropped (Lowe, "Testing for
+//! linearizability", just-in-time linearization). If no configuration is left, no order explains the
+//! operations.
 //!
-//! What keeps it small, and why each is sound:
-//! - Operations of unknown fate that do the same to every value are one class with a count; who of them took
-//!   effect cannot be told.
-//! - Of two configurations that differ only in that one has used up more operations of unknown fate the other
-//!   is kept: nobody has to use them.
-//! - An operation that by its reply changes nothing takes effect as soon as it can.
-//! - An operation of unknown fate takes effect only right before one that it makes possible or whose effect
-//!   it changes, or before others of unknown fate that build on it as long as the value does not grow beyond
-//!   what somebody saw.
+//! Reductions that keep it small, and why each is sound:
+//! - Operations of unknown fate with the same effect on every value are one class with a count: they are
+//!   indistinguishable.
+//! - Two configurations may differ only in how many operations of unknown fate they have used. The one that
+//!   used fewer is kept: it can still use the others.
+//! - An operation whose reply shows that it changed nothing takes effect as soon as it can.
+//! - An operation of unknown fate takes effect only right before an operation that it makes possible or
+//!   changes the effect of. It may also precede others of unknown fate that build on it, while the value
+//!   stays within what a read has seen.
 
 use crate::Operation;
 use crate::model::{Action, Reply, State};
@@ -26,22 +26,21 @@ use std::collections::BTreeMap;
 /// The most operations of one key under way at once.
 const MOST_UNDER_WAY: usize = 64;
 
-/// What is known after an operation was judged.
+/// The verdict after an operation was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judged {
     /// Some order explains everything so far.
     Fine,
-    /// No order does; the operation that was added under this number is the first that has no place.
+    /// No order does; the operation added under this number is the first without a place.
     Stuck(usize),
-    /// There are too many possible orders; nothing is claimed about the key any more.
+    /// There are too many possible orders; there is no verdict on the key any more.
     Undecided,
 }
 
-/// Of each class of operations of unknown fate, how many have taken effect; classes of which none has are
-/// left out.
+/// How many operations of each class of unknown fate have taken effect; classes with none are left out.
 type Used = SmallVec<[(u32, u32); 2]>;
 
-/// What the key may be like.
+/// A state that the key may be in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Configuration {
     state: State,
@@ -50,7 +49,7 @@ struct Configuration {
     used: Used,
 }
 
-/// Operations of unknown fate that do the same.
+/// Operations of unknown fate with the same effect.
 #[derive(Clone, Debug)]
 struct Loose {
     action: Action,
@@ -61,11 +60,11 @@ struct Loose {
 #[derive(Clone, Debug)]
 struct Waiting {
     call: Call,
-    /// Its place in [`Configuration::done`], once it was called.
+    /// Its place in [`Configuration::done`], once it is called.
     place: Option<u32>,
 }
 
-/// The configurations found, without those that others stand for.
+/// The configurations found, without dominated ones.
 #[derive(Debug, Default)]
 struct Found {
     by_state: BTreeMap<(State, u64), SmallVec<[Used; 1]>>,
@@ -73,7 +72,7 @@ struct Found {
 }
 
 impl Found {
-    /// Adds a configuration; whether it is news.
+    /// Adds a configuration; returns whether it is new.
     fn add(&mut self, configuration: &Configuration) -> bool {
         let known = self.by_state.entry((configuration.state, configuration.done)).or_default();
         if known.iter().any(|used| is_within(used, &configuration.used)) {
@@ -96,7 +95,7 @@ impl Found {
     }
 }
 
-/// Whether no class is used more often in `few` than in `many`.
+/// Whether `few` uses no class more often than `many`.
 fn is_within(few: &Used, many: &Used) -> bool {
     few.iter().all(|&(class, count)| count_of(many, class) >= count)
 }
@@ -114,22 +113,21 @@ fn with_one_more(used: &Used, class: u32) -> Used {
     used
 }
 
-/// The operations of one key, which starts absent, judged in the order in which they return.
+/// Judges the operations of one key, which starts absent, in the order of their returns.
 #[derive(Debug)]
 pub struct KeyChecker {
     budget: usize,
     configurations: Vec<Configuration>,
     loose: Vec<Loose>,
-    /// Operations with a reply that have not returned yet, as far as was judged.
+    /// Operations with a reply whose returns are not judged yet.
     waiting: Vec<Waiting>,
-    /// Those of unknown fate that were not called yet, as far as was judged.
+    /// Operations of unknown fate whose calls are not judged yet.
     to_be_called: Vec<Call>,
     verdict: Judged,
 }
 
 impl KeyChecker {
-    /// A checker that gives up where it would have to look at more than `budget` configurations for one
-    /// return.
+    /// A checker that gives up if one return takes more than `budget` configurations.
     pub fn new(budget: usize) -> KeyChecker {
         KeyChecker {
             budget,
@@ -141,8 +139,7 @@ impl KeyChecker {
         }
     }
 
-    /// Takes in an operation that has returned, or of which nothing more will be heard, under a number of the
-    /// caller's.
+    /// Adds an operation that has returned or whose fate stays unknown, under the caller's number.
     pub fn add(&mut self, number: usize, operation: &Operation) {
         let Some(call) = Call::new(operation, number) else { return };
         if self.verdict != Judged::Fine {
@@ -156,9 +153,9 @@ impl KeyChecker {
         }
     }
 
-    /// Judges what returned before this instant. Every operation that was called by then and has returned or
-    /// will not be heard of has been added, and whatever is still under way was called at this instant or
-    /// later.
+    /// Judges the returns before this instant. The caller must have added every operation called before it
+    /// that has returned or been abandoned. Every operation still under way must have been called at this
+    /// instant or later.
     pub fn judge(&mut self, before_ns: u64) -> &Judged {
         while self.verdict == Judged::Fine {
             let next = (0..self.waiting.len()).min_by_key(|&index| self.waiting[index].call.return_ns);
@@ -198,8 +195,7 @@ impl KeyChecker {
         self.forget_what_all_have_used();
     }
 
-    /// The state after this operation where nothing but it can have taken effect, and it can: most operations
-    /// are alone.
+    /// The state after this operation if no other operation can have taken effect: most operations run alone.
     fn after_alone(&self, returning: usize, place: u32) -> Option<State> {
         let [only] = &self.configurations[..] else { return None };
         let is_alone = self.waiting.iter().filter(|waiting| waiting.place.is_some()).count() == 1
@@ -210,7 +206,7 @@ impl KeyChecker {
         self.waiting[returning].call.after(only.state)
     }
 
-    /// Lets everything begin that was called by this instant; false when that is too much at once.
+    /// Starts every operation called up to this instant; `false` if too many are under way.
     fn call_until(&mut self, until_ns: u64) -> bool {
         let called = self.to_be_called.extract_if(.., |call| call.call_ns <= until_ns);
         for call in called {
@@ -235,7 +231,7 @@ impl KeyChecker {
         true
     }
 
-    /// The configurations in which the operation at this place has taken effect; `None` when they are too
+    /// The configurations in which the operation at this place has taken effect; `None` if there are too
     /// many.
     fn take_effect(&self, place: u32) -> Option<Found> {
         let candidates: Vec<(u32, &Call)> =
@@ -296,13 +292,13 @@ impl KeyChecker {
         steps
     }
 
-    /// Classes of which some have not taken effect.
+    /// Classes with operations that have not taken effect.
     fn left<'c>(&'c self, from: &'c Configuration) -> impl Iterator<Item = (u32, &'c Loose)> {
         let classes = self.loose.iter().enumerate().map(|(class, loose)| (class as u32, loose));
         classes.filter(|(class, loose)| count_of(&from.used, *class) < loose.count)
     }
 
-    /// Whether another operation of unknown fate builds on the state that one of class `first` leaves.
+    /// Whether another operation of unknown fate builds on the state after one of class `first`.
     fn has_follower(&self, from: &Configuration, first: u32, state: State, sought: &Sought) -> bool {
         self.left(from).any(|(class, loose)| {
             let is_left = class != first || count_of(&from.used, class) + 1 < loose.count;
@@ -311,7 +307,7 @@ impl KeyChecker {
         })
     }
 
-    /// What has taken effect in every configuration is behind the key.
+    /// Drops what has taken effect in every configuration.
     fn forget_what_all_have_used(&mut self) {
         let Some((first, others)) = self.configurations.split_first() else { return };
         let common: Used = (first.used.iter())
@@ -333,7 +329,7 @@ impl KeyChecker {
     }
 }
 
-/// Whether doing `loose` first makes `call` possible, or changes what comes of it.
+/// Whether `loose` first makes `call` possible, or changes its effect.
 fn helps(loose: &Action, call: &Call, state: State, next: State) -> bool {
     match (call.after(state), call.after(next)) {
         (_, None) => false,
@@ -342,16 +338,16 @@ fn helps(loose: &Action, call: &Call, state: State, next: State) -> bool {
     }
 }
 
-/// What a value may have to become for the operations under way, and how far it may get.
+/// The values that the operations under way may need, and how far the value can grow.
 #[derive(Debug, Default)]
 struct Sought {
     values: Vec<State>,
     integers: Vec<i64>,
     lengths: Vec<u64>,
-    /// By how much everything of unknown fate lets a number and a text grow.
+    /// The most that all operations of unknown fate can add to a number and to a text.
     most_added: i64,
     most_appended: u64,
-    /// Values can shrink, or anything may be asked for: nothing can be said.
+    /// Values can shrink, or any value may be needed: there is no bound.
     is_open: bool,
 }
 
@@ -389,10 +385,10 @@ impl Sought {
         sought
     }
 
-    /// Whether the value may become what somebody saw by nothing but growing.
+    /// Whether the value can become what a read has seen by growth alone.
     fn may_need(&self, state: State) -> bool {
         let integer = state.integer();
-        // An absent key may be set to anything yet, and towards 0 numbers get shorter.
+        // An absent key may still be set to anything, and numbers get shorter towards 0.
         let has_no_measure = state == State::Absent || integer.is_some_and(|integer| integer < 0);
         if self.is_open || has_no_measure {
             return true;

@@ -1,14 +1,14 @@
-//! One recorded operation, and what makes a record well formed.
+//! One recorded operation, and the rules of a well-formed record.
 
 use serde::{Deserialize, Serialize};
 
-/// What a client asked for.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
     /// The value, or null.
     Get,
-    /// Sets the value whatever was there; answers `"OK"`.
+    /// Sets the value unconditionally; answers `"OK"`.
     Set,
     /// Sets the value if the key is absent; answers 1 when it did, otherwise 0.
     SetNx,
@@ -18,7 +18,7 @@ pub enum Op {
     GetDel,
     /// Removes the key; answers 1 when there was one, otherwise 0.
     Del,
-    /// Removes the key with everything that a node owns; answers `"OK"`, whether there was one or not.
+    /// Removes the key with all others of a node; answers `"OK"`, whether it existed or not.
     Flush,
     /// Adds to the integer (an absent key counts as 0); answers the sum.
     IncrBy,
@@ -98,7 +98,7 @@ impl std::fmt::Display for Datum {
 pub enum Outcome {
     /// It happened between call and return, with this result.
     Ok,
-    /// It certainly had no effect: it was refused.
+    /// It had no effect for certain: it was refused.
     None,
     /// It may have happened, may yet happen at any later time, or never: a timeout, a cut connection.
     Unknown,
@@ -110,19 +110,19 @@ pub enum Outcome {
 pub struct Operation {
     /// The client's number, unique within the run.
     pub client: u64,
-    /// What it asked for.
+    /// The operation.
     pub op: Op,
-    /// The key it asked about.
+    /// The key.
     pub key: String,
     /// The argument; null where the operation has none.
     #[serde(default)]
     pub arg: Datum,
-    /// The answer; null means absent, or that there was none.
+    /// The result; null means absent, or that there was none.
     #[serde(default)]
     pub result: Datum,
     /// When it was called, on the run's one monotonic clock.
     pub call_ns: u64,
-    /// When the answer came, on the same clock; null when none did.
+    /// When the result arrived, on the same clock; null if none did.
     pub return_ns: Option<u64>,
     /// What is known about its effect.
     pub outcome: Outcome,
@@ -150,7 +150,7 @@ pub enum Invalid {
     Argument {
         /// The operation.
         op: &'static str,
-        /// What the record says.
+        /// The recorded argument.
         arg: Datum,
         /// What the operation takes.
         takes: &'static str,
@@ -160,7 +160,7 @@ pub enum Invalid {
     Result {
         /// The operation.
         op: &'static str,
-        /// What the record says.
+        /// The recorded result.
         result: Datum,
         /// What the operation answers.
         answers: &'static str,
@@ -168,13 +168,13 @@ pub enum Invalid {
 }
 
 impl Operation {
-    /// An operation that was called and has not returned: its fate is unknown until more is recorded of it.
+    /// An operation that was called and has not returned: its fate is unknown until its record is completed.
     pub fn begun(client: u64, op: Op, key: impl Into<String>, arg: Datum, call_ns: u64) -> Operation {
         let (key, result, return_ns, outcome) = (key.into(), Datum::Null, None, Outcome::Unknown);
         Operation { client, op, key, arg, result, call_ns, return_ns, outcome }
     }
 
-    /// Checks that the record could come from a real run, whether or not the store behaved.
+    /// Checks that a real run can produce the record, whether or not the store is correct.
     pub fn validate(&self) -> Result<(), Invalid> {
         if let Some(return_ns) = self.return_ns.filter(|&return_ns| return_ns < self.call_ns) {
             return Err(Invalid::ReturnsBeforeCall { call_ns: self.call_ns, return_ns });

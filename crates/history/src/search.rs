@@ -1,15 +1,15 @@
 //! The search for an order that explains one key's operations (Wing and Gong; Lowe, "Testing for
 //! linearizability"): depth first, memoised on (set of linearised operations, state).
 //!
-//! What keeps it fast, and why each is sound:
-//! - The set is a running exclusive-or of 128-bit random words, one per operation, so a configuration costs
-//!   16 bytes and a step constant time whatever the history's length.
-//! - An operation that is possible now and by its reply changed nothing is taken at once: moving it to the
+//! Optimisations, and why each is sound:
+//! - The set is the exclusive-or of one 128-bit random word per operation. So a configuration costs 16 bytes
+//!   and a step constant time, whatever the history's length.
+//! - An operation that is possible now and whose reply shows no change is taken at once: moving it to the
 //!   front of any explanation leaves an explanation.
-//! - A value that only one operation writes cannot come back. Leaving it while somebody still has to read it
-//!   is a dead end. (Not used for keys with `append` or `incrby`, where values also arise otherwise.)
+//! - A value that only one operation writes cannot come back: leaving it while a read still needs it is a
+//!   dead end. Not used for keys with `append` or `incrby`, which compute values.
 //! - An operation of unknown fate is tried only right before an operation that it makes possible or changes
-//!   the effect of: anywhere else it could as well come later, or never.
+//!   the effect of: elsewhere it could as well come later, or never.
 
 use crate::model::{Action, Reply, State};
 use crate::{Op, Operation, Outcome};
@@ -17,7 +17,7 @@ use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// One operation as the search sees it.
+/// One operation in the search.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) action: Action,
@@ -25,12 +25,12 @@ pub(crate) struct Call {
     pub(crate) reply: Option<Reply>,
     pub(crate) call_ns: u64,
     pub(crate) return_ns: u64,
-    /// Which operation of the caller's list this is.
+    /// Its index in the caller's list.
     pub(crate) source: usize,
 }
 
 impl Call {
-    /// The operation, or `None` when it cannot matter (refused, or a read that never returned).
+    /// `None` if the operation cannot matter (refused, or a read that never returned).
     pub(crate) fn new(operation: &Operation, source: usize) -> Option<Call> {
         let action = Action::new(operation.op, &operation.arg);
         let (reply, return_ns) = match (operation.outcome, operation.return_ns) {
@@ -64,7 +64,7 @@ impl Call {
         }
     }
 
-    /// Whether the operation, with the reply it had, left the state as it was, whatever that was.
+    /// Whether the operation, by its reply, left any state unchanged.
     pub(crate) fn changes_nothing(&self) -> bool {
         match self.action.op {
             Op::Get | Op::StrLen | Op::Exists => true,
@@ -75,23 +75,23 @@ impl Call {
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// An order exists.
     Order,
-    /// None does. The state of the longest partial order, and the calls (indexes) that were waiting there.
+    /// None does. The state of the longest partial order, and the indexes of the calls waiting there.
     Stuck { state: State, waiting: Vec<usize> },
     /// More configurations than the budget allows.
     GaveUp,
 }
 
-/// Searches for an order of `calls` that starts from an absent key, visiting at most `budget` configurations.
+/// Searches for an order of `calls` from an absent key, visiting at most `budget` configurations.
 pub(crate) fn search(calls: &[Call], budget: usize) -> Found {
     Search::new(calls, budget).run()
 }
 
-/// Fingerprints are already random: the hash is their lower half.
+/// Fingerprints are random already: their lower half is the hash.
 #[derive(Default)]
 struct Lower(u64);
 
@@ -149,8 +149,8 @@ fn fingerprint_of(state: State) -> u128 {
 
 const END: usize = usize::MAX;
 
-/// The calls not yet linearised, in order of their call, as a doubly linked list over indexes: removal and
-/// putting back (in reverse order) take constant time.
+/// The calls not linearised yet, in order of their call: a doubly linked list over indexes. Removal and its
+/// undo (in reverse order) take constant time.
 struct Remaining {
     head: usize,
     next: Vec<usize>,
@@ -190,14 +190,14 @@ impl Remaining {
     }
 }
 
-/// How often a value is still to be written and read.
+/// How many writes and reads of a value are pending.
 #[derive(Clone, Copy, Default)]
 struct Pending {
     writers: u32,
     readers: u32,
 }
 
-/// One level of the depth-first search: the steps that are left to try from here.
+/// One level of the depth-first search: the steps left to try from here.
 struct Level {
     state: State,
     steps: Vec<usize>,
@@ -215,7 +215,7 @@ struct Search<'c> {
     left: usize,
     set: u128,
     seen: Fingerprints,
-    /// Numbers of the values, when no value can arise twice.
+    /// The values' numbers, if no value can arise twice.
     values: Option<Interned>,
     pending: Vec<Pending>,
     best_left: usize,
@@ -266,7 +266,7 @@ impl<'c> Search<'c> {
         self.values.as_ref()?.get(&fingerprint_of(state)).map(|&number| number as usize)
     }
 
-    /// Adds a call's writing and reading to what is pending, or takes it away (`change` = -1).
+    /// Adds a call's write and read to the pending ones, or removes them (`change` = -1).
     fn count(&mut self, call: &Call, change: i32) {
         if let Some(value) = call.written_value().and_then(|state| self.value_number(state)) {
             self.pending[value].writers = self.pending[value].writers.wrapping_add_signed(change);
@@ -331,8 +331,7 @@ impl<'c> Search<'c> {
         }
     }
 
-    /// Whether going from `state` to `next` leaves a value that somebody must still read and nobody can
-    /// write.
+    /// Whether going from `state` to `next` leaves a value that a read still needs and no call can write.
     fn loses_a_value(&self, state: State, next: State) -> bool {
         state != next
             && self
@@ -340,7 +339,7 @@ impl<'c> Search<'c> {
                 .is_some_and(|value| self.pending[value].readers > 0 && self.pending[value].writers == 0)
     }
 
-    /// The level reached by `taken`, with the steps worth trying from it.
+    /// The level reached by `taken`, with its candidates.
     fn level(&mut self, state: State, taken: usize) -> Level {
         let mut candidates = Vec::new();
         let mut deadline = u64::MAX;
@@ -389,7 +388,7 @@ impl<'c> Search<'c> {
         }
     }
 
-    /// Whether another operation of unknown fate builds on the state that this one leaves.
+    /// Whether another operation of unknown fate builds on this one's state.
     fn has_loose_follower(&self, first: usize, state: State, deadline: u64) -> bool {
         let mut index = self.loose.head;
         while index != END && self.calls[index].call_ns <= deadline {

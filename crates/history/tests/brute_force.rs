@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sidle_history::{CheckOptions, Datum, Judged, KeyChecker, KeyVerdict, Op, Operation, Outcome, check_key};
 
-/// The plain model: strings, no tricks. `None` is an absent key.
+/// A plain model on strings. `None` is an absent key.
 fn apply(op: Op, arg: &Datum, state: &Option<String>) -> (Result<Datum, ()>, Option<String>) {
     let text = match arg {
         Datum::Null => String::new(),
@@ -47,7 +47,7 @@ fn same(claimed: &Datum, reply: &Result<Datum, ()>) -> bool {
     reply.as_ref().is_ok_and(|reply| text(reply) == text(claimed))
 }
 
-/// Whether some order of all definite operations and some of the unknown ones explains the history.
+/// Whether some order of all definite and some unknown operations explains the history.
 fn explainable(left: &[Operation], state: &Option<String>) -> bool {
     if left.iter().all(|operation| operation.outcome != Outcome::Ok) {
         return true;
@@ -116,7 +116,7 @@ fn draft(ops: &'static [Op]) -> impl Strategy<Value = Draft> {
     )
 }
 
-/// Runs the drafts in some true order, then forgets, refuses or falsifies a few of them.
+/// Runs the drafts in a valid order, then drops, refuses or falsifies a few results.
 fn history(drafts: Vec<Draft>, lies: bool) -> Vec<Operation> {
     let mut order: Vec<(u64, usize)> = drafts
         .iter()
@@ -166,15 +166,14 @@ fn history(drafts: Vec<Draft>, lies: bool) -> Vec<Operation> {
     operations
 }
 
-/// Judges a history as it would have been heard: each operation when it returned, the others when they were
-/// given up.
+/// Judges a history online: each operation when it returns, the others when they are given up.
 fn judge_online(history: &[Operation]) -> Judged {
-    let mut heard = history.to_vec();
-    heard.sort_by_key(|operation| operation.return_ns.unwrap_or(operation.call_ns + 35));
+    let mut arrivals = history.to_vec();
+    arrivals.sort_by_key(|operation| operation.return_ns.unwrap_or(operation.call_ns + 35));
     let mut checker = KeyChecker::new(100_000);
-    for (index, operation) in heard.iter().enumerate() {
+    for (index, operation) in arrivals.iter().enumerate() {
         checker.add(index, operation);
-        let under_way = heard[index + 1..].iter().map(|operation| operation.call_ns).min();
+        let under_way = arrivals[index + 1..].iter().map(|operation| operation.call_ns).min();
         if let Judged::Stuck(culprit) = checker.judge(under_way.unwrap_or(u64::MAX)) {
             return Judged::Stuck(*culprit);
         }
@@ -195,10 +194,10 @@ fn agree(history: &[Operation]) -> Result<(), TestCaseError> {
         KeyVerdict::NotLinearizable(explanation) => {
             prop_assert!(!expected, "the checker missed an order: {explanation}");
             prop_assert!(!explanation.operations.is_empty());
-            // The story told must itself be impossible, unless it was cut to fit.
+            // The explanation itself must be impossible, unless it was cut to fit.
             if explanation.left_out == 0 {
-                let told: Vec<Operation> = explanation.operations.clone();
-                prop_assert!(!brute_force(&told), "not a contradiction: {explanation}");
+                let shown: Vec<Operation> = explanation.operations.clone();
+                prop_assert!(!brute_force(&shown), "not a contradiction: {explanation}");
             }
         }
     }

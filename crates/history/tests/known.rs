@@ -1,4 +1,4 @@
-//! Histories whose verdict is known, and what the checker says about the bad ones.
+//! Histories with known verdicts, and the checker's explanations of the bad ones.
 
 use sidle_history::{
     CheckOptions, Datum, Explanation, KeyVerdict, Op, Operation, Outcome, Reason, check, check_key,
@@ -64,7 +64,7 @@ fn a_concurrent_read_may_see_either_side() {
 }
 
 #[test]
-fn a_stale_read_is_caught_and_told_in_three_lines() {
+fn a_stale_read_is_explained_by_three_operations() {
     let explanation = bad(&[
         ok(1, Op::Set, "old", "OK", 0, 5),
         ok(3, Op::Get, (), "old", 6, 7),
@@ -75,8 +75,8 @@ fn a_stale_read_is_caught_and_told_in_three_lines() {
     ]);
     assert_eq!(explanation.reason, Reason::NoOrder);
     assert_eq!(explanation.culprit.as_ref().unwrap().client, 2);
-    let told: Vec<&Datum> = explanation.operations.iter().map(|operation| &operation.arg).collect();
-    assert_eq!(told, [&Datum::from("old"), &"new".into(), &Datum::Null], "{explanation}");
+    let shown: Vec<&Datum> = explanation.operations.iter().map(|operation| &operation.arg).collect();
+    assert_eq!(shown, [&Datum::from("old"), &"new".into(), &Datum::Null], "{explanation}");
 }
 
 #[test]
@@ -102,11 +102,11 @@ fn values_without_a_writer_are_named() {
     for (seen, reason) in [
         ("ghost", Reason::ValueNobodyWrote("ghost".into())),
         ("refused", Reason::ValueRefused("refused".into())),
-        ("late", Reason::ValueFromTheFuture("late".into())),
+        ("future", Reason::ValueFromTheFuture("future".into())),
     ] {
         let mut history = writes.to_vec();
         history.push(ok(2, Op::Get, (), seen, 8, 9));
-        history.push(ok(1, Op::Set, "late", "OK", 10, 11));
+        history.push(ok(1, Op::Set, "future", "OK", 10, 11));
         assert_eq!(bad(&history).reason, reason);
     }
 }
@@ -145,7 +145,7 @@ fn a_flush_removes_at_one_instant_of_its_own() {
     bad(&[set.clone(), flush.clone(), read("a", 30)]);
     bad(&[set.clone(), read("", 5), flush.clone()]);
     bad(&[set.clone(), read("", 12), read("a", 14), flush.clone()]);
-    // Twice is once too often: set, gone, set, and gone again.
+    // A second delete is one too many: set, gone, set, gone again.
     let again = ok(1, Op::Set, "b", "OK", 14, 15);
     good(&[set.clone(), flush.clone(), read("", 12), again.clone(), read("b", 30)]);
     bad(&[set.clone(), flush.clone(), read("", 12), again, read("", 30)]);
@@ -180,7 +180,7 @@ fn an_increment_applied_twice_is_caught() {
 
 #[test]
 fn the_faults_that_migration_bugs_cause_are_caught() {
-    // A delete forgotten under a late replay.
+    // A delete that a delayed replay undid.
     bad(&[
         ok(1, Op::Set, "v", "OK", 0, 1),
         ok(1, Op::Del, (), 1, 2, 3),

@@ -1,9 +1,9 @@
-//! Long histories on few keys, as a stress run records them. No times are asserted: the checker's budget is.
+//! Long histories on few keys, as in a stress run. They assert the checker's budget, not times.
 
 use sidle_history::{CheckOptions, Datum, KeyVerdict, Op, Operation, Outcome, check, check_key};
 use sidle_testbed::Random;
 
-/// `clients` clients with one operation in flight each, on one key that behaves: operations take effect at a
+/// `clients` clients with one operation in flight each, on one linearizable key: operations take effect at a
 /// random instant of their interval. One in `unknown_in` mutations is recorded as unknown.
 fn behaved(key: &str, count: usize, clients: u64, unknown_in: u64, seed: u64) -> Vec<Operation> {
     let mut random = Random::new(seed);
