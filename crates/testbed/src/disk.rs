@@ -1,30 +1,30 @@
-//! A machine's disk: it outlives processes, takes its time, is full, and fails.
+//! A machine's disk: it survives processes, can be slow or full, and fails.
 
 use crate::random::Random;
 use crate::sectors::{FileId, Sectors, Synced};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What a disk does with what it is asked to write.
+/// How a disk treats writes and syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskMood {
     /// Writes.
     Good,
-    /// Writes, and takes long.
+    /// Writes, but slowly.
     Slow {
-        /// How long the writer stands still for each sync.
+        /// How long each sync blocks the writer.
         sync_us: u64,
     },
-    /// Has room for so many writes, and then is full.
+    /// Has room for this many writes, then is full.
     Full {
         /// How many.
         writes: u64,
     },
-    /// Syncs, and reports an error all the same: every time for names, every other time for a file.
+    /// Syncs, but reports an error: every time for names, every other time for a file.
     FailsAfterWriting,
-    /// Syncs so often, and then fails to, and forgets what it could not write.
+    /// Succeeds this many syncs, then fails and loses what it could not write.
     ForgetsWrites {
-        /// How often.
+        /// How many.
         syncs: u64,
     },
 }
@@ -32,13 +32,13 @@ pub enum DiskMood {
 #[derive(Debug)]
 struct State {
     sectors: Sectors,
-    /// How long a sync takes while the disk is good.
+    /// How long a sync takes on a good disk.
     usual_us: u64,
     mood: DiskMood,
     stalled_us: u64,
-    /// Processes that are dead write no more.
+    /// Counts processes: a dead one can no longer write.
     boot: u64,
-    /// Draws what a failed sync wrote.
+    /// Draws which writes of a failed sync reached the disk.
     random: Random,
 }
 
@@ -63,27 +63,27 @@ impl Disk {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// From now on the disk behaves like this.
+    /// Changes the disk's behaviour.
     pub fn set_mood(&self, mood: DiskMood) {
         self.state().mood = mood;
     }
 
-    /// Whether it does what it is asked to.
+    /// Whether its writes and syncs succeed.
     pub fn is_sound(&self) -> bool {
         matches!(self.state().mood, DiskMood::Good | DiskMood::Slow { .. })
     }
 
-    /// How long the writer has to wait for what it wrote since it asked last.
+    /// How long the writer must wait for its syncs since the last call.
     pub fn take_stall_us(&self) -> u64 {
         std::mem::take(&mut self.state().stalled_us)
     }
 
-    /// The writer has waited: what it wrote is written.
+    /// The writer has waited: its writes are complete.
     pub fn settle(&self) {
         self.state().sectors.settle();
     }
 
-    /// The process dies wherever it stands in what it was writing, and its machine with it or not.
+    /// The process dies in the middle of its writes, with or without its machine.
     pub fn crash(&self, machine_dies: bool, random: &mut Random) {
         let state = &mut *self.state();
         state.boot += 1;
@@ -94,14 +94,14 @@ impl Disk {
         }
     }
 
-    /// The disk as the process of today uses it, until it dies.
+    /// The disk for the current process.
     pub fn mount(&self) -> Folder {
         Folder { disk: self.clone(), boot: self.state().boot }
     }
 }
 
 impl State {
-    /// Room for one more write, if there is any.
+    /// Takes room for one more write, if there is any.
     fn take_room(&mut self) -> io::Result<()> {
         match &mut self.mood {
             DiskMood::Full { writes: 0 } => Err(io::ErrorKind::StorageFull.into()),
@@ -123,7 +123,7 @@ impl State {
                 self.sectors.fail_sync(what, &mut self.random);
                 Err(io::Error::other("the simulated disk failed"))
             }
-            // Half of the files that are synced get as far as their names.
+            // Half of the failing syncs of files succeed.
             DiskMood::FailsAfterWriting if what == Synced::Names || self.random.one_in(2) => {
                 self.sectors.sync(what);
                 Err(io::Error::other("the simulated disk failed after it wrote"))
@@ -149,30 +149,30 @@ pub struct Folder {
 impl Folder {
     fn state(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.disk.state();
-        // What a process is dropped with runs in the test, and never ran in the process.
+        // A dead process's destructors run in the test, but never ran in the process.
         if state.boot == self.boot { Ok(state) } else { Err(io::Error::other("the process is dead")) }
     }
 
-    /// All names, in order.
+    /// All names in order.
     pub fn names(&self) -> io::Result<Vec<String>> {
         Ok(self.state()?.sectors.names().map(str::to_owned).collect())
     }
 
-    /// The file of this name, if there is one.
+    /// The file with this name, if any.
     pub fn open(&self, name: &str) -> io::Result<Option<File>> {
         let id = self.state()?.sectors.named(name);
         Ok(id.map(|id| File { folder: self.clone(), id }))
     }
 
-    /// A new file that has no name yet. Without one it is gone when the machine dies.
+    /// A new file without a name. A file without a name is lost when the machine dies.
     pub fn create(&self) -> io::Result<File> {
         let mut state = self.state()?;
         state.take_room()?;
         Ok(File { folder: self.clone(), id: state.sectors.create() })
     }
 
-    /// Gives names to files, in place of those that had them, or takes names away, all at once. They stay
-    /// once the names are [synced](Folder::sync).
+    /// Renames files, replacing those with these names, or removes names, atomically. Durable once the names
+    /// are [synced](Folder::sync).
     pub fn rename(&self, names: &[(&str, Option<&File>)]) -> io::Result<()> {
         let mut state = self.state()?;
         state.take_room()?;
@@ -181,13 +181,13 @@ impl Folder {
         Ok(())
     }
 
-    /// Makes all names stay as they are.
+    /// Makes all names durable.
     pub fn sync(&self) -> io::Result<()> {
         self.state()?.sync(Synced::Names)
     }
 }
 
-/// A file that a process has opened.
+/// A file opened by a process.
 #[derive(Clone, Debug)]
 pub struct File {
     folder: Folder,
@@ -195,12 +195,12 @@ pub struct File {
 }
 
 impl File {
-    /// All of it.
+    /// The whole content.
     pub fn content(&self) -> io::Result<Vec<u8>> {
         Ok(self.folder.state()?.sectors.bytes(self.id).to_vec())
     }
 
-    /// Writes from there on; what lies before and was never written is zero.
+    /// Writes at this offset; a gap before it is zero.
     pub fn write(&self, offset: usize, data: &[u8]) -> io::Result<()> {
         let mut state = self.folder.state()?;
         state.take_room()?;
@@ -208,7 +208,7 @@ impl File {
         Ok(())
     }
 
-    /// Cuts it, or fills it up with zeroes.
+    /// Truncates it, or extends it with zeros.
     pub fn set_bytes(&self, bytes: usize) -> io::Result<()> {
         let mut state = self.folder.state()?;
         if bytes > state.sectors.bytes(self.id).len() {
@@ -218,7 +218,7 @@ impl File {
         Ok(())
     }
 
-    /// Makes its content stay.
+    /// Makes its content durable.
     pub fn sync(&self) -> io::Result<()> {
         self.folder.state()?.sync(Synced::File(self.id))
     }
@@ -235,7 +235,7 @@ mod tests {
         (disk, folder)
     }
 
-    /// A file with this content, which stays.
+    /// Creates a durable file with this content.
     fn put(folder: &Folder, name: &str, content: &[u8]) {
         let file = folder.create().unwrap();
         file.write(0, content).unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn many_files_are_lost_each_by_itself() {
+    fn files_are_lost_independently() {
         let mut left = BTreeSet::new();
         for seed in 0..200 {
             let (disk, folder) = disk();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stay_once_they_are_synced() {
+    fn synced_names_are_durable() {
         for seed in 0..50 {
             let (disk, folder) = disk();
             put(&folder, "a", b"1");
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_name_is_there_until_the_machine_dies() {
+    fn a_file_without_a_name_is_lost_with_the_machine() {
         let (disk, folder) = disk();
         put(&folder, "a", b"1");
         let file = folder.open("a").unwrap().unwrap();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_cut_and_filled_up() {
+    fn a_file_is_truncated_and_extended() {
         let (_, folder) = disk();
         put(&folder, "a", b"12345");
         let file = folder.open("a").unwrap().unwrap();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn moods_are_what_they_say() {
+    fn each_mood_behaves_as_documented() {
         let (disk, folder) = disk();
         put(&folder, "a", b"1");
         assert_eq!(disk.take_stall_us(), 20, "the file's sync and the name's");
@@ -357,10 +357,10 @@ mod tests {
         disk.set_mood(DiskMood::Good);
         disk.settle();
         disk.crash(true, &mut Random::new(1));
-        assert_eq!(content(&disk.mount(), "a").unwrap(), b"2", "it was written, whatever was reported");
+        assert_eq!(content(&disk.mount(), "a").unwrap(), b"2", "it was written despite the error");
     }
     #[test]
-    fn what_a_failed_sync_forgot_reads_back_until_the_machine_dies() {
+    fn writes_of_a_failed_sync_are_readable_until_the_machine_dies() {
         let mut left = BTreeSet::new();
         for seed in 0..100 {
             let disk = Disk::new(10, Random::new(seed));

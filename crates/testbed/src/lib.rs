@@ -1,9 +1,9 @@
-//! What virtual worlds are made of: chance from one seed ([`Random`]), events on virtual time
-//! ([`TimeQueue`]), links that lose, double, delay and hold back what goes over them ([`Way`], [`Links`]),
-//! disks that lose what was not synced ([`Disk`]), and small clusters ([`fixtures`]).
+//! Parts of simulated worlds: random numbers from one seed ([`Random`]), events on virtual time
+//! ([`TimeQueue`]), and small clusters ([`fixtures`]). Links ([`Way`], [`Links`]) lose, duplicate, delay and
+//! hold back messages, and disks ([`Disk`]) lose unsynced data.
 //!
-//! The simulator, the model and the scripted tests of the crates below build their worlds of these.
-//! Everything here is a function of its arguments: two runs with one seed are the same on every machine.
+//! The simulator, the model and the scripted tests of the crates below use them. Everything here depends on
+//! its arguments only: two runs with one seed are the same on every machine.
 
 mod disk;
 mod links;

@@ -1,4 +1,4 @@
-//! Links between two ends: opened, cut, held back, opened again; and everything that is under way over them.
+//! Links between two ends: opened, cut, held back, opened again; and the messages in flight.
 
 use crate::queue::TimeQueue;
 use crate::random::Random;
@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 /// An end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
-    /// The end that asked for it.
+    /// The end that opened it.
     Opener,
-    /// The end that was asked.
+    /// The end that accepted it.
     Acceptor,
 }
 
 impl Side {
-    /// Both.
+    /// Both ends.
     pub const BOTH: [Side; 2] = [Side::Opener, Side::Acceptor];
 
     /// The other end.
@@ -27,38 +27,38 @@ impl Side {
     }
 }
 
-/// Something that comes by way of a link `K`.
+/// An event at an end of a link `K`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrival<K, M> {
-    /// The link stands.
+    /// The link is open.
     Opened(K),
-    /// It could not be made.
+    /// It could not be opened.
     Refused(K),
-    /// This end learns that the link is no more.
+    /// This end detects that the link is closed.
     Closed(K, Side),
     /// This end receives a message.
     Message(K, Side, M),
 }
 
-/// What becomes of something that has arrived.
+/// The fate of an arrived event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is received.
     Arrives,
-    /// It stays on its way until everything is [released](Links::release).
+    /// It is held back until everything is [released](Links::release).
     Waits,
-    /// Nobody will ever see it.
+    /// It is dropped.
     IsLost,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
     is_open: bool,
-    /// By the end that they lead to.
+    /// Indexed by the receiving end.
     ways: [Way; 2],
 }
 
-/// Links by name, of which each may be opened again once it is cut.
+/// Links by name. A cut link may be opened again.
 #[derive(Debug)]
 pub struct Links<K, M> {
     links: BTreeMap<K, Link>,
@@ -73,45 +73,45 @@ impl<K, M> Default for Links<K, M> {
 }
 
 impl<K: Copy + Ord, M: Clone> Links<K, M> {
-    /// Opens a link that stands at `at_us`. `ways`: how good those to its opener and to its acceptor are.
+    /// Opens a link, usable from `at_us` on. `ways`: the quality to its opener and to its acceptor.
     ///
     /// # Panics
-    /// If there is one of this name.
+    /// If a link of this name exists.
     pub fn open(&mut self, link: K, ways: [Quality; 2], at_us: u64) {
         let before = self.links.insert(link, Link { is_open: false, ways: ways.map(Way::new) });
         assert!(before.is_none(), "a link is opened twice");
         self.under_way.push(at_us, Arrival::Opened(link));
     }
 
-    /// A link that has always stood.
+    /// Creates a link that is open from the start.
     pub fn establish(&mut self, link: K, ways: [Quality; 2]) {
         self.links.insert(link, Link { is_open: true, ways: ways.map(Way::new) });
     }
 
-    /// Who wants this link opened learns at `at_us` that it cannot be.
+    /// The opener learns at `at_us` that this link was refused.
     pub fn refuse(&mut self, link: K, at_us: u64) {
         self.under_way.push(at_us, Arrival::Refused(link));
     }
 
-    /// Whether a link stands.
+    /// Whether a link is open.
     pub fn is_open(&self, link: K) -> bool {
         self.links.get(&link).is_some_and(|link| link.is_open)
     }
 
-    /// The links that stand.
+    /// The open links.
     pub fn open_links(&self) -> impl Iterator<Item = K> {
         self.links.iter().filter(|(_, link)| link.is_open).map(|(&link, _)| link)
     }
 
-    /// From now on the way to an end is this good, if there is such a link.
+    /// Sets the quality of the direction to an end, if the link exists.
     pub fn set_quality(&mut self, link: K, to: Side, quality: Quality) {
         if let Some(link) = self.links.get_mut(&link) {
             link.ways[to as usize].quality = quality;
         }
     }
 
-    /// Sends a message of so many bytes to an end; whether it is under way. What is sent over a link that
-    /// does not stand is lost.
+    /// Sends a message of `bytes` bytes to an end; returns whether it is in flight. Messages over a closed
+    /// link are lost.
     pub fn send(
         &mut self,
         link: K,
@@ -130,8 +130,8 @@ impl<K: Copy + Ord, M: Clone> Links<K, M> {
         is_under_way
     }
 
-    /// Cuts a link; whether there was one. Of what is under way over it, held back or not, so many of a
-    /// thousand arrive all the same. Each end learns of it at its time, by [`Side`], or never.
+    /// Cuts a link; returns whether it existed. Of its messages in flight, held back or not, this many per
+    /// thousand still arrive. Each end detects the cut at its time, by [`Side`], or never.
     pub fn cut(
         &mut self,
         link: K,
@@ -157,12 +157,12 @@ impl<K: Copy + Ord, M: Clone> Links<K, M> {
         true
     }
 
-    /// When the next thing arrives.
+    /// When the next event arrives.
     pub fn next_at_us(&self) -> Option<u64> {
         self.under_way.next_at()
     }
 
-    /// The next thing that has arrived by now and is received.
+    /// The next event that has arrived by now and is received.
     pub fn receive(&mut self, now_us: u64, fate: impl Fn(&Arrival<K, M>) -> Fate) -> Option<Arrival<K, M>> {
         loop {
             let arrival = self.under_way.pop_due(now_us)?;
@@ -183,7 +183,7 @@ impl<K: Copy + Ord, M: Clone> Links<K, M> {
         }
     }
 
-    /// Lets everything arrive now that was held back.
+    /// Releases everything that was held back: it arrives now.
     pub fn release(&mut self, now_us: u64) {
         for arrival in std::mem::take(&mut self.held) {
             self.under_way.push(now_us, arrival);
@@ -199,7 +199,7 @@ mod tests {
 
     const SOUND: [Quality; 2] = [Quality::sound(10, 10); 2];
 
-    /// A link 1 that has stood since 5, and what the test draws.
+    /// A link 1 that is open since 5, and the test's random numbers.
     fn standing(ways: [Quality; 2]) -> (Links<u8, u64>, Random) {
         let mut links = Links::default();
         links.open(1, ways, 5);
@@ -213,12 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn messages_go_both_ways_while_the_link_stands() {
+    fn messages_go_both_ways_over_an_open_link() {
         let (mut links, mut random) = standing(SOUND);
         assert!(
             links.send(1, Acceptor, 7, 0, 20, &mut random) && links.send(1, Opener, 8, 0, 21, &mut random)
         );
-        assert!(!links.send(2, Opener, 9, 0, 21, &mut random), "there is no such link");
+        assert!(!links.send(2, Opener, 9, 0, 21, &mut random), "no such link");
         links.refuse(2, 22);
         assert_eq!(links.next_at_us(), Some(22));
         assert_eq!(all(&mut links, 30), [Refused(2), Message(1, Acceptor, 7)]);
@@ -226,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cut_link_carried_is_lost_and_each_end_learns_in_its_time() {
+    fn a_cut_loses_messages_and_each_end_detects_it_at_its_time() {
         let (mut links, mut random) = standing(SOUND);
         links.establish(2, SOUND);
         for link in [1, 2] {
             links.send(link, Acceptor, 7, 0, 20, &mut random);
         }
         assert!(links.cut(1, [Some(25), Some(40)], 0, &mut random));
-        assert!(!links.cut(1, [Some(25), Some(40)], 0, &mut random), "it is cut once");
+        assert!(!links.cut(1, [Some(25), Some(40)], 0, &mut random), "it is cut already");
         assert!(!links.send(1, Acceptor, 8, 0, 20, &mut random));
         assert_eq!(all(&mut links, 39), [Closed(1, Opener), Message(2, Acceptor, 7)]);
         assert_eq!(all(&mut links, 40), [Closed(1, Acceptor)]);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lingers_comes_after_the_link_is_open_again() {
+    fn a_lingering_message_arrives_after_the_link_reopens() {
         let (mut links, mut random) = standing([Quality::sound(100, 100); 2]);
         links.send(1, Acceptor, 7, 0, 20, &mut random);
         links.cut(1, [None; 2], 1000, &mut random);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_cut_while_it_is_opened_never_stands() {
+    fn a_link_cut_while_opening_never_opens() {
         let (mut links, mut random) = (Links::default(), Random::new(1));
         links.open(1, SOUND, 5);
         links.cut(1, [None; 2], 1000, &mut random);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_comes_when_it_is_released_unless_its_link_is_cut() {
+    fn held_messages_arrive_on_release_unless_their_link_is_cut() {
         let (mut links, mut random) = standing(SOUND);
         links.establish(2, SOUND);
         let fate = |arrival: &_| match arrival {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_way_loses_doubles_and_reorders_whole_messages() {
+    fn a_bad_way_loses_duplicates_and_reorders_whole_messages() {
         let bad = Quality {
             lost_permille: 200,
             doubled_permille: 200,

@@ -1,15 +1,15 @@
-//! What is to happen on virtual time, earliest first.
+//! Planned events on virtual time, earliest first.
 
 use std::collections::BTreeMap;
 
-/// Events with their times; those of one instant in the order in which they were planned.
+/// Events with their times; those of one instant in the order they were pushed.
 ///
-/// Times are whole numbers of whatever unit its owner counts in. The queue knows the time of the event that
-/// was taken last, and nothing is planned before it.
+/// Times are whole numbers in the owner's unit. The queue's present is the time of the last event taken;
+/// nothing is planned before it.
 #[derive(Debug)]
 pub struct TimeQueue<E> {
     now: u64,
-    /// By time, then by a number for each planning.
+    /// By time, then by the order of pushes.
     planned: BTreeMap<(u64, u64), E>,
     last: u64,
 }
@@ -21,7 +21,7 @@ impl<E> Default for TimeQueue<E> {
 }
 
 impl<E> TimeQueue<E> {
-    /// The time of the event that was taken last.
+    /// The time of the last event taken.
     pub fn now(&self) -> u64 {
         self.now
     }
@@ -31,13 +31,13 @@ impl<E> TimeQueue<E> {
         self.planned.first_key_value().map(|(&(at, _), _)| at)
     }
 
-    /// Plans an event; what should have been before the present happens now.
+    /// Plans an event; one in the past happens now.
     pub fn push(&mut self, at: u64, event: E) {
         self.last += 1;
         self.planned.insert((at.max(self.now), self.last), event);
     }
 
-    /// Takes the next event, at whose time it then is.
+    /// Takes the next event and advances to its time.
     pub fn pop(&mut self) -> Option<E> {
         self.pop_due(u64::MAX)
     }
@@ -49,12 +49,12 @@ impl<E> TimeQueue<E> {
         Some(next.remove())
     }
 
-    /// Keeps the events that `keep` approves of; it is asked in the order of their times.
+    /// Keeps the events that `keep` accepts; it is called in the order of their times.
     pub fn retain(&mut self, mut keep: impl FnMut(&E) -> bool) {
         self.planned.retain(|_, event| keep(event));
     }
 
-    /// Forgets every event.
+    /// Removes every event.
     pub fn clear(&mut self) {
         self.planned.clear();
     }
@@ -75,7 +75,7 @@ mod tests {
         let mut queue = queue(&[(30, 'c'), (10, 'a'), (30, 'd'), (20, 'b'), (u64::MAX, 'e')]);
         assert_eq!((queue.next_at(), queue.pop(), queue.now()), (Some(10), Some('a'), 10));
         queue.push(5, 'x');
-        assert_eq!((queue.pop(), queue.now()), (Some('x'), 10), "nothing happens in the past");
+        assert_eq!((queue.pop(), queue.now()), (Some('x'), 10), "no event is in the past");
         let rest: Vec<char> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(rest, ['b', 'c', 'd', 'e']);
         assert_eq!((queue.next_at(), queue.now()), (None, u64::MAX));

@@ -1,6 +1,6 @@
 //! Random numbers for tests: integers only, the same on every machine.
 
-/// SplitMix64 (Steele, Lea and Flood 2014): small, fast, and every seed is a good one.
+/// SplitMix64 (Steele, Lea and Flood 2014): small, fast, and any seed will do.
 #[derive(Clone, Debug, Default)]
 pub struct Random {
     state: u64,
@@ -31,20 +31,20 @@ impl Random {
         low + self.below(high - low + 1)
     }
 
-    /// A number from `low` (not 0) to `high`, of every order of magnitude alike: short times and small sizes
-    /// are drawn as often as long and large ones.
+    /// A number from `low` (not 0) to `high` with an even spread over orders of magnitude: short times and
+    /// small sizes are as frequent as long and large ones.
     pub fn magnitude(&mut self, low: u64, high: u64) -> u64 {
         let bits = self.between(u64::from(low.ilog2()), u64::from(high.ilog2()));
         let within = (1 << bits) + self.below(1 << bits);
         within.clamp(low, high)
     }
 
-    /// Whether a thing happens that happens once in `times`.
+    /// True once in `times` draws on average.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// Whether a thing happens that happens so often in a thousand times.
+    /// True with this probability per thousand.
     pub fn permille(&mut self, permille: u64) -> bool {
         self.below(1000) < permille
     }
@@ -54,12 +54,12 @@ impl Random {
         self.below(length as u64) as usize
     }
 
-    /// So many bytes.
+    /// This many bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count.div_ceil(8)).flat_map(|_| self.draw().to_le_bytes()).take(count).collect()
     }
 
-    /// A stream of its own, so that what it is used for does not disturb what others draw.
+    /// An independent stream: its draws do not affect this one's.
     pub fn fork(&mut self) -> Random {
         Random::new(self.draw())
     }

@@ -1,33 +1,33 @@
-//! What a disk holds: what processes read back, what would be left without power, and the way from the one to
-//! the other.
+//! A disk's content: the image that processes read, the image that survives a power loss, and the steps
+//! between the two.
 //!
-//! The model is that of a file system on a disk that keeps its promises and no more. What was synced stays.
-//! What was not is there or not, 512 bytes by 512 bytes, in any order, lengths and names like the rest. A
-//! process that dies leaves everything that it wrote; a machine that dies leaves what the disk has. After a
-//! sync that failed, what could not be written reads back all the same, and no later sync writes it.
+//! The model is a file system on a disk that guarantees the minimum. Synced data is durable. Unsynced data
+//! survives or not, each 512 bytes independently and in any order, lengths and names included. A dead process
+//! leaves all its writes; a dead machine leaves what is on disk. After a failed sync, data that was not
+//! written remains readable, but no later sync writes it.
 
 use crate::random::Random;
 use std::collections::BTreeMap;
 
-/// A file, under whatever name or none.
+/// A file, with or without a name.
 pub(crate) type FileId = u64;
 
-/// What a disk writes whole or not at all.
+/// A disk writes this much atomically.
 const SECTOR_BYTES: usize = 512;
 
-/// What one sync makes stay.
+/// What one sync makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Synced {
     /// A file's content.
     File(FileId),
-    /// Which names there are, and which files they stand for.
+    /// The names, and their files.
     Names,
 }
 
-/// A name, and the files that it stands for after and before a step, if any.
+/// A name, and its files after and before a step, if any.
 type Renaming = (String, Option<FileId>, Option<FileId>);
 
-/// A step of a process, with what undoes it.
+/// A step of a process, with its undo.
 #[derive(Debug)]
 enum Step {
     Create {
@@ -45,15 +45,15 @@ enum Step {
         before_bytes: usize,
         cut_off: Vec<u8>,
     },
-    /// All of them at once.
+    /// All of them, atomically.
     Rename(Vec<Renaming>),
     Sync(Synced),
-    /// A sync that failed. The seed draws what was written.
+    /// A failed sync. The seed draws what was written.
     LossySync(Synced, u64),
 }
 
 impl Step {
-    /// What makes it stay, unless it is a sync itself.
+    /// The sync that makes it durable, unless it is a sync itself.
     fn synced_with(&self) -> Option<Synced> {
         match self {
             Step::Create { file } | Step::Write { file, .. } | Step::Length { file, .. } => {
@@ -65,7 +65,7 @@ impl Step {
     }
 }
 
-/// Files, and which of them have names.
+/// Files and their names.
 #[derive(Clone, Debug, Default)]
 struct Image {
     files: BTreeMap<FileId, Vec<u8>>,
@@ -128,22 +128,21 @@ impl Image {
     }
 }
 
-/// What a disk holds.
 #[derive(Debug, Default)]
 pub(crate) struct Sectors {
-    /// As processes read it.
+    /// The image that processes read.
     seen: Image,
-    /// What is there to stay.
+    /// The image on disk.
     durable: Image,
-    /// What was done since, oldest first.
+    /// Steps since, oldest first.
     journal: Vec<Step>,
-    /// So much of the journal certainly happened; the rest is under way.
+    /// This many steps of the journal are complete; the rest are in flight.
     settled: usize,
     next_file: FileId,
 }
 
 impl Sectors {
-    /// A new file without a name. Without one it is gone when the machine dies.
+    /// A new file without a name. It is lost when the machine dies.
     pub(crate) fn create(&mut self) -> FileId {
         let file = self.next_file;
         self.next_file += 1;
@@ -151,22 +150,21 @@ impl Sectors {
         file
     }
 
-    /// The file of this name.
+    /// The file with this name.
     pub(crate) fn named(&self, name: &str) -> Option<FileId> {
         self.seen.names.get(name).copied()
     }
 
-    /// Every name, in order.
+    /// Every name in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.seen.names.keys().map(String::as_str)
     }
 
-    /// What a process reads in a file.
+    /// A file's content, as a process reads it.
     pub(crate) fn bytes(&self, file: FileId) -> &[u8] {
         self.seen.files.get(&file).map_or(&[], Vec::as_slice)
     }
 
-    /// Writes.
     pub(crate) fn write(&mut self, file: FileId, at: usize, data: &[u8]) {
         if at > self.bytes(file).len() {
             self.set_len(file, at);
@@ -176,24 +174,24 @@ impl Sectors {
         self.take(Step::Write { file, at, data: data.to_vec(), before });
     }
 
-    /// Cuts a file, or fills it up with zeroes.
+    /// Truncates a file, or extends it with zeros.
     pub(crate) fn set_len(&mut self, file: FileId, bytes: usize) {
         let present = self.bytes(file);
         let cut_off = present.get(bytes..).unwrap_or_default().to_vec();
         self.take(Step::Length { file, bytes, before_bytes: present.len(), cut_off });
     }
 
-    /// Makes something stay.
+    /// Makes data durable.
     pub(crate) fn sync(&mut self, what: Synced) {
         self.take(Step::Sync(what));
     }
 
-    /// Fails to make something stay: some of it does, the rest never will.
+    /// Fails to make data durable: a part becomes durable, the rest never will.
     pub(crate) fn fail_sync(&mut self, what: Synced, random: &mut Random) {
         self.take(Step::LossySync(what, random.draw()));
     }
 
-    /// Gives names to files, or takes them away, all at once.
+    /// Adds or removes names of files, atomically.
     pub(crate) fn rename(&mut self, names: &[(&str, Option<FileId>)]) {
         let with_before = |&(name, file): &(&str, _)| (name.to_owned(), file, self.named(name));
         let renamings = names.iter().map(with_before).collect();
@@ -205,14 +203,14 @@ impl Sectors {
         self.journal.push(step);
     }
 
-    /// Everything until now has happened.
+    /// Every step so far is complete.
     pub(crate) fn settle(&mut self) {
         if self.settled < self.journal.len() {
             self.fold();
         }
     }
 
-    /// Whoever was writing is stopped somewhere in what is under way: nothing after that happened.
+    /// The writer stops within the steps in flight: later ones did not happen.
     pub(crate) fn stop_somewhere(&mut self, random: &mut Random) {
         let keep = random.between(self.settled as u64, self.journal.len() as u64) as usize;
         while self.journal.len() > keep
@@ -223,7 +221,7 @@ impl Sectors {
         self.fold();
     }
 
-    /// The machine dies: what was not synced is there or not, and nothing else can be read from now on.
+    /// The machine dies: unsynced data survives or not, and what is left is all that can be read.
     pub(crate) fn lose_power(&mut self, random: &mut Random) {
         self.fold();
         let left = std::mem::take(&mut self.journal);
@@ -235,7 +233,7 @@ impl Sectors {
         self.seen = self.durable.clone();
     }
 
-    /// Moves what was synced to what stays.
+    /// Moves synced steps to the disk's image.
     fn fold(&mut self) {
         let mut left: Vec<Step> = Vec::new();
         for step in self.journal.drain(..) {
@@ -257,7 +255,7 @@ impl Sectors {
     }
 }
 
-/// Lets so many quarters of these steps happen, in any order, writes sector by sector.
+/// Applies this many quarters of these steps in any order, writes sector by sector.
 fn scatter(image: &mut Image, steps: Vec<Step>, random: &mut Random, quarters: u64) {
     let mut pieces: Vec<Step> = steps.into_iter().flat_map(pieces_of).collect();
     for last in (1..pieces.len()).rev() {
@@ -298,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_stays() {
+    fn synced_data_is_durable() {
         for seed in 0..50 {
             let mut sectors = Sectors::default();
             let file = named(&mut sectors, b"old");
@@ -308,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_process_leaves_what_it_had_written_before_it_was_stopped() {
+    fn a_dead_process_leaves_its_completed_writes() {
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..100 {
             let mut sectors = Sectors::default();
@@ -325,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_machine_tears_what_was_not_synced() {
+    fn a_dead_machine_tears_unsynced_writes() {
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..200 {
             let mut sectors = Sectors::default();
@@ -342,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sync_could_not_write_reads_back_until_the_power_is_lost() {
+    fn data_of_a_failed_sync_is_readable_until_power_loss() {
         let mut lost = 0;
         for seed in 0..50 {
             let mut sectors = Sectors::default();
@@ -360,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_a_sync_could_not_write_reads_back_until_the_power_is_lost() {
+    fn a_name_of_a_failed_sync_is_readable_until_power_loss() {
         let mut lost = 0;
         for seed in 0..50 {
             let mut sectors = Sectors::default();

@@ -1,29 +1,29 @@
-//! One direction of a link: how long it takes, and what becomes of what is sent.
+//! One direction of a link: its delays, losses and duplicates.
 //!
-//! A way carries two kinds of things. *Segments* are those of a byte stream: a lost one is sent again, so
-//! that it is late. *Datagrams* come once, twice or never, and overtake each other unless the way is ordered.
+//! A way carries two kinds of traffic. *Segments* belong to a byte stream: a lost one is retransmitted, so it
+//! is delayed. *Datagrams* arrive once, twice or never, and overtake each other unless the way is ordered.
 
 use crate::random::Random;
 
-/// How good a way is.
+/// The quality of a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quality {
-    /// What everything takes at least.
+    /// The least delay.
     pub latency_us: u64,
-    /// What it may take beyond that.
+    /// The most delay beyond that.
     pub jitter_us: u64,
-    /// How many bytes go through in a millisecond.
+    /// Bandwidth in bytes per millisecond.
     pub bytes_per_ms: u64,
-    /// How many of a thousand are lost.
+    /// How many per thousand are lost.
     pub lost_permille: u64,
-    /// How many datagrams of a thousand come twice.
+    /// How many datagrams per thousand arrive twice.
     pub doubled_permille: u64,
-    /// Whether datagrams come in the order in which they were sent.
+    /// Whether datagrams arrive in the order they were sent.
     pub is_ordered: bool,
 }
 
 impl Quality {
-    /// A way that takes so long at least and at most, whatever the size; everything comes once and in order.
+    /// A way with this least and most delay for any size; everything arrives once and in order.
     pub const fn sound(least_us: u64, most_us: u64) -> Quality {
         Quality {
             latency_us: least_us,
@@ -35,33 +35,33 @@ impl Quality {
         }
     }
 
-    /// The same with other times.
+    /// The same quality with other delays.
     pub const fn within(self, least_us: u64, most_us: u64) -> Quality {
         Quality { latency_us: least_us, jitter_us: most_us - least_us, ..self }
     }
 }
 
-/// How long a lost segment takes at least to be sent again, and at most.
+/// The least and the most time until a lost segment is retransmitted.
 const RETRANSMIT_US: (u64, u64) = (1_000, 200_000);
 
-/// One direction of a link. Whatever goes over it shares its bandwidth: it leaves when all before it has.
+/// One direction of a link. All traffic shares its bandwidth: it leaves after everything sent before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
-    /// How good it is.
+    /// Its quality.
     pub quality: Quality,
-    /// Everything that was sent has left by then.
+    /// When everything sent before has left.
     free_us: u64,
-    /// When the last of the ordered datagrams comes.
+    /// When the last ordered datagram arrives.
     last_us: u64,
 }
 
 impl Way {
-    /// A way over which nothing has gone.
+    /// An idle way.
     pub const fn new(quality: Quality) -> Way {
         Way { quality, free_us: 0, last_us: 0 }
     }
 
-    /// How long a segment of so many bytes takes that is sent now.
+    /// The delay of a segment of `bytes` bytes sent now.
     pub fn segment_us(&mut self, bytes: usize, now_us: u64, random: &mut Random) -> u64 {
         let mut us = self.leave_us(bytes, now_us) - now_us + self.travel_us(random);
         if random.permille(self.quality.lost_permille) {
@@ -70,7 +70,7 @@ impl Way {
         us
     }
 
-    /// When a datagram of so many bytes comes that is sent now: once, twice or never.
+    /// When a datagram of `bytes` bytes sent now arrives: once, twice or never.
     pub fn datagram_at_us(
         &mut self,
         bytes: usize,
@@ -94,7 +94,7 @@ impl Way {
         arrivals.into_iter().flatten()
     }
 
-    /// When so many bytes have left that are sent now.
+    /// When `bytes` bytes sent now have left.
     fn leave_us(&mut self, bytes: usize, now_us: u64) -> u64 {
         self.free_us = self.free_us.max(now_us) + bytes as u64 * 1000 / self.quality.bytes_per_ms;
         self.free_us
@@ -117,14 +117,14 @@ mod tests {
         ..Quality::sound(50, 60_000)
     };
 
-    /// When each of a thousand datagrams comes that are sent one a millisecond.
+    /// The arrival times of a thousand datagrams, sent one a millisecond.
     fn datagrams(quality: Quality) -> Vec<Vec<u64>> {
         let (mut way, mut random) = (Way::new(quality), Random::new(7));
         (0..1000).map(|ms| way.datagram_at_us(100, ms * 1000, &mut random).collect()).collect()
     }
 
     #[test]
-    fn what_goes_over_a_way_waits_for_what_went_before() {
+    fn traffic_waits_for_earlier_traffic() {
         let mut way = Way::new(Quality { bytes_per_ms: 1_000, ..Quality::sound(30, 30) });
         let mut random = Random::new(1);
         let mut segment = |now_us| way.segment_us(5_000, now_us, &mut random);
@@ -132,10 +132,10 @@ mod tests {
     }
 
     #[test]
-    fn lost_segments_are_late_and_come_all_the_same() {
+    fn lost_segments_are_delayed_but_arrive() {
         let (mut way, mut random) = (Way::new(BAD), Random::new(3));
         let took: Vec<u64> = (0..1000).map(|ms| way.segment_us(1, ms * 1000, &mut random)).collect();
-        assert!(took.iter().any(|&us| us > 60_050), "some were sent again");
+        assert!(took.iter().any(|&us| us > 60_050), "some were retransmitted");
         assert!(took.iter().all(|&us| us <= 60_050 + RETRANSMIT_US.1));
     }
 
@@ -144,7 +144,7 @@ mod tests {
         let arrivals = datagrams(BAD);
         let with = |copies| arrivals.iter().filter(|at| at.len() == copies).count();
         assert!((150..250).contains(&with(0)), "{} are lost", with(0));
-        assert!((180..300).contains(&with(2)), "{} come twice", with(2));
+        assert!((180..300).contains(&with(2)), "{} arrive twice", with(2));
         let overtaken = arrivals.concat().windows(2).filter(|pair| pair[1] < pair[0]).count();
         assert!(overtaken > 200, "{overtaken}");
     }
