@@ -1,41 +1,39 @@
-//! An account of a mover's processor time: time earns, work spends, and work waits while more is spent than
+//! An account of a mover's processor time: time earns, work spends. Work waits while more is spent than
 //! earned.
 //!
-//! Work that waits goes on when a burst is saved up, not at the first balance above nothing: waking a mover
-//! takes about as long as packing some kilobytes, and a mover that wakes for each of its smallest pieces
-//! spends what it earns on waking.
+//! Waiting work resumes once a burst is saved up, not at the first positive balance. Waking a mover costs
+//! about as much as packing some kilobytes: waking for each of the smallest pieces would spend all earnings.
 //!
-//! Ownership: a governor, through what decides how much is earned.
+//! Ownership: a governor, through the policy that sets the earnings.
 
 use sidle_types::MonotonicUs;
 
-/// What may be saved up and then spent at once.
+/// The most that may be saved up and then spent at once.
 pub(crate) const BURST_US: u64 = 200;
-/// What must be saved up until work goes on that had to wait.
+/// What must be saved up before waiting work resumes.
 pub(crate) const RESUME_US: u64 = 100;
-/// How soon a mover that waits looks again, and how late: what is earned changes with the load.
+/// The bounds of a waiting mover's next check: earnings change with the load.
 pub(crate) const REST_US_MIN: u64 = 1_000;
 pub(crate) const REST_US_MAX: u64 = 10_000;
 
 pub(crate) const NS_PER_US: u64 = 1_000;
 
-/// The account.
 #[derive(Debug)]
 pub(crate) struct CpuAccount {
-    /// What may be owed, in nanoseconds: spent in quiet times, or by work that cannot wait.
+    /// The most debt, in nanoseconds: spent in quiet times, or by work that cannot wait.
     debt_ns: i64,
-    /// What may be spent, in nanoseconds; negative: owed.
+    /// The balance in nanoseconds; negative: owed.
     balance_ns: i64,
-    /// Everything was spent, and not enough saved up since.
+    /// Whether the balance was spent and is not yet saved up again.
     is_resting: bool,
-    /// What was earned of late, in thousandths of wall time.
+    /// Recent earnings, in thousandths of wall time.
     permille: u64,
-    /// What was earned since that was last looked at, and in how long.
+    /// Earnings since the last check, and over how long.
     recent: (u64, u64),
 }
 
 impl CpuAccount {
-    /// One with nothing in it, that takes debts up to `debt_us`.
+    /// An empty account that takes debts up to `debt_us`.
     pub(crate) fn new(debt_us: u64) -> CpuAccount {
         CpuAccount {
             debt_ns: (debt_us * NS_PER_US) as i64,
@@ -46,11 +44,11 @@ impl CpuAccount {
         }
     }
 
-    /// So much was earned in so much time, and so much spent.
+    /// Adds what was earned and subtracts what was spent in `wall_us`.
     pub(crate) fn settle(&mut self, wall_us: u64, earned_ns: u64, spent_us: u64) {
         self.recent = (self.recent.0 + earned_ns, self.recent.1 + wall_us);
         if self.recent.1 >= REST_US_MIN {
-            // Nanoseconds by microseconds are thousandths.
+            // Nanoseconds per microsecond are thousandths.
             self.permille = self.recent.0 / self.recent.1;
             self.recent = (0, 0);
         }
@@ -60,7 +58,7 @@ impl CpuAccount {
         self.is_resting = self.balance_ns < needed_ns;
     }
 
-    /// What was owed does not matter any more.
+    /// Cancels the debt.
     pub(crate) fn forget_debts(&mut self) {
         (self.balance_ns, self.is_resting) = (self.balance_ns.max(0), false);
     }
@@ -71,7 +69,7 @@ impl CpuAccount {
             return now;
         }
         let missing_ns = ((RESUME_US * NS_PER_US) as i64 - self.balance_ns).max(0) as u64;
-        // Thousandths of microseconds are nanoseconds.
+        // Microseconds times thousandths are nanoseconds.
         now.plus_us((missing_ns / self.permille.max(1)).clamp(REST_US_MIN, REST_US_MAX))
     }
 }
@@ -92,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_much_is_owed() {
+    fn debts_are_bounded() {
         let mut account = CpuAccount::new(DEBT_US);
         account.settle(1_000_000, 0, 999_999);
         account.settle(1, (DEBT_US + RESUME_US) * NS_PER_US, 0);
@@ -100,17 +98,17 @@ mod tests {
     }
 
     #[test]
-    fn work_that_waited_goes_on_with_a_burst_and_not_before() {
+    fn waiting_work_resumes_with_a_burst() {
         let mut account = CpuAccount::new(DEBT_US);
         let now = MonotonicUs(0);
         account.settle(1_000, 100 * 1_000, 101);
         assert_eq!(account.ready_at(now), MonotonicUs(1_010), "101 us are missing, at a tenth of a core");
         account.settle(1_000, 100 * 1_000, 0);
-        assert_eq!(account.ready_at(now), MonotonicUs(REST_US_MIN), "there is something, but no burst");
+        assert_eq!(account.ready_at(now), MonotonicUs(REST_US_MIN), "a positive balance, but no burst");
         account.settle(1_000, 100 * 1_000, 0);
         assert_eq!(account.ready_at(now), now);
         account.settle(0, 0, 150);
-        assert_eq!(account.ready_at(now), now, "work that goes on may spend all of it");
+        assert_eq!(account.ready_at(now), now, "resumed work may spend all of it");
     }
 
     #[test]
@@ -139,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_wait_is_looked_at_again() {
+    fn a_long_wait_is_checked_again() {
         let mut account = CpuAccount::new(DEBT_US);
         account.settle(1_000, 0, 1_000_000);
         assert_eq!(account.ready_at(MonotonicUs(0)), MonotonicUs(REST_US_MAX));

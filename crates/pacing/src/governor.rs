@@ -1,7 +1,7 @@
-//! When bulk work may go on: the one place that knows a migration's policy.
+//! When bulk work may go on: the only module that applies a migration's policy.
 //!
-//! Each end has a governor of its own, which sees its own node's load: the target's says when the next pull
-//! may go out, the source's when the next pull may be answered. The slower of the two sets the rate.
+//! Each end has its own governor, which sees its own node's load. The target's decides when the next pull is
+//! sent, the source's when it is answered. The slower of the two sets the rate.
 //!
 //! Ownership: a source or target machine, on its mover.
 
@@ -10,42 +10,41 @@ use crate::rate_limit::RateLimit;
 use crate::slo::Slo;
 use sidle_types::{MigrationPolicy, MonotonicUs};
 
-/// A part of the time up to a deadline is kept in hand, in thousandths: estimates err, and the end itself
-/// takes time.
+/// This part of the time to a deadline is kept in reserve, in thousandths: estimates err, and finishing takes
+/// time, too.
 const DEADLINE_RESERVE_PERMILLE: u64 = 100;
-/// The last part of a migration with a deadline goes at this rate at least.
+/// The least rate of the last part of a migration with a deadline.
 const DEADLINE_LEAST_BYTES_PER_S: u64 = 1 << 20;
 
-/// Whether bulk work makes room for clients' commands.
+/// Whether bulk work yields to clients' commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// It takes a share of the processor while workers are late (Rocksteady, 2.3.1).
+    /// It takes a share of the processor while workers are behind schedule (Rocksteady, 2.3.1).
     YieldsToClients,
-    /// It takes what it can get: nobody is served in the range until it is done.
+    /// It takes all it can: no client is served in the range until it is done.
     Full,
 }
 
-/// What a node's operator lets any migration take.
+/// The node operator's limits for any migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most bytes that bulk pulls may bring in a second, whatever the policy, or `None` for no such
-    /// limit.
+    /// The most bytes per second that bulk pulls may bring under any policy; `None` for no limit.
     pub max_bytes_per_s: Option<u64>,
-    /// Bulk work takes a share of the processor only while workers are later than this with their loops.
+    /// Bulk work is held to a share of the processor while workers are further behind schedule than this.
     pub worker_lag_limit_us: u64,
 }
 
-/// Holds bulk work back as a policy says.
+/// Holds bulk work back according to a policy.
 #[derive(Debug)]
 pub struct Governor {
     pace: Pace,
     share: CpuShare,
     policy: Policy,
-    /// What the node's operator allows any migration.
+    /// The operator's limit for any migration.
     ceiling: Option<RateLimit>,
 }
 
-/// A policy with what it remembers.
+/// A policy with its state.
 #[derive(Debug)]
 enum Policy {
     Adaptive,
@@ -55,7 +54,7 @@ enum Policy {
 }
 
 impl Governor {
-    /// Of a migration with this policy, by a protocol of this pace.
+    /// The governor of a migration with this policy and its protocol's pace.
     pub fn new(now: MonotonicUs, pace: Pace, policy: MigrationPolicy, limits: Limits) -> Governor {
         let mut governor = Governor {
             pace,
@@ -67,7 +66,7 @@ impl Governor {
         governor
     }
 
-    /// From now on this policy holds.
+    /// Changes the policy.
     pub fn follow(&mut self, now: MonotonicUs, policy: MigrationPolicy) {
         self.policy = match policy {
             MigrationPolicy::Adaptive => Policy::Adaptive,
@@ -80,13 +79,12 @@ impl Governor {
         };
     }
 
-    /// Nobody is served until bulk work is done: it takes what it can get from now on, whatever the policy
-    /// was.
+    /// No client is served until bulk work is done: from now on it takes all it can under any policy.
     pub fn hurry(&mut self) {
         (self.pace, self.policy) = (Pace::Full, Policy::Adaptive);
     }
 
-    /// Takes in what the node has to bear.
+    /// Takes a measurement of the node's load.
     pub fn measured(&mut self, now: MonotonicUs, load: Load) {
         self.share.measured(now, load);
         if let Policy::Slo(slo) = &mut self.policy {
@@ -94,7 +92,7 @@ impl Governor {
         }
     }
 
-    /// When the node's clients leave room, as far as the protocol makes room for them.
+    /// When the node's clients leave room, if the protocol yields to them.
     fn has_room_at(&self, now: MonotonicUs) -> MonotonicUs {
         match self.pace {
             Pace::YieldsToClients => self.share.ready_at(now),
@@ -102,7 +100,7 @@ impl Governor {
         }
     }
 
-    /// When the source may answer the next pull: now, or later. How many bytes move is the target's to say.
+    /// When the source may answer the next pull: now, or later. The target decides how many bytes move.
     pub fn may_answer_at(&self, now: MonotonicUs) -> MonotonicUs {
         match &self.policy {
             Policy::Adaptive | Policy::Rate(_) => self.has_room_at(now),
@@ -111,7 +109,7 @@ impl Governor {
         }
     }
 
-    /// When the target may send the next pull: now, or later. `left_bytes`: about how much has not arrived.
+    /// When the target may send the next pull: now, or later. `left_bytes`: about how many are missing.
     pub fn may_pull_at(&mut self, now: MonotonicUs, left_bytes: u64) -> MonotonicUs {
         let has_room_at = self.has_room_at(now);
         let allowed_at = self.ceiling.as_mut().map_or(now, |ceiling| ceiling.ready_at(now));
@@ -139,12 +137,12 @@ impl Governor {
         of_policy.into_iter().chain(&mut self.ceiling)
     }
 
-    /// The target sent a pull for so many bytes.
+    /// The target sent a pull for this many bytes.
     pub fn asked(&mut self, now: MonotonicUs, bytes: u64) {
         self.limits().for_each(|limit| limit.spend(now, bytes));
     }
 
-    /// A reply of so many bytes arrived to a pull that asked for `asked`.
+    /// A reply of this many bytes arrived to a pull for `asked`.
     pub fn arrived(&mut self, asked: u64, bytes: u64) {
         self.limits().for_each(|limit| limit.arrived(asked, bytes));
     }
@@ -162,8 +160,8 @@ mod tests {
     const PULL: u64 = 64 << 10;
     const MIB: u64 = 1 << 20;
 
-    /// Moves so many bytes beside workers whose lag is given, each pull taking `pull_us` of the mover's time;
-    /// gives when the last byte came, or the time limit.
+    /// Moves `total` bytes beside workers with this lag, each pull taking `pull_us` of the mover's time.
+    /// Returns when the last byte arrived, or the time limit.
     fn moved_at(policy: MigrationPolicy, total: u64, lag_us: u64, pull_us: u64, until_us: u64) -> u64 {
         let mut now = MonotonicUs(1);
         let mut governor = governor(now, policy);
@@ -192,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_kept_and_used_whatever_clients_suffer() {
+    fn a_deadline_is_met_and_used_under_any_load() {
         let deadline = MigrationPolicy::Deadline { ms: 2_000 };
         for lag_us in [0, 10_000] {
             let us = moved_at(deadline, 200 * MIB, lag_us, 200, 10_000_000);
@@ -201,19 +199,19 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_cannot_be_kept_makes_it_as_fast_as_can_be() {
+    fn an_impossible_deadline_runs_at_full_speed() {
         // 3,200 pulls of 1 ms each.
         let us = moved_at(MigrationPolicy::Deadline { ms: 500 }, 200 * MIB, 10_000, 1_000, 10_000_000);
         assert!((3_200_000..3_300_000).contains(&us), "{us} us");
     }
 
     #[test]
-    fn a_rate_is_a_ceiling_and_late_workers_go_first() {
+    fn a_rate_is_a_ceiling_and_busy_workers_go_first() {
         let rate = MigrationPolicy::Rate { bytes_per_s: 50 * MIB };
         let idle = moved_at(rate, 100 * MIB, 0, 100, 20_000_000);
         assert!((1_900_000..2_200_000).contains(&idle), "{idle} us");
         let busy = moved_at(rate, 100 * MIB, 10_000, 2_000, 60_000_000);
-        assert!(busy > 2 * idle, "{busy} us where workers are late, {idle} us where they are not");
+        assert!(busy > 2 * idle, "{busy} us beside busy workers, {idle} us beside idle ones");
     }
 
     #[test]
@@ -223,7 +221,7 @@ mod tests {
         // 0.64 s of work at a hundredth of a core.
         let broken = moved_at(slo, 200 * MIB, 3_000, 200, 100_000_000);
         assert!(broken > 10 * kept, "{broken} us with the objective broken, {kept} us with it kept");
-        assert!((60_000_000..70_000_000).contains(&broken), "it goes on, however slowly: {broken} us");
+        assert!((60_000_000..70_000_000).contains(&broken), "it makes progress: {broken} us");
     }
 
     #[test]

@@ -1,23 +1,21 @@
-//! When bulk work of a migration may go on, without input or output.
+//! When bulk work of a migration may go on, without I/O.
 //!
-//! Each end of a migration has a [`Governor`]. It takes in what the mover measures of its node ([`Load`]) and
-//! says when the next pull may go out or be answered: now, or later. How hard bulk work may press is the
-//! migration's policy ([`MigrationPolicy`](sidle_types::MigrationPolicy)), within the [`Limits`] of the
-//! node's operator. [`SpareCores`] and [`OwnTime`] turn readings of clocks into what a [`Load`] needs.
+//! Each end of a migration has a [`Governor`]. It takes the mover's measurements of its node ([`Load`]) and
+//! returns when the next pull may be sent or answered: now, or later. The migration's policy
+//! ([`MigrationPolicy`](sidle_types::MigrationPolicy)) limits bulk work, within the [`Limits`] of the node's
+//! operator. [`SpareCores`] and [`OwnTime`] turn clock readings into a [`Load`].
 //!
 //! # Invariants
-//! - P1 Bulk work always goes on in the end: whatever the load and the policy, something is earned in every
-//!   span of time.
-//! - P2 What is saved up and what is owed are bounded, so that a pause is not followed by a burst, nor a
-//!   burst by a standstill.
-//! - P3 Only bulk work is held back. What somebody waits for (activation, priority pulls) asks no governor;
-//!   what it takes of the mover's time is charged all the same.
+//! - P1 Bulk work always makes progress: under any load and policy it earns something in every span of time.
+//! - P2 Savings and debts are bounded, so that no burst follows a pause, and no standstill a burst.
+//! - P3 Only bulk work is held back. Work that clients wait for (activation, priority pulls) skips the
+//!   governor, but its processor time is charged.
 //!
 //! # Realises
 //! Rocksteady 2.3.1: pulls and replay have the lowest priority, so that clients keep their latency.
 //!
 //! # Ownership
-//! A governor belongs to a source or target machine, [`SpareCores`] and [`OwnTime`] to a mover: all of one
+//! A governor belongs to a source or target machine, [`SpareCores`] and [`OwnTime`] to a mover: all on one
 //! thread.
 
 mod cpu_account;

@@ -1,18 +1,18 @@
-//! What of a thread's processor time is the mover's.
+//! A mover's part of its thread's processor time.
 //!
-//! Ownership: a mover, which reads the thread's clock where one is asked for.
+//! Ownership: a mover, which reads the thread's clock when required.
 
 /// The processor time that a mover has used.
 #[derive(Debug)]
 pub struct OwnTime {
-    /// What its turns so far took, where the thread is not its alone.
+    /// The time of its turns, if it shares the thread.
     turns: Option<Turns>,
 }
 
 #[derive(Debug, Default)]
 struct Turns {
     used_us: u64,
-    /// The thread's time when the present turn began.
+    /// The thread's time at the start of the current turn.
     since_us: Option<u64>,
 }
 
@@ -22,17 +22,17 @@ impl OwnTime {
         OwnTime { turns: None }
     }
 
-    /// What the thread uses between the beginning and the end of a turn.
+    /// What the thread uses between the start and the end of a turn.
     pub fn of_turns() -> OwnTime {
         OwnTime { turns: Some(Turns::default()) }
     }
 
-    /// Whether the thread does other work too.
+    /// Whether the mover shares the thread.
     pub fn is_of_turns(&self) -> bool {
         self.turns.is_some()
     }
 
-    /// A turn begins. `thread_us` is asked only where turns count.
+    /// A turn starts. `thread_us` is called only if turns count.
     pub fn begin(&mut self, thread_us: impl Fn() -> u64) {
         if let Some(turns) = &mut self.turns {
             turns.since_us = Some(thread_us());
@@ -48,7 +48,7 @@ impl OwnTime {
         }
     }
 
-    /// How much it is so far, in microseconds.
+    /// The time used so far, in microseconds.
     pub fn used_us(&self, thread_us: impl Fn() -> u64) -> u64 {
         match &self.turns {
             None => thread_us(),
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_of_its_own_is_all_its() {
+    fn a_dedicated_thread_counts_whole() {
         let mut time = OwnTime::of_thread();
         time.begin(|| 5);
         time.end(|| 7);
@@ -73,13 +73,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_shared_thread_only_its_turns_are() {
+    fn a_shared_thread_counts_turns_only() {
         let mut time = OwnTime::of_turns();
         assert_eq!(time.used_us(|| 50), 0);
         time.begin(|| 100);
         assert_eq!(time.used_us(|| 103), 3);
         time.end(|| 110);
-        assert_eq!(time.used_us(|| 500), 10, "what came after the turn is somebody else's");
+        assert_eq!(time.used_us(|| 500), 10, "time after the turn does not count");
         time.end(|| 600);
         time.begin(|| 700);
         time.end(|| 701);

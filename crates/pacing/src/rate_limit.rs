@@ -4,7 +4,7 @@
 
 use sidle_types::MonotonicUs;
 
-/// What is saved up at most is what so long a time brings, so that a pause is not followed by a burst.
+/// At most this long is saved up, so that no burst follows a pause.
 pub(crate) const SAVED_US: u64 = 10_000;
 
 const US_PER_S: u64 = 1_000_000;
@@ -13,7 +13,7 @@ const US_PER_S: u64 = 1_000_000;
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     bytes_per_s: u64,
-    /// Bytes that may be asked for; negative after a reply that was larger than its pull asked for.
+    /// Bytes that pulls may ask for; negative after a reply that exceeded its pull.
     tokens: i64,
     filled_at: MonotonicUs,
 }
@@ -23,7 +23,7 @@ impl RateLimit {
         RateLimit { bytes_per_s: bytes_per_s.max(1), tokens: 0, filled_at: MonotonicUs(0) }
     }
 
-    /// From now on so many bytes a second.
+    /// Changes the rate.
     pub(crate) fn change(&mut self, now: MonotonicUs, bytes_per_s: u64) {
         self.fill(now);
         self.bytes_per_s = bytes_per_s.max(1);
@@ -45,7 +45,7 @@ impl RateLimit {
         self.tokens -= bytes as i64;
     }
 
-    /// A reply of this many bytes arrived to a pull that asked for `asked`.
+    /// A reply of this many bytes arrived to a pull for `asked`.
     pub(crate) fn arrived(&mut self, asked: u64, bytes: u64) {
         self.tokens += asked as i64 - bytes as i64;
     }

@@ -1,10 +1,9 @@
-//! Keeping a latency objective: bulk work takes what share of the processor leaves the workers in time.
+//! Keeps a latency objective: bulk work takes the processor share that leaves the workers on time.
 //!
-//! What is watched is how long a request that arrives now waits for its worker, sampled by the node's probes.
-//! A probe sees what an arriving request sees, so one sample in a hundred above the objective is the 99th
-//! percentile above it. The share falls by a factor when it is, and grows by a step while it is not (additive
-//! increase, multiplicative decrease), so that the migration finds the fastest pace that keeps the objective,
-//! and follows it as the load changes.
+//! The node's probes sample how long a request that arrives now waits for its worker. A probe sees what a
+//! request sees: if one sample in a hundred is above the objective, so is the 99th percentile. Then the share
+//! falls by a factor; otherwise it grows by a step (additive increase, multiplicative decrease). So the
+//! migration finds the fastest pace that keeps the objective, and follows the load.
 //!
 //! Ownership: a governor.
 
@@ -12,24 +11,24 @@ use crate::cpu_account::CpuAccount;
 use crate::cpu_share::Load;
 use sidle_types::MonotonicUs;
 
-/// How often the share is set anew.
+/// How often the share is adjusted.
 const WINDOW_US: u64 = 100_000;
-/// Probes closer together than this are the same one told again.
+/// Probes closer together than this are one and the same.
 const SAMPLE_US: u64 = 500;
-/// Of the samples in a window, one in so many may be above the objective.
-const LATE_ONE_IN: u64 = 100;
-/// The share of wall time to begin with, in thousandths.
+/// One in this many samples of a window may be above the objective.
+const ABOVE_ONE_IN: u64 = 100;
+/// The initial share of wall time, in thousandths.
 const FIRST_PERMILLE: u64 = 100;
 /// The least: a migration always ends.
 const LEAST_PERMILLE: u64 = 10;
 /// The most: all of a core.
 const MOST_PERMILLE: u64 = 1_000;
-/// By how much the share grows in a window that kept the objective, in thousandths of wall time.
+/// How much the share grows in a window that kept the objective, in thousandths of wall time.
 const STEP_PERMILLE: u64 = 20;
-/// What may be owed, in microseconds of processor time.
+/// The most debt, in microseconds of processor time.
 const DEBT_US: u64 = 5_000;
 
-/// Says how much processor time the objective leaves room for.
+/// Determines how much processor time the objective leaves.
 #[derive(Debug)]
 pub(crate) struct Slo {
     objective_us: u64,
@@ -37,7 +36,7 @@ pub(crate) struct Slo {
     window_since: MonotonicUs,
     sampled_at: MonotonicUs,
     samples: u64,
-    late: u64,
+    above: u64,
     measured: Option<(MonotonicUs, Load)>,
     account: CpuAccount,
 }
@@ -50,18 +49,18 @@ impl Slo {
             window_since: MonotonicUs(0),
             sampled_at: MonotonicUs(0),
             samples: 0,
-            late: 0,
+            above: 0,
             measured: None,
             account: CpuAccount::new(DEBT_US),
         }
     }
 
-    /// Takes in what was measured.
+    /// Takes a measurement.
     pub(crate) fn measured(&mut self, now: MonotonicUs, load: Load) {
         if now.since(self.sampled_at) >= SAMPLE_US {
             self.sampled_at = now;
             self.samples += 1;
-            self.late += u64::from(load.worker_lag_us > self.objective_us);
+            self.above += u64::from(load.worker_lag_us > self.objective_us);
         }
         if now.since(self.window_since) >= WINDOW_US {
             self.judge(now);
@@ -69,17 +68,17 @@ impl Slo {
         let Some((at, before)) = self.measured.replace((now, load)) else { return };
         let used_us = load.mover_cpu_us.saturating_sub(before.mover_cpu_us);
         let wall_us = now.since(at);
-        // Thousandths of microseconds are nanoseconds.
+        // Microseconds times thousandths are nanoseconds.
         self.account.settle(wall_us, wall_us * self.permille, used_us);
     }
 
     fn judge(&mut self, now: MonotonicUs) {
-        self.permille = if self.late * LATE_ONE_IN > self.samples {
+        self.permille = if self.above * ABOVE_ONE_IN > self.samples {
             (self.permille * 7 / 10).max(LEAST_PERMILLE)
         } else {
             (self.permille + STEP_PERMILLE).min(MOST_PERMILLE)
         };
-        (self.window_since, self.samples, self.late) = (now, 0, 0);
+        (self.window_since, self.samples, self.above) = (now, 0, 0);
     }
 
     /// When bulk work may go on: now, or later.
@@ -92,12 +91,11 @@ impl Slo {
 mod tests {
     use super::*;
 
-    /// A node whose workers wait the longer the more the mover takes: lag = 100 us + 20 us for each hundredth
-    /// of a core. Gives the mover's share in thousandths, and how often the objective was broken, over the
-    /// last half of the time.
+    /// Simulates a node whose lag grows with the mover's use: 100 us + 20 us per hundredth of a core. Returns
+    /// the mover's share in thousandths and how often the objective was broken, over the second half.
     fn settles_at(objective_us: u64) -> (u64, f64) {
         let mut slo = Slo::new(objective_us);
-        let (mut now, mut mover_cpu_us, mut counted, mut late, mut samples) = (MonotonicUs(1), 0, 0, 0, 0);
+        let (mut now, mut mover_cpu_us, mut counted, mut above, mut samples) = (MonotonicUs(1), 0, 0, 0, 0);
         let mut recent = 0.0_f64;
         let end = 20_000_000;
         while now.0 < end {
@@ -112,10 +110,10 @@ mod tests {
             if now.0 > end / 2 {
                 samples += 1;
                 counted += u64::from(works);
-                late += u64::from(lag_us as u64 > objective_us);
+                above += u64::from(lag_us as u64 > objective_us);
             }
         }
-        (counted * 1_000 / samples, late as f64 / samples as f64)
+        (counted * 1_000 / samples, above as f64 / samples as f64)
     }
 
     #[test]

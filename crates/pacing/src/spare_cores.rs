@@ -2,10 +2,9 @@
 //!
 //! Ownership: a mover, which reads the clocks.
 
-/// Over how long a time it is measured: the kernel tells idle time in hundredths of a second, for all cores
-/// together.
+/// The measuring window: the kernel counts idle time in hundredths of a second, for all cores together.
 pub const SPARE_WINDOW_US: u64 = 50_000;
-/// What is longer was a rest: nobody asked while nothing moved, and what was idle then says nothing of now.
+/// A longer interval was a pause without a migration: its idle time is no guide to the present.
 pub const SPARE_REST_US: u64 = 4 * SPARE_WINDOW_US;
 
 /// Processor time so far, in microseconds.
@@ -13,7 +12,7 @@ pub const SPARE_REST_US: u64 = 4 * SPARE_WINDOW_US;
 pub struct CpuUsed {
     /// When it was measured.
     pub at_us: u64,
-    /// Of all cores of the machine, what nobody used.
+    /// Idle time of all cores of the machine.
     pub idle_us: u64,
     /// The mover's.
     pub mover_us: u64,
@@ -21,7 +20,7 @@ pub struct CpuUsed {
     pub node_us: u64,
 }
 
-/// How much of the machine's cores is left to a mover, in thousandths of a core. 0 where that is not known.
+/// How much of the machine's cores is left to a mover, in thousandths of a core; 0 if unknown.
 #[derive(Debug, Default)]
 pub struct SpareCores {
     last: Option<CpuUsed>,
@@ -29,12 +28,12 @@ pub struct SpareCores {
 }
 
 impl SpareCores {
-    /// Whether it is to be measured: a window is over.
+    /// Whether a measurement is due: a window is over.
     pub fn is_due(&self, now_us: u64) -> bool {
         self.last.is_none_or(|last| now_us.saturating_sub(last.at_us) >= SPARE_WINDOW_US)
     }
 
-    /// Takes in what was measured, if anything could be, and how many cores the node may use.
+    /// Takes a measurement, if there is one, and the number of cores that the node may use.
     pub fn measured(&mut self, now: Option<CpuUsed>, cores: u64) {
         self.permille = match (self.last, now) {
             (Some(last), Some(now)) => spare_permille(last, now, cores),
@@ -43,14 +42,13 @@ impl SpareCores {
         self.last = now;
     }
 
-    /// What it was in the last window.
+    /// The result of the last window.
     pub fn permille(&self) -> u64 {
         self.permille
     }
 }
 
-/// What was idle or the mover's, but no more than what the rest of the node leaves of the cores that it may
-/// use.
+/// Idle time plus the mover's, but at most what the rest of the node leaves of its cores.
 fn spare_permille(before: CpuUsed, now: CpuUsed, cores: u64) -> u64 {
     let wall_us = now.at_us.saturating_sub(before.at_us).max(1);
     if wall_us > SPARE_REST_US {
@@ -68,10 +66,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_mover_uses_is_left_to_it() {
+    fn the_movers_own_use_counts_as_spare() {
         let before = CpuUsed::default();
         let now = CpuUsed { at_us: 100_000, idle_us: 50_000, mover_us: 80_000, node_us: 180_000 };
-        assert_eq!(spare_permille(before, now, 8), 1_300, "half a core is idle, and the mover has 0.8");
+        assert_eq!(spare_permille(before, now, 8), 1_300, "half a core is idle, and the mover uses 0.8");
         assert_eq!(
             spare_permille(before, now, 2),
             1_000,
@@ -79,11 +77,11 @@ mod tests {
         );
         assert_eq!(spare_permille(before, now, 1), 0);
         let after_a_rest = CpuUsed { at_us: SPARE_REST_US + 1, idle_us: 8 * SPARE_REST_US, ..now };
-        assert_eq!(spare_permille(before, after_a_rest, 8), 0, "most of it was before anything moved");
+        assert_eq!(spare_permille(before, after_a_rest, 8), 0, "most of it was before the migration");
     }
 
     #[test]
-    fn it_is_known_after_a_window_and_not_where_nothing_can_be_measured() {
+    fn permille_is_known_after_a_window_with_measurements() {
         let mut spare = SpareCores::default();
         let idle = |at_us| Some(CpuUsed { at_us, idle_us: 2 * at_us, ..CpuUsed::default() });
         assert!(spare.is_due(0));
@@ -94,6 +92,6 @@ mod tests {
         assert_eq!(spare.permille(), 2_000);
         spare.measured(None, 4);
         assert_eq!(spare.permille(), 0);
-        assert!(spare.is_due(SPARE_WINDOW_US + 1), "perhaps the next time");
+        assert!(spare.is_due(SPARE_WINDOW_US + 1), "it tries again");
     }
 }
