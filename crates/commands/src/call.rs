@@ -1,4 +1,4 @@
-//! One command over keys in execution: what it is given, and who runs it.
+//! A running command over keys: its inputs and its executor.
 
 use crate::keyspace::{Keyspace, Value, Values};
 use crate::reply::Reply;
@@ -6,25 +6,25 @@ use crate::reply_error::ReplyError;
 use sidle_types::WallMs;
 use std::fmt::Debug;
 
-/// Who runs commands: takes the locks of their keys, lends them a key space, publishes what they wrote, and
-/// sees to all that follows a write.
+/// Runs commands: it locks their keys, lends them a key space, publishes their writes, and handles all that
+/// follows a write.
 pub trait Executor: Copy + Debug + 'static {
-    /// What its commands see of the data.
+    /// Its commands' view of the data.
     type Keyspace<'g>: Keyspace<'g>;
-    /// What they answer with.
+    /// Their replies.
     type Reply<'g>: Reply;
-    /// What its own commands work with, which are not about keys but about itself.
+    /// The context of its own commands, which concern the executor and no keys.
     type OwnCall<'g>;
-    /// How its own commands end.
+    /// The result of its own commands.
     type OwnResult;
 }
 
-/// What runs a command.
+/// The function that runs a command.
 #[derive(Clone, Copy, Debug)]
 pub enum Run<E: Executor> {
-    /// It is about keys.
+    /// A command over keys.
     OverKeys(OverKeys<E>),
-    /// It is the executor's own.
+    /// A command of the executor's own.
     Own(Own<E>),
 }
 
@@ -33,8 +33,8 @@ pub type OverKeys<E> = for<'c, 'g> fn(&'c mut Call<'g, E>) -> Result<(), ReplyEr
 /// Runs a command of the executor's own.
 pub type Own<E> = for<'c, 'g> fn(&'c mut <E as Executor>::OwnCall<'g>) -> <E as Executor>::OwnResult;
 
-/// What a command over keys works with. Who owns its keys has been decided, and whatever a migration still
-/// had to bring is here.
+/// The context of a command over keys. Ownership of its keys is checked, and records that a migration still
+/// had to bring are here.
 pub struct Call<'g, E: Executor> {
     /// The whole request, name first.
     pub args: &'g [&'g [u8]],
@@ -42,12 +42,12 @@ pub struct Call<'g, E: Executor> {
     pub keyspace: E::Keyspace<'g>,
     /// The wall clock, which decides expiry.
     pub now: WallMs,
-    /// Where the reply goes. Nothing may be written before an error is returned.
+    /// The reply. A command that returns an error must not have written to it.
     pub reply: E::Reply<'g>,
 }
 
 impl<'g, E: Executor> Call<'g, E> {
-    /// The value of a key that the client asked for; counted.
+    /// The value of a key that the client requested; counted as a look-up.
     #[inline]
     pub(crate) fn look_up(&mut self, key: usize) -> Option<Value<'g>> {
         let value = self.keyspace.get(key);
@@ -55,7 +55,7 @@ impl<'g, E: Executor> Call<'g, E> {
         value
     }
 
-    /// The values of all keys as they are at one moment; counted.
+    /// A snapshot of all keys' values; counted as look-ups.
     pub(crate) fn look_up_all(&mut self) -> Values<'g> {
         let values = self.keyspace.get_all();
         let hits = values.iter().flatten().count();
@@ -63,13 +63,13 @@ impl<'g, E: Executor> Call<'g, E> {
         values
     }
 
-    /// Counts a look-up of what the client asked for.
+    /// Counts a look-up for the client.
     #[inline]
     pub(crate) fn count_look_up(&mut self, is_found: bool) {
         self.keyspace.count_look_ups(is_found.into(), (!is_found).into());
     }
 
-    /// Answers with a value, or with null when there is none.
+    /// Replies with a value, or with null if there is none.
     #[inline(always)]
     pub(crate) fn reply_value(&mut self, value: Option<Value<'_>>) {
         match value {

@@ -1,31 +1,30 @@
-//! INCRBYFLOAT's numbers: the 80-bit floating point of x86, which is what Redis calculates with there.
+//! INCRBYFLOAT's numbers: x86's 80-bit floating point, which Redis uses there.
 //!
 //! A 64-bit `f64` would print other digits (0.1 + 0.2 is 0.3 in Redis), and so would exact decimals (Redis
-//! rounds to 64 bits of mantissa). So the format itself is carried out here in integers: text to number with
-//! one rounding, a sum with one rounding, number to text with 17 decimals, always to the nearest and in a tie
-//! to the even one.
+//! rounds to 64 bits of mantissa). So integers emulate the format: text to number with one rounding, a sum
+//! with one rounding, number to text with 17 decimals. Rounding is to nearest, ties to even.
 
 use crate::natural::Natural;
 
-/// Longer texts are no numbers: as in Redis.
+/// Longer texts are no numbers, as in Redis.
 const LONGEST_TEXT_BYTES: usize = 5119;
-/// The exponent of the smallest number's only bit.
+/// The exponent of the smallest number.
 const LOWEST_EXPONENT: i32 = -16445;
 /// The exponent of the largest numbers' lowest bit.
 const HIGHEST_EXPONENT: i32 = 16383 - 63;
-/// Powers of ten beyond these are infinite, or nothing, whatever digits the longest text may put before them.
+/// Powers of ten beyond these are infinite or zero, whatever digits the longest text puts before them.
 const DECIMAL_EXPONENT_LIMIT: i64 = LONGEST_TEXT_BYTES as i64 + 5000;
-/// How many decimals are printed, before the zeros at the end are dropped.
+/// Decimals printed, before trailing zeros are dropped.
 const DECIMALS: u32 = 17;
 
-/// An 80-bit number: `mantissa * 2^exponent`, sign apart.
+/// An 80-bit number: `mantissa * 2^exponent`, with a separate sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Float80 {
-    /// A number; the mantissa's highest bit is set unless the exponent is the lowest, or it is zero.
+    /// A finite number; the mantissa's highest bit is set, except at the lowest exponent and for zero.
     Finite { negative: bool, mantissa: u64, exponent: i32 },
     /// Beyond the largest number.
     Infinite { negative: bool },
-    /// Infinity less infinity.
+    /// Infinity minus infinity.
     NotANumber,
 }
 
@@ -34,8 +33,8 @@ impl Float80 {
     pub(crate) const ZERO: Float80 =
         Float80::Finite { negative: false, mantissa: 0, exponent: LOWEST_EXPONENT };
 
-    /// Reads what C's `strtold` reads, whole and without blanks: decimals, hexadecimals, infinities. Not a
-    /// number is no number, nor is one too large or too small to be told from infinity or zero.
+    /// Parses what C's `strtold` does, the whole text without blanks: decimals, hexadecimals, infinities. NaN
+    /// is refused, and so are overflow and underflow.
     pub(crate) fn parse(text: &[u8]) -> Option<Float80> {
         if text.is_empty() || text.len() > LONGEST_TEXT_BYTES {
             return None;
@@ -96,8 +95,7 @@ impl Float80 {
         }
     }
 
-    /// The number in decimals, 17 of them behind the point, less the zeros at the end; `None` when it is not
-    /// finite.
+    /// The number in decimals, 17 after the point, without trailing zeros; `None` if it is not finite.
     pub(crate) fn to_decimal(self) -> Option<String> {
         let Float80::Finite { negative, mantissa, exponent } = self else { return None };
         let (whole, fraction) = match exponent {
@@ -114,14 +112,14 @@ impl Float80 {
     }
 }
 
-/// The number `mantissa * 2^-places` for 1 to 63 places: its whole part and 17 rounded decimals.
+/// Splits `mantissa * 2^-places`, for 1 to 63 places, into its whole part and 17 rounded decimals.
 fn split(mantissa: u64, places: u32) -> (String, u64) {
     let whole = mantissa >> places;
     let fraction = mantissa & ((1 << places) - 1);
     (whole.to_string(), small_fraction(fraction, places))
 }
 
-/// The 17 decimals of `mantissa * 2^-places`, a number below one; 10^17 when they round up to one.
+/// The 17 decimals of `mantissa * 2^-places`, a number below one; 10^17 if they round up to one.
 fn small_fraction(mantissa: u64, places: u32) -> u64 {
     // 64 bits times 57 bits: the product is exact. From 2^-122 on it is less than half of the last decimal.
     let product = u128::from(mantissa) * 10u128.pow(DECIMALS);
@@ -134,7 +132,7 @@ fn small_fraction(mantissa: u64, places: u32) -> u64 {
     quotient as u64 + u64::from(up)
 }
 
-/// Moves a fraction that rounded up to one into the whole part.
+/// Carries a fraction that rounded up to one into the whole part.
 fn carry(whole: String, fraction: u64) -> (String, u64) {
     if fraction < 10u64.pow(DECIMALS) {
         return (whole, fraction);
@@ -143,11 +141,11 @@ fn carry(whole: String, fraction: u64) -> (String, u64) {
     ((u128::from(whole) + 1).to_string(), 0)
 }
 
-/// Adds two numbers, `high` the one with the larger exponent (or the same).
+/// Adds two numbers; `high` has the larger exponent, or the same.
 fn sum(high: (bool, u64, i32), low: (bool, u64, i32)) -> Float80 {
-    // The higher number moves up by 62 places, so that 62 bits of the lower stay and what is lost below is
-    // noted in the last one. That decides every rounding: the highest set bit of the result is at place 60 or
-    // above unless the exponents are so close that nothing is lost.
+    // The higher number is shifted up by 62 places, so that 62 bits of the lower remain. Lost bits are
+    // recorded in the last one, which suffices for every rounding. The result's highest set bit is at place
+    // 60 or above unless the exponents are so close that no bit is lost.
     const ROOM: i32 = 62;
     let (wide, wide_exponent) = (u128::from(high.1) << ROOM, high.2 - ROOM);
     let distance = (high.2 - low.2).unsigned_abs();
@@ -165,7 +163,7 @@ fn sum(high: (bool, u64, i32), low: (bool, u64, i32)) -> Float80 {
     round(negative, magnitude, wide_exponent, false)
 }
 
-/// Shifts right; any bit that is lost sets the lowest one.
+/// Shifts right; any lost bit sets the lowest one.
 fn shift_right_sticky(number: u128, places: u32) -> u128 {
     match places {
         0 => number,
@@ -174,12 +172,12 @@ fn shift_right_sticky(number: u128, places: u32) -> u128 {
     }
 }
 
-/// The number nearest to `magnitude * 2^exponent`; `sticky`: a little more than that.
+/// The number nearest to `magnitude * 2^exponent`; `sticky`: slightly more than that.
 fn round(negative: bool, magnitude: u128, exponent: i32, sticky: bool) -> Float80 {
     let length = 128 - magnitude.leading_zeros() as i32;
     let drop = (length - 64).max(LOWEST_EXPONENT - exponent);
     if drop <= 0 {
-        // Fits; move up as far as the format's normal form wants.
+        // Fits; shift up to the format's normal form.
         let up = (-drop).min(exponent - LOWEST_EXPONENT);
         return finite(negative, (magnitude as u64) << up, exponent - up);
     }
@@ -208,7 +206,7 @@ fn round_ratio(negative: bool, numerator: Natural, denominator: Natural, exponen
     if numerator.is_zero() {
         return Float80::Finite { negative, mantissa: 0, exponent: LOWEST_EXPONENT };
     }
-    // Scaled so that the quotient has 66 or 67 bits: two or three more than the mantissa.
+    // Scaled to a quotient of 66 or 67 bits: two or three more than the mantissa.
     let scale = 66 - (numerator.bits() as i32 - denominator.bits() as i32);
     let (numerator, denominator) = if scale >= 0 {
         (numerator.shifted_left(scale as u32), denominator)
@@ -219,10 +217,10 @@ fn round_ratio(negative: bool, numerator: Natural, denominator: Natural, exponen
     round(negative, quotient, exponent - scale, !exact)
 }
 
-/// A text's digits as one integer, and the power that they are to be multiplied with.
+/// A text's digits as one integer, and its exponent.
 struct Scanned {
     digits: Natural,
-    /// Of ten, or of two for hexadecimals; beyond what matters it is cut off.
+    /// The exponent of ten, or of two for hexadecimals; clamped where it no longer matters.
     exponent: i64,
 }
 

@@ -1,21 +1,21 @@
-//! Glob patterns as Redis matches them: `*`, `?`, `[a-z]`, `[^a]` and `\` for the next byte as it stands.
+//! Redis's glob patterns: `*`, `?`, `[a-z]`, `[^a]` and `\` to escape the next byte.
 
 /// Whether the whole text matches the pattern.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     matches_with(pattern, text, |byte| byte)
 }
 
-/// As [`matches`], letters in any case.
+/// As [`matches`], ignoring case.
 pub fn matches_ignore_case(pattern: &[u8], text: &[u8]) -> bool {
     matches_with(pattern, text, |byte| byte.to_ascii_lowercase())
 }
 
-/// Linear in memory and at worst quadratic in time: only the last `*` is ever tried again, because what an
-/// earlier one could reach by giving back, a later one reaches too.
+/// Linear in memory and at worst quadratic in time. Only the last `*` is ever retried: it reaches every match
+/// that an earlier one could.
 fn matches_with(pattern: &[u8], text: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> bool {
     if text.is_empty() {
-        // Redis never looks at the pattern then, so that not even `**` matches; callers let `*` alone match
-        // all.
+        // Redis then ignores the pattern, so that not even `**` matches; callers treat a lone `*` as matching
+        // everything.
         return pattern.is_empty();
     }
     let (mut at, mut read) = (0, 0);
@@ -60,7 +60,7 @@ fn match_one(pattern: &[u8], byte: u8, fold: impl Fn(u8) -> u8 + Copy) -> Option
     }
 }
 
-/// Matches a byte against `[...]`. A class that is never closed ends with the pattern.
+/// Matches a byte against `[...]`. An unclosed class ends with the pattern.
 fn match_class(pattern: &[u8], byte: u8, fold: impl Fn(u8) -> u8 + Copy) -> (bool, usize) {
     let mut at = 1;
     let negated = pattern.get(at) == Some(&b'^');

@@ -1,23 +1,23 @@
-//! What a command sees of the data.
+//! A command's view of the data.
 
 use crate::reply_error::ReplyError;
 use sidle_types::WallMs;
 use smallvec::SmallVec;
 use std::fmt;
 
-/// A value as it was when it was looked up. It stays readable, whatever is written meanwhile.
+/// A value at the time of its look-up. It stays readable during later writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value<'g> {
     /// The bytes.
     pub bytes: &'g [u8],
-    /// When the key ends, if ever.
+    /// When the key expires, if ever.
     pub expires_at: Option<WallMs>,
 }
 
-/// What several keys have, in their order.
+/// The values of several keys, in their order.
 pub type Values<'g> = SmallVec<[Option<Value<'g>>; 8]>;
 
-/// There is no memory for what was to be written; nothing was.
+/// There is no memory for the write; nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
@@ -35,19 +35,19 @@ impl From<OutOfMemory> for ReplyError {
     }
 }
 
-/// The keys of one command, each named by its number among them.
+/// The keys of one command, each identified by its index.
 ///
-/// A key whose time is over is as absent as one that never was. What is read stays as it is while the command
-/// runs, but for what the command writes itself: where it writes, nobody else does meanwhile. Everybody else
-/// sees all that a command wrote or nothing of it, also where it returned an error: then it is nothing.
+/// An expired key counts as absent. Values that a command reads change only by its own writes: no other
+/// command writes its keys meanwhile. Others see all writes of a command or none. A command that returns an
+/// error has written nothing.
 ///
 /// # Panics
-/// All methods, on a number that no key has.
+/// All methods, on an index without a key.
 pub trait Keyspace<'g> {
-    /// How many keys the command has.
+    /// The number of the command's keys.
     fn len(&self) -> usize;
 
-    /// Whether it has none.
+    /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -55,17 +55,16 @@ pub trait Keyspace<'g> {
     /// The value of a key.
     fn get(&mut self, key: usize) -> Option<Value<'g>>;
 
-    /// The values of all keys as they are at one moment.
+    /// A snapshot of all keys' values.
     fn get_all(&mut self) -> Values<'g>;
 
-    /// Sets the value of a key, given in parts to be joined, and when it ends.
+    /// Sets a key's value, given in parts to be joined, and its expiry.
     ///
     /// # Errors
     /// There is no memory for it.
     fn put(&mut self, key: usize, value: &[&[u8]], expires_at: Option<WallMs>) -> Result<(), OutOfMemory>;
 
-    /// Sets the value of a key to what lives as long as the request does: an argument need not be copied to
-    /// be kept for later.
+    /// Sets a key's value to a part of the request: it need not be copied, since it outlives the command.
     ///
     /// # Errors
     /// There is no memory for it.
@@ -78,33 +77,32 @@ pub trait Keyspace<'g> {
         self.put(key, &[value], expires_at)
     }
 
-    /// Adds parts to the end of a key's value, and leaves its end as it is. The time is in proportion to what
-    /// is added.
+    /// Appends parts to a key's value and keeps its expiry. Takes time in proportion to the bytes added.
     ///
     /// # Errors
     /// There is no memory for it.
     ///
     /// # Panics
-    /// When the key has no value.
+    /// If the key has no value.
     fn extend(&mut self, key: usize, added: &[&[u8]]) -> Result<(), OutOfMemory>;
 
-    /// Says when a key ends, or that it does not.
+    /// Sets or removes a key's expiry.
     ///
     /// # Errors
     /// There is no memory for it.
     ///
     /// # Panics
-    /// When the key has no value.
+    /// If the key has no value.
     fn set_end(&mut self, key: usize, expires_at: Option<WallMs>) -> Result<(), OutOfMemory>;
 
-    /// Removes a key, if it is there.
+    /// Removes a key, if it exists.
     ///
     /// # Errors
-    /// There is no memory for what has to stay in its place.
+    /// There is no memory for the tombstone.
     fn remove(&mut self, key: usize) -> Result<(), OutOfMemory>;
 
-    /// Counts look-ups for `keyspace_hits` and `keyspace_misses` of INFO: what a client asked for, not what a
-    /// command looked at for its own sake.
+    /// Counts look-ups for `keyspace_hits` and `keyspace_misses` of INFO: the client's requests, not a
+    /// command's internal reads.
     fn count_look_ups(&mut self, hits: usize, misses: usize);
 
     /// The longest value that may be written.

@@ -1,19 +1,19 @@
-//! The Redis commands over keys: what is known of each before it runs, and what it does to a key space.
+//! The Redis commands over keys: their static descriptions, and their effects on a key space.
 //!
-//! A command sees a [`Keyspace`] and a [`Reply`], and nothing of locks, versions, tombstones, memory or
-//! migrations: those are the [`Executor`]'s, who knows a command's keys before it runs. So whatever has to
-//! follow every write is in one place, and no command can forget it.
+//! A command sees a [`Keyspace`] and a [`Reply`]. Locks, versions, tombstones, memory and migrations belong
+//! to the [`Executor`], which knows a command's keys before it runs. So the consequences of every write are
+//! in one place, and no command can omit them.
 //!
 //! | file | what |
 //! |---|---|
 //! | `spec`, `table` | arity, flags, keys, access, documentation; from a name to its command |
 //! | `keyspace`, `reply`, `call` | what a command is given |
 //! | `families/` | the commands |
-//! | `overlay` | a key space that keeps its writes to itself until somebody publishes all of them |
+//! | `overlay` | a key space whose writes are private until all are published |
 //! | `number`, `float80`, `natural`, `glob` | numbers and patterns as Redis reads and writes them |
 //!
-//! Commands about a node, its connections and its cluster are not here: they are the executor's own
-//! ([`Run::Own`]), and stand in the same table.
+//! Commands about a node, its connections and its cluster are the executor's own ([`Run::Own`]) and share the
+//! table.
 
 mod call;
 mod families;

@@ -1,4 +1,4 @@
-//! Natural numbers of any length, as far as reading and printing 80-bit floating point needs them.
+//! Natural numbers of any length, with the operations that 80-bit floating point needs.
 
 /// A natural number: 32-bit digits, the lowest first, no zeros at the top.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Natural {
             .is_lt()
     }
 
-    /// Takes away a number that is not larger.
+    /// Subtracts a number that is not larger.
     fn subtract(&mut self, other: &Natural) {
         let mut borrow = false;
         for (at, digit) in self.digits.iter_mut().enumerate() {
@@ -103,7 +103,7 @@ impl Natural {
             *digit = less;
             borrow = first || second;
         }
-        assert!(!borrow, "a larger number was taken from a smaller one");
+        assert!(!borrow, "subtracted a larger number from a smaller one");
         self.trim();
     }
 

@@ -1,4 +1,4 @@
-//! Integers as Redis reads and writes them.
+//! Integers in Redis's format.
 
 pub use sidle_resp::parse_integer as parse_i64;
 
@@ -10,7 +10,7 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// Writes the number out.
+    /// Formats the number.
     #[inline]
     pub fn new(number: i64) -> Decimal {
         let mut bytes = [0; 20];

@@ -1,12 +1,12 @@
-//! A key space that keeps its writes to itself: what is read is what the commands before wrote, and nobody
-//! else sees any of it until somebody publishes all of it.
+//! A key space with private writes: commands read the writes of earlier ones, and nobody else sees any until
+//! all are published.
 //!
 //! Purpose: a command that writes several keys, and later a transaction or a procedure of several commands,
-//! happens whole or not at all. Whether there is memory for all is known before anything is published, so no
-//! write here fails.
+//! takes effect whole or not at all. Memory for all writes is reserved before they are published, so no write
+//! here fails.
 //!
-//! Ownership: one command, or one group of commands, under the locks of all of their keys. What the locks
-//! belong to is the [`Underlay`]'s affair.
+//! Ownership: one command, or one group of commands, under the locks of all their keys. The [`Underlay`] owns
+//! the locked data.
 
 use crate::keyspace::{Keyspace, OutOfMemory, Value, Values};
 use bumpalo::Bump;
@@ -14,9 +14,9 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use sidle_types::{HashedKey, WallMs};
 
-/// What lies below an overlay. It does not change while the overlay lives.
+/// The data below an overlay. It does not change during the overlay's lifetime.
 pub trait Underlay {
-    /// The value of a key, if its time is not over.
+    /// The value of a key, unless expired.
     fn get<'g>(&'g self, key: HashedKey<'_>) -> Option<Value<'g>>;
     /// Counts look-ups ([`Keyspace::count_look_ups`]).
     fn count_look_ups(&self, hits: usize, misses: usize);
@@ -24,54 +24,54 @@ pub trait Underlay {
     fn longest_value_bytes(&self) -> u64;
 }
 
-/// What becomes of a key.
+/// A pending change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'g> {
-    /// It gets this value, and ends when it says.
+    /// Sets this value and its expiry.
     Put(Value<'g>),
-    /// It is removed.
+    /// Removes it.
     Remove,
 }
 
-/// A key space of writes that nobody sees yet.
+/// A key space of unpublished writes.
 pub struct Overlay<'g, U> {
     below: &'g U,
-    /// Keeps what commands made themselves: what they got as arguments lives long enough.
+    /// Holds bytes that commands create; arguments outlive the overlay.
     arena: &'g Bump,
     keys: &'g [HashedKey<'g>],
-    /// In the order in which they were made. A key that was looked up since its last change has one.
+    /// In the order they were made. A key that was looked up since its last change has one.
     changes: Vec<(HashedKey<'g>, Change<'g>)>,
-    /// By key, which of the first [`indexed`](Self::indexed) changes is its. Made when somebody looks a key
-    /// up: a command that only writes needs none.
+    /// For each key the index of its change among the first [`indexed`](Self::indexed) changes. Built on the
+    /// first look-up: a command that only writes needs none.
     index: HashTable<usize>,
     indexed: usize,
 }
 
 impl<'g, U: Underlay> Overlay<'g, U> {
-    /// An overlay without changes, for a command with these keys.
+    /// An empty overlay for a command with these keys.
     pub fn new(below: &'g U, arena: &'g Bump, keys: &'g [HashedKey<'g>]) -> Overlay<'g, U> {
         let changes = Vec::with_capacity(keys.len());
         Overlay { below, arena, keys, changes, index: HashTable::new(), indexed: 0 }
     }
 
-    /// Goes on with the next command, whose keys these are.
+    /// Continues with the next command and its keys.
     pub fn next_command(&mut self, keys: &'g [HashedKey<'g>]) {
         self.keys = keys;
     }
 
-    /// What is to be published, in this order and in one step.
+    /// The changes to publish, in this order and in one step.
     pub fn into_changes(self) -> Vec<(HashedKey<'g>, Change<'g>)> {
         self.changes
     }
 
-    /// The change of a key that was made last.
+    /// The last change of a key.
     fn change_of(&mut self, key: HashedKey<'g>) -> Option<&mut Change<'g>> {
         for number in self.indexed..self.changes.len() {
             let changed = self.changes[number].0;
             let is_same = |other: &usize| self.changes[*other].0.bytes() == changed.bytes();
             let hash = |other: &usize| self.changes[*other].0.hash().0;
             match self.index.entry(changed.hash().0, is_same, hash) {
-                // The later one counts: it is published later too.
+                // The later one counts: it is published later, too.
                 Entry::Occupied(mut entry) => *entry.get_mut() = number,
                 Entry::Vacant(entry) => drop(entry.insert(number)),
             }

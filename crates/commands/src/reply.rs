@@ -1,18 +1,18 @@
-//! What a command answers with.
+//! A command's reply.
 
 use sidle_resp::ReplyWriter;
 
-/// A reply that is being written. A command that returns an error has written nothing.
+/// A reply being written. A command that returns an error has written nothing.
 pub trait Reply {
-    /// A word without line ends.
+    /// A simple string without line ends.
     fn simple(&mut self, text: &str);
     /// An integer.
     fn integer(&mut self, number: i64);
     /// A string of any bytes.
     fn bulk(&mut self, bytes: &[u8]);
-    /// Nothing.
+    /// A null.
     fn null(&mut self);
-    /// An array of so many replies, which follow.
+    /// The header of an array; this many replies follow.
     fn array(&mut self, elements: usize);
 
     /// `OK`.
@@ -53,7 +53,7 @@ impl Reply for ReplyWriter<'_> {
     }
 }
 
-/// Replies with a container's help, as Redis words it.
+/// Replies with a container's help, in Redis's format.
 pub fn reply_help(reply: &mut impl Reply, command: &str, lines: &[&str]) {
     let first = format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
     let last = ["HELP", "    Prints this help."];

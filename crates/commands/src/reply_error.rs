@@ -1,4 +1,4 @@
-//! Errors that commands answer with, in the words that Redis uses: clients match on them.
+//! Errors that commands reply with, in Redis's wording: clients match on it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,11 +8,11 @@ use std::fmt;
 pub enum ReplyError {
     /// Options that do not parse or exclude each other.
     Syntax,
-    /// An argument or a stored value that had to be a 64-bit integer and is not.
+    /// An argument or a stored value is not a 64-bit integer.
     NotAnInteger,
-    /// An argument or a stored value that had to be a number and is not.
+    /// An argument or a stored value is not a number.
     NotAFloat,
-    /// An expiry of this command that is not positive, or that lies beyond the end of time.
+    /// An expiry of this command that is not positive or is out of range.
     InvalidExpire(&'static str),
     /// The number of arguments does not fit the named command.
     WrongArity(&'static str),
@@ -20,11 +20,11 @@ pub enum ReplyError {
     StringTooLong,
     /// The log has no room; reads and deletions still work.
     OutOfMemory,
-    /// The connection has yet to authenticate.
+    /// The connection is not authenticated.
     NoAuth,
     /// The password or the user is wrong.
     WrongPass,
-    /// Any other text, error code first. Bytes, since some repeat what the client sent.
+    /// Any other text, error code first. Bytes, since some quote the client.
     Text(Cow<'static, [u8]>),
 }
 
@@ -34,12 +34,12 @@ impl ReplyError {
         ReplyError::Text(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// An error with a text made for the occasion, error code first.
+    /// An error with a dynamic text, error code first.
     pub fn owned(text: impl Into<Vec<u8>>) -> ReplyError {
         ReplyError::Text(Cow::Owned(text.into()))
     }
 
-    /// The words before the first space: what INFO's errorstats counts by.
+    /// The error code before the first space, as counted by INFO's errorstats.
     pub fn code(&self) -> Cow<'_, str> {
         match self {
             ReplyError::OutOfMemory => "OOM".into(),
@@ -55,7 +55,7 @@ impl ReplyError {
 }
 
 impl ReplyError {
-    /// The text as it goes over the wire, without the marks around it: one line, whatever the client sent.
+    /// The text on the wire, without framing: always one line.
     pub fn line(&self) -> Cow<'_, [u8]> {
         match self {
             ReplyError::Text(text) if text.iter().any(|byte| matches!(byte, b'\r' | b'\n')) => {

@@ -1,5 +1,4 @@
-//! What is known of a command before it runs: arity, flags, keys, what it needs to know of old values,
-//! documentation.
+//! Static descriptions of commands: arity, flags, keys, use of old values, documentation.
 
 use crate::call::{Executor, OverKeys, Own, Run};
 use crate::reply_error::ReplyError;
@@ -15,11 +14,11 @@ impl CommandFlags {
     pub const WRITE: CommandFlags = CommandFlags(1 << 0);
     /// Only reads data.
     pub const READONLY: CommandFlags = CommandFlags(1 << 1);
-    /// May need memory, and is refused when there is none.
+    /// May need memory, and is refused if there is none.
     pub const DENYOOM: CommandFlags = CommandFlags(1 << 2);
     /// For operators.
     pub const ADMIN: CommandFlags = CommandFlags(1 << 3);
-    /// Not to be used in scripts.
+    /// Forbidden in scripts.
     pub const NOSCRIPT: CommandFlags = CommandFlags(1 << 4);
     /// Allowed while the node loads its data.
     pub const LOADING: CommandFlags = CommandFlags(1 << 5);
@@ -29,13 +28,13 @@ impl CommandFlags {
     pub const FAST: CommandFlags = CommandFlags(1 << 7);
     /// Allowed before authentication.
     pub const NO_AUTH: CommandFlags = CommandFlags(1 << 8);
-    /// Not to be queued in a transaction.
+    /// Not queued in a transaction.
     pub const NO_MULTI: CommandFlags = CommandFlags(1 << 9);
     /// Allowed while a script runs for too long.
     pub const ALLOW_BUSY: CommandFlags = CommandFlags(1 << 10);
     /// Not allowed while data is loaded in the background.
     pub const NO_ASYNC_LOADING: CommandFlags = CommandFlags(1 << 11);
-    /// Dangerous by what it costs or shows, without being for operators only.
+    /// Dangerous by its cost or its output, without being for operators only.
     pub const DANGEROUS: CommandFlags = CommandFlags(1 << 12);
     /// Belongs to the key space: the ACL category `@keyspace`.
     pub const KEYSPACE: CommandFlags = CommandFlags(1 << 13);
@@ -44,12 +43,12 @@ impl CommandFlags {
     /// Belongs to the connection: the ACL category `@connection`.
     pub const CONNECTION: CommandFlags = CommandFlags(1 << 15);
 
-    /// Helps an operator to look at the node: allowed on the places that are kept for operators.
+    /// Lets an operator inspect the node: allowed on connections reserved for operators.
     pub const FOR_OPERATORS: CommandFlags = CommandFlags(1 << 16);
     /// Belongs to transactions: the ACL category `@transaction`.
     pub const TRANSACTION: CommandFlags = CommandFlags(1 << 17);
 
-    /// Kept out of SLOWLOG: what it runs stands there instead.
+    /// Kept out of SLOWLOG: the commands that it runs are logged instead.
     pub const SKIP_SLOWLOG: CommandFlags = CommandFlags(1 << 18);
 
     const NAMES: [(CommandFlags, &'static str); 13] = [
@@ -68,7 +67,7 @@ impl CommandFlags {
         (CommandFlags::ALLOW_BUSY, "allow_busy"),
     ];
 
-    /// Both sets together.
+    /// The union of the sets.
     pub const fn with(self, other: CommandFlags) -> CommandFlags {
         CommandFlags(self.0 | other.0)
     }
@@ -78,17 +77,17 @@ impl CommandFlags {
         self.0 & other.0 == other.0
     }
 
-    /// Whether the sets have anything in common.
+    /// Whether the sets intersect.
     pub const fn touches(self, other: CommandFlags) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// The flags' names, in the order in which Redis lists them.
+    /// The flags' names, in Redis's order.
     pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
         CommandFlags::NAMES.iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| *name)
     }
 
-    /// The ACL categories that follow from the flags, in the order in which Redis lists them.
+    /// The ACL categories that follow from the flags, in Redis's order.
     pub fn categories(self) -> impl Iterator<Item = &'static str> + Clone {
         let dangerous = self.contains(CommandFlags::ADMIN) || self.contains(CommandFlags::DANGEROUS);
         [
@@ -109,7 +108,7 @@ impl CommandFlags {
     }
 }
 
-/// Where a command's keys stand among its arguments.
+/// The positions of a command's keys among its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
     /// The index of the first key; 0 means that there are no keys.
@@ -118,8 +117,8 @@ pub struct KeySpec {
     pub last: i8,
     /// From one key to the next.
     pub step: u8,
-    /// What is done to the keys, in the words of `COMMAND INFO`: `RO`, `RW`, `OW` or `RM`, then access,
-    /// update, ...
+    /// The access to the keys, in the words of `COMMAND INFO`: `RO`, `RW`, `OW` or `RM`, then access, update,
+    /// ...
     pub access: &'static [&'static str],
 }
 
@@ -142,12 +141,12 @@ impl KeySpec {
         KeySpec { first: 1, last: -1, step: 1, access }
     }
 
-    /// Every other argument is a key, a value after each.
+    /// Every other argument is a key, followed by its value.
     pub const fn pairs(access: &'static [&'static str]) -> KeySpec {
         KeySpec { first: 1, last: -1, step: 2, access }
     }
 
-    /// Which arguments are keys in a request of `argument_count` arguments, the command's name included.
+    /// The indices of the keys in a request of `argument_count` arguments, including the command's name.
     #[inline]
     pub fn indices(self, argument_count: usize) -> std::iter::StepBy<std::ops::Range<usize>> {
         let end = match self.last {
@@ -159,18 +158,17 @@ impl KeySpec {
     }
 }
 
-/// What a command has to know of its keys' old values; decides whether it waits for a migration to bring
-/// them.
+/// A command's use of its keys' old values; determines whether it waits for a migration to bring them.
 #[derive(Clone, Copy, Debug)]
 pub enum Access {
     /// Touches no key.
     NoKeys,
     /// Reads values.
     Read,
-    /// Writes without looking, when the function says so of the arguments; otherwise as
+    /// Writes without reading if the function returns true for the arguments; otherwise like
     /// [`Access::ReadWrite`].
     BlindWrite(fn(&[&[u8]]) -> bool),
-    /// Writes what depends on the old value, if only on whether there is one.
+    /// Writes depending on the old value, if only on its existence.
     ReadWrite,
 }
 
@@ -181,21 +179,21 @@ impl Access {
     }
 }
 
-/// What a command over several keys comes to where its keys lie on several nodes: each owner runs the command
-/// over its own keys, and the replies make one.
+/// How a command whose keys are on several nodes is split: each owner runs it over its own keys, and the
+/// replies are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// It runs where all of its keys are, or not at all.
+    /// It runs on one owner of all its keys, or fails.
     Never,
     /// The reply has one element for each key, in their order: a string or null.
     Each,
-    /// The reply is the sum of what the owners count.
+    /// The reply is the sum of the owners' counts.
     Sum,
-    /// The reply is `OK` once every owner says so.
+    /// The reply is `OK` once every owner has replied so.
     AllOk,
 }
 
-/// What `COMMAND DOCS` tells.
+/// The documentation in `COMMAND DOCS`.
 #[derive(Clone, Copy, Debug)]
 pub struct Docs {
     /// One sentence.
@@ -208,7 +206,7 @@ pub struct Docs {
     pub complexity: &'static str,
     /// Hints to client authors, in Redis's vocabulary.
     pub tips: &'static [&'static str],
-    /// For a command that is there for old clients: since which Redis version, and what to use instead.
+    /// For a command that exists for old clients: since which Redis version, and its replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
 }
 
@@ -217,20 +215,20 @@ pub struct Docs {
 pub struct CommandSpec<E: Executor> {
     /// The name in lower case.
     pub name: &'static str,
-    /// How many arguments, the name included; negative: at least so many.
+    /// The number of arguments, the name included; negative: the minimum.
     pub arity: i16,
     /// Properties.
     pub flags: CommandFlags,
     /// Where the keys are.
     pub keys: KeySpec,
-    /// What it needs to know of old values.
+    /// Its use of old values.
     pub access: Access,
     /// Whether it may be split between the owners of its keys.
     pub split: Split,
-    /// Whether clients that understand it may be told that its key is not here yet, and read at both ends of
-    /// a migration.
+    /// Whether supporting clients may learn that its key has not arrived, and read at both ends of a
+    /// migration.
     pub double_read: bool,
-    /// Runs it.
+    /// The function that runs it.
     pub run: Run<E>,
     /// For a container such as CONFIG: its subcommands.
     pub subcommands: &'static [CommandSpec<E>],
@@ -239,7 +237,7 @@ pub struct CommandSpec<E: Executor> {
 }
 
 impl<E: Executor> CommandSpec<E> {
-    /// A command over keys; refine it with the other methods.
+    /// A command over keys; refined with the other methods.
     pub(crate) const fn over_keys(
         name: &'static str,
         arity: i16,
@@ -249,7 +247,7 @@ impl<E: Executor> CommandSpec<E> {
         CommandSpec::running(name, arity, flags, Run::OverKeys(run))
     }
 
-    /// A command of the executor's own, without keys; refine it with the other methods.
+    /// A command of the executor's own, without keys; refined with the other methods.
     pub const fn new(name: &'static str, arity: i16, flags: CommandFlags, run: Own<E>) -> CommandSpec<E> {
         CommandSpec::running(name, arity, flags, Run::Own(run))
     }
@@ -282,30 +280,30 @@ impl<E: Executor> CommandSpec<E> {
         flags: CommandFlags,
         subcommands: &'static [CommandSpec<E>],
     ) -> CommandSpec<E> {
-        // Without a subcommand the arity check refuses the request, with an unknown one the look-up does.
+        // Without a subcommand the arity check refuses the request; with an unknown one the look-up does.
         CommandSpec::over_keys(name, -2, flags, |_| Err(ReplyError::Syntax)).with_subcommands(subcommands)
     }
 
-    /// Gives a command that also runs by itself subcommands.
+    /// Adds subcommands to a command that also runs by itself.
     pub const fn with_subcommands(mut self, subcommands: &'static [CommandSpec<E>]) -> CommandSpec<E> {
         self.subcommands = subcommands;
         self
     }
 
-    /// Says where the keys are and what must be known of their values.
+    /// Sets the positions of the keys and the use of their values.
     pub const fn keys(mut self, keys: KeySpec, access: Access) -> CommandSpec<E> {
         self.keys = keys;
         self.access = access;
         self
     }
 
-    /// Lets the command be split between the owners of its keys.
+    /// Allows splitting the command between the owners of its keys.
     pub const fn split(mut self, split: Split) -> CommandSpec<E> {
         self.split = split;
         self
     }
 
-    /// Lets clients that understand it be told that the key is not here yet.
+    /// Allows a reply to supporting clients that the key has not arrived.
     pub(crate) const fn double_read(mut self) -> CommandSpec<E> {
         self.double_read = true;
         self
@@ -323,7 +321,7 @@ impl<E: Executor> CommandSpec<E> {
         self
     }
 
-    /// Says that it is there for old clients: since which Redis version, and what to use instead.
+    /// Marks it as deprecated: since which Redis version, and its replacement.
     pub const fn deprecated(mut self, since: &'static str, instead: &'static str) -> CommandSpec<E> {
         self.docs.deprecated = Some((since, instead));
         self
@@ -335,14 +333,14 @@ impl<E: Executor> CommandSpec<E> {
         self
     }
 
-    /// Whether a request with so many keys is a change of several keys, which is one step to everybody else:
-    /// the executor locks all their slots before it runs.
+    /// Whether a request with this many keys changes several keys atomically: the executor then locks all
+    /// their slots first.
     #[inline]
     pub const fn locks_all_slots(&self, key_count: usize) -> bool {
         key_count > 1 && self.access.is_write()
     }
 
-    /// Whether a request of so many arguments fits.
+    /// Whether this number of arguments fits.
     #[inline]
     pub const fn accepts(&self, argument_count: usize) -> bool {
         if self.arity >= 0 {

@@ -1,4 +1,4 @@
-//! From a request's first words to the command: one probe of a small table, whatever the letters' case.
+//! Finds the command of a request's first words: one probe of a small table, ignoring case.
 
 use crate::call::Executor;
 use crate::reply_error::ReplyError;
@@ -8,33 +8,33 @@ use crate::spec::CommandSpec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandId(pub u16);
 
-/// A command that was found.
+/// A command in the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<E: Executor> {
-    /// What it is.
+    /// Its description.
     pub spec: &'static CommandSpec<E>,
-    /// Where its counters are.
+    /// The index of its counters.
     pub id: CommandId,
 }
 
 /// All commands of an executor.
 pub struct CommandTable<E: Executor> {
     commands: Vec<Found<E>>,
-    /// For each command the first of its subcommands in `commands`; they follow one another.
+    /// For each command the index of its first subcommand in `commands`; subcommands are contiguous.
     subcommands_at: Vec<u16>,
     /// Open addressing over the hash of the lower-case name; top-level commands only.
     buckets: Box<[u16]>,
 }
 
 const EMPTY: u16 = u16::MAX;
-/// Of the name and the arguments of an unknown command so many bytes are repeated in the error.
+/// The error for an unknown command quotes this many bytes of the name and of the arguments.
 const UNKNOWN_NAME_BYTES: usize = 128;
 
 impl<E: Executor> CommandTable<E> {
     /// A table of these families.
     ///
     /// # Panics
-    /// When two commands have one name.
+    /// If two commands have the same name.
     pub fn new(groups: impl Iterator<Item = &'static [CommandSpec<E>]>) -> CommandTable<E> {
         let mut commands: Vec<Found<E>> = Vec::new();
         let mut add = |spec: &'static CommandSpec<E>| {
@@ -65,7 +65,7 @@ impl<E: Executor> CommandTable<E> {
         CommandTable { commands, subcommands_at, buckets }
     }
 
-    /// The top-level command of this name in any case.
+    /// The top-level command with this name, ignoring case.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<Found<E>> {
         let mask = self.buckets.len() - 1;
@@ -84,7 +84,7 @@ impl<E: Executor> CommandTable<E> {
         }
     }
 
-    /// The subcommand of this name in any case.
+    /// The subcommand with this name, ignoring case.
     pub fn find_subcommand(&self, parent: Found<E>, name: &[u8]) -> Option<Found<E>> {
         self.subcommands(parent).iter().copied().find(|child| {
             let own = &child.spec.name[parent.spec.name.len() + 1..];
@@ -108,7 +108,7 @@ impl<E: Executor> CommandTable<E> {
         }
     }
 
-    /// The command, or the subcommand, that a request calls, its arity checked.
+    /// The command or subcommand that a request calls, with its arity checked.
     ///
     /// # Errors
     /// An unknown command or subcommand, or a number of arguments that does not fit.
@@ -141,7 +141,7 @@ impl<E: Executor> CommandTable<E> {
     }
 }
 
-/// Letters hash alike in both cases; what else falls together is told apart by the comparison.
+/// Letters hash alike in both cases; the comparison resolves other collisions.
 #[inline]
 fn hash(name: &[u8]) -> u32 {
     let mut words = [0u8; 16];
@@ -153,7 +153,7 @@ fn hash(name: &[u8]) -> u32 {
     (mixed >> 40) as u32
 }
 
-/// Repeats the beginning of the request: each argument in quotes, 128 bytes in all, line ends made harmless.
+/// Quotes the start of the request: each argument in quotes, 128 bytes in all, line ends escaped.
 fn unknown_command(args: &[&[u8]]) -> ReplyError {
     let mut quoted = Vec::new();
     for argument in &args[1..] {
@@ -175,7 +175,7 @@ fn unknown_subcommand(parent: &str, child: &[u8]) -> ReplyError {
     ReplyError::owned([b"ERR unknown subcommand '", child, b"'. Try ", parent.as_bytes(), b" HELP."].concat())
 }
 
-/// C prints strings up to their first zero byte, and so does Redis here.
+/// C prints strings to their first zero byte, and so does Redis here.
 fn until_nul(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     &bytes[..end]

@@ -1,5 +1,5 @@
-//! Commands run on an overlay, several of them, before anything is published: each answers as if those before
-//! it had been carried out, nobody else sees anything, and what is published makes the same of the keys.
+//! Runs several commands on an overlay before publishing. Each must see the writes before it, others must see
+//! none, and publishing must give the same keys.
 
 use bumpalo::Bump;
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ const LONGEST_VALUE_BYTES: u64 = 1 << 16;
 /// Keys and their values.
 type Map<'g> = BTreeMap<Vec<u8>, Value<'g>>;
 
-/// What commands run on in these tests.
+/// The executor of these tests.
 #[derive(Clone, Copy, Debug)]
 enum Toy {}
 
@@ -54,13 +54,13 @@ impl Reply for Words {
     }
 }
 
-/// What a command is lent.
+/// The key space that a command is given.
 enum Space<'g> {
     Plain(Plain<'g>),
     Overlay(&'g RefCell<Overlay<'g, Below<'g>>>),
 }
 
-/// A map that is changed at once.
+/// A map that changes at once.
 struct Plain<'g> {
     map: &'g RefCell<Map<'g>>,
     arena: &'g Bump,
@@ -185,14 +185,14 @@ fn parse<'g>(table: &CommandTable<Toy>, line: &'g str) -> Request<'g> {
     Request { args, keys, run: spec.run }
 }
 
-/// Runs a request; its reply in words.
+/// Runs a request; returns its reply in words.
 fn run<'g>(request: &'g Request<'g>, keyspace: Space<'g>) -> String {
     let Run::OverKeys(run) = request.run else { panic!("a command over keys") };
     let mut call: Call<'g, Toy> = Call { args: &request.args, keyspace, now: NOW, reply: Words::default() };
     match run(&mut call) {
         Ok(()) => call.reply.0.join(" "),
         Err(error) => {
-            assert!(call.reply.0.is_empty(), "an error after something was written");
+            assert!(call.reply.0.is_empty(), "a written reply before an error");
             error.to_string()
         }
     }
@@ -205,8 +205,8 @@ fn live_only<'g>(map: &Map<'g>) -> Map<'g> {
         .collect()
 }
 
-/// Runs these lines on a map that is changed at once, and on an overlay over what the first `before` made of
-/// it: the replies and the keys at the end are the same. Returns the replies.
+/// Runs these lines on a map that changes at once, and on an overlay over the map after the first `before`
+/// lines. The replies and the final keys must be the same. Returns the replies.
 fn check(lines: &[impl AsRef<str>], before: usize) -> Vec<String> {
     let table = CommandTable::<Toy>::new(families().into_iter());
     let requests: Vec<Request<'_>> = lines.iter().map(|line| parse(&table, line.as_ref())).collect();
@@ -239,7 +239,7 @@ fn check(lines: &[impl AsRef<str>], before: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_command_reads_what_those_before_it_wrote() {
+fn a_command_reads_earlier_writes() {
     let replies = check(
         &[
             "set a 1",
@@ -267,14 +267,14 @@ fn a_command_reads_what_those_before_it_wrote() {
 }
 
 #[test]
-fn what_fails_changes_nothing() {
+fn a_failed_command_changes_nothing() {
     let replies = check(&["set a x", "incr a", "getset b 1", "incrby b 9223372036854775807", "get b"], 0);
     assert_eq!(replies[1], "ERR value is not an integer or out of range");
     assert_eq!(replies[3], "ERR increment or decrement would overflow");
     assert_eq!(replies[4], "'1'");
 }
 
-/// A key, or another.
+/// One of a few keys.
 fn key() -> impl Strategy<Value = String> {
     (0..6u8).prop_map(|number| format!("{{t}}{number}"))
 }

@@ -1,10 +1,10 @@
-//! The options that say when a key ends: EX, PX, EXAT and PXAT, of SET, GETEX and their relatives.
+//! The expiry options of SET, GETEX and their relatives: EX, PX, EXAT and PXAT.
 
 use crate::number::parse_i64;
 use crate::reply_error::ReplyError;
 use sidle_types::WallMs;
 
-/// How an expiry is given.
+/// The unit of an expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// Seconds from now (EX).
@@ -18,7 +18,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// The unit that an option's name stands for.
+    /// The unit of an option's name.
     pub(super) fn named(option: &[u8]) -> Option<Unit> {
         [
             (&b"ex"[..], Unit::Seconds),
@@ -43,7 +43,7 @@ impl Unit {
 /// The instant that the text gives in this unit.
 ///
 /// # Errors
-/// The text is no integer, not positive, or the instant lies beyond what 63 bits of milliseconds hold.
+/// The text is no integer or not positive, or the instant does not fit 63 bits of milliseconds.
 pub(super) fn deadline(
     unit: Unit,
     text: &[u8],
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deadline_refuses_what_is_not_positive_or_too_far() {
+    fn deadline_must_be_positive_and_in_range() {
         let now = WallMs(1_000_000);
         let of = |unit, text: &str| deadline(unit, text.as_bytes(), now, "set");
         assert_eq!(of(Unit::Seconds, "2"), Ok(WallMs(1_002_000)));

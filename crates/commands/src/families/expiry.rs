@@ -1,4 +1,4 @@
-//! When keys end: EXPIRE and its relatives, TTL and its relatives, PERSIST, GETEX.
+//! Expiry: EXPIRE and its relatives, TTL and its relatives, PERSIST, GETEX.
 
 use super::Done;
 use super::expire_option::{Unit, deadline};
@@ -23,13 +23,13 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
                 "generic",
                 "1.0.0",
                 "O(1)",
-                "Ends a key after so many seconds.",
+                "Ends a key after this many seconds.",
             ),
             CommandSpec::over_keys("pexpire", -3, WRITE, pexpire).keys(UPDATE, Access::ReadWrite).docs(
                 "generic",
                 "2.6.0",
                 "O(1)",
-                "Ends a key after so many milliseconds.",
+                "Ends a key after this many milliseconds.",
             ),
             CommandSpec::over_keys("expireat", -3, WRITE, expireat).keys(UPDATE, Access::ReadWrite).docs(
                 "generic",
@@ -80,7 +80,7 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
                 "string",
                 "6.2.0",
                 "O(1)",
-                "Returns the value of a key and says when the key ends.",
+                "Returns the value of a key and sets when the key ends.",
             ),
         ]
     }
@@ -102,7 +102,7 @@ fn pexpireat<E: Executor>(call: &mut Call<'_, E>) -> Done {
     expire_key(call, Unit::AtMilliseconds, "pexpireat")
 }
 
-/// NX, XX, GT and LT: which keys EXPIRE changes, by the end that they have.
+/// NX, XX, GT and LT: EXPIRE's conditions on a key's current expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Condition {
     endless: bool,
@@ -134,7 +134,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// A key without an end counts as one that ends after every other.
+    /// A key without an expiry counts as one that expires after every other.
     fn allows(self, old: Option<WallMs>, new: i64) -> bool {
         let old = old.map(|end| end.0 as i64);
         !(self.endless && old.is_some()
@@ -149,7 +149,7 @@ fn expire_key<E: Executor>(call: &mut Call<'_, E>, unit: Unit, command: &'static
     let number = parse_i64(call.args[2]).ok_or(ReplyError::NotAnInteger)?;
     let scaled = if unit.is_seconds() { number.checked_mul(1000) } else { Some(number) };
     let base = if unit.is_relative() { call.now.0 as i64 } else { 0 };
-    // Unlike SET, EXPIRE takes an end that has passed, however long ago: it removes the key.
+    // Unlike SET, EXPIRE accepts any time in the past: it removes the key.
     let end = scaled.and_then(|ms| ms.checked_add(base)).ok_or(ReplyError::InvalidExpire(command))?;
     let changed = match call.keyspace.get(0) {
         Some(value) if condition.allows(value.expires_at, end) => {
@@ -183,12 +183,12 @@ fn pexpiretime<E: Executor>(call: &mut Call<'_, E>) -> Done {
     reply_end(call, |end| end.0)
 }
 
-/// The nearest second, as Redis rounds.
+/// The nearest second, rounded as in Redis.
 fn to_seconds(ms: u64) -> u64 {
     (ms + 500) / 1000
 }
 
-/// -2: no key; -1: no end.
+/// -2: no key; -1: no expiry.
 fn reply_end<E: Executor>(call: &mut Call<'_, E>, shown: impl FnOnce(WallMs) -> u64) -> Done {
     let number = match call.look_up(0) {
         None => -2,

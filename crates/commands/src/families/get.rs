@@ -86,7 +86,7 @@ fn getrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
     Ok(())
 }
 
-/// `value[first..=last]`, negative indices counting from the end, what lies outside cut off.
+/// `value[first..=last]`, negative indices counting from the end, clamped to the value.
 fn part(value: &[u8], first: i64, last: i64) -> &[u8] {
     if first < 0 && last < 0 && first > last {
         return &[];

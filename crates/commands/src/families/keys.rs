@@ -1,4 +1,4 @@
-//! Whole keys, whatever they hold: DEL, UNLINK, GETDEL, EXISTS, TOUCH, TYPE.
+//! Commands for whole keys: DEL, UNLINK, GETDEL, EXISTS, TOUCH, TYPE.
 
 use super::Done;
 use crate::call::{Call, Executor};

@@ -1,4 +1,4 @@
-//! The commands, a file for each family.
+//! The commands, one file for each family.
 
 use crate::call::Executor;
 use crate::spec::CommandSpec;
@@ -25,5 +25,5 @@ pub fn families<E: Executor>() -> [&'static [CommandSpec<E>]; 7] {
     ]
 }
 
-/// What a command over keys returns: its reply is written, or it had no effect.
+/// The result of a command over keys: its reply is written, or it had no effect.
 type Done = Result<(), crate::reply_error::ReplyError>;

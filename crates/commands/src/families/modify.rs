@@ -1,7 +1,7 @@
-//! Changing a part of a string: APPEND and SETRANGE.
+//! Changes of a part of a string: APPEND and SETRANGE.
 //!
-//! What is added at the end of a value costs as much as is added. A SETRANGE before the end copies the value:
-//! readers without a lock may be in it.
+//! An append costs time in proportion to the bytes added. A SETRANGE before the end copies the value, since
+//! readers without a lock may be reading it.
 
 use super::Done;
 use crate::call::{Call, Executor};
@@ -37,7 +37,7 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
     }
 }
 
-/// What fills the gap between a value's old end and a SETRANGE beyond it.
+/// Fills the gap between a value's old end and a SETRANGE beyond it.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 fn check_length(length: usize, added: usize, longest: u64) -> Result<(), ReplyError> {
@@ -75,7 +75,7 @@ fn setrange<E: Executor>(call: &mut Call<'_, E>) -> Done {
     }
     check_length(offset, part.len(), call.keyspace.longest_value_bytes())?;
     let parts = spliced(value, offset, part);
-    // The first piece is what stays in front.
+    // The first piece stays in front.
     match old.is_some() && offset >= value.len() {
         true => call.keyspace.extend(0, &parts[1..])?,
         false => call.keyspace.put(0, &parts, expires_at)?,

@@ -1,4 +1,4 @@
-//! How a key is kept: OBJECT and MEMORY USAGE.
+//! Storage of a key: OBJECT and MEMORY USAGE.
 
 use super::Done;
 use crate::call::{Call, Executor};
@@ -20,13 +20,13 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
                 "generic",
                 "2.2.3",
                 "Depends on subcommand",
-                "Tells how a value is kept.",
+                "Reports how a value is kept.",
             ),
             CommandSpec::container("memory", CommandFlags::NONE, memory_subcommands()).docs(
                 "server",
                 "4.0.0",
                 "Depends on subcommand",
-                "Tells what takes memory.",
+                "Reports the use of memory.",
             ),
         ]
     }
@@ -51,7 +51,7 @@ const fn object_subcommands<E: Executor>() -> &'static [CommandSpec<E>] {
                 "generic",
                 "6.2.0",
                 "O(1)",
-                "Tells of the subcommands.",
+                "Lists the subcommands.",
             ),
         ]
     }
@@ -67,13 +67,13 @@ const fn memory_subcommands<E: Executor>() -> &'static [CommandSpec<E>] {
                 "server",
                 "4.0.0",
                 "O(1)",
-                "Tells of the subcommands.",
+                "Lists the subcommands.",
             ),
         ]
     }
 }
 
-/// Up to so many bytes Redis keeps a string in one piece with its header.
+/// Redis embeds strings up to this length in the object's header.
 const EMBEDDED_BYTES: usize = 44;
 /// A record's header and its share of an index bucket that is three quarters full.
 const BYTES_PER_KEY: usize = 24 + 12;
@@ -131,7 +131,7 @@ fn usage<E: Executor>(call: &mut Call<'_, E>) -> Done {
     })
 }
 
-/// Null when there is no such key, whatever is asked of it.
+/// Runs on the key's value, or replies with null if there is none.
 fn with_value<E: Executor>(
     call: &mut Call<'_, E>,
     answer: impl FnOnce(&mut Call<'_, E>, Value<'_>) -> Done,

@@ -1,4 +1,4 @@
-//! Writing strings whole: SET and its relatives, MSET, MSETNX, GETSET.
+//! Whole-string writes: SET and its relatives, MSET, MSETNX, GETSET.
 
 use super::Done;
 use super::expire_option::{Unit, deadline};
@@ -68,7 +68,7 @@ pub(super) const fn commands<E: Executor>() -> &'static [CommandSpec<E>] {
     }
 }
 
-/// Which keys SET writes to.
+/// SET's condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum When {
     #[default]
@@ -79,10 +79,10 @@ enum When {
     Present,
 }
 
-/// What becomes of the expiry.
+/// What SET does to the expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum TimeToLive<'a> {
-    /// None afterwards.
+    /// Removes it.
     #[default]
     Endless,
     /// KEEPTTL.
@@ -101,7 +101,7 @@ struct SetOptions<'a> {
 }
 
 impl<'a> SetOptions<'a> {
-    /// An option may be repeated; the last expiry of one unit counts.
+    /// An option may be repeated; of expiries in one unit the last counts.
     fn parse(mut options: &[&'a [u8]]) -> Result<SetOptions<'a>, ReplyError> {
         let mut parsed = SetOptions::default();
         while let [option, rest @ ..] = options {
@@ -128,7 +128,7 @@ impl<'a> SetOptions<'a> {
         Ok(parsed)
     }
 
-    /// Whether a SET with these arguments needs to know nothing of the old value.
+    /// Whether a SET with these arguments is independent of the old value.
     fn are_blind(args: &[&[u8]]) -> bool {
         args.len() == 3 || SetOptions::parse(&args[3..]).is_ok_and(|options| options.is_blind())
     }
@@ -187,7 +187,7 @@ fn set<E: Executor>(call: &mut Call<'_, E>) -> Done {
     Ok(())
 }
 
-/// Sets the first key. A value whose time is over already is not even kept.
+/// Sets the first key. An expired value is not stored.
 #[inline]
 fn put_until<'g, E: Executor>(
     call: &mut Call<'g, E>,
@@ -251,7 +251,7 @@ fn check_pairs<E: Executor>(call: &Call<'_, E>, command: &'static str) -> Result
     if call.args.len().is_multiple_of(2) { Err(ReplyError::WrongArity(command)) } else { Ok(()) }
 }
 
-/// Sets all keys to the values that follow them.
+/// Sets each key to the value after it.
 fn put_all<E: Executor>(call: &mut Call<'_, E>) -> Result<(), ReplyError> {
     for (key, pair) in call.args[1..].chunks_exact(2).enumerate() {
         call.keyspace.put_argument(key, pair[1], None)?;
