@@ -1,4 +1,4 @@
-//! The handle, the task behind it, and what stands between the two.
+//! The handle, its task, and the state they share.
 
 use crate::command::{Kind, kind_of};
 use crate::driver::Driver;
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
 struct State {
     driver: Driver,
     waiting: Waiting,
-    /// The driver's task, taken when it is woken: however many operations start before its turn, it is woken
+    /// The driver's task; taken when it is woken, so that any number of operations before its turn wake it
     /// once.
     driver_task: Option<Waker>,
     /// Tasks that wait for a map.
@@ -42,7 +42,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The task sees that nobody is left, and ends.
+        // The task sees that no handle is left, and ends.
         let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(task) = state.driver_task.take() {
             task.wake();
@@ -57,15 +57,14 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Connects to the cluster that these nodes (`host:port`) belong to, with the default settings, on the
-    /// present runtime.
+    /// Connects to the cluster of these nodes (`host:port`) with the default settings, on the current
+    /// runtime.
     ///
     /// # Errors
-    /// [`Error::Address`], or [`Error::Unreachable`] if none of the nodes can be used within the time of an
-    /// operation.
+    /// [`Error::Address`], or [`Error::Unreachable`] if no node is usable within an operation's time limit.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with time and network enabled.
+    /// Outside a tokio runtime with time and network enabled.
     pub async fn connect(seeds: &[impl AsRef<str>]) -> Result<Client, Error> {
         let seeds: Vec<HostPort> =
             seeds.iter().map(|seed| seed.as_ref().parse()).collect::<Result<_, _>>()?;
@@ -75,11 +74,11 @@ impl Client {
     /// Connects with these settings.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] if none of the seeds can be used within the time of an operation.
+    /// [`Error::Unreachable`] if no seed is usable within an operation's time limit.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with time and network enabled, without a seed, or if `connections_per_node`
-    /// is not within its bounds.
+    /// Outside a tokio runtime with time and network enabled, without a seed, or if `connections_per_node` is
+    /// out of bounds.
     pub async fn connect_with(config: Config) -> Result<Client, Error> {
         let patience = Duration::from_micros(config.operation_timeout_us);
         let state = State {
@@ -112,8 +111,8 @@ impl Client {
         })
     }
 
-    /// Starts a command, given with its name as the first argument. It is sent whether or not the [`Call`] is
-    /// awaited; a call that is dropped still has its effect.
+    /// Starts a command, its name as the first argument. It is sent whether or not the [`Call`] is awaited; a
+    /// dropped call still takes effect.
     pub fn start(&self, args: &[&[u8]]) -> Call {
         let kind = match kind_of(args) {
             Ok(kind) => kind,
@@ -159,7 +158,7 @@ impl Client {
         Call { state: CallState::Started { shared: Arc::clone(&self.shared), place } }
     }
 
-    /// What the client has counted so far.
+    /// The client's counters so far.
     pub fn counters(&self) -> Counters {
         self.shared.lock().driver.core().counters()
     }
@@ -177,7 +176,7 @@ impl Client {
 
 /// A command under way.
 #[derive(Debug)]
-#[must_use = "the command is sent anyhow, but its outcome is lost"]
+#[must_use = "the command is sent anyway, but its outcome is lost"]
 pub struct Call {
     state: CallState,
 }
@@ -255,7 +254,7 @@ impl Task {
 }
 
 impl Drop for Task {
-    /// The runtime ends before the handles do: nothing will be answered any more.
+    /// The runtime ended before the handles: no operation will be answered any more.
     fn drop(&mut self) {
         if let Some(shared) = self.shared.upgrade()
             && let Ok(mut state) = shared.state.lock()

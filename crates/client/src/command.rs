@@ -1,5 +1,5 @@
-//! What a client must know of a command it does not otherwise understand: where its first key stands, and
-//! whether it has an effect.
+//! The client's knowledge of other commands: the position of the first key, and whether the command has an
+//! effect.
 
 use crate::error::Error;
 use sidle_client_core::Class;
@@ -15,7 +15,7 @@ pub(crate) enum Kind<'a> {
     Keyless(Class),
 }
 
-/// Commands without a key, and whether they leave everything as it is.
+/// Commands without a key, and whether they change nothing.
 const KEYLESS: &[(&str, Class)] = &[
     ("ACL", Class::Write),
     ("BGREWRITEAOF", Class::Write),
@@ -49,7 +49,7 @@ const KEYLESS: &[(&str, Class)] = &[
     ("WAIT", Class::Read),
 ];
 
-/// Commands on keys that leave everything as it is.
+/// Commands on keys that change nothing.
 const READS: &[&str] = &[
     "BITCOUNT",
     "BITPOS",
@@ -71,12 +71,12 @@ const READS: &[&str] = &[
     "TYPE",
 ];
 
-/// Commands whose first key is not their first argument, with its place.
+/// Commands whose first key is not their first argument, with its index.
 const KEY_PLACES: &[(&str, usize)] =
     &[("BITOP", 2), ("EVAL", 3), ("EVALSHA", 3), ("MEMORY", 2), ("OBJECT", 2)];
 
-/// How to send a command, given with its name as the first argument. What is not known goes to the owner of
-/// its first argument, and is taken to have an effect.
+/// How to send a command, its name as the first argument. Unknown commands go to the owner of their first
+/// argument and count as writes.
 pub(crate) fn kind_of<'a>(args: &[&'a [u8]]) -> Result<Kind<'a>, Error> {
     let Some(&name) = args.first() else { return Err(Error::IncompleteCommand("a name")) };
     let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);

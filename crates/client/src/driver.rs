@@ -19,21 +19,21 @@ struct Connection {
     state: State,
 }
 
-/// Drives a core: makes its connections, writes its requests, reads its replies, and wakes it in time.
+/// Drives a core: opens its connections, writes its requests, reads its replies, and calls it on time.
 pub(crate) struct Driver {
     core: Core,
     /// By the connection's index.
     connections: Vec<Option<Connection>>,
-    /// Indices of connections whose sockets took only a part of what there is to write.
+    /// Indices of connections with output that their sockets did not take.
     unwritten: Vec<usize>,
     started: Instant,
     timer: Option<(MonotonicUs, Pin<Box<Sleep>>)>,
-    /// What went wrong last, in words.
+    /// The last problem, in words.
     trouble: Option<String>,
     map_changed: bool,
 }
 
-/// How often one poll goes round before it lets other tasks run.
+/// How many rounds one poll makes before it lets other tasks run.
 const ROUNDS: usize = 16;
 
 impl Driver {
@@ -62,17 +62,17 @@ impl Driver {
         self.trouble.as_deref()
     }
 
-    /// Whether another map came into use since the last call.
+    /// Whether the map changed since the last call.
     pub(crate) fn take_map_changed(&mut self) -> bool {
         std::mem::take(&mut self.map_changed)
     }
 
-    /// The time as the core counts it.
+    /// The core's time.
     pub(crate) fn now(&self) -> MonotonicUs {
         MonotonicUs(self.started.elapsed().as_micros() as u64)
     }
 
-    /// Does all that can be done now, and sees to it that the task is woken when there is more.
+    /// Does all work that is possible now, and arranges to be woken for more.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, done: &mut impl Completions) {
         for _ in 0..ROUNDS {
             self.events();
@@ -133,7 +133,7 @@ impl Driver {
         is_busy
     }
 
-    /// Writes what the core has to send, as far as the sockets take it.
+    /// Writes the core's output until the sockets are full.
     fn transmit(&mut self, cx: &mut Context<'_>, done: &mut impl Completions) {
         for index in std::mem::take(&mut self.unwritten) {
             self.transmit_on(index, cx, done);
@@ -167,7 +167,7 @@ impl Driver {
         }
     }
 
-    /// Reads what has arrived; says whether anything had.
+    /// Reads what has arrived; returns whether anything had.
     fn receive(&mut self, cx: &mut Context<'_>, done: &mut impl Completions) -> bool {
         let mut is_busy = false;
         for place in 0..self.connections.len() {
@@ -198,7 +198,7 @@ impl Driver {
         self.core.handle(self.now(), Input::Disconnected(id), done);
     }
 
-    /// Ticks the core if its time has come, and sets the timer for the next; says whether it ticked.
+    /// Ticks the core if its time has come, and sets the timer for the next; returns whether it ticked.
     fn poll_timer(&mut self, cx: &mut Context<'_>, done: &mut impl Completions) -> bool {
         let Some(due) = self.core.poll_timeout() else {
             self.timer = None;
@@ -209,7 +209,7 @@ impl Driver {
             self.core.handle(now, Input::Tick, done);
             return true;
         }
-        // A timer that rings too early is cheaper than one that is set anew for each operation.
+        // A timer that fires early is cheaper than resetting it for each operation.
         if let Some((at, sleep)) = &mut self.timer
             && *at <= due
             && sleep.as_mut().poll(cx).is_pending()

@@ -1,13 +1,13 @@
-//! Why an operation failed, and what became of its effect.
+//! Why an operation failed, and whether it took effect.
 
 use sidle_client_core::{Effect, Failure};
 use sidle_cluster::ParseHostPortError;
 use sidle_resp::Value;
 
-/// An operation that did not give what was asked for. [`effect`](Self::effect) tells whether it did anything.
+/// A failed operation. [`effect`](Self::effect) returns whether it took effect.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The server answered this error.
+    /// The server answered with this error.
     #[error("the server answered: {0}")]
     Server(String),
     /// There was no answer.
@@ -19,7 +19,7 @@ pub enum Error {
     /// The client's task has ended, with its runtime.
     #[error("the client's runtime has ended; whether the operation had its effect is unknown")]
     Closed,
-    /// The server answered something that the command never answers.
+    /// The server sent a reply that the command never has.
     #[error("the server answered {reply:?}, which {command} never does")]
     UnexpectedReply {
         /// The command.
@@ -27,22 +27,22 @@ pub enum Error {
         /// The reply.
         reply: Value,
     },
-    /// A command without a word, or without the key that it needs.
+    /// A command without a name, or without the key that it needs.
     #[error("the command lacks {0}")]
     IncompleteCommand(&'static str),
-    /// A node's address cannot be understood.
+    /// A node's address is invalid.
     #[error(transparent)]
     Address(#[from] ParseHostPortError),
-    /// No node of the cluster could be used.
+    /// No node of the cluster was usable.
     #[error("no node could be reached: {why}")]
     Unreachable {
-        /// What went wrong last.
+        /// The last problem.
         why: String,
     },
 }
 
 impl Error {
-    /// What became of the operation's effect.
+    /// Whether the operation took effect.
     pub fn effect(&self) -> Effect {
         match self {
             Error::NoAnswer(failure) => failure.effect,

@@ -22,25 +22,24 @@
 //! A password goes into [`Config::credentials`], for [`Client::connect_with`].
 //!
 //! **Purpose.** [`Client`] is a handle, cheap to clone, to the connections of one application: one to each
-//! node, or as many as [`Config::connections_per_node`] says. Operations started from any number of tasks are
-//! pipelined: all that gather while the driver task waits for its turn leave in one write per connection, and
-//! all replies of one read complete together. While a range of keys moves between nodes, reads go on without
-//! waiting (`sidle-client-core` says how).
+//! node, or [`Config::connections_per_node`]. Operations from any number of tasks are pipelined. All that are
+//! started before the driver task's turn leave in one write per connection, and all replies of one read
+//! complete together. While a range of keys moves between nodes, reads go on without waiting (see
+//! `sidle-client-core`).
 //!
-//! One connection to each node carries the most work for the least processor time. Several let a node answer
-//! side by side: on several of its threads, and while a command on one of them takes long. They share the map
-//! and all that is learnt of running migrations, which several clients in one program would each have to
-//! learn for themselves.
+//! One connection to each node is the cheapest in processor time. Several let a node answer in parallel, on
+//! several threads and beside a slow command. They share the map and what is known of running migrations,
+//! which several clients in one program would each have to learn.
 //!
-//! [`Client::start`] sends an operation at once, awaited or not: start several and then await them to have
-//! them travel together. The typed methods ([`Client::get`] and the like) send when they are first polled, as
-//! async functions do. Operations that are under way at the same time may run in any order.
+//! [`Client::start`] sends an operation at once, awaited or not: start several, then await them, to send them
+//! together. The typed methods ([`Client::get`] and others) send when first polled, like async functions.
+//! Operations under way at the same time may run in any order.
 //!
-//! **Ownership.** A task that [`Client::connect`] spawns on the present runtime owns the sockets and ends
-//! with the last handle; a mutex, held for one operation's start or one batch of replies, guards the state
-//! they share.
+//! **Ownership.** A task that [`Client::connect`] spawns on the current runtime owns the sockets and ends
+//! with the last handle. A mutex guards the shared state; it is held for the start of one operation or one
+//! batch of replies.
 
-// The edge: what the pure crates are given as arguments is read here.
+// I/O edge: it reads the clocks and sockets whose values pure crates take as arguments.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod client;

@@ -8,29 +8,29 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// How much is read at once; the buffer grows for replies that do not fit.
+/// Bytes per read; the buffer grows for larger replies.
 const READ_BYTES: usize = 64 << 10;
-/// A buffer beyond this is given back when it is empty.
+/// A larger buffer is freed when it is empty.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// A connection in the making.
+/// A connection being opened.
 pub(crate) type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
 
 /// Connects to a node, by its address or by its name.
 pub(crate) fn connect(address: HostPort) -> Connecting {
     Box::pin(async move {
         let stream = TcpStream::connect((address.host(), address.port())).await?;
-        // Requests are gathered before they are written: nothing is gained by holding them back again.
+        // Requests are batched before they are written: delaying them again gains nothing.
         stream.set_nodelay(true)?;
         Ok(stream)
     })
 }
 
-/// A connection that stands.
+/// An open connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     stream: TcpStream,
-    /// `input[start..end]` is read and not consumed; the rest is room.
+    /// `input[start..end]` is read and not consumed; the rest is free.
     input: Vec<u8>,
     start: usize,
     end: usize,
@@ -44,7 +44,7 @@ impl Link {
         Link { stream, input: vec![0; READ_BYTES], start: 0, end: 0, output: Vec::new(), written: 0 }
     }
 
-    /// Where to put what is to be written; `None` while an earlier batch is not written whole.
+    /// Where to append output; `None` while an earlier batch is not completely written.
     pub(crate) fn free_output(&mut self) -> Option<&mut Vec<u8>> {
         (self.written == self.output.len()).then(|| {
             self.written = 0;
@@ -53,7 +53,7 @@ impl Link {
         })
     }
 
-    /// Writes what is to be written. Pending when the socket takes no more.
+    /// Writes pending output. Pending when the socket is full.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.output.len() {
             let rest = &self.output[self.written..];
@@ -72,7 +72,7 @@ impl Link {
     /// Reads once. Pending when there is nothing to read; an error at the end of the stream.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.make_room();
-        // A read that does not fill the room tells tokio that the socket is drained: the next poll costs no
+        // A read that does not fill the buffer shows tokio that the socket is drained: the next poll makes no
         // system call.
         let mut room = ReadBuf::new(&mut self.input[self.end..]);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut room))?;
@@ -101,7 +101,7 @@ impl Link {
         }
     }
 
-    /// What is read and not consumed.
+    /// Input that is read and not consumed.
     pub(crate) fn unread(&self) -> &[u8] {
         &self.input[self.start..self.end]
     }

@@ -4,18 +4,18 @@ use crate::client::{Call, Client};
 use crate::error::Error;
 use sidle_resp::Value;
 
-/// When a value that is set goes away.
+/// When a value that is set expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// After so many seconds.
+    /// After this many seconds.
     Seconds(u64),
-    /// After so many milliseconds.
+    /// After this many milliseconds.
     Milliseconds(u64),
     /// When the value that it replaces would have.
     Keep,
 }
 
-/// On what condition a value is set.
+/// The condition for setting a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// The key has no value.
@@ -27,20 +27,20 @@ pub enum Condition {
 /// How a value is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetOptions {
-    /// When the value goes away; never by default.
+    /// When the value expires; never by default.
     pub expiry: Option<Expiry>,
-    /// On what condition it is set; always by default.
+    /// The condition; none by default.
     pub condition: Option<Condition>,
-    /// Whether to give back the value that was there.
+    /// Whether to return the previous value.
     pub get_previous: bool,
 }
 
-/// What setting a value came to.
+/// The result of setting a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetOutcome {
     /// Whether the value was set; if not, the condition did not hold.
     pub was_set: bool,
-    /// The value that was there, if it was asked for and there was one.
+    /// The previous value, if requested and present.
     pub previous: Option<Vec<u8>>,
 }
 
@@ -56,7 +56,7 @@ impl Client {
     /// Sets a value.
     ///
     /// # Errors
-    /// [`Error`]; it tells what became of the effect.
+    /// [`Error`], with whether the operation took effect.
     pub async fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
         done("SET", self.start(&[b"SET", key.as_ref(), value.as_ref()]).await?)
     }
@@ -64,7 +64,7 @@ impl Client {
     /// Sets a value with options.
     ///
     /// # Errors
-    /// [`Error`]; it tells what became of the effect.
+    /// [`Error`], with whether the operation took effect.
     pub async fn set_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -110,32 +110,32 @@ impl Client {
         Ok(SetOutcome { was_set, previous })
     }
 
-    /// Removes a key; says whether it had a value.
+    /// Removes a key; returns whether it had a value.
     ///
     /// # Errors
-    /// [`Error`]; it tells what became of the effect.
+    /// [`Error`], with whether the operation took effect.
     pub async fn del(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
         integer("DEL", self.start(&[b"DEL", key.as_ref()]).await?).map(|removed| removed > 0)
     }
 
-    /// Adds 1 to a counter; gives the sum.
+    /// Adds 1 to a counter; returns the sum.
     ///
     /// # Errors
-    /// [`Error`]; it tells what became of the effect.
+    /// [`Error`], with whether the operation took effect.
     pub async fn incr(&self, key: impl AsRef<[u8]>) -> Result<i64, Error> {
         integer("INCR", self.start(&[b"INCR", key.as_ref()]).await?)
     }
 
-    /// Adds to a counter; gives the sum.
+    /// Adds to a counter; returns the sum.
     ///
     /// # Errors
-    /// [`Error`]; it tells what became of the effect.
+    /// [`Error`], with whether the operation took effect.
     pub async fn incr_by(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64, Error> {
         integer("INCRBY", self.start(&[b"INCRBY", key.as_ref(), by.to_string().as_bytes()]).await?)
     }
 
-    /// The values of several keys, wherever they are. Each is read by itself, all at once: together they need
-    /// not be of one moment.
+    /// The values of several keys on any nodes. The reads are separate and concurrent: together they are no
+    /// snapshot.
     ///
     /// # Errors
     /// The first [`Error`] of any of them.
@@ -148,11 +148,11 @@ impl Client {
         Ok(values)
     }
 
-    /// Sets several values, wherever they belong. Each is set by itself, all at once: others may see some of
-    /// them set and others not.
+    /// Sets several values on any nodes. The writes are separate and concurrent: others may see only some of
+    /// them.
     ///
     /// # Errors
-    /// The first [`Error`] of any of them, once all have ended; it says nothing of the others.
+    /// The first [`Error`] of any of them, once all have ended. The others may have taken effect.
     pub async fn mset<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, pairs: &[(K, V)]) -> Result<(), Error> {
         let set = |(key, value): &(K, V)| self.start(&[b"SET", key.as_ref(), value.as_ref()]);
         let calls: Vec<Call> = pairs.iter().map(set).collect();
@@ -164,10 +164,10 @@ impl Client {
         first
     }
 
-    /// Runs any command, given with its name as the first argument, at the owner of its first key.
+    /// Runs any command, its name as the first argument, at the owner of its first key.
     ///
     /// # Errors
-    /// [`Error`]; it tells what became of the effect.
+    /// [`Error`], with whether the operation took effect.
     pub async fn exec(&self, args: &[&[u8]]) -> Result<Value, Error> {
         self.start(args).await
     }

@@ -1,4 +1,4 @@
-//! Who waits for which operation.
+//! The operations under way, and the tasks that wait for them.
 
 use crate::error::Error;
 use sidle_client_core::{Completions, Outcome, Token};
@@ -8,19 +8,19 @@ use std::task::{Poll, Waker};
 #[derive(Debug)]
 enum Place {
     Vacant,
-    /// Started; the task to wake, once it has asked.
+    /// Started; the task to wake, once it has polled.
     Waiting(Option<Waker>),
     Ended(Result<Value, Error>),
-    /// Nobody wants to know any more.
+    /// The call was dropped.
     Abandoned,
 }
 
-/// The operations that were started and whose outcome was not fetched; an operation's token is its place.
+/// Operations whose outcome was not fetched; an operation's token is its place.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     places: Vec<Place>,
     vacant: Vec<usize>,
-    /// Tasks to wake once nothing is locked any more.
+    /// Tasks to wake once no lock is held.
     to_wake: Vec<Waker>,
     is_closed: bool,
 }
@@ -36,7 +36,7 @@ impl Waiting {
         place
     }
 
-    /// Gives back the place of an operation that did not start.
+    /// Frees the place of an operation that did not start.
     pub(crate) fn withdraw(&mut self, place: usize) {
         self.places[place] = Place::Vacant;
         self.vacant.push(place);
@@ -67,7 +67,7 @@ impl Waiting {
         }
     }
 
-    /// Nobody will fetch the outcome.
+    /// The outcome will not be fetched.
     pub(crate) fn abandon(&mut self, place: usize) {
         match self.places[place] {
             Place::Waiting(_) => self.places[place] = Place::Abandoned,
@@ -76,7 +76,7 @@ impl Waiting {
         }
     }
 
-    /// No operation will end any more.
+    /// No operation will complete any more.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
         for place in &mut self.places {
@@ -90,7 +90,7 @@ impl Waiting {
         self.is_closed
     }
 
-    /// The tasks that have something to fetch, moved to `to`.
+    /// Moves the wakers of tasks with an outcome to `to`.
     pub(crate) fn take_wakers(&mut self, to: &mut Vec<Waker>) {
         to.append(&mut self.to_wake);
     }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_are_fetched_before_and_after_they_come() {
+    fn outcomes_are_polled_before_and_after_they_arrive() {
         let mut waiting = Waiting::default();
         let (a, b) = (waiting.admit(), waiting.admit());
         assert!(waiting.poll(a, Waker::noop()).is_pending());
@@ -131,7 +131,7 @@ mod tests {
         waiting.completed(b as Token, Outcome::Reply(Reply::Error(b"ERR no")));
         let mut wakers = Vec::new();
         waiting.take_wakers(&mut wakers);
-        assert_eq!(wakers.len(), 1, "nobody asked for the other");
+        assert_eq!(wakers.len(), 1, "no task polled the other");
         assert_eq!(waiting.poll(a, Waker::noop()), Poll::Ready(Ok(Value::Simple("OK".into()))));
         assert_eq!(waiting.poll(b, Waker::noop()), Poll::Ready(Err(Error::Server("ERR no".into()))));
         assert_eq!(waiting.admit(), b, "places are used again");

@@ -1,6 +1,6 @@
 //! The client against small servers on loopback.
 
-// In a test, what cannot be unwrapped fails it; and it finds free ports by itself.
+// A failed unwrap fails the test, and tests find free ports themselves.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod support;
@@ -17,7 +17,7 @@ fn answer(text: &str) -> Do {
     Do::Answer(text.as_bytes().to_vec())
 }
 
-/// A client with little patience, of one server with everything.
+/// A client with short time limits, of one server that owns everything.
 async fn impatient(server: &Server) -> Client {
     publish(&shared_out(1, &[server]), &[server]);
     let mut config = Config::new(vec![server.address.clone()]);
@@ -79,7 +79,7 @@ async fn set_options() {
 }
 
 #[tokio::test]
-async fn operations_started_together_travel_together() {
+async fn operations_started_together_are_sent_together() {
     const OPERATIONS: usize = 2000;
     let server = Server::storing().await;
     let client = impatient(&server).await;
@@ -196,7 +196,7 @@ async fn moved_is_followed_and_the_map_follows() {
 }
 
 #[tokio::test]
-async fn the_next_seed_is_asked_when_one_is_gone() {
+async fn the_next_seed_is_used_when_one_is_gone() {
     let gone = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().to_string()
@@ -208,7 +208,7 @@ async fn the_next_seed_is_asked_when_one_is_gone() {
 }
 
 #[tokio::test]
-async fn connect_says_what_is_wrong() {
+async fn connect_reports_the_reason() {
     assert!(matches!(Client::connect(&["nowhere"]).await, Err(Error::Address(_))));
     let server = Server::storing().await;
     let mut config = Config::new(vec![server.address.clone()]);
@@ -219,7 +219,7 @@ async fn connect_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn too_many_at_once_are_refused() {
+async fn too_many_operations_are_refused() {
     let server = Server::start(|_| Do::Hang).await;
     publish(&shared_out(1, &[&server]), &[&server]);
     let mut config = Config::new(vec![server.address.clone()]);
@@ -230,7 +230,7 @@ async fn too_many_at_once_are_refused() {
     drop(calls);
 }
 
-/// A client with several connections to one server with everything, all of them made.
+/// A client with several open connections to one server that owns everything.
 async fn pooled(server: &Server, connections_per_node: usize) -> Client {
     publish(&shared_out(1, &[server]), &[server]);
     let config = Config { connections_per_node, ..Config::new(vec![server.address.clone()]) };
@@ -238,7 +238,7 @@ async fn pooled(server: &Server, connections_per_node: usize) -> Client {
     while server.connections.load(Ordering::Relaxed) < connections_per_node {
         client.set("k", "v").await.unwrap();
     }
-    // Server and client take turns on one thread: the last one's greeting is long over.
+    // Server and client take turns on one thread: this is long enough for the last greeting.
     for _ in 0..50 {
         client.set("k", "v").await.unwrap();
     }
@@ -246,7 +246,7 @@ async fn pooled(server: &Server, connections_per_node: usize) -> Client {
 }
 
 #[tokio::test]
-async fn a_command_that_takes_long_holds_up_one_connection_of_several() {
+async fn a_slow_command_blocks_one_connection_of_several() {
     let mut store = Store::default();
     let server = Server::start(move |args| if args[1] == b"slow" { Do::Hang } else { store.run(args) }).await;
     let client = pooled(&server, 3).await;
@@ -268,16 +268,16 @@ async fn a_connection_that_closes_leaves_the_others_alone() {
     let client = pooled(&server, 2).await;
     let fatal = client.start(&[b"SET", b"fatal", b"v"]);
     client.set("k", "v").await.unwrap();
-    let Err(Error::NoAnswer(failure)) = fatal.await else { panic!("nothing answers it") };
+    let Err(Error::NoAnswer(failure)) = fatal.await else { panic!("it gets no answer") };
     assert_eq!((failure.reason, failure.effect), (Reason::ConnectionLost, Effect::Unknown));
-    // One takes its place when two are needed again.
+    // A new one is opened when two are needed again.
     while server.connections.load(Ordering::Relaxed) < 3 {
         client.mset(&[("a", "v"), ("b", "v")]).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_dropped_call_is_sent_all_the_same() {
+async fn a_dropped_call_is_still_sent() {
     let seen = Arc::new(Mutex::new(0));
     let count = Arc::clone(&seen);
     let server = Server::start(move |_| {

@@ -1,7 +1,6 @@
-//! The client as an unmodified one, against the reference: redis-server, alone and without a cluster. Skipped
-//! where none is installed.
+//! The client against a standalone redis-server, the reference. Skipped if none is installed.
 
-// In a test, what cannot be unwrapped fails it; and this one starts a server and picks its port.
+// A failed unwrap fails the test, and this one starts a server and picks its port.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use sidle_client::{Awareness, Call, Client, Config, Error, Value};
@@ -43,7 +42,7 @@ async fn a_plain_client_of_a_single_redis() {
     let mut config = Config::new(vec![format!("127.0.0.1:{}", redis.port).parse().unwrap()]);
     config.awareness = Awareness::Plain;
     config.operation_timeout_us = 10_000_000;
-    // The server is still starting: the client tries until it is there.
+    // The server is still starting: the client retries until it is up.
     let client = Client::connect_with(config).await.unwrap();
 
     let keys: Vec<String> = (0..1000).map(|i| format!("key{i}")).collect();

@@ -1,6 +1,6 @@
-//! Small servers in the test's own process: each answers what a function says.
+//! Small servers in the test's own process: a function scripts their answers.
 
-// In a test, what cannot be unwrapped fails it.
+// A failed unwrap fails the test.
 #![allow(clippy::unwrap_used)]
 
 use sidle_cluster::{HostPort, Incarnation, MigrationRecord, NodeInfo, Tablet, TabletMap};
@@ -15,9 +15,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// What a server does with a request.
 pub(crate) enum Do {
-    /// Answers these bytes.
+    /// Sends these bytes.
     Answer(Vec<u8>),
-    /// Hangs: answers nothing more on this connection.
+    /// Hangs: sends nothing more on this connection.
     Hang,
     /// Closes the connection.
     Close,
@@ -28,16 +28,16 @@ type Script = Box<dyn FnMut(&[&[u8]]) -> Do + Send>;
 /// One node.
 pub(crate) struct Server {
     pub(crate) address: HostPort,
-    /// The map that it hands out.
+    /// The map that it serves.
     pub(crate) map: Arc<Mutex<Option<TabletMap>>>,
-    /// How often it read something.
+    /// How many reads it made.
     pub(crate) reads: Arc<AtomicUsize>,
-    /// How many connections it took.
+    /// How many connections it accepted.
     pub(crate) connections: Arc<AtomicUsize>,
 }
 
 impl Server {
-    /// A node that greets, hands out its map, and leaves all else to the script.
+    /// A node that greets, serves its map, and leaves everything else to the script.
     pub(crate) async fn start(script: impl FnMut(&[&[u8]]) -> Do + Send + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Server {
@@ -58,7 +58,7 @@ impl Server {
         server
     }
 
-    /// A node that keeps what is set.
+    /// A node that stores what is set.
     pub(crate) async fn storing() -> Server {
         let mut store = Store::default();
         Server::start(move |args| store.run(args)).await
@@ -115,7 +115,7 @@ async fn serve(
     }
 }
 
-/// Just enough of a store.
+/// A minimal store.
 #[derive(Default)]
 pub(crate) struct Store {
     values: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -166,7 +166,7 @@ fn id(number: usize) -> NodeId {
     node_id(number as u8 + 1)
 }
 
-/// A map of these servers, in which each has an equal share of the positions.
+/// A map in which each of these servers owns an equal share of the positions.
 pub(crate) fn shared_out(epoch: u64, servers: &[&Server]) -> TabletMap {
     let share = u64::MAX / servers.len() as u64;
     let range = |index: usize| {
@@ -178,7 +178,7 @@ pub(crate) fn shared_out(epoch: u64, servers: &[&Server]) -> TabletMap {
     TabletMap::new(MapEpoch(epoch), nodes(servers), tablets, vec![]).unwrap()
 }
 
-/// A map in which the first server gives everything to the second.
+/// A map in which the first server moves everything to the second.
 pub(crate) fn moving(epoch: u64, servers: [&Server; 2]) -> TabletMap {
     let running = running(7, PositionRange::ALL, 1, 2, 2);
     let record = MigrationRecord { map_epoch: MapEpoch(epoch), ..running };
@@ -196,7 +196,7 @@ fn nodes(servers: &[&Server]) -> Vec<NodeInfo> {
     servers.iter().enumerate().map(node).collect()
 }
 
-/// Hands the map to all of the servers.
+/// Gives the map to all of the servers.
 pub(crate) fn publish(map: &TabletMap, servers: &[&Server]) {
     servers.iter().for_each(|server| *server.map.lock().unwrap() = Some(map.clone()));
 }
