@@ -1,9 +1,9 @@
-//! How full queues are, for whoever watches their bounds.
+//! How full queues are, for checks of their bounds.
 
-/// One queue, and how many things there may be in it.
+/// A queue's length and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
-    /// What waits in it.
+    /// What the queue holds.
     pub what: &'static str,
     /// How many there are.
     pub count: usize,
@@ -12,7 +12,7 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// So many of these, of so many at most.
+    /// `count` of `what`, of at most `most`.
     pub const fn new(what: &'static str, count: usize, most: usize) -> Fill {
         Fill { what, count, most }
     }

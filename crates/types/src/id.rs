@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct MapEpoch(pub u64);
 
-/// Counts the owners that a tablet has had; a later owner has the larger epoch.
+/// Counts a tablet's owners; a later owner has a larger epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TabletEpoch(pub u64);
 
-/// One migration, for ever: the coordinator never gives a number twice.
+/// Identifies one migration for ever: the coordinator never reuses a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MigrationId(pub u64);
 
-/// A record's version: grows with every change of its key, across deletion and re-creation too.
+/// A record's version: it grows with every change of its key, even across deletion and re-creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Version(pub u64);
 
 impl Version {
-    /// The highest that a record has room for: 56 bits.
+    /// The largest that fits a record: 56 bits.
     pub const MAX: Version = Version((1 << 56) - 1);
-    /// The highest that is believed of another node. A slot counts its versions on from there, and has as
-    /// many left as it would take a million writes a second in a thousand years to use up.
+    /// The largest that is accepted from another node. A slot counts on from there: a million writes a second
+    /// take a thousand years to use up the rest.
     pub const FROM_PEER_MAX: Version = Version(1 << 55);
 }
 
@@ -36,7 +36,7 @@ impl std::fmt::Display for MigrationId {
     }
 }
 
-/// A node's name for life: 160 random bits, written as Redis Cluster writes them, 40 hex digits.
+/// A node's permanent name: 160 random bits, written as in Redis Cluster, as 40 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NodeId([u8; 20]);
@@ -57,7 +57,7 @@ const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 impl std::fmt::Display for NodeId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // At once: names are written into every map and every record of a migration.
+        // One write for all digits: every map and every record of a migration contains names.
         let mut digits = [0; 40];
         for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
             pair[0] = HEX_DIGITS[usize::from(byte >> 4)];

@@ -2,7 +2,7 @@
 
 use crate::{KeyHash, Position, Slot};
 
-/// A key together with its slot and hash, so that neither is computed twice on a command's way.
+/// A key with its slot and hash, so that a command computes neither twice.
 #[derive(Clone, Copy, Debug)]
 pub struct HashedKey<'k> {
     bytes: &'k [u8],

@@ -1,9 +1,9 @@
-//! The words every other crate shares: slots, key hashes, positions, ranges, identifiers, epochs and time;
-//! and how numbers are written for people ([`words`]).
+//! Types that all other crates share: slots, key hashes, positions, ranges, identifiers, epochs and time; and
+//! numbers formatted for people ([`words`]).
 //!
 //! Data is stored, split, scanned and moved in one total order, the [`Position`]: Redis's hash slot in the
-//! upper 14 bits, the upper 50 bits of the key's XXH3-64 hash below. A slot is then one interval, and so is
-//! any finer part of it, down to a single hot key.
+//! upper 14 bits, the upper 50 bits of the key's XXH3-64 hash below. So a slot is one interval, and so is any
+//! finer part of it, down to a single hot key.
 
 mod fault;
 mod fill;

@@ -1,28 +1,28 @@
-//! How hard a migration may press on the nodes that it runs between.
+//! How much a migration may load its two nodes.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How hard a migration may press on the nodes that it runs between. Every protocol takes every policy, and
-/// it may be changed while the migration runs. Source: NetMigrate's third challenge (a migration's rate
-/// against its impact).
+/// How much a migration may load its two nodes. Every protocol supports every policy, and the policy may
+/// change while the migration runs. Source: NetMigrate's third challenge (a migration's rate against its
+/// impact).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MigrationPolicy {
-    /// What clients leave room for: bulk work takes a share of a node's processor while its workers are late.
+    /// Yields to clients: a share of a node's processor while its workers are behind schedule.
     #[default]
     Adaptive,
-    /// The same, and never more bytes a second than this.
+    /// The same, with a limit of bytes per second.
     Rate {
-        /// Bytes of records in a second.
+        /// Bytes of records per second.
         bytes_per_s: u64,
     },
-    /// As slowly as is enough to end so long after the policy was set, whatever that costs clients.
+    /// As slowly as possible to end this long after the policy was set, whatever the cost to clients.
     Deadline {
         /// Milliseconds.
         ms: u64,
     },
-    /// As fast as leaves the 99th percentile of what requests wait for a worker, on both nodes, within this.
+    /// As fast as keeps the 99th percentile of requests' waits for a worker, on both nodes, within this.
     SloP99 {
         /// Microseconds.
         us: u64,
@@ -38,11 +38,11 @@ pub enum MigrationPolicy {
 pub struct ParsePolicyError(String);
 
 impl MigrationPolicy {
-    /// The policy in the words of a command, which are told in any case: `ADAPTIVE`, `RATE <bytes a second>`,
-    /// `DEADLINE <milliseconds>`, `SLO-P99 <microseconds>`.
+    /// Parses a command's words, case-insensitively: `ADAPTIVE`, `RATE <bytes a second>`, `DEADLINE
+    /// <milliseconds>`, `SLO-P99 <microseconds>`.
     ///
     /// # Errors
-    /// If they are no policy, or the number is 0 or no number.
+    /// If they are no policy, or the number is 0 or invalid.
     pub fn of_words(words: &[&str]) -> Result<MigrationPolicy, ParsePolicyError> {
         let refused = || ParsePolicyError(words.join(" "));
         let number = |text: &str| text.parse().ok().filter(|&number: &u64| number > 0).ok_or_else(refused);
@@ -56,7 +56,7 @@ impl MigrationPolicy {
         }
     }
 
-    /// The words that [`MigrationPolicy::of_words`] makes it from.
+    /// The words that [`MigrationPolicy::of_words`] parses to it.
     pub fn words(self) -> Vec<String> {
         let (name, number) = match self {
             MigrationPolicy::Adaptive => return vec!["ADAPTIVE".to_owned()],

@@ -16,7 +16,7 @@ impl KeyHash {
     }
 }
 
-/// Where a key stands in the total order: `slot << 50 | key hash >> 14`. Two keys may share a position.
+/// A key's place in the total order: `slot << 50 | key hash >> 14`. Two keys may share a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
@@ -52,7 +52,7 @@ impl Position {
         Position((slot.number() as u64) << Self::HASH_BITS | ((1 << Self::HASH_BITS) - 1))
     }
 
-    /// The slot that the position lies in.
+    /// The position's slot.
     #[inline]
     pub const fn slot(self) -> Slot {
         match Slot::new((self.0 >> Self::HASH_BITS) as u16) {
@@ -113,7 +113,7 @@ impl std::str::FromStr for Position {
             _ => text.parse(),
         };
         parsed.map(Position).map_err(|_| {
-            // As much as any position has, and a little more.
+            // The length of a position, and a little more.
             let shown = &text[..text.floor_char_boundary(24)];
             ParsePositionError(format!("'{shown}' is not a position: give up to 16 hex digits after 0x"))
         })
@@ -126,10 +126,10 @@ impl From<Position> for String {
     }
 }
 
-// Positions travel as hex strings in JSON: 64-bit integers do not survive readers that use doubles.
+// Positions are hex strings in JSON: readers that use doubles cannot hold 64-bit integers.
 impl Serialize for Position {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // As it is displayed, without the formatter: maps and metadata are mostly positions.
+        // As `Display`, without the formatter: maps and metadata are mostly positions.
         let mut text = *b"0x0000000000000000";
         for (place, digit) in text[2..].iter_mut().rev().enumerate() {
             *digit = b"0123456789abcdef"[(self.0 >> (4 * place) & 0xf) as usize];
@@ -157,12 +157,12 @@ impl PositionRange {
     /// Every position.
     pub const ALL: PositionRange = PositionRange { first: Position::FIRST, last: Position::LAST };
 
-    /// The range `first..=last`, or `None` when `last` lies before `first`.
+    /// The range `first..=last`, or `None` if `last` is before `first`.
     pub const fn new(first: Position, last: Position) -> Option<PositionRange> {
         if first.0 <= last.0 { Some(PositionRange { first, last }) } else { None }
     }
 
-    /// All positions of the slots `first..=last`, or `None` when `last` lies before `first`.
+    /// All positions of the slots `first..=last`, or `None` if `last` is before `first`.
     pub const fn of_slots(first: Slot, last: Slot) -> Option<PositionRange> {
         PositionRange::new(Position::first_of(first), Position::last_of(last))
     }
@@ -179,13 +179,13 @@ impl PositionRange {
         self.last
     }
 
-    /// Whether the position lies in the range.
+    /// Whether the position is in the range.
     #[inline]
     pub const fn contains(self, position: Position) -> bool {
         self.first.0 <= position.0 && position.0 <= self.last.0
     }
 
-    /// Whether all of `other` lies in the range.
+    /// Whether all of `other` is in the range.
     pub const fn covers(self, other: PositionRange) -> bool {
         self.first.0 <= other.first.0 && other.last.0 <= self.last.0
     }
@@ -195,12 +195,12 @@ impl PositionRange {
         self.first.0 <= other.last.0 && other.first.0 <= self.last.0
     }
 
-    /// What the two ranges share.
+    /// The intersection of the two ranges.
     pub fn intersection(self, other: PositionRange) -> Option<PositionRange> {
         PositionRange::new(self.first.max(other.first), self.last.min(other.last))
     }
 
-    /// What is left of the range before and after `other`.
+    /// The parts of the range before and after `other`.
     pub fn without(self, other: PositionRange) -> (Option<PositionRange>, Option<PositionRange>) {
         if !self.overlaps(other) {
             return (Some(self), None);
@@ -237,7 +237,7 @@ impl From<PositionRange> for (Position, Position) {
 }
 
 impl std::fmt::Display for PositionRange {
-    /// Whole slots as `slots 0-8191`, anything finer as `positions 0x..-0x..`.
+    /// Whole slots as `slots 0-8191`, finer ranges as `positions 0x..-0x..`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.is_whole_slots() {
             let (first, last) = self.slots();

@@ -1,37 +1,36 @@
-//! Where a SCAN goes on: a number that every client can hold.
+//! A SCAN's position as a number that every client can hold.
 //!
-//! Many clients keep cursors as doubles or as signed numbers, which hold no more than 53 bits exactly. A
-//! position has 64. So a cursor names a stretch of 2048 positions, by the slot and the upper 39 bits of the
-//! hash, and a walk that hands out a cursor stops between two stretches only. A client that can choose its
-//! keys' hashes may put any number of them into one stretch; they are then returned together, as the keys of
-//! one position always were.
+//! Many clients keep cursors as doubles or signed numbers, which hold at most 53 bits exactly. A position has
+//! 64. So a cursor names a stretch of 2048 positions, by the slot and the upper 39 bits of the hash, and a
+//! scan pauses only between stretches. A client that chooses its keys' hashes can put any number of them into
+//! one stretch. They are returned together, like the keys of one position.
 
 use crate::Position;
 
-/// The low bits of a position that a cursor leaves out.
+/// The low bits of a position that a cursor omits.
 const STRETCH_BITS: u32 = 64 - ScanCursor::BITS;
-/// The number of the last stretch. It is twice as long as the others, since its cursor has to stay below 2^53
-/// and 0 is not to be had.
+/// The number of the last stretch. It is twice as long as the others: cursors must be below 2^53, and 0 is
+/// reserved.
 const LAST_STRETCH: u64 = (1 << ScanCursor::BITS) - 2;
 
-/// A SCAN's cursor: 0 at the start, then one more than the number of the stretch that comes next.
+/// A SCAN's cursor: 0 at the start, then one more than the next stretch's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ScanCursor(pub u64);
 
 impl ScanCursor {
-    /// Every cursor is below two to the power of this: what a double holds exactly.
+    /// Every cursor is below two to the power of this: a double holds it exactly.
     pub const BITS: u32 = 53;
-    /// Where a walk starts, and what says that it is over.
+    /// Where a scan starts, and its result when it is complete.
     pub const START: ScanCursor = ScanCursor(0);
 
-    /// The cursor of the stretch that a position lies in; never the start's.
+    /// The cursor of a position's stretch; never the start's.
     #[inline]
     pub const fn of(position: Position) -> ScanCursor {
         let stretch = position.0 >> STRETCH_BITS;
         ScanCursor(if stretch < LAST_STRETCH { stretch + 1 } else { LAST_STRETCH + 1 })
     }
 
-    /// The first position of the stretch; `None` for a number that is no cursor, behind all of them.
+    /// The first position of the stretch; `None` for a number beyond all cursors.
     pub const fn first(self) -> Option<Position> {
         match self.0.checked_sub(1) {
             None => Some(Position::FIRST),
@@ -40,7 +39,7 @@ impl ScanCursor {
         }
     }
 
-    /// The first position of the stretch that a position lies in.
+    /// The first position of a position's stretch.
     #[inline]
     pub const fn stretch_start(position: Position) -> Position {
         match ScanCursor::of(position).first() {
@@ -49,7 +48,7 @@ impl ScanCursor {
         }
     }
 
-    /// Whether a stretch starts at this position, so that a walk may stop in front of it.
+    /// Whether a stretch starts at this position, so that a scan may pause before it.
     #[inline]
     pub const fn is_boundary(position: Position) -> bool {
         ScanCursor::stretch_start(position).0 == position.0

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How many hash slots there are; a power of two.
+/// The number of hash slots; a power of two.
 pub const SLOT_COUNT: u16 = 16384;
 
 /// A Redis hash slot, 0..=16383.
@@ -21,7 +21,7 @@ impl Slot {
         if number < SLOT_COUNT { Some(Slot(number)) } else { None }
     }
 
-    /// The slot that a key belongs to.
+    /// A key's slot.
     #[inline]
     pub fn of_key(key: &[u8]) -> Slot {
         Slot(crc16(hash_tag(key)) & (SLOT_COUNT - 1))
@@ -65,8 +65,8 @@ impl std::fmt::Display for Slot {
     }
 }
 
-/// The part of a key that is hashed to a slot: what stands between the first `{` and the first `}` after it,
-/// when that is not empty; otherwise the whole key.
+/// The part of a key that is hashed to a slot: what is between the first `{` and the first `}` after it, if
+/// not empty; otherwise the whole key.
 #[inline]
 pub fn hash_tag(key: &[u8]) -> &[u8] {
     let Some(open) = memchr::memchr(b'{', key) else { return key };
@@ -79,11 +79,11 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
 
 const CRC16_POLYNOMIAL: u16 = 0x1021;
 
-/// How many bytes are folded into the checksum in one step.
+/// Bytes per step of the checksum.
 const CRC16_STEP: usize = 8;
 
-/// `CRC16_TABLES[k][b]`: the checksum of byte `b` followed by `k` zero bytes, so that a step's bytes are
-/// folded in by independent look-ups.
+/// `CRC16_TABLES[k][b]`: the checksum of byte `b` followed by `k` zero bytes, so that a step's look-ups are
+/// independent.
 static CRC16_TABLES: [[u16; 256]; CRC16_STEP] = crc16_tables();
 
 const fn crc16_tables() -> [[u16; 256]; CRC16_STEP] {
@@ -123,8 +123,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     }
 }
 
-/// Folds 2 to 8 bytes in. The two bytes of the checksum so far meet the first two, so no look-up waits for
-/// another.
+/// Adds 2 to 8 bytes. The checksum so far is combined with the first two, so no look-up waits for another.
 #[inline(always)]
 fn crc16_step(crc: u16, bytes: &[u8]) -> u16 {
     let longest = bytes.len() - 1;

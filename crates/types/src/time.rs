@@ -13,7 +13,7 @@ impl MonotonicUs {
         MonotonicUs(self.0.saturating_add(us))
     }
 
-    /// Microseconds since `earlier`, 0 when that lies ahead.
+    /// Microseconds since `earlier`, 0 if that is in the future.
     pub const fn since(self, earlier: MonotonicUs) -> u64 {
         self.0.saturating_sub(earlier.0)
     }

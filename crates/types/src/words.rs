@@ -1,6 +1,6 @@
-//! Numbers as people read them, for all texts: answers, errors, logs, tables.
+//! Numbers formatted for people: answers, errors, logs, tables.
 
-/// A count with its thousands apart: `1,234,567`.
+/// A count with separated thousands: `1,234,567`.
 pub fn count(number: u64) -> String {
     let text = number.to_string();
     let mut grouped = String::with_capacity(text.len() + text.len() / 3);
@@ -13,7 +13,7 @@ pub fn count(number: u64) -> String {
     grouped
 }
 
-/// So many of a thing whose plural takes an `s`: `1 tablet`, `2 tablets`.
+/// A number with its noun, whose plural takes an `s`: `1 tablet`, `2 tablets`.
 pub fn counted(number: impl TryInto<u64>, thing: &str) -> String {
     let number = number.try_into().unwrap_or(u64::MAX);
     format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
