@@ -1,22 +1,20 @@
-//! The outside programs that Sidle is tested with: redis-server 7 as the reference, redis-cli,
-//! redis-benchmark, redis_exporter where it is installed, and redis-py in a virtual environment under the
-//! target folder.
+//! The external programs for tests: redis-server 7 as the reference, redis-cli, redis-benchmark,
+//! redis_exporter if it is installed, and redis-py in a virtual environment under the target folder.
 
 use crate::step::{Steps, succeeds, target_folder};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// redis_exporter, as Debian calls it. Its package brings a service, so it is not installed unasked.
+/// redis_exporter's name in Debian. Its package brings a service, so it is not installed automatically.
 const EXPORTER: &str = "prometheus-redis-exporter";
 
-/// What the process tests find in the environment; a test whose program is missing prints that it was
-/// skipped.
+/// Environment variables for the process tests; a test whose program is missing prints that it was skipped.
 pub(crate) struct Clients {
     variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Clients {
-    /// Finds the programs, installing what is missing where this machine allows it.
+    /// Finds the programs, and installs missing ones where this machine allows it.
     pub(crate) fn set_up(steps: &mut Steps) -> Clients {
         let mut variables = Vec::new();
         let wanted = ["redis-server", "redis-cli", "redis-benchmark"];
@@ -47,8 +45,8 @@ impl Clients {
         Clients { variables }
     }
 
-    /// Names the programs to the tests that a command runs.
-    pub(crate) fn tell<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+    /// Passes the programs' paths to the tests that a command runs.
+    pub(crate) fn pass_to<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         command.envs(self.variables.iter().map(|(name, path)| (name, path)))
     }
 }
@@ -59,7 +57,7 @@ fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Installs Debian's redis packages when running as root on a Debian; their service is not started.
+/// Installs Debian's redis packages if run as root on a Debian; their service is not started.
 fn install_redis() -> bool {
     if find("apt-get").is_none() || !succeeds(Command::new("sh").args(["-c", "test \"$(id -u)\" = 0"])) {
         return false;
@@ -78,7 +76,7 @@ fn install_redis() -> bool {
     apt(&install) || (apt(&["update"]) && apt(&install))
 }
 
-/// A Python with redis-py; made on the first run, under the target folder.
+/// A Python with redis-py; created on the first run, under the target folder.
 fn redis_py() -> Result<PathBuf, String> {
     let folder = target_folder().join("clients").join("python");
     let python = folder.join("bin").join("python");

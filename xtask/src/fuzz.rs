@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What this machine lacks for fuzzing, and how to get it.
+/// What this machine lacks for fuzzing, and how to install it.
 pub(crate) fn missing() -> Option<&'static str> {
     if !succeeds(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
         return Some("fuzzing needs a nightly toolchain: rustup toolchain install nightly");

@@ -1,6 +1,6 @@
 //! The project's own tasks. `cargo xtask help` lists them.
 
-// A program at the edge: it runs other programs and measures their time.
+// I/O edge: it runs other programs and measures their time.
 #![allow(clippy::disallowed_methods)]
 
 mod clients;
@@ -21,12 +21,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check everything that is checked before a change lands: format, lints, layering, all tests, models,
-    /// clients
+    /// Run every check before a change lands: format, lints, layering, all tests, models, clients
     Test(test::Arguments),
     /// Run the fuzz targets (needs a nightly toolchain and cargo-fuzz)
     Fuzz(fuzz::Arguments),
-    /// Simulate whole clusters on virtual time: --seeds N --minutes M, or what its --help says
+    /// Simulate whole clusters on virtual time: --seeds N --minutes M, or see --help
     #[command(disable_help_flag = true)]
     Sim(sim::Arguments),
 }

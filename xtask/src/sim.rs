@@ -3,13 +3,12 @@
 use crate::step::{Steps, cargo};
 use std::process::Command;
 
-/// Seeds that every change is tried with. Every tenth of them runs twice, and both runs must be the same.
+/// Seeds that every change is tested with. Every tenth runs twice, and both runs must be the same.
 const FIXED_SEEDS: u64 = 300;
 const SEEDS_RUN_TWICE: u64 = 30;
-/// How long fresh seeds are tried, in minutes.
+/// How long to run fresh seeds, in minutes.
 const FRESH_MINUTES: f64 = 2.0;
 
-/// What the simulator is told.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Arguments of the simulator, such as --seeds N --minutes M, --seed N --trace, --bug NAME, --hunt;
@@ -18,7 +17,6 @@ pub(crate) struct Arguments {
     arguments: Vec<String>,
 }
 
-/// Runs the simulator.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut command = simulator();
     command.args(&arguments.arguments);
@@ -26,7 +24,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     std::process::exit(status.code().unwrap_or(1));
 }
 
-/// What is checked before a change lands: fixed seeds, the same result twice, every known fault, fresh seeds.
+/// The checks before a change lands: fixed seeds, the same result twice, every known fault, fresh seeds.
 pub(crate) fn steps(steps: &mut Steps) -> anyhow::Result<()> {
     let seeds = |count: u64| ["--seeds".to_owned(), count.to_string()];
     steps.run(

@@ -1,23 +1,21 @@
-//! Steps: commands that must succeed, timed, and a summary that hides nothing that was skipped.
+//! Steps: commands that must succeed, timed, and a summary that lists skipped ones.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How a step ended.
 enum Ending {
     Passed(Duration),
     Skipped(String),
 }
 
-/// The steps taken so far.
 #[derive(Default)]
 pub(crate) struct Steps {
     endings: Vec<(String, Ending)>,
 }
 
 impl Steps {
-    /// Runs a command and fails when it fails; its output goes through.
+    /// Runs a command and fails if it fails; its output is passed through.
     pub(crate) fn run(&mut self, name: &str, command: &mut Command) -> anyhow::Result<()> {
         println!("\n── {name}\n   {}", shown(command));
         let start = Instant::now();
@@ -33,7 +31,7 @@ impl Steps {
         Ok(())
     }
 
-    /// Records a step that this machine cannot take, and why.
+    /// Records a step that this machine cannot run, and why.
     pub(crate) fn skip(&mut self, name: &str, reason: &str) {
         println!("\n── {name}: skipped, {reason}");
         self.endings.push((name.to_owned(), Ending::Skipped(reason.to_owned())));
@@ -51,12 +49,12 @@ impl Steps {
     }
 }
 
-/// The folder that holds the workspace.
+/// The workspace's root folder.
 pub(crate) fn project_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
-/// The folder that cargo builds into.
+/// Cargo's target folder.
 pub(crate) fn target_folder() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => project_root().join(folder),
@@ -69,7 +67,7 @@ pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Whether a command starts and succeeds; its output is thrown away.
+/// Whether a command starts and succeeds; its output is discarded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(std::process::Stdio::null())

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that is checked before a change lands, cheapest first.
+//! `cargo xtask test`: every check before a change lands, cheapest first.
 
 use crate::clients::Clients;
 use crate::fuzz;
@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     quick: bool,
 }
 
-/// Runs the checks in order and stops at the first that fails.
+/// Runs the checks in order and stops at the first failure.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut steps = Steps::default();
     steps.run("format", cargo().args(["fmt", "--all", "--check"]))?;
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
     }
     let clients = Clients::set_up(&mut steps);
-    steps.run("processes and clients", clients.tell(cargo().args(["test", "--package", "sidle"])))?;
+    steps.run("processes and clients", clients.pass_to(cargo().args(["test", "--package", "sidle"])))?;
     steps.run(
         "processes of the laboratory",
         cargo().args(of_lab).args(["--test", "program", "--test", "modelled"]),
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The store's module whose tests loom runs. A filter that fits no test passes without a word.
+/// The store's module with loom's tests. A filter without a match passes silently.
 const KERNEL_MODEL: &str = "kernel_model";
 
 /// Explores the interleavings of the store's lock-free kernel.
@@ -75,7 +75,7 @@ fn model_check(steps: &mut Steps) -> anyhow::Result<()> {
     )
 }
 
-/// The store's tests under AddressSanitizer, where a nightly toolchain is installed.
+/// The store's tests under AddressSanitizer, if a nightly toolchain is installed.
 fn address_sanitizer(steps: &mut Steps) -> anyhow::Result<()> {
     let name = "address sanitizer: store";
     if !succeeds(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
@@ -93,7 +93,7 @@ fn address_sanitizer(steps: &mut Steps) -> anyhow::Result<()> {
     )
 }
 
-/// Licences, bans and sources of the dependencies, where cargo-deny is installed.
+/// Licences, bans and sources of the dependencies, if cargo-deny is installed.
 fn licences(steps: &mut Steps) -> anyhow::Result<()> {
     if succeeds(cargo().args(["deny", "--version"])) {
         steps.run("licences, bans, sources", cargo().args(["deny", "check", "licenses", "bans", "sources"]))

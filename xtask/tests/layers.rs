@@ -27,11 +27,11 @@ const LAYERS: [&[&str]; 10] = [
     &["sidle", "sidle-lab", "xtask"],
 ];
 
-/// How many of the lowest layers are pure: no sockets, clocks, threads or ambient randomness.
+/// The number of pure layers, lowest first: no sockets, clocks, threads or ambient randomness.
 const PURE_LAYERS: usize = 5;
 
-/// What pure crates may depend on beside each other. Data structures, codecs and derives; nothing that does
-/// I/O. `rustix` is the store's alone, for the mapping of its memory.
+/// Allowed dependencies of pure crates beside each other: data structures, codecs and derives, no I/O.
+/// `rustix` is for the store alone, which maps memory with it.
 const PURE_DEPENDENCIES: &[&str] = &[
     "arc-swap",
     "bumpalo",
@@ -97,7 +97,7 @@ fn dependencies_point_down() {
     }
 }
 
-/// What the product must not contain: models of machines, runs for the papers' figures, tools.
+/// Excluded from the product: models of machines, runs for the papers' figures, tools.
 const NOT_IN_THE_PRODUCT: [&str; 4] = ["sidle-model", "sidle-lab", "sidle-sim", "xtask"];
 
 /// The packages of the workspace that the product links.
@@ -114,7 +114,10 @@ fn product(metadata: &Metadata) -> Vec<&Package> {
             }
         }
     }
-    assert!(linked.iter().any(|package| package.name.as_str() == "sidle-server"), "the walk goes down");
+    assert!(
+        linked.iter().any(|package| package.name.as_str() == "sidle-server"),
+        "the walk reaches indirect dependencies"
+    );
     linked
 }
 
@@ -159,8 +162,8 @@ fn pure_crates_depend_on_nothing_that_does_io() {
     }
 }
 
-/// Clippy's disallowed lists stop pure crates from reading clocks and the like; this stops them from opting
-/// out, and keeps unsafe code where the architecture names it. Tests may do as they like.
+/// Clippy's disallowed lists stop pure crates from reading clocks and the like. This test stops them from
+/// opting out, and keeps unsafe code in the places that the architecture names. Tests are exempt.
 #[test]
 fn pure_crates_do_not_opt_out_of_the_disallowed_lists() {
     let metadata = workspace();

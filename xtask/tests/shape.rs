@@ -1,8 +1,8 @@
-//! The shape of the sources: how long lines and functions are, over how many files a type's methods are
-//! spread, and that files of a crate do not depend on each other in a circle.
+//! The shape of the sources: the length of lines and functions, the files with a type's methods, and no
+//! circular imports between the files of a crate.
 //!
-//! What breaks a rule today stands in `shape/exceptions.rs`. An entry that nothing needs any more fails too:
-//! take it out. When a test fails it prints the list as it would have to be.
+//! `shape/exceptions.rs` lists today's exceptions. An unused entry fails, too: remove it. A failing test
+//! prints the list that would pass.
 
 #![allow(clippy::disallowed_methods)] // a test that reads sources
 
@@ -23,14 +23,14 @@ use std::path::{Path, PathBuf};
 
 /// The longest function.
 const FUNCTION_LINES: usize = 70;
-/// The most files that the methods of one type are written in.
+/// The most files with methods of one type.
 const METHOD_FILES: usize = 3;
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
 }
 
-/// The folders of all crates, with what they are called here.
+/// The folders of all crates, with their names here.
 fn crates() -> BTreeMap<String, PathBuf> {
     let entries = std::fs::read_dir(workspace().join("crates")).expect("the workspace has crates");
     let folders = entries.map(|entry| entry.expect("a folder can be read").path());
@@ -63,12 +63,12 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).expect("a source is text")
 }
 
-/// A file's place in the workspace.
+/// A file's path in the workspace.
 fn shown(path: &Path) -> String {
     path.strip_prefix(workspace()).unwrap_or(path).display().to_string()
 }
 
-/// Fails unless what was found is what is excepted; both are lines of the list in `exceptions.rs`.
+/// Fails unless the findings equal the exceptions; both are lines of the list in `exceptions.rs`.
 fn compare(rule: &str, list: &str, found: &BTreeSet<String>, excepted: &BTreeSet<String>) {
     let new: Vec<&String> = found.difference(excepted).collect();
     let stale: Vec<&String> = excepted.difference(found).collect();
@@ -95,7 +95,7 @@ fn lines_have_at_most_110_columns() {
     assert!(long.is_empty(), "lines have at most {} columns:\n{}", lines::COLUMNS, long.join("\n"));
 }
 
-/// A listed function may not grow.
+/// A listed function must not grow.
 #[test]
 fn functions_have_at_most_70_lines() {
     let excepted: BTreeMap<(&str, &str), usize> =

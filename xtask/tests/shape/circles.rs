@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// For each file the files that it imports.
+/// For each file its imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// The largest sets of files each of which leads to every other.
+/// The strongly connected components: the largest sets of files that reach each other.
 pub(crate) fn of(imports: &Imports) -> Vec<BTreeSet<String>> {
     let reached: BTreeMap<&String, BTreeSet<&String>> =
         imports.keys().map(|file| (file, paths(imports, file).into_keys().collect())).collect();
@@ -20,7 +20,7 @@ pub(crate) fn of(imports: &Imports) -> Vec<BTreeSet<String>> {
     circles
 }
 
-/// A shortest way round within a circle, from a file back to it.
+/// A shortest path in a circle, from a file back to it.
 pub(crate) fn shortest(imports: &Imports, circle: &BTreeSet<String>) -> Vec<String> {
     let ways = circle.iter().filter_map(|file| {
         let before = paths(imports, file);
@@ -37,7 +37,7 @@ pub(crate) fn shortest(imports: &Imports, circle: &BTreeSet<String>) -> Vec<Stri
     ways.min_by_key(Vec::len).expect("a circle leads back")
 }
 
-/// Every file that a file leads to, with the one before it on a shortest way.
+/// Every file reachable from a file, with its predecessor on a shortest path.
 fn paths<'i>(imports: &'i Imports, from: &'i String) -> BTreeMap<&'i String, &'i String> {
     let mut before = BTreeMap::new();
     let mut queue = VecDeque::from([from]);

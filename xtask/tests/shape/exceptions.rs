@@ -1,6 +1,6 @@
-//! What breaks a rule today.
+//! Today's exceptions to the rules.
 
-/// Functions with more than 70 lines: the file, the function, and how many lines it may have.
+/// Functions with more than 70 lines: the file, the function, and its allowed length.
 pub(crate) const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
     ("crates/bench/src/summary.rs", "summary", 130),
     ("crates/lab/src/run.rs", "run", 85),
@@ -9,7 +9,7 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
     ("crates/sim/src/clients/bare.rs", "Bare::take", 86),
 ];
 
-/// Types whose methods lie in more than three files: the crate, the type, and in how many.
+/// Types with methods in more than three files: the crate, the type, and how many.
 pub(crate) const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("client-core", "Core", 7),
     ("cluster", "Coordinator", 8),
@@ -21,12 +21,12 @@ pub(crate) const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("store", "Store", 12),
 ];
 
-/// Circles of files: the crate, the files below its `src`, and why they are one.
+/// Circles of files: the crate, the files below its `src`, and the reason.
 pub(crate) const CIRCLES: &[(&str, &[&str], &str)] = &[
     (
         "lab",
         &["bin/sidle-lab/demo.rs", "bin/sidle-lab/modelled.rs"],
-        "a modelled demonstration takes the demonstration's arguments, which say whether it is modelled",
+        "a modelled demonstration takes the demonstration's arguments, which choose whether it is modelled",
     ),
     (
         "lab",
@@ -108,7 +108,7 @@ pub(crate) const CIRCLES: &[(&str, &[&str], &str)] = &[
     (
         "sidle",
         &["bench.rs", "cli.rs"],
-        "`cli` lists the subcommands, some of which take their arguments' types from it or from each other",
+        "`cli` lists the subcommands, and some of them take their arguments' types from it or from each other",
     ),
     (
         "sim",
@@ -140,7 +140,7 @@ pub(crate) const CIRCLES: &[(&str, &[&str], &str)] = &[
             "workload/registers.rs",
             "workload/timed.rs",
         ],
-        "what was asked names what it was for by the types of the files that ask",
+        "a request names its purpose by the types of the files that send it",
     ),
     (
         "store",

@@ -1,4 +1,4 @@
-//! Functions and how long they are; types and where their methods are written.
+//! Functions and their lengths; types and the files of their methods.
 
 use crate::modules::{Root, is_test};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,8 +6,8 @@ use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{Block, ImplItemFn, Item, ItemFn, ItemImpl, ItemMod, Signature, TraitItemFn, Type};
 
-/// The functions of a file, those of tests excepted: their names, with their type's if they have one, and how
-/// many lines they have from `fn` to the last brace.
+/// The functions of a file, without tests: the name, with its type's if it has one, and the lines from `fn`
+/// to the last brace.
 pub(crate) fn functions(syntax: &syn::File) -> Vec<(String, usize)> {
     let mut functions = Functions::default();
     functions.visit_file(syntax);
@@ -63,8 +63,8 @@ impl<'ast> Visit<'ast> for Functions {
     }
 }
 
-/// For each type the files in which methods of it are written, those of traits excepted. Names that several
-/// files define are left out.
+/// For each type the files with methods of it, without those of traits. Names that several files define are
+/// left out.
 pub(crate) fn method_files(root: &Root) -> BTreeMap<String, BTreeSet<String>> {
     let mut defined: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut methods: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

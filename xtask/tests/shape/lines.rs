@@ -1,17 +1,17 @@
 //! Lines that are too long.
 //!
-//! rustfmt breaks lines of code, but gives up where a string or an attribute cannot be broken, looks at no
-//! comment, and leaves the insides of some macros alone. So what counts is a line without its strings and
-//! attributes. Of comments, rows of tables may be longer: they cannot be broken.
+//! rustfmt breaks code, but not lines whose strings or attributes cannot be broken, nor comments, nor the
+//! contents of some macros. So a line is measured without its strings and attributes. Rows of tables in
+//! comments may be longer: they cannot be broken.
 
 use proc_macro2::{Delimiter, LineColumn, Span, TokenStream, TokenTree};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// How long a line may be.
+/// The longest line.
 pub(crate) const COLUMNS: usize = 110;
 
-/// The lines that are too long: which, and how long.
+/// The lines that are too long, with their lengths.
 pub(crate) fn too_long(text: &str) -> Vec<(usize, usize)> {
     let candidates = text.lines().zip(1..).filter(|(line, _)| line.chars().count() > COLUMNS);
     let candidates: Vec<(&str, usize)> = candidates.collect();
@@ -40,7 +40,7 @@ fn is_table_row(line: &str) -> bool {
     is_comment(line) && line.trim_start().trim_start_matches(['/', '!']).trim_start().starts_with('|')
 }
 
-/// Adds up, for each line, the columns that strings and attributes have there.
+/// Sums, for each line, the columns of its strings and attributes.
 fn measure(tokens: TokenStream, lines: &[&str], columns: &mut BTreeMap<usize, usize>) {
     let mut after_hash = false;
     for token in tokens {
@@ -59,7 +59,7 @@ fn measure(tokens: TokenStream, lines: &[&str], columns: &mut BTreeMap<usize, us
     }
 }
 
-/// Adds the columns of a span. A comment for documentation is an attribute to the compiler, but not here.
+/// Adds the columns of a span. A doc comment is an attribute to the compiler, but not here.
 fn add(span: Span, lines: &[&str], columns: &mut BTreeMap<usize, usize>) {
     let (start, end): (LineColumn, LineColumn) = (span.start(), span.end());
     let first = lines[start.line - 1].chars().skip(start.column);

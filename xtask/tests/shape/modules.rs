@@ -1,11 +1,11 @@
-//! A program's or library's modules, each in its file, and which files import which.
+//! The modules of a program or library, each in its file, and the imports between files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use syn::visit::Visit;
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
 
-/// Where a module is in its crate, the names from the root on.
+/// A module's path in its crate, from the root on.
 type Names = Vec<String>;
 
 /// A program or a library.
@@ -14,22 +14,22 @@ pub(crate) struct Root {
     modules: BTreeMap<Names, Module>,
 }
 
-/// A file that is a module, without what is compiled for tests only.
+/// A file that is a module, without test-only items.
 pub(crate) struct Module {
     pub(crate) path: PathBuf,
     pub(crate) syntax: syn::File,
 }
 
-/// What a `use` brings into a module.
+/// A name that a `use` brings into a module.
 struct Import {
-    /// The name that it has there; `None` for all names of a module.
+    /// The name there; `None` for all names of a module.
     name: Option<String>,
-    /// From the crate's root on.
+    /// The path from the crate's root on.
     target: Names,
     is_public: bool,
 }
 
-/// Whether an item is compiled for tests only.
+/// Whether an item is for tests only.
 pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let is_cfg_test = attribute.path().is_ident("cfg")
@@ -56,7 +56,7 @@ impl Root {
         })
     }
 
-    /// Loads a module and all below it, whose files lie in `children`.
+    /// Loads a module and its descendants, whose files are in `children`.
     fn load(&mut self, names: Names, path: PathBuf, children: &Path) {
         let mut syntax = syn::parse_file(&super::read(&path)).expect("a source that compiles");
         remove_tests(&mut syntax.items);
@@ -76,14 +76,13 @@ impl Root {
         self.modules.values()
     }
 
-    /// A file's place in its crate.
+    /// A file's path in its crate.
     pub(crate) fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.folder).unwrap_or(path).display().to_string()
     }
 
-    /// For each file the others of its crate that it imports from. A name that a module passes on is imported
-    /// from where it comes from. What a module takes from those below it does not count: it is put together
-    /// of them.
+    /// For each file the others of its crate that it imports from. A re-exported name is imported from its
+    /// origin. A module's imports from its own children do not count.
     pub(crate) fn imports(&self) -> BTreeMap<String, BTreeSet<String>> {
         let imports: BTreeMap<&Names, Vec<Import>> =
             self.modules.iter().map(|(names, module)| (names, self.uses(names, module))).collect();
@@ -93,7 +92,7 @@ impl Root {
             let used = Used::of(&self.modules[*names].syntax);
             let targets = uses
                 .iter()
-                // What is only passed on is not needed here.
+                // A mere re-export is no dependency.
                 .filter(|import| {
                     !import.is_public || import.name.as_ref().is_some_and(|name| used.0.contains(name))
                 })
@@ -108,7 +107,7 @@ impl Root {
         files
     }
 
-    /// The module that defines what a path names.
+    /// The module that defines the item at a path.
     fn origin(&self, imports: &BTreeMap<&Names, Vec<Import>>, mut target: Names) -> Names {
         // A chain of re-exports ends: the crate compiles.
         loop {
@@ -123,7 +122,7 @@ impl Root {
         }
     }
 
-    /// What a module's `use`s bring in of its own crate.
+    /// The imports of a module from its own crate.
     fn uses(&self, names: &Names, module: &Module) -> Vec<Import> {
         let mut found = Vec::new();
         let mut visitor = Uses(&mut found);
@@ -136,7 +135,7 @@ impl Root {
             .collect()
     }
 
-    /// A path that a module writes, from the crate's root on; `None` where it leaves the crate.
+    /// A module's path, resolved from the crate's root; `None` if it leaves the crate.
     fn absolute(&self, names: &Names, path: &[String]) -> Option<Names> {
         let mut base = names.clone();
         let mut rest = path;
@@ -177,7 +176,7 @@ fn remove_tests(items: &mut Vec<Item>) {
     }
 }
 
-/// The paths of all `use`s, the name that each binds, and whether it is passed on.
+/// The paths of all `use`s, the name that each binds, and whether it is re-exported.
 struct Uses<'u>(&'u mut Vec<(Names, Option<String>, bool)>);
 
 impl Uses<'_> {
@@ -204,7 +203,7 @@ impl<'ast> Visit<'ast> for Uses<'_> {
     }
 }
 
-/// The names that a module mentions outside of its `use`s, and its paths that begin with `crate` or `super`.
+/// The names that a module mentions outside its `use`s, and its paths that start with `crate` or `super`.
 #[derive(Default)]
 struct Used(BTreeSet<String>, BTreeSet<Names>);
 
