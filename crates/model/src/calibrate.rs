@@ -1,20 +1,19 @@
-//! What work costs on the present machine.
+//! The cost of work on this machine.
 //!
-//! The state machines' share is timed in a model that runs a migration: it makes the calls that the server
-//! and the load generator make, on a store that does not fit into the caches. What the system's calls take is
-//! measured over the loopback interface. What a request, or moving a record, then takes that neither accounts
-//! for (the runtime, waking up, cold caches, threads that get into each other's way) comes from a real load
-//! and three real moves: the model's are charged as much processor time, at either end. One of the moves
-//! holds nothing back: what it takes goes by the byte. In the others nodes ask each other for records by name
-//! all the time: what both take beyond that goes by how often movers take work up again after a sleep. What
-//! control threads take goes by how often they have something to do, which is often in the longer moves; what
-//! they take in the short one beyond that goes by the decisions that the coordinator keeps, of which each
-//! move has as many. After a move two nodes and the clients take turns on the cores, where a request takes
-//! more than at the one node that had a core for itself: that goes by the requests that a worker serves on a
-//! core which others have used a moment ago.
+//! The state machines' share is timed in a model that runs a migration. It makes the calls of the server and
+//! the load generator, on a store larger than the caches. System calls are measured over the loopback
+//! interface. A real load and three real moves give the rest: the runtime, waking up, cold caches, and
+//! threads that disturb each other. The model is charged this much more processor time, at either end.
+//! - One move is not held back: its cost is charged by the byte.
+//! - In the others nodes keep asking for records by name. What both cost beyond that is charged to movers'
+//!   resumptions after a sleep.
+//! - Control threads are charged per task: long moves have many. What they cost in the short move beyond that
+//!   is charged to the coordinator's decisions, equally many in each move.
+//! - After a move two nodes and the clients share the cores, so a request costs more than on one node with
+//!   its own core. That is charged to requests served on a core that others have just used.
 //!
-//! How fast a virtual machine is changes by tens of percent in a minute, so all that is real is measured in
-//! turns, and its medians are of the same minute.
+//! A virtual machine's speed changes by tens of percent in a minute. So real measurements alternate, and
+//! their medians are of the same minute.
 
 #![allow(clippy::disallowed_methods)] // it measures: clocks, sockets, a thread
 
@@ -37,41 +36,41 @@ use sidle_workload::{Distribution, Workload};
 use std::io;
 use std::sync::atomic::AtomicBool;
 
-/// Records of the model that is timed: more than the caches hold.
+/// Records of the timed model: more than the caches hold.
 const RECORDS: u64 = 1_000_000;
-/// How long its load lasts before and after the move.
+/// How long its load runs before and after the move.
 const MARGIN_NS: u64 = 200_000_000;
-/// Records of the real load, and of the model that is compared with it.
+/// Records of the real load, and of the model compared with it.
 const REAL_RECORDS: u64 = 1_000_000;
-/// How long the latter's load lasts.
+/// How long the compared model's load runs.
 const COMPARED_NS: u64 = 500_000_000;
-/// The part of a processor that each node of the real load may use, where it can be limited: as in a lab on
+/// The part of a processor that each node of the real load may use, where it can be limited: like a lab on
 /// two cores.
 const NODE_SHARE: f64 = 0.4;
-/// How records are moved for it: by those who ask for them, some at a time or each by itself, with many
-/// sleeps between; and in one go.
+/// Its protocols by name: records move when requested, in batches or singly, with many sleeps between. And
+/// the one that moves all at once.
 const BY_NAME: [&str; 2] = ["rocksteady", "zephyr"];
 const IN_ONE_GO: &str = "stop-and-copy";
-/// What a control thread is charged at first for each thing that it has to do.
+/// The initial charge of a control thread for each task.
 const CONTROL_NS: u64 = 50_000;
-/// What the coordinator is charged at first for a decision.
+/// The initial charge of the coordinator for a decision.
 const COMMIT_NS: u64 = 150_000;
-/// How often each is measured: a machine that somebody else disturbs is so for some seconds.
+/// How often each is measured: disturbances of the machine last some seconds.
 const MEASUREMENTS: usize = 5;
-/// How often the model is compared: what requests take changes how many of them come together.
+/// How often the model is compared: the cost of requests changes how many of them arrive together.
 const COMPARISONS: usize = 3;
 
-/// Taking bulk work up again takes no longer, whatever a move took: where movers hardly sleep, it is not what
-/// their time goes into.
+/// The most that resuming bulk work costs, whatever a move took: where movers hardly sleep, resumptions do
+/// not explain their time.
 const RESUME_NS_MAX: u64 = 500_000;
-/// Where hardly more requests are served on shared cores after a move, those are not what its requests take
-/// more.
+/// If the share of requests on shared cores grows by less than this, they do not explain the requests' higher
+/// cost.
 const LEAST_SHARED: f64 = 0.2;
 
-/// Why nothing could be measured.
+/// Why the calibration failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
-    /// The system refused something.
+    /// A system call failed.
     #[error("the system calls cannot be measured: {0}")]
     Io(#[from] io::Error),
     /// The timed model failed.
@@ -82,11 +81,11 @@ pub enum CalibrationError {
     Load(#[from] DemoError),
 }
 
-/// What work costs here, for keys and values of these options' sizes. Takes two minutes on an otherwise idle
-/// machine.
+/// Measures costs on this machine for keys and values of these options' sizes. Takes two minutes on an
+/// otherwise idle machine.
 ///
 /// # Errors
-/// [`CalibrationError`] says what could not be measured.
+/// [`CalibrationError`]: what could not be measured.
 pub fn costs(
     options: &DemoOptions,
     terminal: &Terminal,
@@ -156,7 +155,7 @@ pub fn costs(
     Ok(costs)
 }
 
-/// A real load and move: the demonstration's, on fewer records.
+/// A real load and move: the demonstration's, with fewer records.
 fn load(options: &DemoOptions, protocol: &str) -> DemoOptions {
     DemoOptions {
         records: REAL_RECORDS,
@@ -170,7 +169,7 @@ fn load(options: &DemoOptions, protocol: &str) -> DemoOptions {
     }
 }
 
-/// A model of that.
+/// A model of it.
 fn plan(load: &DemoOptions, machines: Machines, costs: Costs) -> Plan {
     Plan {
         machines,
@@ -190,11 +189,11 @@ fn plan(load: &DemoOptions, machines: Machines, costs: Costs) -> Plan {
     }
 }
 
-/// What a model of the real load and move takes.
+/// The cost of the real load and move in a model.
 fn modelled(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Taken, ModelError> {
     let share = real.node_share.unwrap_or(1.0);
     let mut machines = Machines::two_cores(share, share);
-    // Half a second's noise would be taken for costs.
+    // Half a second's noise would be attributed to costs.
     machines.noisy = false;
     if real.node_share.is_none() {
         (machines.source.quota, machines.target.quota) = (None, None);
@@ -203,12 +202,12 @@ fn modelled(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Taken, 
     Course::new(&plan, Stopwatch::default())?.taken(real_costs::MARGIN.as_nanos() as u64)
 }
 
-/// A cost with what the model lacks, or without what it has too much.
+/// A cost plus what the model lacks, or minus its excess.
 fn more(cost_ns: u64, lacks_ns: f64) -> u64 {
     (cost_ns as f64 + lacks_ns).max(0.0) as u64
 }
 
-/// Costs with which a move in one go takes what the real one takes.
+/// Costs that give a single-batch move the real processor time.
 fn fitted_in_one_go(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result<Costs, ModelError> {
     let taken = modelled(load, costs, real)?;
     Ok(Costs {
@@ -219,7 +218,7 @@ fn fitted_in_one_go(load: &DemoOptions, costs: Costs, real: RealCosts) -> Result
     })
 }
 
-/// Costs with which requests, and moves by name, take what the real ones take: the moves both together.
+/// Costs that give requests, and moves by name, the real processor time; the moves are fitted together.
 fn fitted(
     loads: &[DemoOptions; 2],
     costs: Costs,
@@ -233,7 +232,7 @@ fn fitted(
     let node_lacks_ns = mean(&|real, taken| real.node_ns - taken.node_ns);
     let worker_lacks_ns = mean(&|_, taken| after_by_before * taken.workers_ns[0] - taken.workers_ns[1]);
     let [shared, shared_after] = [0, 1].map(|part| (taken[0].shared[part] + taken[1].shared[part]) / 2.0);
-    // What requests take more after a move is what they take more on shared cores.
+    // The higher cost of requests after a move is attributed to shared cores.
     let more_shared = (shared_after - shared).max(LEAST_SHARED);
     let shared_ns = more(costs.shared_ns, worker_lacks_ns / more_shared);
     let request_lacks_ns = node_lacks_ns - shared * (shared_ns as f64 - costs.shared_ns as f64);
@@ -259,9 +258,9 @@ fn fitted(
     })
 }
 
-/// The real code's times, in a model of the load.
+/// Times the real code in a model of the load.
 fn timed_model(load: &DemoOptions) -> Result<Stopwatch, ModelError> {
-    // What the model is charged matters little: the code does the same, a little sooner or later.
+    // The model's charges matter little: they only shift when the code runs.
     let costs = Costs {
         poll_ns: 500,
         sleep_ns: 2000,
@@ -290,7 +289,7 @@ fn timed_model(load: &DemoOptions) -> Result<Stopwatch, ModelError> {
     let plan = Plan {
         records: RECORDS,
         sample: RECORDS,
-        // Enough of both for a mean.
+        // Enough reads and writes for a mean.
         workload: Workload::with_write_ratio(20.0),
         ..plan(load, Machines::two_cores(1.0, 1.0), costs)
     };

@@ -1,5 +1,5 @@
-//! A load thread: the real client core with many clients' operations under way, in rounds as the load
-//! generator makes them. And the prober beside them, a client of its own that looks for gaps.
+//! A load thread: the real client core with many operations under way, in rounds like the load generator's.
+//! And the prober, a separate client that measures gaps.
 
 use crate::costs::Costs;
 use crate::event::{Arrival, Output, Turn};
@@ -20,24 +20,24 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// An operation without an answer is given up after this.
+/// An operation without an answer is abandoned after this.
 const OPERATION_TIMEOUT_US: u64 = 5_000_000;
-/// How often a load thread wakes up by itself to look at its timers and at what the client tracks.
+/// How often a load thread checks its timers and its client's tracking state.
 const COUNT_NS: u64 = 1_000_000;
 
-/// What all load threads have in common.
+/// State shared by all load threads.
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) sample: Sample,
     pub(crate) keys: KeyFormat,
     pub(crate) value: Vec<u8>,
     pub(crate) moving: PositionRange,
-    /// How long no write of a moving key was answered.
+    /// The longest time without an answered write of a moving key.
     pub(crate) write_pause: RefCell<Gap>,
 }
 
 impl Load {
-    /// Records for a prober, spread over those that are to move and are there.
+    /// Records for a prober, spread over the stored ones that will move.
     pub(crate) fn probed(&self) -> Vec<u64> {
         let step = (self.sample.len() / (PROBED_RECORDS as u64 * 16)).max(1) as usize;
         let is_moving = |record: &u64| self.moving.contains(Position::of_key(&self.keys.key(*record)));
@@ -52,7 +52,7 @@ struct Flight {
     since_ns: u64,
 }
 
-/// Where operations come back.
+/// Collects completed operations.
 struct Collector {
     load: Rc<Load>,
     flights: Vec<Flight>,
@@ -60,26 +60,26 @@ struct Collector {
     now_ns: u64,
     answered_by: AnsweredBy,
     pub(crate) recorder: Recorder,
-    /// Of the prober: how long no read, and no write, was answered.
+    /// The prober's: the longest times without an answered read and write.
     gaps: Option<[Gap; 2]>,
     key: Vec<u8>,
 }
 
-/// What a client asks for.
+/// The source of a client's operations.
 pub(crate) enum Feed {
-    /// The load's operations, whenever one has been answered.
+    /// The load's operations, each after one was answered.
     Workload(OperationStream),
-    /// A read, then a write of one of these records after the other, at a fixed rate.
+    /// A read, then a write of each of these records in turn, at a fixed rate.
     Probe { records: Vec<u64>, turn: usize, due_ns: u64 },
 }
 
 impl Feed {
-    /// The prober's, which begins then.
+    /// The prober's, starting then.
     pub(crate) fn probe(records: Vec<u64>, begin_ns: u64) -> Feed {
         Feed::Probe { records, turn: 0, due_ns: begin_ns }
     }
 
-    /// When the next operation may be asked for: never, if there is nothing to ask for.
+    /// When the next operation may start; never if there is none.
     fn due_ns(&self) -> u64 {
         match self {
             Feed::Workload(_) => 0,
@@ -136,7 +136,7 @@ impl Completions for Collector {
     }
 }
 
-/// A connection as the client has it.
+/// A client's connection.
 struct Wire {
     name: ConnectionId,
     worker: ThreadId,
@@ -152,7 +152,7 @@ pub(crate) struct ClientThread {
     feed: Feed,
     inbox: VecDeque<Arrival>,
     wires: Vec<Option<Wire>>,
-    /// Whose requests leave next.
+    /// The connection whose requests leave next.
     sends: Option<ConnectionId>,
     pub(crate) is_ending: bool,
     counted: Counters,
@@ -196,33 +196,32 @@ impl ClientThread {
         }
     }
 
-    /// What it has measured.
+    /// Its measurements.
     pub(crate) fn recorder(&mut self) -> &mut Recorder {
         &mut self.collector.recorder
     }
 
-    /// What it has seen as the prober.
+    /// The prober's gaps.
     pub(crate) fn gaps(&mut self) -> Option<&mut [Gap; 2]> {
         self.collector.gaps.as_mut()
     }
 
-    /// What its client counted.
+    /// Its client's counters.
     pub(crate) fn counters(&self) -> Counters {
         self.core.counters()
     }
 
-    /// Whether nothing is under way.
+    /// Whether no operation is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.collector.free.len() == self.collector.flights.len()
     }
 
-    /// Something arrived.
     pub(crate) fn receive(&mut self, arrival: Arrival) {
         self.inbox.push_back(arrival);
     }
 
-    /// One round: takes what came and asks for as much again; or the requests of one connection leave. So
-    /// whoever they are for may answer the first while others are still to be sent.
+    /// One round: takes answers and starts as many operations; or sends the requests of one connection. So
+    /// the receiver may answer while requests to others are still unsent.
     pub(crate) fn turn(
         &mut self,
         start_ns: u64,
@@ -249,7 +248,7 @@ impl ClientThread {
                 self.take(arrival, start_ns, costs, watch, &mut turn);
             }
         }
-        // One instant for all of a round, as the load generator has it.
+        // All operations of a round have one start, like the load generator's.
         let called_ns = start_ns + turn.cost_ns;
         while !self.is_ending && !self.collector.free.is_empty() && self.feed.due_ns() <= start_ns {
             self.issue(called_ns, costs, watch, &mut turn);
@@ -293,7 +292,7 @@ impl ClientThread {
                 let wire = self.wires.get_mut(connection.index()).and_then(Option::as_mut);
                 let Some(wire) = wire.filter(|wire| wire.name == connection) else { return };
                 turn.cost_ns += costs.read_ns;
-                // The instant of the answer is when it was read.
+                // An answer's instant is when it was read.
                 self.collector.now_ns = start_ns + turn.cost_ns;
                 wire.input.extend_from_slice(&bytes);
                 let now = MonotonicUs(self.collector.now_ns / 1000);
@@ -302,7 +301,7 @@ impl ClientThread {
                 watch.answer.add(watch.end(begun_ns), consumed as u64);
                 wire.input.drain(..consumed);
             }
-            _ => unreachable!("clients speak with workers"),
+            _ => unreachable!("clients are connected to workers"),
         }
     }
 
@@ -324,7 +323,7 @@ impl ClientThread {
         } else {
             self.core.get(now, token, hashed)
         };
-        admitted.expect("no more are under way than the client was told to expect");
+        admitted.expect("no more are under way than the client was configured for");
         self.collector.key = key;
         let took_ns = watch.end(begun_ns);
         let lap = if draw.write { &mut watch.ask_set } else { &mut watch.ask_get };

@@ -18,27 +18,27 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// How long nodes may take to join.
 const JOIN_NS: u64 = 10_000_000_000;
-/// How long the load runs before anything is counted: connections are made.
+/// How long the load runs before anything counts: clients connect.
 const WARM_UP_NS: u64 = 100_000_000;
-/// How long operations may take to end when the load has.
+/// How long operations may take to end after the load.
 const DRAIN_NS: u64 = 10_000_000_000;
-/// A move that takes longer is given up.
+/// A longer move is abandoned.
 const MOVE_NS: u64 = 3_600_000_000_000;
 
 /// What to model.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What it runs on.
+    /// The machines it runs on.
     pub machines: Machines,
-    /// What work takes there.
+    /// The costs of work on them.
     pub costs: Costs,
-    /// How to move.
+    /// The migration protocol.
     pub protocol: String,
-    /// How hard that may press on the nodes.
+    /// The migration policy.
     pub policy: MigrationPolicy,
-    /// Records there are.
+    /// The number of records.
     pub records: u64,
-    /// How many of them to have in memory, about.
+    /// About how many of them to store.
     pub sample: u64,
     /// Bytes of each key.
     pub key_bytes: usize,
@@ -50,42 +50,42 @@ pub struct Plan {
     pub distribution: Distribution,
     /// Clients, each with one operation under way.
     pub clients: u32,
-    /// Whether they use what they know to have moved.
+    /// Whether they track which records have moved.
     pub tracking: bool,
-    /// How long the load lasts before the move, and again after it.
+    /// How long the load runs before the move, and again after it.
     pub margin_ns: u64,
-    /// What draws are made from.
+    /// The seed of all draws.
     pub seed: u64,
 }
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// The machines cannot be.
+    /// The machines are invalid.
     #[error(transparent)]
     Machines(#[from] MachinesError),
-    /// The options do not fit together.
+    /// The options are inconsistent.
     #[error("{0}")]
     Options(String),
-    /// The move did not end well.
+    /// The move failed.
     #[error("the migration did not end well: {0}")]
     Migration(String),
-    /// Nothing happened any more, or not what must.
+    /// The model made no progress, or not the required one.
     #[error("{0}")]
     Stuck(&'static str),
-    /// Somebody asked to stop.
+    /// The caller stopped it.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Where it is: `before`, `moving`, `after`.
+    /// The current part: `before`, `moving`, `after`.
     pub part: &'static str,
     /// Time in the model.
     pub at_ns: u64,
-    /// How much has moved, of 1.
+    /// The moved fraction, 0 to 1.
     pub moved: f64,
 }
 
@@ -98,10 +98,10 @@ fn moving_half() -> PositionRange {
     PositionRange::of_slots(slot(0), slot(8191)).expect("0 comes before 8191")
 }
 
-/// Runs a plan. `progress` is told now and then how far it is, and says whether to go on.
+/// Runs a plan. `progress` is called now and then, and returns whether to continue.
 ///
 /// # Errors
-/// [`ModelError`] says why there is no report.
+/// [`ModelError`]: why there is no report.
 pub fn run(plan: &Plan, mut progress: impl FnMut(Progress) -> bool) -> Result<Report, ModelError> {
     let mut course = Course::new(plan, Stopwatch::default())?;
     course.go(&mut progress)?;
@@ -122,41 +122,41 @@ pub(crate) struct Course<'p> {
     cpu: CpuSeconds,
 }
 
-/// Processor time that work took in a model, in nanoseconds; see `RealCosts`.
+/// Processor time of work in a model, in nanoseconds; see `RealCosts`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) node_ns: f64,
     pub(crate) client_ns: f64,
-    /// Of an operation at the workers of both nodes, before the move and after it.
+    /// Per operation, at the workers of both nodes, before and after the move.
     pub(crate) workers_ns: [f64; 2],
-    /// The part of the requests that workers served on cores that others used as well, before and after.
+    /// The fraction of requests served on cores that others used as well, before and after.
     pub(crate) shared: [f64; 2],
     pub(crate) pack_ns_per_kib: f64,
     pub(crate) replay_ns_per_kib: f64,
     pub(crate) release_ns_per_kib: f64,
-    /// Of both nodes' control threads, from the request to move to the answer that the move is over.
+    /// Of both nodes' control threads, from the request to move to the reply that the move is over.
     pub(crate) control_ns: f64,
-    /// How often these had something to do meanwhile.
+    /// How often these had work meanwhile.
     pub(crate) control_turns: f64,
-    /// How many decisions were kept meanwhile.
+    /// How many decisions were stored meanwhile.
     pub(crate) commits: f64,
-    /// How often movers took bulk work up again, at both ends together, for each KiB.
+    /// How often movers resumed bulk work, at both ends together, per KiB.
     pub(crate) resumptions_per_kib: f64,
-    /// How many slices of records were given back, for each KiB.
+    /// How many slices of records were released, per KiB.
     pub(crate) releases_per_kib: f64,
 }
 
-/// What a part of the load came to.
+/// The result of a part of the load.
 struct Served {
     operations: f64,
     /// Processor time of both nodes' workers.
     workers_ns: f64,
-    /// The part of requests that these served on cores that others used as well.
+    /// The fraction of requests that they served on cores that others used as well.
     shared: f64,
 }
 
 impl<'p> Course<'p> {
-    /// Nodes that have joined and are full of records.
+    /// Starts nodes that have joined and are full of records.
     pub(crate) fn new(plan: &'p Plan, watch: Stopwatch) -> Result<Course<'p>, ModelError> {
         plan.machines.check()?;
         let refused = |error: &dyn std::fmt::Display| ModelError::Options(error.to_string());
@@ -194,7 +194,7 @@ impl<'p> Course<'p> {
         })
     }
 
-    /// Before, the move, after.
+    /// Runs all: before, the move, after.
     pub(crate) fn go(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), ModelError> {
         self.start_load(progress)?;
         let cpu = self.model.cpu_seconds();
@@ -216,7 +216,7 @@ impl<'p> Course<'p> {
         Ok(())
     }
 
-    /// The load for as long as the margin, then the move, then the load for so long.
+    /// Runs the load for the margin, then the move, then the load for `after_ns`.
     pub(crate) fn taken(&mut self, after_ns: u64) -> Result<Taken, ModelError> {
         self.start_load(&mut |_| true)?;
         let begun = self.model.cpu_seconds();
@@ -252,7 +252,7 @@ impl<'p> Course<'p> {
         })
     }
 
-    /// What was done in a part of the load that lasts so long.
+    /// Runs a part of the load this long; returns what it did.
     fn served(&mut self, part: &'static str, ns: u64) -> Result<Served, ModelError> {
         let begun = (self.operations(), self.model.worker_work());
         self.pass(part, ns, &mut |_| true)?;
@@ -262,7 +262,7 @@ impl<'p> Course<'p> {
         Ok(Served { operations, workers_ns, shared: shared / requests.max(1.0) })
     }
 
-    /// Operations that have ended.
+    /// Completed operations.
     fn operations(&mut self) -> u64 {
         let mut timeline = Timeline::default();
         for client in &mut self.model.clients {
@@ -271,7 +271,7 @@ impl<'p> Course<'p> {
         timeline.points(false, false).iter().map(|point| point.operations).sum()
     }
 
-    /// The clients begin; from when they are connected, what they see counts.
+    /// Starts the clients; measurements start once they are connected.
     fn start_load(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), ModelError> {
         self.start_clients();
         self.pass("before", WARM_UP_NS, progress)?;
@@ -295,7 +295,7 @@ impl<'p> Course<'p> {
         });
     }
 
-    /// Lets the load run for a while.
+    /// Runs the load for a while.
     fn pass(
         &mut self,
         part: &'static str,
@@ -324,7 +324,7 @@ impl<'p> Course<'p> {
         Ok(())
     }
 
-    /// From now on what ends belongs to this part of the run. When that is.
+    /// Starts this part of the run: operations that end from now on belong to it. Returns its start.
     fn enter(&mut self, part: Part) -> u64 {
         self.model.clients.iter_mut().for_each(|client| client.recorder().part = part);
         self.model.now_ns()
@@ -333,7 +333,7 @@ impl<'p> Course<'p> {
     fn follow_move(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), ModelError> {
         let from_ns = self.enter(Part::During);
         let policy = match self.plan.policy {
-            // The rate of the records that there are.
+            // The rate of the stored records.
             MigrationPolicy::Rate { bytes_per_s } => {
                 let scaled = bytes_per_s as f64 / self.load.sample.weight();
                 MigrationPolicy::Rate { bytes_per_s: (scaled as u64).max(1) }
@@ -343,7 +343,7 @@ impl<'p> Course<'p> {
         self.model.start_migration(MOVING_SLOTS, &self.plan.protocol, policy);
         self.load.write_pause.borrow_mut().watch();
         self.model.gaps().into_iter().flatten().for_each(Gap::watch);
-        // As the demonstration sees it: over when the operator hears that.
+        // Over when the operator receives the reply, as in the demonstration.
         let outcome = loop {
             if let Some(outcome) = self.model.outcome() {
                 break outcome;
@@ -369,7 +369,7 @@ impl<'p> Course<'p> {
         Ok(())
     }
 
-    /// Notes what has arrived since this was last called.
+    /// Counts the records that arrived since the last call.
     fn count_moved(&mut self) {
         let records = self.model.nodes[1].parts.shared.gauges.migration.records_moved.load(Relaxed);
         let fresh = records - self.counted_records;
@@ -384,7 +384,7 @@ impl<'p> Course<'p> {
         self.timeline.add_moved_bytes(window, bytes as u64);
     }
 
-    /// What it all came to.
+    /// The report of everything.
     pub(crate) fn report(mut self) -> Report {
         let (plan, weight) = (self.plan, self.load.sample.weight());
         let (throughput, latency_us) = self.timeline.parts(Some(self.interval));

@@ -1,12 +1,12 @@
 //! Migrations on modelled machines.
 //!
 //! Two nodes, a coordinator and clients run their real code (workers, movers, stores, controls, client cores,
-//! every protocol) in one thread on virtual time. What is modelled is what they run on: each turn of a thread
-//! is charged with the processor time that [`Costs`] says, threads take turns on the cores of their
-//! [`Machine`](machines::Machine) within its quota, and what they send takes its time on the link. Costs come
-//! from measuring the present machine ([`calibrate`]). Records may be a sample: see `sample`.
+//! every protocol) in one thread on virtual time. Only the machines are modelled. Each turn of a thread is
+//! charged processor time by [`Costs`], threads share the cores of their [`Machine`](machines::Machine)
+//! within its quota, and messages take time on the link. Costs are measured on a real machine
+//! ([`calibrate`]). Records may be a sample: see `sample`.
 //!
-//! The same seed, machines and costs give the same report, on whatever machine it is made.
+//! The same seed, machines and costs give the same report on every machine.
 
 pub mod calibrate;
 mod client;

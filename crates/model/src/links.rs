@@ -1,18 +1,18 @@
-//! Network interfaces: each machine sends at its link's rate, and what it sends arrives a while later.
+//! Network interfaces: each machine sends at its link's rate, and messages arrive after a latency.
 //!
 //! Small messages do not queue behind bulk data: switches and interfaces interleave their packets.
 
-/// What connects the machines.
+/// The link between machines.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// From a machine to any other, for the first byte.
     pub latency_ns: u64,
-    /// What a machine can send.
+    /// A machine's sending rate.
     pub gbit_per_s: f64,
 }
 
-/// How a message travels.
+/// A message's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Small = 0,
@@ -32,7 +32,7 @@ impl Interfaces {
         Interfaces { link, free_ns: vec![[0; 2]; machines] }
     }
 
-    /// When so many bytes that leave a machine now have arrived.
+    /// When this many bytes that leave a machine now will have arrived.
     pub(crate) fn send(&mut self, now_ns: u64, machine: usize, class: Class, bytes: u64) -> u64 {
         let free_ns = &mut self.free_ns[machine][class as usize];
         let takes_ns = (bytes as f64 * 8.0 / self.link.gbit_per_s) as u64;

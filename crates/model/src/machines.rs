@@ -11,7 +11,7 @@ use sidle_bench::quota::quota_and_period_us;
 pub struct Machine {
     /// Its cores.
     pub cores: u32,
-    /// What all of its threads together may use, in processors, if that is limited; as by a control group.
+    /// The limit of all of its threads together, in processors, if any; like a control group's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Share>,
     /// Its serving threads; at a machine of clients, the threads that drive them.
@@ -26,7 +26,7 @@ pub struct Machine {
 pub struct Share {
     /// How many processors, or what part of one.
     pub processors: f64,
-    /// In what time it is used up and given anew.
+    /// The period in which it can be used up.
     pub period_us: u64,
 }
 
@@ -39,12 +39,12 @@ impl Machine {
 }
 
 impl Share {
-    /// So many processors, as `sidle demo --cpus` asks for them.
+    /// This many processors, as in `sidle demo --cpus`.
     pub fn of(processors: f64) -> Share {
         Share { processors, period_us: quota_and_period_us(processors).1 }
     }
 
-    /// `phase`: how much of its first period has passed, 0 to 1.
+    /// `phase`: the elapsed part of its first period, 0 to 1.
     pub(crate) fn quota(self, phase: f64) -> Quota {
         let period_ns = self.period_us * 1000;
         let budget_ns = (self.processors * period_ns as f64) as u64;
@@ -52,22 +52,22 @@ impl Share {
     }
 }
 
-/// All machines and what connects them.
+/// All machines and their link.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machines {
-    /// The node that gives records up.
+    /// The node that gives up records.
     pub source: Machine,
     /// The node that takes them.
     pub target: Machine,
-    /// Where the clients are.
+    /// The machine of the clients.
     pub clients: Machine,
-    /// Between any two of them.
+    /// The link between any two of them.
     pub link: Link,
-    /// Where all three are one machine: its cores, which their threads share.
+    /// The cores of a single machine that all three share, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_cores: Option<u32>,
-    /// Whether their pace changes as that of the machine did whose costs were measured: a virtual one's.
+    /// Whether their pace varies like the measured machine's: a virtual one's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub noisy: bool,
 }
@@ -75,7 +75,7 @@ pub struct Machines {
 /// Why machines cannot be modelled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachinesError {
-    /// No preset, no file.
+    /// No preset and no file.
     #[error(
         "'{0}' is no machine: give 'paper', 'two-cores' or a JSON file, such as a report has under \"modelled\", \"machines\""
     )]
@@ -86,8 +86,8 @@ pub enum MachinesError {
 }
 
 impl Machines {
-    /// Two nodes of 8 cores behind links of 40 Gbit/s, and clients that never wait for a processor of their
-    /// own: about what Rocksteady's and Fulva's clusters are, but for their kernel-bypass networks.
+    /// Two nodes of 8 cores behind links of 40 Gbit/s, and clients that always find a processor: about
+    /// Rocksteady's and Fulva's clusters, without their kernel-bypass networks.
     pub const fn paper() -> Machines {
         let node = Machine { cores: 8, quota: None, workers: 4, movers: 2 };
         let clients = Machine { cores: 16, quota: None, workers: 16, movers: 0 };
@@ -95,8 +95,8 @@ impl Machines {
         Machines { source: node, target: node, clients, link, shared_cores: None, noisy: false }
     }
 
-    /// What `sidle-lab` sets up on a machine of two cores: a quota for each node and none for the clients,
-    /// everything over the loopback interface; as noisy as this machine. `source_share`: of a processor.
+    /// `sidle-lab`'s set-up on a machine of two cores: a quota for each node and none for the clients,
+    /// everything over the loopback interface, with this machine's noise. `source_share`: of a processor.
     pub fn two_cores(source_share: f64, target_share: f64) -> Machines {
         let node = |share| Machine { cores: 2, quota: Some(Share::of(share)), workers: 1, movers: 1 };
         let clients = Machine { cores: 2, quota: None, workers: 2, movers: 0 };
@@ -120,10 +120,10 @@ impl Machines {
         }
     }
 
-    /// Refuses what cannot be.
+    /// Refuses impossible machines.
     ///
     /// # Errors
-    /// What is wrong with which machine.
+    /// What is wrong, and with which machine.
     pub fn check(&self) -> Result<(), MachinesError> {
         let wrong = |what: String| Err(MachinesError::Wrong(what));
         for (name, machine) in [("source", self.source), ("target", self.target), ("clients", self.clients)] {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_name() {
+    fn impossible_machines_are_refused_by_name() {
         let mut machines = Machines::paper();
         machines.target.cores = 0;
         assert!(machines.check().unwrap_err().to_string().starts_with("target: 0 cores"));

@@ -1,5 +1,4 @@
-//! The model: two nodes, a coordinator and clients, whose threads take turns on processors and send over
-//! links.
+//! The model: two nodes, a coordinator and clients, whose threads share processors and send over links.
 
 use crate::client::{ClientThread, Feed, Load};
 use crate::costs::Costs;
@@ -20,17 +19,16 @@ use std::rc::Rc;
 
 /// The clients' machine; the nodes are 0 and 1.
 const CLIENTS: usize = 2;
-/// The stream of a seed's draws that the phases of ticks and quotas come from; clients' are numbered from 0.
+/// The stream of a seed's draws for the phases of ticks and quotas; clients' streams are numbered from 0.
 const PHASES: u64 = u64::MAX;
-/// The stream that the machine's noise comes from.
+/// The stream for the machine's noise.
 const NOISE: u64 = u64::MAX - 1;
-/// The prober's priority, where the system allows that: nice -15, which is so many times a usual thread's
-/// weight.
+/// The prober's priority, if the system allows it: nice -15, this many times a normal thread's weight.
 const PROBER_WEIGHT: u64 = 28;
-/// How often the course of the load goes on.
+/// How often the course of the load continues.
 pub(crate) const TICK_NS: u64 = 5_000_000;
 
-/// What a thread is.
+/// A thread's role.
 #[derive(Clone, Copy, Debug)]
 enum Role {
     Worker(usize, usize),
@@ -46,7 +44,7 @@ pub(crate) struct Clients {
     pub(crate) outstanding: u32,
     pub(crate) tracking: bool,
     pub(crate) streams: Vec<OperationStream>,
-    /// The records that the prober goes round.
+    /// The records that the prober cycles through.
     pub(crate) probed: Vec<u64>,
 }
 
@@ -61,22 +59,22 @@ pub(crate) struct Model {
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Vec<ClientThread>,
     client_group: GroupId,
-    /// Asks for the move; it comes with the clients.
+    /// Requests the move; it starts with the clients.
     operator: Option<Operator>,
     operator_thread: ThreadId,
     roles: Vec<Role>,
-    /// The present turn of each thread.
+    /// The current turn of each thread.
     turns: Vec<Turn>,
-    /// What each thread used for waking others since its turn began.
+    /// What each thread spent on waking others since its turn began.
     waking_ns: Vec<u64>,
-    /// When a group goes on that stands still, by cores.
+    /// When a throttled group resumes, by cores.
     releases: Vec<Option<u64>>,
-    /// The earliest time that each thread wants to be woken at.
+    /// The earliest alarm of each thread.
     alarms: Vec<Option<u64>>,
 }
 
 impl Model {
-    /// A model in which nothing has happened; node 0 owns everything.
+    /// A model at time 0; node 0 owns everything.
     pub(crate) fn new(
         machines: &Machines,
         costs: Costs,
@@ -130,7 +128,6 @@ impl Model {
         model
     }
 
-    /// The time, in nanoseconds.
     pub(crate) fn now_ns(&self) -> u64 {
         self.agenda.now()
     }
@@ -149,8 +146,8 @@ impl Model {
         })
     }
 
-    /// Processor time that the workers of both nodes have used, in nanoseconds; the requests that they have
-    /// served; and those of them on a core that others used as well.
+    /// Processor time of the workers of both nodes, in nanoseconds; the requests they served; and those of
+    /// them on a core that others used as well.
     pub(crate) fn worker_work(&self) -> [f64; 3] {
         let workers = || self.nodes.iter().flat_map(|node| &node.workers);
         let used_ns: u64 = workers().map(|worker| self.processors.used_ns(worker.id)).sum();
@@ -158,8 +155,8 @@ impl Model {
         [used_ns as f64, sum(|worker| worker.served), sum(|worker| worker.served_shared)]
     }
 
-    /// Processor time that both control threads have used, in nanoseconds, how often they had something to
-    /// do, and how many decisions they have kept.
+    /// Processor time of both control threads, in nanoseconds; how often they had work; and how many
+    /// decisions they stored.
     pub(crate) fn control_work(&self) -> [u64; 3] {
         let controls = || self.nodes.iter().map(|node| &node.control);
         let used_ns = controls().map(|control| self.processors.used_ns(control.id)).sum();
@@ -170,7 +167,7 @@ impl Model {
         ]
     }
 
-    /// How often movers have taken bulk work up again.
+    /// How often movers have resumed bulk work.
     pub(crate) fn resumptions(&self) -> u64 {
         self.nodes[..2].iter().flat_map(|node| &node.movers).map(|mover| mover.resumptions).sum()
     }
@@ -185,12 +182,12 @@ impl Model {
         self.clients.last_mut()?.gaps()
     }
 
-    /// How many slices of moved records those have given back.
+    /// How many slices of moved records movers have released.
     pub(crate) fn releases(&self) -> u64 {
         self.nodes[..2].iter().flat_map(|node| &node.movers).map(|mover| mover.releases).sum()
     }
 
-    /// The record of the one migration, if it was asked for.
+    /// The record of the only migration, if it was requested.
     pub(crate) fn migration(&self) -> Option<&MigrationRecord> {
         self.nodes[0].control.migration()
     }
@@ -207,7 +204,7 @@ impl Model {
             })
     }
 
-    /// The clients begin.
+    /// Starts the clients.
     pub(crate) fn start_clients(&mut self, clients: Clients) {
         let is_client = |role: &Role| matches!(role, Role::Client(_));
         let first = self.roles.iter().position(is_client).expect("machines were checked");
@@ -233,24 +230,24 @@ impl Model {
         self.operator = Some(Operator::new(id, self.nodes[0].workers[worker].id, number));
     }
 
-    /// The operator asks the source to move these slots to the target.
+    /// The operator requests from the source a move of these slots to the target.
     pub(crate) fn start_migration(&mut self, slots: &str, protocol: &str, policy: MigrationPolicy) {
         let (target, policy) = (address(1).to_string(), policy.words());
         let mut words = vec!["SIDLE.MIGRATE", "START", "SLOTS", slots, "TO", &target, "PROTOCOL", protocol];
         words.extend(policy.iter().map(String::as_str));
-        let operator = self.operator.as_mut().expect("it has come with the clients");
+        let operator = self.operator.as_mut().expect("it starts with the clients");
         operator.start(&words);
         let id = operator.id;
         self.wake(id, None);
     }
 
-    /// What the operator has heard that the move came to.
+    /// The move's outcome, once the operator has received it.
     pub(crate) fn outcome(&self) -> Option<Result<(), String>> {
         self.operator.as_ref().and_then(Operator::outcome)
     }
 
-    /// Lets things happen until the course is to go on, or the operator hears what the move came to; `false`
-    /// when nothing ever happens again.
+    /// Processes events until the course continues or the operator receives the outcome; `false` if no event
+    /// is left.
     pub(crate) fn run_to_tick(&mut self) -> bool {
         let is_over = |model: &Model| model.operator.as_ref().is_some_and(Operator::is_over);
         let was_over = is_over(self);
@@ -267,7 +264,7 @@ impl Model {
         false
     }
 
-    /// Lets things happen until something holds, or for so long at most.
+    /// Processes events until `holds`, or until the limit.
     pub(crate) fn run_until(&mut self, limit_ns: u64, holds: impl Fn(&Model) -> bool) -> bool {
         let limit_ns = self.now_ns() + limit_ns;
         while !holds(self) {
@@ -291,11 +288,11 @@ impl Model {
                 }
             }
             Event::Arrival { to, from, arrival } => self.arrive(to, from, arrival),
-            Event::Tick => unreachable!("whoever runs the model takes ticks"),
+            Event::Tick => unreachable!("the caller handles ticks"),
         }
     }
 
-    /// Something came for a thread. `by`: from another, whose next turn is the longer for it.
+    /// A message arrived for a thread. `by`: from another thread, which is charged for the wake-up.
     fn wake(&mut self, thread: ThreadId, by: Option<Waker>) {
         let woken = self.processors.wake(thread, by, self.agenda.now());
         if let Some(by) = by {
@@ -304,7 +301,7 @@ impl Model {
         self.schedule(self.processors.pool_of(thread));
     }
 
-    /// Gives idle cores to threads that wait for them.
+    /// Gives idle cores to waiting threads.
     fn schedule(&mut self, pool: PoolId) {
         while let Some((thread, pause)) = self.processors.take(pool, self.now_ns()) {
             let mut turn = self.turn(thread, pause);
@@ -356,7 +353,7 @@ impl Model {
     fn done(&mut self, thread: ThreadId) {
         let Turn { outputs, has_more, .. } = std::mem::take(&mut self.turns[thread]);
         if matches!(self.roles[thread], Role::Mover(..)) {
-            // It bounds its share of the node by the processor time that both have used.
+            // It limits its share of the node by the processor time that both have used.
             self.processors.look(thread, self.agenda.now());
         }
         self.processors.done(thread, self.agenda.now(), has_more);
@@ -402,7 +399,7 @@ impl Model {
                     self.agenda.push(at_ns, Event::Wake(thread));
                 }
             }
-            Output::Tell(mail) => {
+            Output::Notify(mail) => {
                 let control = &mut self.nodes[machine].control;
                 control.receive(mail);
                 let id = control.id;
@@ -429,14 +426,14 @@ impl Model {
                 self.agenda.push(at_ns, Event::Arrival { to: client, from: to, arrival });
             }
             (Role::Operator, Arrival::Answer(bytes)) => {
-                self.operator.as_mut().expect("it has asked").receive(&bytes);
+                self.operator.as_mut().expect("it sent a request").receive(&bytes);
                 self.wake(to, Some(Waker { thread: from, is_sync: true }));
             }
             (Role::Client(index), arrival) => {
                 self.clients[index].receive(arrival);
                 self.wake(to, Some(Waker { thread: from, is_sync: true }));
             }
-            (Role::Operator, arrival) => unreachable!("nobody asks the operator: {arrival:?}"),
+            (Role::Operator, arrival) => unreachable!("unexpected arrival at the operator: {arrival:?}"),
             (Role::Worker(node, _) | Role::Mover(node, _) | Role::Control(node), arrival) => {
                 self.nodes[node].receive(to, from, arrival);
                 self.wake(to, Some(Waker { thread: from, is_sync: true }));

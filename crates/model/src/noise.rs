@@ -1,42 +1,41 @@
-//! A machine's noise: its pace changes, as a virtual machine's does whose host has other guests.
+//! A machine's noise: its pace varies, like a virtual machine's whose host has other guests.
 //!
-//! The same work takes now more processor time and now less, that of all threads alike. Over 100 ms a real
-//! node's operations differ by a tenth or more from those of the 100 ms before, at the same processor time,
-//! and its clients' cost changes with its own. So the worst of many windows lies below their mean whatever a
-//! protocol does. Here the pace is an Ornstein-Uhlenbeck process (of the logarithm, so that it stays
-//! positive) whose mean is 1.
+//! The cost of the same work varies, for all threads alike. From one window of 100 ms to the next, a real
+//! node's operations differ by a tenth or more at the same processor time, and so do its clients'. So the
+//! worst of many windows is below their mean under any protocol. The pace is an Ornstein-Uhlenbeck process
+//! (of the logarithm, so that it stays positive) with mean 1.
 
 use sidle_workload::Random;
 
-/// How long a pace lasts before the next is drawn.
+/// How long a pace is constant.
 const STEP_NS: u64 = 10_000_000;
-/// What is left of it in the next: a tenth of a second makes 1/e of it. Windows of 100 ms then resemble their
-/// neighbours by half, as real ones do.
+/// The fraction kept in the next step: 1/e after a tenth of a second. Windows of 100 ms then correlate with
+/// their neighbours by half, like real ones.
 const KEPT: f64 = 0.905;
-/// How much of the pace's spread windows of 100 ms show, within two seconds.
+/// The part of the pace's spread that is visible in windows of 100 ms, within two seconds.
 const SHOWN: f64 = 0.8;
 
-/// The present pace.
+/// The current pace.
 #[derive(Debug)]
 pub(crate) struct Noise {
     random: Random,
     /// The standard deviation of the pace's logarithm.
     spread: f64,
-    /// How many of these deviations the present pace is away.
+    /// How many of these deviations the current pace is from the mean.
     level: f64,
     steps: u64,
-    /// What work takes, by what it takes on average.
+    /// The cost of work relative to its average.
     pace: f64,
 }
 
 impl Noise {
-    /// `thousandths`: how much operations differ between windows of 100 ms (their standard deviation by their
-    /// mean).
+    /// `thousandths`: how much operations differ between windows of 100 ms (their standard deviation relative
+    /// to their mean).
     pub(crate) fn new(thousandths: u64, random: Random) -> Noise {
         Noise { random, spread: thousandths as f64 / 1000.0 / SHOWN, level: 0.0, steps: 0, pace: 1.0 }
     }
 
-    /// What work takes that begins now and takes so long on average.
+    /// The cost of work that starts now and costs `cost_ns` on average.
     pub(crate) fn of(&mut self, cost_ns: u64, now_ns: u64) -> u64 {
         if self.spread == 0.0 {
             return cost_ns;
@@ -61,7 +60,7 @@ mod tests {
 
     const WINDOW_NS: u64 = 100_000_000;
 
-    /// The cost of each of so many windows.
+    /// The cost of each of this many windows.
     fn windows(thousandths: u64, windows: u64) -> Vec<f64> {
         let mut noise = Noise::new(thousandths, Random::new(5, 0));
         let mut cost = |at_ns| noise.of(1_000_000, at_ns) as f64;

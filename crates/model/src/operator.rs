@@ -1,6 +1,6 @@
-//! Who asks for the move and follows it, as the demonstration does: one question at a time, over a connection
-//! of its own, answered by a worker and its node's control thread among whatever else they do. Each waits for
-//! the end a while; a move is over when an answer says so.
+//! Requests the move and follows it, like the demonstration: one request at a time, on its own connection. A
+//! worker and its node's control thread answer it among their other work. Each request waits for the end for
+//! a while; a move is over when an answer reports that.
 
 use crate::costs::Costs;
 use crate::event::{Arrival, Turn};
@@ -11,51 +11,51 @@ use sidle_cluster::MigrationStatus;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
 use sidle_types::MigrationId;
 
-/// How far it is.
+/// The stage of the move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nothing was asked.
+    /// No request was sent.
     Idle,
-    /// It has asked for the move.
+    /// The move was requested.
     Starting,
-    /// It waits for the end, and is told now and then how far it is.
+    /// It waits for the end, and receives progress now and then.
     Following(MigrationId),
-    /// The move is over; or why there is none.
+    /// The move is over, or did not start: why.
     Over(Result<(), String>),
 }
 
-/// The thread that asks.
+/// The requesting thread.
 pub(crate) struct Operator {
     pub(crate) id: ThreadId,
     worker: ThreadId,
-    /// What the worker calls its connection.
+    /// The worker's number for its connection.
     number: usize,
     stage: Stage,
-    /// What to ask.
+    /// The next request.
     next: Option<Vec<u8>>,
     unread: Vec<u8>,
     parser: ReplyParser,
 }
 
 impl Operator {
-    /// With a connection to this worker, which calls it so.
+    /// Connected to this worker, under this number.
     pub(crate) fn new(id: ThreadId, worker: ThreadId, number: usize) -> Operator {
         let parser = ReplyParser::new(ReplyLimits::default());
         Operator { id, worker, number, stage: Stage::Idle, next: None, unread: Vec::new(), parser }
     }
 
-    /// It is to ask for a move, in these words.
+    /// Requests a move with these words.
     pub(crate) fn start(&mut self, words: &[&str]) {
         self.stage = Stage::Starting;
         self.next = Some(request(words));
     }
 
-    /// Whether an answer has told what the move came to.
+    /// Whether an answer has reported the outcome.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over(_))
     }
 
-    /// What the move came to, when an answer has told that.
+    /// The outcome, once an answer has reported it.
     pub(crate) fn outcome(&self) -> Option<Result<(), String>> {
         match &self.stage {
             Stage::Over(outcome) => Some(outcome.clone()),
@@ -63,12 +63,12 @@ impl Operator {
         }
     }
 
-    /// Bytes of an answer came.
+    /// Bytes of an answer arrived.
     pub(crate) fn receive(&mut self, bytes: &[u8]) {
         self.unread.extend_from_slice(bytes);
     }
 
-    /// Takes an answer, and asks the next question.
+    /// Takes an answer, and sends the next request.
     pub(crate) fn turn(&mut self, costs: &Costs, pause: Pause) -> Turn {
         let mut turn = Turn { cost_ns: costs.of_pause(pause), ..Turn::default() };
         if !self.unread.is_empty() {
@@ -83,7 +83,7 @@ impl Operator {
         turn
     }
 
-    /// Takes an answer if it is here as a whole.
+    /// Takes an answer once it is complete.
     fn take(&mut self) {
         let parsed = self.parser.parse(&self.unread).expect("workers answer in the protocol");
         let ParsedReply::Complete { frame, consumed } = parsed else { return };
@@ -104,7 +104,7 @@ impl Operator {
     }
 }
 
-/// A question, as it is sent.
+/// A request on the wire.
 fn request(words: &[impl AsRef<str>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let words: Vec<&[u8]> = words.iter().map(|word| word.as_ref().as_bytes()).collect();
@@ -116,7 +116,7 @@ fn text(answer: &Value) -> Option<&str> {
     std::str::from_utf8(answer.as_bytes()?).ok()
 }
 
-/// Where a status says that a migration is.
+/// The stage of a migration according to a status.
 fn followed(id: MigrationId, answer: &Value) -> Stage {
     let migration = text(answer).and_then(|text| serde_json::from_str::<MigrationStatus>(text).ok());
     let Some(migration) = migration else {
@@ -163,7 +163,7 @@ mod tests {
         noise_thousandths: 0,
     };
 
-    /// One that has asked.
+    /// An operator that has sent its first request.
     fn operator() -> Operator {
         let mut operator = Operator::new(9, 3, 4);
         operator.start(&["SIDLE.MIGRATE", "START"]);
@@ -171,7 +171,7 @@ mod tests {
         operator
     }
 
-    /// What leaves for the worker, in one line each.
+    /// The bytes sent to the worker, each on one line.
     fn sent(turn: &Turn) -> Vec<String> {
         let line = |output: &Output| match output {
             Output::Send { to: 3, arrival: Arrival::Requests { connection: 4, bytes }, .. } => {
@@ -194,14 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn operator_tells_why_there_is_no_move() {
+    fn operator_reports_why_there_is_no_move() {
         for (answer, why) in
             [(b"-ERR no such node\r\n".as_slice(), "ERR no such node"), (b"+soon\r\n", "answered")]
         {
             let mut operator = operator();
             operator.receive(&answer[..3]);
             operator.turn(&COSTS, Pause::default());
-            assert!(!operator.is_over(), "half of an answer is none");
+            assert!(!operator.is_over(), "the answer is incomplete");
             operator.receive(&answer[3..]);
             operator.turn(&COSTS, Pause::default());
             let outcome = operator.outcome().expect("it was answered").expect_err("there is no move");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn operator_does_not_wait_for_a_move_that_nobody_knows() {
+    fn operator_does_not_wait_for_an_unknown_move() {
         let mut operator = operator();
         operator.receive(b":7\r\n");
         operator.turn(&COSTS, Pause::default());

@@ -1,18 +1,18 @@
-//! Who has a processor: threads take turns on cores, those of a group within its quota.
+//! Scheduling: threads share cores, those of a group within its quota.
 //!
-//! A turn is what a thread does between two looks at its queues; it is never interrupted. A thread that has
-//! more to do keeps its core, turn by turn, until one wakes up there that comes before it ([`claims`]), or
-//! until it is noticed, at a tick or when another wakes up there, that its slice is used up.
+//! A turn is a thread's work between two checks of its queues; it is never interrupted. A thread with more
+//! work keeps its core, turn by turn. It loses the core when a thread with a better claim wakes up there
+//! ([`claims`]), or when a tick or another wake-up there finds its slice used up.
 //!
-//! Each core has a queue of its own; in which one a thread wakes up is a matter of its own ([`choice`]). A
-//! core looks for a thread that waits elsewhere and did not run a moment ago at the instant at which it has
-//! nobody left to run, and then, asleep, at ticks. A core that sleeps takes a while to wake up.
+//! Each core has its own queue; [`choice`] picks the core where a thread wakes up. A core without work pulls
+//! a waiting thread from another core unless that ran a moment ago. It tries at once, and then, asleep, at
+//! ticks. A sleeping core takes a while to wake up.
 //!
-//! A quota is enforced as the kernel does ([`quota`](crate::quota)): what a thread has used counts when
-//! somebody looks. That is when the core turns to another thread or none, when a thread of the group joins or
-//! leaves the core's queue, when the thread asks for its processor time, and at the core's tick. A thread
-//! that nobody looks at overruns. A thread that wakes up on a core where its group stands still stands there,
-//! though other cores may be idle: whoever chooses a core does not look at quotas.
+//! A quota is enforced as in the kernel ([`quota`](crate::quota)): use is accounted only at certain points.
+//! These are: the core's tick, the core switches threads or goes idle, a thread of the group joins or leaves
+//! its queue, or the thread asks for its processor time. Between them a thread can overrun. A thread that
+//! wakes up on a core where its group is throttled waits there, even if other cores are idle: the choice of a
+//! core ignores quotas.
 
 mod average;
 mod choice;
@@ -29,84 +29,83 @@ use std::collections::BTreeMap;
 const SLICE_NS: u64 = 700_000;
 /// More cores add nothing.
 const SLICED_CORES: usize = 8;
-/// The kernel's timer tick, at its usual 250 a second; that of all cores at once.
+/// The kernel's timer tick, at its usual 250 a second; on all cores at once.
 const TICK_NS: u64 = 4_000_000;
-/// Another core does not take a thread that has run less long ago: `migration_cost_ns`, what moving a warm
-/// cache is put at.
+/// Another core does not pull a thread that ran less long ago: `migration_cost_ns`, the assumed cost of
+/// moving a warm cache.
 const WARM_NS: u64 = 500_000;
-/// A core that finds nobody to run is asleep after this.
+/// A core without work falls asleep after this.
 const DOZE_NS: u64 = 5_000;
-/// What a core's caches hold of a thread is as old as this at most while another thread takes turns with it
-/// there.
+/// A core counts as shared for this long after another thread ran there.
 const SHARED_NS: u64 = 1_000_000;
 
 /// A thread, by number.
 pub(crate) type ThreadId = usize;
-/// A number of cores that the threads of some groups share.
+/// A number of cores shared by the threads of some groups.
 pub(crate) type PoolId = usize;
-/// Threads with a quota in common.
+/// Threads with a common quota.
 pub(crate) type GroupId = usize;
 
-/// What was before a thread's turn.
+/// What preceded a thread's turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pause {
     /// The thread slept.
     pub(crate) of_thread: bool,
-    /// Nobody had its core.
+    /// The core was idle.
     pub(crate) of_core: bool,
-    /// Another thread had its core a moment ago.
+    /// Another thread ran on the core a moment ago.
     pub(crate) is_shared: bool,
 }
 
-/// Whom somebody woke.
+/// What a wake-up woke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     /// The thread was awake.
     Nobody,
     /// A thread, on a core that was in use.
     Thread,
-    /// A thread, and the core that it is to run on.
+    /// A thread and its core.
     ThreadAndCore,
 }
 
 #[derive(Debug, Default)]
 struct Core {
-    /// Who has it, in a turn or between two turns.
+    /// The thread that has it, in a turn or between two turns.
     current: Option<ThreadId>,
     is_in_turn: bool,
-    /// When somebody had it last.
+    /// When it was last in use.
     used_ns: Option<u64>,
-    /// Who has it or had it last, and until when somebody else had it.
+    /// The thread that has it or had it last, and until when another had it.
     user: Option<ThreadId>,
     other_ns: Option<u64>,
-    /// When it will be awake, if somebody woke it.
+    /// When it will be awake, if it was woken.
     awake_ns: Option<u64>,
-    /// When the present turn began, and what it takes.
+    /// When the current turn began, and its cost.
     turn_ns: u64,
     cost_ns: u64,
-    /// Up to when what its thread used has counted.
+    /// Until when its thread's use is accounted.
     counted_ns: u64,
-    /// Somebody looked, and its thread's group has nothing left here.
+    /// The use was accounted, and its thread's group has nothing left here.
     is_overdrawn: bool,
-    /// It is another one's turn after this.
+    /// Another thread's turn is next.
     is_wanted: bool,
-    /// Who waits here, those included whose group stands still here.
+    /// The threads that wait here, those of throttled groups included.
     waiting: Vec<ThreadId>,
-    /// The claims of the groups that have been here, up to when time has passed for them, and what the last
-    /// one had behind it.
+    /// The claims of the groups that have been here, until when they are advanced, and the last one's virtual
+    /// time.
     claims: BTreeMap<GroupId, Claim>,
     claims_ns: u64,
     last_ns: u64,
 }
 
 impl Core {
-    /// What the threads of a group weigh together that run or wait here.
+    /// The total weight of a group's threads that run or wait here.
     fn weight_of(&self, group: GroupId, threads: &[Thread]) -> u64 {
         let here = self.waiting.iter().chain(&self.current).map(|&id| &threads[id]);
         here.filter(|thread| thread.group == group).map(|thread| thread.weight).sum()
     }
 
-    /// How much of its thread's turn is still to come.
+    /// How much of its thread's turn is left.
     fn rest_ns(&self, now_ns: u64) -> u64 {
         if self.is_in_turn { self.cost_ns.saturating_sub(now_ns - self.turn_ns) } else { 0 }
     }
@@ -144,25 +143,25 @@ enum State {
 struct Thread {
     group: GroupId,
     state: State,
-    /// Where it is, or was last.
+    /// Its core, current or last.
     core: usize,
-    /// Where it was before it last woke up.
+    /// Its core before it last woke up.
     recent_core: usize,
-    /// Whom it wakes.
+    /// The threads that it wakes.
     flips: Flips,
-    /// Something came while it ran.
+    /// A message arrived while it ran.
     is_woken: bool,
     /// Whether its next turn is the first since it slept.
     has_slept: bool,
-    /// Its claim on its core, among those of its group.
+    /// Its virtual time on its core, among those of its group.
     behind_ns: u64,
-    /// By how much it had less behind it than the mean of those when it fell asleep.
+    /// How far it was below the group's mean virtual time when it fell asleep.
     credit_ns: u64,
-    /// What its processor time is divided by.
+    /// The divisor of its processor time.
     weight: u64,
-    /// What it has used of its slice.
+    /// The used part of its slice.
     sliced_ns: u64,
-    /// When it came to its core's queue.
+    /// When it joined its core's queue.
     joined_ns: u64,
     /// When its last turn ended.
     ran_ns: u64,
@@ -170,7 +169,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// What it has behind it while so much of its turn, which is charged at its beginning, is still to come.
+    /// Its virtual time while this much of its turn, which is charged at its beginning, is left.
     fn behind_before(&self, rest_ns: u64) -> u64 {
         self.behind_ns - rest_ns / self.weight
     }
@@ -181,7 +180,7 @@ impl Thread {
 pub(crate) struct Processors {
     /// How long a core takes to wake up.
     core_latency_ns: u64,
-    /// How long before time 0 a tick was.
+    /// How long before time 0 the last tick was.
     since_tick_ns: u64,
     pools: Vec<Pool>,
     groups: Vec<Group>,
@@ -189,36 +188,36 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// None yet. `core_latency_ns`: how long a core that sleeps takes to wake up. `phase`: which part of a
-    /// tick's time has passed at time 0.
+    /// An empty set. `core_latency_ns`: how long a sleeping core takes to wake up. `phase`: the elapsed
+    /// fraction of a tick at time 0.
     pub(crate) fn new(core_latency_ns: u64, phase: f64) -> Processors {
         let since_tick_ns = (phase * TICK_NS as f64) as u64;
         Processors { core_latency_ns, since_tick_ns, ..Processors::default() }
     }
 
-    /// How many ticks there were.
+    /// The number of ticks so far.
     fn ticks(&self, now_ns: u64) -> u64 {
         (now_ns + self.since_tick_ns) / TICK_NS
     }
 
-    /// When the last tick was; time 0 if that was before.
+    /// When the last tick was; time 0 if there was none.
     fn last_tick_ns(&self, now_ns: u64) -> u64 {
         (self.ticks(now_ns) * TICK_NS).saturating_sub(self.since_tick_ns)
     }
 
-    /// So many cores.
+    /// Adds this many cores.
     pub(crate) fn add_pool(&mut self, cores: usize) -> PoolId {
         let cores = (0..cores).map(|_| Core::default()).collect();
         self.pools.push(Pool { cores, groups: Vec::new(), busy: Average::default() });
         self.pools.len() - 1
     }
 
-    /// How many numbers of cores there are.
+    /// How many pools there are.
     pub(crate) fn pools(&self) -> usize {
         self.pools.len()
     }
 
-    /// A group of threads on these cores.
+    /// Adds a group of threads on these cores.
     pub(crate) fn add_group(&mut self, pool: PoolId, quota: Option<Quota>) -> GroupId {
         let bandwidth = quota.map(|quota| Bandwidth::new(quota, self.pools[pool].cores.len()));
         self.groups.push(Group { pool, bandwidth, used_ns: 0 });
@@ -226,7 +225,7 @@ impl Processors {
         self.groups.len() - 1
     }
 
-    /// A thread of a group, asleep. `weight`: how many others' share of a core is its.
+    /// Adds a sleeping thread to a group. `weight`: its share of a core in multiples of a normal thread's.
     pub(crate) fn add_thread(&mut self, group: GroupId, weight: u64) -> ThreadId {
         let id = self.threads.len();
         let core = id % self.pools[self.groups[group].pool].cores.len();
@@ -249,7 +248,7 @@ impl Processors {
         id
     }
 
-    /// Something came for a thread, from this one. Whom that woke.
+    /// A message from `by` arrived for a thread. Returns what it woke.
     pub(crate) fn wake(&mut self, id: ThreadId, by: Option<Waker>, now_ns: u64) -> Woken {
         match self.threads[id].state {
             State::Asleep => {
@@ -270,7 +269,7 @@ impl Processors {
         }
     }
 
-    /// A thread comes to a core's queue.
+    /// A thread joins a core's queue.
     fn join(&mut self, id: ThreadId, core: usize, now_ns: u64) {
         let (pool, group) = (self.pool_of(id), self.threads[id].group);
         let is_current = self.has_current(pool, core, group);
@@ -300,12 +299,12 @@ impl Processors {
         }
     }
 
-    /// How long a thread keeps its core while others wait, if anybody looks.
+    /// How long a thread keeps its core while others wait, if it is checked.
     fn slice_ns(&self, pool: PoolId) -> u64 {
         SLICE_NS * u64::from(1 + self.pools[pool].cores.len().min(SLICED_CORES).ilog2())
     }
 
-    /// The next thread to run on these cores, if one of them has nothing to do; and what it did before.
+    /// The next thread to run on these cores, if one of them is idle; and what preceded its turn.
     pub(crate) fn take(&mut self, pool: PoolId, now_ns: u64) -> Option<(ThreadId, Pause)> {
         self.advance(pool, now_ns);
         let cores = 0..self.pools[pool].cores.len();
@@ -330,7 +329,7 @@ impl Processors {
         Some((id, Pause { of_thread: std::mem::take(&mut thread.has_slept), of_core, is_shared }))
     }
 
-    /// Who has the next turn on a core, if that is awake; else it begins to wake up.
+    /// The thread with the next turn on a core, if the core is awake; otherwise wakes it.
     fn ready_on(&mut self, pool: PoolId, core: usize, now_ns: u64) -> Option<ThreadId> {
         let next = self.next_of(pool, core);
         let is_asleep = self.is_asleep(pool, core, now_ns);
@@ -343,7 +342,7 @@ impl Processors {
         next
     }
 
-    /// Who has the next turn on a core: who keeps it, or the first of its queue that may run.
+    /// The thread with the next turn on a core: its keeper, or the first of its queue that may run.
     fn next_of(&self, pool: PoolId, core: usize) -> Option<ThreadId> {
         let Core { current, is_in_turn, .. } = self.pools[pool].cores[core];
         match current {
@@ -353,13 +352,12 @@ impl Processors {
         }
     }
 
-    /// An idle core takes a thread that waits elsewhere. The thread may find that its group has nothing left
-    /// here.
+    /// An idle core pulls a thread that waits elsewhere. Its group may turn out to have nothing left here.
     fn pull(&mut self, pool: PoolId, core: usize, now_ns: u64) -> Option<ThreadId> {
         if !self.is_idle(pool, core) {
             return None;
         }
-        // A core looks at the instant at which it finds nobody to run, and then at ticks.
+        // A core tries when it finds no thread to run, and then at ticks.
         let used_ns = self.pools[pool].cores[core].used_ns;
         let looked_ns = if used_ns == Some(now_ns) { now_ns } else { self.last_tick_ns(now_ns) };
         if used_ns.is_some_and(|used_ns| used_ns > looked_ns) {
@@ -406,8 +404,8 @@ impl Processors {
         self.pools[pool].cores[core].current.is_some_and(|id| self.threads[id].group == group)
     }
 
-    /// Whether a core sleeps: from when it finds nobody to run. It does so at an instant; what wakes it then
-    /// finds it awake.
+    /// Whether a core sleeps: from when it finds no thread to run. An event at that very instant finds it
+    /// awake.
     fn is_asleep(&self, pool: PoolId, core: usize, now_ns: u64) -> bool {
         let place = &self.pools[pool].cores[core];
         place.current.is_none() && place.used_ns.is_none_or(|used_ns| used_ns + DOZE_NS < now_ns)
@@ -417,12 +415,12 @@ impl Processors {
         self.pools[pool].cores[core].current.is_none() && self.first_of(pool, core, |_| true).is_none()
     }
 
-    /// Whether a thread's group stands still on a core.
+    /// Whether a thread's group is throttled on a core.
     fn stands(&self, id: ThreadId, core: usize) -> bool {
         self.groups[self.threads[id].group].is_stopped(core)
     }
 
-    /// Begins the periods of quotas that were due.
+    /// Starts the periods of quotas that are due.
     fn advance(&mut self, pool: PoolId, now_ns: u64) {
         let Pool { cores, busy: average, .. } = &mut self.pools[pool];
         let busy = cores.iter().filter(|core| core.current.is_some()).count();
@@ -437,7 +435,7 @@ impl Processors {
         }
     }
 
-    /// Somebody looks at a core: what its thread has used counts.
+    /// Accounts the use of a core's thread.
     fn count(&mut self, pool: PoolId, core: usize, now_ns: u64) {
         let place = &mut self.pools[pool].cores[core];
         let Some(id) = place.current else { return };
@@ -447,15 +445,14 @@ impl Processors {
         }
     }
 
-    /// When a group that stands still on one of these cores may go on, or a core is awake, the first of
-    /// those.
+    /// When a throttled group on these cores may resume or a core is awake, whichever is first.
     pub(crate) fn next_change(&self, pool: PoolId) -> Option<u64> {
         let Pool { cores, groups, .. } = &self.pools[pool];
         let groups = groups.iter().filter_map(|&group| self.groups[group].bandwidth.as_ref()?.next_ns());
         groups.chain(cores.iter().filter_map(|core| core.awake_ns)).min()
     }
 
-    /// A thread's turn takes so much processor time.
+    /// Charges a thread's turn with processor time.
     pub(crate) fn charge(&mut self, id: ThreadId, cost_ns: u64) {
         let thread = &mut self.threads[id];
         thread.behind_ns += cost_ns / thread.weight;
@@ -468,14 +465,14 @@ impl Processors {
         self.charge_claim(pool, core, group, cost_ns);
     }
 
-    /// A thread that has a core asks for its processor time.
+    /// A running thread asks for its processor time.
     pub(crate) fn look(&mut self, id: ThreadId, now_ns: u64) {
         let pool = self.pool_of(id);
         self.advance(pool, now_ns);
         self.count(pool, self.threads[id].core, now_ns);
     }
 
-    /// A turn is over. `has_more`: the thread has something to do at once.
+    /// A turn is over. `has_more`: the thread has more work at once.
     pub(crate) fn done(&mut self, id: ThreadId, now_ns: u64, has_more: bool) {
         let (pool, group, core) = (self.pool_of(id), self.threads[id].group, self.threads[id].core);
         self.advance(pool, now_ns);

@@ -1,42 +1,41 @@
-//! What a group of threads may use of its cores: Linux's CFS bandwidth control, as of 6.18.
+//! Quotas of groups of threads: Linux's CFS bandwidth control, as of 6.18.
 //!
-//! A group has a pool, which is filled to its budget at each period's start; nothing is carried over. Threads
-//! do not spend from the pool: each core has an allowance of its own and takes more from the pool when it is
-//! found used up. So a core may hoard what another one lacks, since what it has left stays with it, period
-//! after period. It gives back only what exceeds a millisecond, and only when no thread of the group is left
-//! on it.
+//! A group's pool is filled to its budget at each period's start; nothing is carried over. Threads do not
+//! spend from the pool: each core has its own allowance, and refills it from the pool when it is found used
+//! up. So a core may hoard what another one lacks: it keeps what it has left, period after period. It returns
+//! only what exceeds a millisecond, and only when the group's last thread leaves it.
 //!
-//! What was used is known only when somebody looks (see [`processors`](crate::processors)). A core that then
-//! owes more than the pool has is *stopped* for the group. Each period begins with paying the debts of
-//! stopped cores, those that were stopped first before others, and 1 ns beyond; who is paid goes on. Debts
-//! are a core's own: one that owes three budgets stands for three periods while the group runs on elsewhere,
-//! if anything is left of the budget.
+//! Use is known only when it is accounted (see [`processors`](crate::processors)). A core that then owes more
+//! than the pool has is *stopped* for the group. Each period begins with payments to the stopped cores, in
+//! the order they were stopped, of their debts and 1 ns more; a paid core resumes. Debts belong to a core:
+//! one that owes three budgets is stopped for three periods. The group runs on elsewhere, if any budget is
+//! left.
 //!
-//! Left out: bursts, groups within groups, and the sleep of an unused group's period timer, which changes
-//! nothing since it is started again in phase.
+//! Left out: bursts, groups within groups, and the sleep of an unused group's period timer, which has no
+//! effect since it restarts in phase.
 
 use std::collections::VecDeque;
 
-/// What a core's allowance is filled up to, if the pool has as much: `kernel.sched_cfs_bandwidth_slice_us`.
+/// A core's allowance is refilled up to this, if the pool has it: `kernel.sched_cfs_bandwidth_slice_us`.
 const SLICE_NS: i64 = 5_000_000;
 /// What a core keeps when the group's last thread leaves it.
 const KEPT_NS: i64 = 1_000_000;
-/// Stopped cores are paid from what others gave back after this time, unless the next period is near anyway.
+/// Stopped cores are paid from returned time after this delay, unless the next period is near.
 const SLACK_NS: u64 = 5_000_000;
 const NEAR_NS: u64 = 2_000_000;
 
-/// A share of processors for all threads of a group together.
+/// A processor share for all threads of a group together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Quota {
     /// Processor time in each period.
     pub(crate) budget_ns: u64,
     /// The period.
     pub(crate) period_ns: u64,
-    /// When the first period ends. The kernel draws it, lest all groups' periods begin at once.
+    /// When the first period ends. The kernel draws it, so that not all groups' periods begin at once.
     pub(crate) first_ns: u64,
 }
 
-/// What one core has of a group's budget.
+/// A core's part of a group's budget.
 #[derive(Clone, Copy, Debug, Default)]
 struct Allowance {
     left_ns: i64,
@@ -49,15 +48,15 @@ pub(crate) struct Bandwidth {
     quota: Quota,
     pool_ns: i64,
     next_period_ns: u64,
-    /// When stopped cores are paid from what was given back.
+    /// When stopped cores are paid from returned time.
     slack_ns: Option<u64>,
     cores: Vec<Allowance>,
-    /// In the order in which they were stopped.
+    /// In the order they were stopped.
     stopped: VecDeque<usize>,
 }
 
 impl Bandwidth {
-    /// A full pool, for so many cores that have taken nothing yet.
+    /// A full pool, for this many cores with empty allowances.
     pub(crate) fn new(quota: Quota, cores: usize) -> Bandwidth {
         Bandwidth {
             quota,
@@ -69,7 +68,7 @@ impl Bandwidth {
         }
     }
 
-    /// Time has passed: begins the periods that were due.
+    /// Starts the periods that are due.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         loop {
             let slack_ns = self.slack_ns.unwrap_or(u64::MAX);
@@ -94,7 +93,7 @@ impl Bandwidth {
         }
     }
 
-    /// Pays what stopped cores owe as far as the pool goes.
+    /// Pays the debts of stopped cores while the pool lasts.
     fn pay(&mut self) {
         while let Some(&core) = self.stopped.front()
             && self.pool_ns > 0
@@ -111,8 +110,7 @@ impl Bandwidth {
         }
     }
 
-    /// Somebody looks at a core on which the group has used so much since the last look; whether it may go
-    /// on.
+    /// Accounts the group's use of a core since the last time; returns whether it may continue.
     pub(crate) fn spend(&mut self, core: usize, used_ns: u64) -> bool {
         let allowance = &mut self.cores[core];
         allowance.left_ns -= used_ns as i64;
@@ -124,7 +122,7 @@ impl Bandwidth {
         allowance.left_ns > 0
     }
 
-    /// Stops a core that has nothing left; whether the group stands still on it.
+    /// Stops a core without allowance; returns whether the group is throttled on it.
     pub(crate) fn stop(&mut self, core: usize) -> bool {
         let allowance = &mut self.cores[core];
         if allowance.left_ns <= 0 && !allowance.is_stopped {
@@ -134,7 +132,7 @@ impl Bandwidth {
         allowance.is_stopped
     }
 
-    /// The last thread of the group has left a core.
+    /// The group's last thread has left a core.
     pub(crate) fn leave(&mut self, core: usize, now_ns: u64) {
         let slack_ns = self.cores[core].left_ns - KEPT_NS;
         if slack_ns <= 0 {
@@ -148,12 +146,12 @@ impl Bandwidth {
         }
     }
 
-    /// Whether the group stands still on a core.
+    /// Whether the group is throttled on a core.
     pub(crate) fn is_stopped(&self, core: usize) -> bool {
         self.cores[core].is_stopped
     }
 
-    /// When a stopped core may go on.
+    /// When a stopped core may resume.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         let slack_ns = self.slack_ns.unwrap_or(u64::MAX);
         (!self.stopped.is_empty()).then(|| self.next_period_ns.min(slack_ns))
@@ -181,7 +179,7 @@ mod tests {
     #[test]
     fn a_core_hoards_what_another_lacks_and_keeps_it_over_periods() {
         let mut bandwidth = two_cores(2, 10);
-        assert!(bandwidth.spend(0, 1), "it took all there is");
+        assert!(bandwidth.spend(0, 1), "it took all of the pool");
         bandwidth.leave(0, 1);
         bandwidth.pool_ns = 0;
         assert!(!bandwidth.spend(1, 1) && bandwidth.stop(1));
@@ -216,7 +214,7 @@ mod tests {
         assert_eq!(bandwidth.next_ns(), None);
     }
 
-    /// Core 1 is stopped, core 0 has most of a slice, and the pool what was given back elsewhere.
+    /// Core 1 is stopped, core 0 has most of a slice, and the pool has what was returned elsewhere.
     fn one_stopped() -> Bandwidth {
         let mut bandwidth = two_cores(10, 100);
         assert!(bandwidth.spend(0, 1) && bandwidth.spend(1, 1));
@@ -226,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_core_gives_back_is_paid_out_after_a_while() {
+    fn returned_time_is_paid_out_after_a_delay() {
         let mut bandwidth = one_stopped();
         bandwidth.leave(0, 20 * MS);
         assert_eq!(bandwidth.cores[0].left_ns, KEPT_NS);
@@ -237,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_core_gives_back_shortly_before_a_period_waits_for_that() {
+    fn time_returned_shortly_before_a_period_waits_for_it() {
         let mut bandwidth = one_stopped();
         bandwidth.leave(0, 94 * MS);
         assert_eq!(bandwidth.next_ns(), Some(100 * MS));

@@ -1,16 +1,16 @@
-//! What the clients see, in windows.
+//! The clients' measurements, in windows.
 
 use sidle_bench::latencies::AnsweredBy;
 use sidle_bench::timeline::{Part, Piece, Timeline, WINDOW_NS, Window};
 use sidle_client_core::Reason;
 use std::collections::BTreeMap;
 
-/// What one load thread saw.
+/// One load thread's measurements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
-    /// When the load began: what was answered before is not counted.
+    /// When the load began: earlier answers do not count.
     start_ns: Option<u64>,
-    /// The part of the run that what ends now belongs to.
+    /// The part of the run that operations ending now belong to.
     pub(crate) part: Part,
     pieces: BTreeMap<Piece, Window>,
     pub(crate) errors: BTreeMap<String, u64>,
@@ -27,7 +27,7 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
-    /// Only from now on it counts; the time that lasts already does.
+    /// Counts from now on; the gap that is open now counts from its start.
     pub(crate) fn watch(&mut self) {
         self.longest_ns = 0;
     }
@@ -40,7 +40,7 @@ impl Gap {
         self.last_ns = Some(now_ns);
     }
 
-    /// The longest so far, the one included that has not ended.
+    /// The longest so far, the open one included.
     pub(crate) fn longest_ns(&self, now_ns: u64) -> u64 {
         self.longest_ns.max(self.last_ns.map_or(0, |last_ns| now_ns.saturating_sub(last_ns)))
     }
@@ -57,7 +57,7 @@ impl Recorder {
         Some(self.pieces.entry((number, self.part)).or_default())
     }
 
-    /// An operation succeeded: whether it was a write, and whose answer was taken.
+    /// An operation succeeded: whether it was a write, and which node's answer was used.
     pub(crate) fn answered(&mut self, is_write: bool, by: AnsweredBy, since_ns: u64, now_ns: u64) {
         if let Some(window) = self.window(now_ns) {
             let latencies = if is_write { &mut window.writes } else { &mut window.reads };
@@ -65,7 +65,7 @@ impl Recorder {
         }
     }
 
-    /// A read gave the value, or the absence, that it must give; or not.
+    /// Records whether a read returned the right value or absence.
     pub(crate) fn judge(&mut self, is_right: bool) {
         self.wrong_values += u64::from(!is_right);
     }
@@ -81,12 +81,12 @@ impl Recorder {
         *self.errors.entry(format!("{reason:?}")).or_default() += 1;
     }
 
-    /// A node refused the client something, or said what it could not make sense of.
+    /// A node refused the client, or sent something that it could not parse.
     pub(crate) fn trouble(&mut self, what: String) {
         *self.errors.entry(what).or_default() += 1;
     }
 
-    /// What the client knows of the migration, and bytes beyond the necessary since this was last said.
+    /// The client's tracking state, and the extra bytes since the last call.
     pub(crate) fn tracked(&mut self, now_ns: u64, extra_bytes: u64, sph_bytes: u64, bytes: u64) {
         self.extra_bytes += extra_bytes;
         self.sph_bytes_max = self.sph_bytes_max.max(sph_bytes);
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_gap_that_has_not_ended_counts() {
         let mut gap = Gap::default();
-        assert_eq!(gap.longest_ns(1_000), 0, "nothing was asked for yet");
+        assert_eq!(gap.longest_ns(1_000), 0, "no operation has started");
         gap.success(1_000);
         gap.success(5_000);
         gap.watch();

@@ -1,29 +1,28 @@
-//! Three hundred million records in the memory of a laptop: a sample of them.
+//! Three hundred million records in a laptop's memory: a sample.
 //!
-//! The popular records are all there. Of the others every k-th is, and stands for k where records travel in
-//! bulk: what a pull of them takes of processors and links is charged k times. Operations are drawn over all
-//! records. A key that is not there is absent at the source and at the target alike, so that the protocols do
-//! with it just what they do with one that is there: ask both ends, pull it ahead, remember it. Only the
-//! bytes of its value are missing on the way.
+//! All popular records are stored. Of the others every k-th is, and represents k in bulk transfers: a pull of
+//! them is charged k times, for processors and links. Operations are drawn over all records. A key that is
+//! not stored is absent at the source and at the target alike. So the protocols treat it like a stored one:
+//! they ask both ends, pull it ahead, remember it. Only its value's bytes are not transferred.
 
 use sidle_workload::{Distribution, Scatter};
 
-/// How many of the popular records are all there.
+/// How many of the popular records are stored.
 const POPULAR: u64 = 100_000;
 
-/// Which records there are.
+/// The stored records.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     records: u64,
-    /// One in so many of the records is there.
+    /// One in this many of the records is stored.
     one_in: u64,
     /// The popular ones beside those, in ascending order.
     popular: Vec<u64>,
 }
 
 impl Sample {
-    /// About `stored` of `records`; all, if there are no more. `seed`: of the load, which decides what is
-    /// popular.
+    /// About `stored` of `records`, or all if there are no more. `seed`: the load's, which determines the
+    /// popular ones.
     pub(crate) fn new(records: u64, stored: u64, distribution: Distribution, seed: u64) -> Sample {
         let one_in = records.div_ceil(stored.max(1)).max(1);
         let mut popular = Vec::new();
@@ -43,22 +42,22 @@ impl Sample {
         Sample { records, one_in, popular }
     }
 
-    /// The records that are there.
+    /// The stored records.
     pub(crate) fn stored(&self) -> impl Iterator<Item = u64> {
         (0..self.records).step_by(self.one_in as usize).chain(self.popular.iter().copied())
     }
 
-    /// How many these are.
+    /// How many are stored.
     pub(crate) fn len(&self) -> u64 {
         self.records.div_ceil(self.one_in) + self.popular.len() as u64
     }
 
-    /// Whether a record is there.
+    /// Whether a record is stored.
     pub(crate) fn has(&self, record: u64) -> bool {
         record.is_multiple_of(self.one_in) || self.popular.binary_search(&record).is_ok()
     }
 
-    /// For how many records each stands that travels in bulk.
+    /// How many records each represents in bulk transfers.
     pub(crate) fn weight(&self) -> f64 {
         self.records as f64 / self.len() as f64
     }
@@ -70,14 +69,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn without_a_need_everything_is_there() {
+    fn a_small_number_of_records_is_stored_whole() {
         let sample = Sample::new(1000, 5000, Distribution::Zipf(0.99), 1);
         assert!(sample.stored().eq(0..1000));
         assert_eq!((sample.len(), sample.weight()), (1000, 1.0));
     }
 
     #[test]
-    fn popular_records_are_all_there_and_each_record_once() {
+    fn popular_records_are_stored_and_each_record_once() {
         let sample = Sample::new(1_000_000, 10_000, Distribution::Zipf(0.99), 7);
         let stored: BTreeSet<u64> = sample.stored().collect();
         assert_eq!(stored.len() as u64, sample.len());

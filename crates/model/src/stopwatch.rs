@@ -1,25 +1,25 @@
-//! How long the real code takes, for calibration.
+//! Times the real code, for calibration.
 
 /// Reads a clock in nanoseconds.
 pub(crate) type ClockNs = fn() -> u64;
 
-/// Time that pieces of work of one kind took.
+/// Times of pieces of work of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lap {
     /// Nanoseconds of each piece.
     times_ns: Vec<u64>,
-    /// Bytes that they were about.
+    /// The total bytes they processed.
     bytes: u64,
 }
 
-/// Of so many pieces the longest does not count: the machine did something else then.
+/// One in this many pieces, the longest, is ignored: the machine was interrupted.
 const PIECES_PER_OUTLIER: usize = 100;
 
 /// Times pieces of work while a model runs, if there is a clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stopwatch {
     clock: Option<ClockNs>,
-    /// What reading the clock twice takes itself.
+    /// The cost of reading the clock twice.
     overhead_ns: u64,
     pub(crate) get: Lap,
     pub(crate) set: Lap,
@@ -34,7 +34,7 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// One that times by this clock.
+    /// A stopwatch with this clock.
     pub(crate) fn by(clock: ClockNs) -> Stopwatch {
         let mut least_ns = u64::MAX;
         for _ in 0..1000 {
@@ -44,19 +44,19 @@ impl Stopwatch {
         Stopwatch { clock: Some(clock), overhead_ns: least_ns, ..Stopwatch::default() }
     }
 
-    /// Begins a piece of work.
+    /// Starts a piece of work.
     pub(crate) fn begin(&self) -> u64 {
         self.clock.map_or(0, |clock| clock())
     }
 
-    /// What the piece of work took that began then.
+    /// The time of the piece of work started at `begun_ns`.
     pub(crate) fn end(&self, begun_ns: u64) -> u64 {
         self.clock.map_or(0, |clock| (clock() - begun_ns).saturating_sub(self.overhead_ns))
     }
 }
 
 impl Lap {
-    /// Adds a piece of work; not what no clock saw.
+    /// Adds a piece of work, unless there is no clock.
     pub(crate) fn add(&mut self, ns: u64, bytes: u64) {
         if ns > 0 {
             self.times_ns.push(ns);
@@ -64,7 +64,7 @@ impl Lap {
         }
     }
 
-    /// The mean of a piece.
+    /// The mean time of a piece.
     pub(crate) fn mean_ns(&self) -> u64 {
         let mut times_ns = self.times_ns.clone();
         times_ns.sort_unstable();
@@ -72,7 +72,7 @@ impl Lap {
         times_ns.iter().sum::<u64>() / times_ns.len().max(1) as u64
     }
 
-    /// The mean of a KiB.
+    /// The mean time per KiB.
     pub(crate) fn ns_per_kib(&self) -> u64 {
         self.mean_ns() * self.times_ns.len() as u64 * 1024 / self.bytes.max(1)
     }

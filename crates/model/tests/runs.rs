@@ -1,4 +1,4 @@
-//! Whole modelled runs, small: every protocol, samples, quotas, and the same again for the same seed.
+//! Whole modelled runs, small: every protocol, samples, quotas, and determinism.
 
 use sidle_bench::load::PROBES_PER_S;
 use sidle_bench::report::Report;
@@ -59,7 +59,7 @@ fn report(plan: &Plan) -> Report {
     report
 }
 
-/// Operations a second during the move.
+/// Operations per second during the move.
 fn during(plan: &Plan) -> f64 {
     report(plan).throughput.during.expect("data moved")
 }
@@ -74,16 +74,16 @@ fn every_protocol_moves_half_of_the_records_under_load() {
         assert!(before > 10_000.0, "{}: {before} operations a second", protocol.name);
         assert!(report.latency_us.during.reads.is_some(), "{}: reads went on", protocol.name);
         assert!(report.modelled.is_some());
-        // The demonstration looks every 25 ms whether it is time, and its margins are multiples of that.
-        let late_ms = report.migration.expect("data moved").from_ms - 200.0;
-        assert!((0.0..1.0).contains(&late_ms), "{}: it began {late_ms} ms late", protocol.name);
+        // The demonstration checks the time every 25 ms, and its margins are multiples of that.
+        let delay_ms = report.migration.expect("data moved").from_ms - 200.0;
+        assert!((0.0..1.0).contains(&delay_ms), "{}: it began {delay_ms} ms behind schedule", protocol.name);
     }
 }
 
-/// Clients are told of the map in which the move is over by whoever took it first, or they would go on using
-/// what they learnt in it.
+/// Clients receive the map without the move from any worker that has it; otherwise they would go on using
+/// tracked state.
 #[test]
-fn clients_hear_that_a_move_is_over() {
+fn clients_learn_that_a_move_is_over() {
     for seed in 1..=6 {
         let mut plan = Plan { seed, clients: 64, margin_ns: 500_000_000, ..plan("fulva") };
         plan.machines = Machines::two_cores(0.4, 0.4);
@@ -92,17 +92,17 @@ fn clients_hear_that_a_move_is_over() {
         let reads_of = |phase: Option<f64>, seconds: f64| phase.expect("there was a load") * seconds;
         let during = reads_of(report.throughput.during, report.seconds.expect("it moved"));
         let after = reads_of(report.throughput.after, 0.5);
-        let said = format!(
+        let reads = format!(
             "seed {seed}: {learnt} reads used what was learnt, of {during} operations in the move and {after} after"
         );
-        assert!((learnt as f64) < during + 0.05 * after, "{said}");
+        assert!((learnt as f64) < during + 0.05 * after, "{reads}");
     }
 }
 
-/// Clients look at their timers and counters every millisecond, though nothing comes: two load threads, and
-/// the prober, where it stands still too.
+/// Clients check their timers and counters every millisecond without input: two load threads, and the prober,
+/// even while nodes are throttled.
 #[test]
-fn clients_look_now_and_then_while_nodes_stand_still() {
+fn clients_check_their_timers_while_nodes_are_throttled() {
     for seed in 1..=4 {
         let [short, long] = [700, 700_000].map(|pack_ns_per_kib| {
             let costs = Costs { pack_ns_per_kib, poll_ns: 100_000, ..COSTS };
@@ -113,12 +113,12 @@ fn clients_look_now_and_then_while_nodes_stand_still() {
         let (longer_s, used_s) = (long.0 - short.0, long.1 - short.1);
         assert!(longer_s > 0.5, "seed {seed}: it took {longer_s} s more");
         let looks = used_s / 0.000_1 / (longer_s * 1000.0);
-        assert!((1.8..3.5).contains(&looks), "seed {seed}: {looks} looks a millisecond");
+        assert!((1.8..3.5).contains(&looks), "seed {seed}: {looks} checks a millisecond");
     }
 }
 
-/// Operations of one round are called at one instant, as the load generator calls them, and wait for each
-/// other to be sent: where asking is all that takes time, each of two takes what both do.
+/// Operations of one round start at one instant, as in the load generator, and wait for each other to be
+/// sent. If only sending takes time, each of two takes the time of both.
 #[test]
 fn operations_of_a_round_have_one_instant() {
     let asking_ns = 1_000_000;
@@ -141,8 +141,8 @@ fn the_same_seed_gives_the_same_report() {
     assert_ne!(report(&plan("fulva")).timeline, other.timeline);
 }
 
-/// Costs are what the load's rate follows from: of one worker whose request takes 10 us, 100,000 answers a
-/// second can come, and those that the prober asks for are not the load's.
+/// Costs determine the load's rate: one worker with 10 us per request gives 100,000 answers a second. The
+/// prober's do not count as the load's.
 #[test]
 fn throughput_follows_from_the_costs() {
     let costs = Costs { poll_ns: 0, sleep_ns: 0, read_ns: 2_000, write_ns: 7_000, get_ns: 1_000, ..COSTS };
@@ -156,17 +156,17 @@ fn throughput_follows_from_the_costs() {
     assert!((before + PROBES_PER_S - 100_000.0).abs() < 3_000.0, "{before} operations a second");
     plan.machines.source.quota = Machines::two_cores(0.4, 1.0).source.quota;
     let part = report(&plan).throughput.before.expect("there was a load");
-    // What the pool holds at a period's end is lost, so it is a little less; and the prober gets what it can.
+    // What the pool holds at a period's end is lost, so it is a little less; and the prober takes its part.
     assert!(
         (36_000.0 - PROBES_PER_S..=40_500.0).contains(&part),
         "{part} operations a second on 0.4 of a processor"
     );
 }
 
-/// What sleeps between batches pays for each resumption, what works through does not: so the two are told
-/// apart in calibration.
+/// A move that sleeps between batches pays for each resumption, one that works through does not: so
+/// calibration can distinguish the two.
 #[test]
-fn taking_bulk_work_up_again_costs_a_move_that_sleeps() {
+fn resuming_bulk_work_costs_a_move_that_sleeps() {
     let slowdown = |protocol: &str| {
         let [none, much] = [0, 500_000].map(|bulk_resume_ns| {
             let mut plan = Plan {
@@ -188,10 +188,10 @@ fn taking_bulk_work_up_again_costs_a_move_that_sleeps() {
     );
 }
 
-/// What wakes a mover for a record that somebody asked for does not pay for that: where bulk work is rare,
-/// those who wait for records do not notice.
+/// A mover that wakes for a record requested by name does not pay for that. Where bulk work is rare, waiting
+/// clients do not notice it.
 #[test]
-fn records_asked_for_by_name_do_not_wait_for_bulk_work_to_be_taken_up() {
+fn records_requested_by_name_do_not_pay_for_resuming_bulk_work() {
     let [none, much] = [0, 500_000].map(|bulk_resume_ns| {
         let plan = Plan {
             costs: Costs { bulk_resume_ns, ..COSTS },
@@ -205,9 +205,9 @@ fn records_asked_for_by_name_do_not_wait_for_bulk_work_to_be_taken_up() {
     assert!(much < 1.3 * none, "{much} us for reads at the target, and {none} us");
 }
 
-/// The source gives back what it has moved, beside its load, after the move.
+/// The source releases what it has moved, beside its load, after the move.
 #[test]
-fn giving_records_back_costs_the_source_after_the_move() {
+fn releasing_records_costs_the_source_after_the_move() {
     let after = |release_ns| {
         let mut plan = Plan { costs: Costs { release_ns, ..COSTS }, margin_ns: 300_000_000, ..plan("fulva") };
         (plan.records, plan.sample) = (100_000, 100_000);
@@ -218,10 +218,10 @@ fn giving_records_back_costs_the_source_after_the_move() {
     assert!(dear < 0.9 * cheap, "{dear} operations a second for {cheap}");
 }
 
-/// What is to move, and whether it has, is asked of nodes that are busy: what their control threads do takes
-/// its time of their quotas.
+/// Requests for the move and its progress go to busy nodes: the work of their control threads counts in the
+/// nodes' quotas.
 #[test]
-fn control_threads_take_their_time_of_the_nodes_quota() {
+fn control_threads_use_the_nodes_quota() {
     let seconds = |control_ns, share| {
         let mut plan = Plan { costs: Costs { control_ns, ..COSTS }, ..plan("stop-and-copy") };
         plan.machines = Machines::two_cores(share, share);
@@ -234,10 +234,10 @@ fn control_threads_take_their_time_of_the_nodes_quota() {
     assert!(in_turns > 2.0 * alone, "{in_turns} s more on a fifth of a processor, {alone} on a whole one");
 }
 
-/// The coordinator acts on a decision when it has kept it: each move waits for those of its beginning, its
-/// switch and its end.
+/// The coordinator acts on a decision once it is stored: each move waits for those of its start, its switch
+/// and its end.
 #[test]
-fn a_move_waits_for_the_coordinator_to_keep_its_decisions() {
+fn a_move_waits_for_the_coordinator_to_store_its_decisions() {
     let seconds = |commit_ns| {
         let plan = Plan { costs: Costs { commit_ns, ..COSTS }, ..plan("stop-and-copy") };
         report(&plan).seconds.expect("it moved")
@@ -246,16 +246,15 @@ fn a_move_waits_for_the_coordinator_to_keep_its_decisions() {
     assert!((0.15..0.4).contains(&slower), "{slower} s more for 50 ms a decision");
 }
 
-/// The answer that a move is over comes when the thread that asks can take it, not when somebody looks.
+/// A move ends when the requesting thread takes the answer, not at the next tick.
 #[test]
-fn a_move_is_over_when_the_answer_comes() {
+fn a_move_is_over_when_the_answer_arrives() {
     let report = report(&plan("fulva"));
     let ns = (report.seconds.expect("it moved") * 1e9) as u64;
-    assert!(!ns.is_multiple_of(5_000_000), "{ns} ns: looked at every 5 ms");
+    assert!(!ns.is_multiple_of(5_000_000), "{ns} ns: checked every 5 ms");
 }
 
-/// Records that are asked for by name do not come by the pull: each has its own way through the source's
-/// mover.
+/// Records requested by name bypass the pull: each passes the source's mover by itself.
 #[test]
 fn finding_records_by_name_costs_the_source() {
     let [cheap, dear] = [0, 2_000_000].map(|pick_ns_per_kib| {
@@ -264,13 +263,13 @@ fn finding_records_by_name_costs_the_source() {
     assert!(dear < 0.9 * cheap, "{dear} operations a second for {cheap}");
 }
 
-/// And through the target's, where they come before what the pull brings.
+/// And the target's, where they arrive before the pull's.
 #[test]
-fn replaying_records_asked_for_by_name_costs_the_target() {
+fn replaying_records_requested_by_name_costs_the_target() {
     let [cheap, dear] = [0, 5_000_000].map(|replay_ns_per_kib| {
         let mut plan = Plan {
             costs: Costs { replay_ns_per_kib, ..COSTS },
-            // Hardly anything comes by the pull.
+            // The pull brings hardly anything.
             policy: MigrationPolicy::Rate { bytes_per_s: 10_000 },
             records: 500,
             sample: 500,
@@ -282,7 +281,7 @@ fn replaying_records_asked_for_by_name_costs_the_target() {
     assert!(dear < 0.9 * cheap, "{dear} operations a second for {cheap}");
 }
 
-/// Who wakes a core pays for it, and whoever waits for that core waits.
+/// The waker of a core pays for it, and a thread that waits for that core is delayed.
 #[test]
 fn waking_cores_costs_throughput_where_cores_sleep() {
     let before = |wake_core_ns, core_latency_ns| {
@@ -295,9 +294,9 @@ fn waking_cores_costs_throughput_where_cores_sleep() {
     assert!(waker < 0.9 * none && latency < 0.9 * none, "{none} operations a second, {waker} and {latency}");
 }
 
-/// A record that stands for ten takes ten times as long to move, and no protocol notices.
+/// A record that represents ten takes ten times as long to move, and no protocol notices.
 #[test]
-fn a_sample_moves_as_long_as_what_it_stands_for() {
+fn a_sample_moves_as_long_as_all_records() {
     let mut all = plan("fulva");
     all.machines.source.workers = 1;
     all.records = 200_000;
@@ -311,7 +310,7 @@ fn a_sample_moves_as_long_as_what_it_stands_for() {
     assert!((sampled / whole - 1.0).abs() < 0.2, "{sampled} s for {whole} s");
 }
 
-/// If the one record does not move, there is nothing to probe.
+/// If the only record does not move, there is nothing to probe.
 #[test]
 fn a_single_record_can_be_modelled() {
     let is_probed = |key_bytes| {
@@ -324,18 +323,18 @@ fn a_single_record_can_be_modelled() {
 }
 
 #[test]
-fn what_cannot_be_modelled_is_refused() {
+fn invalid_plans_are_refused() {
     let refused = |plan: Plan| run(&plan, |_| true).expect_err("it must be refused").to_string();
     assert!(refused(plan("teleport")).contains("there is no migration protocol 'teleport'"));
     assert!(refused(Plan { clients: 0, ..plan("fulva") }).contains("clients"));
     let mut wrong = plan("fulva");
     wrong.machines.source.movers = 0;
     assert!(refused(wrong).contains("source: 0 movers"));
-    let interrupted = run(&plan("fulva"), |_| false).expect_err("it was told to stop");
+    let interrupted = run(&plan("fulva"), |_| false).expect_err("it was stopped");
     assert!(matches!(interrupted, ModelError::Interrupted));
 }
 
-/// The worst of many windows lies below their mean on a machine whose pace changes, whatever is going on.
+/// On a noisy machine the worst of many windows is below their mean under any load.
 #[test]
 fn noisy_machines_change_their_pace() {
     let worst = |noise_thousandths, noisy| {
@@ -354,10 +353,10 @@ fn noisy_machines_change_their_pace() {
     }
 }
 
-/// Before the move one worker and two clients take turns on two cores, afterwards two workers and the
-/// clients: more turns are another's.
+/// Before the move one worker and two clients share two cores, afterwards two workers and the clients do:
+/// more turns follow another thread's.
 #[test]
-fn workers_that_take_turns_with_others_pay_for_it() {
+fn workers_on_shared_cores_pay_for_it() {
     let [free, dear] = [0, 3_000].map(|shared_ns| {
         let mut plan = Plan { costs: Costs { shared_ns, ..COSTS }, clients: 64, ..plan("stop-and-copy") };
         plan.machines = Machines::two_cores(0.4, 0.4);

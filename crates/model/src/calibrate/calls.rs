@@ -1,8 +1,8 @@
-//! What system calls take: two threads that send each other messages over the loopback interface, as a node
-//! and its clients do.
+//! The cost of system calls: two threads exchange messages over the loopback interface, like a node and its
+//! clients.
 //!
-//! Both are busy at the same time, on cores of their own where there are two: what one writes, the other has
-//! to fetch from the first one's cache, which a single thread that reads what it wrote would never see.
+//! Both are busy at the same time, on their own cores if there are two. A reader has to fetch what the
+//! writer's cache holds, which a single thread would not show.
 
 mod waking;
 
@@ -12,15 +12,15 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use waking::Waking;
 
-/// Connections between the two, each with one message under way: as many as the load has.
+/// Connections between the two, each with one message in flight, like the load.
 const CONNECTIONS: usize = 64;
-/// Bytes of a usual request or reply.
+/// Bytes of a typical request or reply.
 const MESSAGE_BYTES: usize = 150;
 /// Bytes of a bulk message.
 const BULK_BYTES: usize = 64 << 10;
 /// Messages that each thread answers.
 const MESSAGES: u64 = 50_000;
-/// Where bulk messages are taken from and put, one after the other: more than the caches hold.
+/// The area that bulk messages are read from and written to, in turn: more than the caches hold.
 const BULK_AREA_BYTES: usize = 64 << 20;
 
 /// Processor time of each call, in nanoseconds.
@@ -44,7 +44,7 @@ impl Calls {
         Ok(Calls { poll_ns, read_ns, write_ns, copy_ns_per_kib, waking })
     }
 
-    /// The median of each, of several measurements.
+    /// The median of each call over several measurements.
     pub(super) fn medians(all: &[Calls]) -> Calls {
         let median = |of: fn(&Calls) -> u64| median(all.iter().map(of).collect());
         Calls {
@@ -63,7 +63,7 @@ impl Calls {
     }
 }
 
-/// Asking which of many connections have something, while some have.
+/// Polls many connections while some are ready.
 fn poll_ns() -> io::Result<u64> {
     let mut pairs = (0..CONNECTIONS).map(|_| pair()).collect::<io::Result<Vec<_>>>()?;
     let poller = poller(pairs.iter().map(|(_, far)| far))?;
@@ -79,8 +79,8 @@ fn poll_ns() -> io::Result<u64> {
     Ok((thread_cpu_ns() - begun_ns) / (MESSAGES / 10))
 }
 
-/// One write and one read of bulk make a copy each; a cost is charged at either end. What is copied is in no
-/// cache, as records are that a mover packs or has received.
+/// A write and a read of bulk data copy once each; the cost is charged at either end. The data is in no
+/// cache, like records that a mover packs or has received.
 fn copy_ns_per_kib() -> io::Result<u64> {
     let (mut near, mut far) = pair()?;
     let mut bulk = vec![7; BULK_AREA_BYTES];
@@ -109,19 +109,19 @@ struct Used {
     cpu_ns: u64,
     messages: u64,
     polls: u64,
-    /// Time between the beginning and the end of reads, and of writes: for their proportion.
+    /// Elapsed time in reads and in writes, for their proportion.
     reading_ns: u64,
     writing_ns: u64,
 }
 
-/// Two threads answer each other's messages; what the second used.
+/// Two threads answer each other's messages; returns what the second used.
 fn exchange(connections: usize, messages: u64) -> io::Result<Used> {
     let (near, far): (Vec<_>, Vec<_>) =
         (0..connections).map(|_| pair()).collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
     for mut stream in &near {
         stream.write_all(&[7; MESSAGE_BYTES])?;
     }
-    // Both ends of each connection outlive both threads: who is done first must not break what the other
+    // Both ends of each connection outlive both threads: the first to finish must not close what the other
     // still reads.
     let answered = move || answer(&far, messages).map(|used| (used, far));
     let other = std::thread::Builder::new().name("answers".to_owned()).spawn(answered)?;
@@ -131,7 +131,7 @@ fn exchange(connections: usize, messages: u64) -> io::Result<Used> {
     Ok(used)
 }
 
-/// Answers so many messages.
+/// Answers this many messages.
 fn answer(streams: &[TcpStream], messages: u64) -> io::Result<Used> {
     let poller = poller(streams.iter())?;
     let mut events: Vec<epoll::Event> = Vec::with_capacity(streams.len());
@@ -164,7 +164,7 @@ fn poller<'s>(streams: impl Iterator<Item = &'s TcpStream>) -> io::Result<rustix
     Ok(poller)
 }
 
-/// Two ends of a connection over the loopback interface.
+/// Both ends of a connection over the loopback interface.
 fn pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let near = TcpStream::connect(listener.local_addr()?)?;
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_call_takes_some_time_and_none_takes_long() {
+    fn every_call_costs_a_plausible_time() {
         let calls = Calls::measure().expect("the loopback interface works");
         for ns in [calls.poll_ns, calls.read_ns, calls.write_ns] {
             assert!((20..1_000_000).contains(&ns), "{ns} ns");

@@ -1,5 +1,5 @@
-//! What a request, and moving a record, takes in processor time here: two nodes under a demonstration's load,
-//! before and while half of the records move.
+//! The processor time of a request and of moving a record on this machine: two nodes under a demonstration's
+//! load, before and while half of the records move.
 
 use sidle_bench::control::{Control, PATIENCE_UNDER_LOAD};
 use sidle_bench::demo::{Course, DemoError, DemoOptions, NodePair, loaded_world};
@@ -13,59 +13,59 @@ use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How long the load lasts before anything moves.
+/// How long the load runs before the move's margins.
 const STEADY: Duration = Duration::from_secs(2);
-/// And right before the move, and after it, when the source gives back what it has moved and workers take
-/// turns on the cores.
+/// How long it runs right before the move, and after it, when the source releases the moved records and
+/// workers share the cores.
 pub(crate) const MARGIN: Duration = Duration::from_secs(1);
-/// What a node's migration threads are called.
+/// The names of a node's migration threads.
 const MOVERS: &str = "mover-";
-/// The coordinator's, on one of them.
+/// The name of the coordinator's thread, on one node.
 const COORDINATOR: &str = "coordinator";
-/// And those that serve.
+/// The names of serving threads.
 const WORKERS: &str = "worker-";
-/// Windows of the steady load until all clients are at it.
+/// Windows of the steady load until all clients are active.
 const WARM_UP_WINDOWS: usize = 2;
 
 /// Processor time, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RealCosts {
-    /// Of an operation, at the node that serves it.
+    /// Per operation, at the node that serves it.
     pub(crate) node_ns: f64,
-    /// Of an operation, at the clients.
+    /// Per operation, at the clients.
     pub(crate) client_ns: f64,
-    /// Of an operation after the move, at the workers of both nodes, by what one takes at the source's before
-    /// it.
+    /// An operation's cost after the move, at the workers of both nodes, relative to its cost at the source
+    /// before the move.
     pub(crate) after_by_before: f64,
-    /// Of a KiB of moved records, at the source's movers.
+    /// Per KiB of moved records, at the source's movers.
     pub(crate) pack_ns_per_kib: f64,
-    /// Of the same when it is given back.
+    /// The same for their release.
     pub(crate) release_ns_per_kib: f64,
-    /// Of a KiB of moved records, at the target's movers.
+    /// Per KiB of moved records, at the target's movers.
     pub(crate) replay_ns_per_kib: f64,
-    /// Of both nodes' control threads and the coordinator's, from the request to move to the answer that the
+    /// Of both nodes' control threads and the coordinator's, from the request to move to the reply that the
     /// move is over.
     pub(crate) control_ns: f64,
-    /// The machine's noise: the standard deviation of what was served in windows of 100 ms, by their mean.
+    /// The machine's noise: the standard deviation of operations per 100 ms, relative to their mean.
     pub(crate) noise: f64,
-    /// The part of a processor that each node could use, if that was limited.
+    /// The part of a processor that each node could use, if limited.
     pub(crate) node_share: Option<f64>,
 }
 
-/// What was measured, and whether it says more of the machine's host than of the nodes.
+/// A measurement, and whether the machine's host disturbed it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measurement {
-    /// What it came to.
+    /// The result.
     pub(crate) costs: RealCosts,
     /// See [`Disturbance::is_much`](sidle_bench::report::Disturbance::is_much).
     pub(crate) is_disturbed: bool,
 }
 
-/// Measures it with the options' protocol. `share`: of a processor, for each node, where the system lets it
-/// be limited.
+/// Measures with the options' protocol. `share`: the part of a processor for each node, where the system can
+/// limit it.
 ///
 /// # Errors
-/// [`DemoError`] says what could not be started or counted.
+/// [`DemoError`]: what could not be started or counted.
 pub(crate) fn measure(
     options: &DemoOptions,
     share: f64,
@@ -85,7 +85,7 @@ pub(crate) fn measure(
     let both = |of: &dyn Fn(u32) -> Option<f64>| Some([of(nodes.source.pid())?, of(nodes.target.pid())?]);
     let used_by_workers = || both(&|pid| threads_cpu_seconds(pid, WORKERS));
     let (begun, workers_begun) = (used(), used_by_workers());
-    // With a prober, as a demonstration has one: what it takes goes with the operations of the load.
+    // With a prober, like a demonstration: its cost counts with the load's operations.
     let gaps = ProbeGaps::default();
     let steady = run_workload(&world, Some(&gaps), |tick, _| {
         let is_over = tick.elapsed_ns >= STEADY.as_nanos() as u64;
@@ -106,7 +106,7 @@ pub(crate) fn measure(
     let control = Control::connect(&nodes.source.address(), None)?.with_patience(PATIENCE_UNDER_LOAD)?;
     let mut course = Course::new(&world, options, &nodes, control, &gaps, terminal);
     let mut moved_by = None;
-    // At every look since the move: what both nodes' workers had used, and what had been served.
+    // At every sample since the move: the processor time of both nodes' workers, and the operations served.
     let mut since: Vec<(Option<[f64; 2]>, u64)> = Vec::new();
     let moving = run_workload(&world, Some(&gaps), |tick, timeline| {
         if course.is_before() {
@@ -151,15 +151,15 @@ pub(crate) fn measure(
     Ok(Measurement { costs, is_disturbed: steady.disturbance.is_much() || moving.disturbance.is_much() })
 }
 
-/// Measures several things in turns, so that what drifts hits all alike, and gives the medians of each.
-/// Rounds that the host disturbed are made again, as often as there are to be rounds, and count only where
+/// Measures several things alternately, so that drift affects all alike, and returns the medians of each.
+/// Rounds that the host disturbed are repeated, at most as often as there are rounds. They count only if
 /// there is no other.
 ///
 /// # Errors
-/// The first measurement's that fails.
+/// The first error of a measurement.
 ///
 /// # Panics
-/// When there are to be no rounds.
+/// If `rounds` is 0.
 pub(crate) fn medians<const THINGS: usize>(
     rounds: usize,
     mut measure: impl FnMut() -> Result<[Measurement; THINGS], DemoError>,
@@ -201,7 +201,7 @@ fn noise(steady: &Measured) -> f64 {
     coefficient_of_variation(&windows)
 }
 
-/// Standard deviation by mean.
+/// Standard deviation relative to the mean.
 fn coefficient_of_variation(of: &[f64]) -> f64 {
     let count = of.len().max(1) as f64;
     let mean = of.iter().sum::<f64>() / count;
@@ -211,8 +211,8 @@ fn coefficient_of_variation(of: &[f64]) -> f64 {
 
 /// Nanoseconds between two readings in seconds.
 fn between(begun: Option<[f64; 2]>, ended: Option<[f64; 2]>) -> Result<[f64; 2], DemoError> {
-    let untold = || DemoError::Options("this system does not tell how busy a thread was".to_owned());
-    let (begun, ended) = begun.zip(ended).ok_or_else(untold)?;
+    let unknown = || DemoError::Options("this system does not report how busy a thread was".to_owned());
+    let (begun, ended) = begun.zip(ended).ok_or_else(unknown)?;
     Ok([0, 1].map(|index| (ended[index] - begun[index]) * 1e9))
 }
 
@@ -234,8 +234,8 @@ mod tests {
         }
     }
 
-    /// The medians of measurements, given as what they came to and whether the host disturbed them, and how
-    /// many were made.
+    /// The medians of measurements, given as results with whether the host disturbed them; and how many were
+    /// made.
     fn medians_of(rounds: usize, seen: &[(f64, bool)]) -> (RealCosts, usize) {
         let mut made = 0;
         let [medians] = medians(rounds, || {
@@ -255,22 +255,22 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_the_host_disturbed_is_made_again() {
+    fn a_disturbed_round_is_repeated() {
         let seen = [(90.0, true), (10.0, false), (91.0, true), (11.0, false), (12.0, false)];
         assert_eq!(medians_of(3, &seen), (costs(11.0), 5));
         assert_eq!(medians_of(2, &[(9.0, true), (8.0, true), (7.0, true), (5.0, false)]), (costs(5.0), 4));
-        assert_eq!(medians_of(1, &[(9.0, true), (8.0, true)]), (costs(8.5), 2), "there is no other");
+        assert_eq!(medians_of(1, &[(9.0, true), (8.0, true)]), (costs(8.5), 2), "there is no other round");
     }
 
     #[test]
-    fn noise_is_what_windows_differ_by() {
+    fn noise_is_the_variation_of_windows() {
         assert_eq!(coefficient_of_variation(&[9.0, 11.0, 9.0, 11.0]), 0.1);
         assert_eq!(coefficient_of_variation(&[]), 0.0);
         assert_eq!(coefficient_of_variation(&[0.0, 0.0]), 0.0);
     }
 
     #[test]
-    fn things_are_measured_in_turns_and_one_that_is_disturbed_spoils_its_round() {
+    fn measurements_alternate_and_a_disturbed_one_spoils_its_round() {
         let mut rounds = [[(1.0, false), (90.0, true)], [(2.0, false), (20.0, false)]].into_iter();
         let both = medians(1, || {
             let round = rounds.next().expect("the second counts");

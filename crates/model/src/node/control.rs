@@ -1,8 +1,8 @@
-//! A control thread: the node's control, and the coordinator where that has its seat here.
+//! A control thread: the node's control, and the coordinator if this node runs it.
 //!
-//! As in the server, what the two of one node have to say to each other is said within a turn, and everything
-//! that comes for the thread comes one at a time. It shares its node's quota with workers and movers: while
-//! the node stands still it waits as they do.
+//! As in the server, messages between these two within a node are handled in one turn, and each input of the
+//! thread is a turn of its own. It shares its node's quota with workers and movers: while the node is
+//! throttled it waits, too.
 
 use super::mover::fires_ns;
 use crate::costs::Costs;
@@ -27,20 +27,19 @@ pub(crate) struct ControlThread {
     workers: Vec<ThreadId>,
     movers: Vec<ThreadId>,
     mail: VecDeque<ControlMail>,
-    /// Who waits for the answer with this number: a worker, and its connection's number.
+    /// The requester of the answer with this number: a worker, and its connection's number.
     asked: BTreeMap<u64, (ThreadId, usize)>,
     last_tag: u64,
-    /// When it is to be called again: asked for after it did something, since a part of it counts from when
-    /// it is asked.
+    /// When it is to be called again. Set after each turn, since part of it counts from then.
     due: Option<MonotonicUs>,
-    /// How often it had something to do.
+    /// How often it had work.
     pub(crate) turns: u64,
-    /// How many decisions were kept.
+    /// How many decisions were stored.
     pub(crate) commits: u64,
 }
 
 impl ControlThread {
-    /// `founds`: the coordinator has its seat here.
+    /// `founds`: whether this node runs the coordinator.
     pub(crate) fn new(
         id: ThreadId,
         control: NodeControl,
@@ -80,17 +79,17 @@ impl ControlThread {
         self.seat.as_ref().map(|seat| &**seat.map())
     }
 
-    /// The coordinator's record of the one migration, if it was asked for.
+    /// The coordinator's record of the only migration, if it was requested.
     pub(crate) fn migration(&self) -> Option<&MigrationRecord> {
         self.seat.as_ref()?.data().all_migrations().next()
     }
 
-    /// Something came for it.
+    /// A message arrived.
     pub(crate) fn receive(&mut self, mail: ControlMail) {
         self.mail.push_back(mail);
     }
 
-    /// One piece of what came.
+    /// Handles one message.
     pub(crate) fn turn(&mut self, now: MonotonicUs, costs: &Costs, pause: Pause, turn: &mut Turn) {
         turn.cost_ns += costs.of_pause(pause) + if pause.of_thread { costs.poll_ns } else { 0 };
         if let Some(mail) = self.mail.pop_front() {
@@ -130,7 +129,7 @@ impl ControlThread {
                 self.ask(now, worker, connection, request)
             }
             ControlMail::ToCoordinator(message) => {
-                let seat = self.seat.as_mut().expect("nodes know where the coordinator is");
+                let seat = self.seat.as_mut().expect("messages for the coordinator arrive at its node");
                 seat.handle(now, CoordinatorInput::Message(message));
             }
         }
@@ -142,7 +141,7 @@ impl ControlThread {
         self.control.handle(now, ControlInput::Request { tag: self.last_tag, request });
     }
 
-    /// Carries out everything that the machines want.
+    /// Carries out the outputs of both machines.
     fn carry_out(&mut self, now: MonotonicUs, turn: &mut Turn) {
         loop {
             while let Some(event) = self.control.poll_event() {
@@ -161,7 +160,7 @@ impl ControlThread {
         }
     }
 
-    /// Sends what the coordinator has for the other node; what it has for this one.
+    /// Sends the coordinator's messages for the other node; returns the next one for this node.
     fn poll_local(&mut self, turn: &mut Turn) -> Option<ControlInput> {
         let seat = self.seat.as_mut()?;
         while seat.poll_event().is_some() {}
@@ -189,7 +188,7 @@ impl ControlThread {
                 turn.outputs.push(Output::Command(self.movers[usize::from(mover.0)], command));
             }
             ControlEvent::Reply { tag, reply } => {
-                let (worker, connection) = self.asked.remove(&tag).expect("it was asked for");
+                let (worker, connection) = self.asked.remove(&tag).expect("it was requested");
                 turn.outputs.push(Output::Answer { worker, connection, reply });
             }
             ControlEvent::Joined(_) | ControlEvent::Note(_) => {}

@@ -1,4 +1,4 @@
-//! A modelled node: the real workers, movers and control, each thread with turns that take time.
+//! A modelled node: the real workers, movers and control, on threads whose turns take time.
 
 mod control;
 mod mover;
@@ -28,7 +28,7 @@ pub(crate) use worker::WorkerThread;
 
 /// Wall clock at the start of a model.
 const WALL_START_MS: u64 = 1_700_000_000_000;
-/// Where the nodes' client ports are.
+/// The nodes' client ports start here.
 const FIRST_PORT: u16 = 7001;
 
 /// Both clocks of a node at an instant of the model.
@@ -46,7 +46,7 @@ pub(crate) fn node_at(address: &HostPort) -> usize {
     usize::from(address.port() - FIRST_PORT)
 }
 
-/// Who node 0 or 1 is.
+/// The identity of node 0 or 1.
 pub(crate) fn info(node: usize) -> NodeInfo {
     node_info_at(node as u8 + 1, address(node))
 }
@@ -54,7 +54,7 @@ pub(crate) fn info(node: usize) -> NodeInfo {
 /// A node.
 pub(crate) struct Node {
     pub(crate) group: GroupId,
-    /// Cores that it may use: whole ones, and one at least.
+    /// Cores that it may use: the quota rounded to whole ones, at least one.
     cores: u64,
     pub(crate) parts: NodeParts,
     pub(crate) workers: Vec<WorkerThread>,
@@ -67,7 +67,7 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 pub(crate) struct Threads {
     pub(crate) group: GroupId,
-    /// Cores that they may use: whole ones, and one at least.
+    /// Cores that they may use: the quota rounded to whole ones, at least one.
     cores: u64,
     pub(crate) workers: Vec<ThreadId>,
     pub(crate) movers: Vec<ThreadId>,
@@ -193,7 +193,7 @@ impl Node {
         turn
     }
 
-    /// Something arrived for one of its threads.
+    /// A message arrived for one of its threads.
     pub(crate) fn receive(&mut self, to: ThreadId, from: ThreadId, arrival: Arrival) {
         match arrival {
             Arrival::Requests { connection, bytes } => {

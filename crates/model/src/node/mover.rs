@@ -1,8 +1,7 @@
 //! A migration thread.
 //!
-//! Where a record stands for many, so does a bulk pull: what it takes is charged that often, one pull's worth
-//! at a turn, and everything else that comes for the thread has its turn in between, as it would have between
-//! the many pulls.
+//! In a sample a record represents many, and so does a bulk pull. Its cost is charged that many times, one
+//! pull's worth per turn. Other work of the thread gets turns in between, as between the real pulls.
 
 use crate::costs::Costs;
 use crate::event::{Arrival, ControlMail, Output, Turn};
@@ -18,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// The resolution of tokio's timers.
 const TIMER_US: u64 = 1000;
 
-/// A lane as one end has it.
+/// One end's state of a lane.
 #[derive(Clone, Copy, Debug)]
 struct Wire {
     lane: Lane,
@@ -34,32 +33,32 @@ pub(crate) struct MoverThread {
     workers: Vec<ThreadId>,
     pub(crate) commands: VecDeque<MoverCommand>,
     opened: VecDeque<(MigrationId, Lane, Link)>,
-    /// What arrived, by class.
+    /// Arrived frames, by class.
     frames: [VecDeque<(Link, Vec<u8>)>; 2],
     wires: BTreeMap<Link, Wire>,
     last_link: u64,
-    /// For how many records each stands.
+    /// How many records each represents.
     weight: f64,
-    /// What the last bulk pull takes beyond what was charged, a pull's worth, and what leaves when all of it
+    /// The uncharged cost of the last bulk pull, charged a pull's worth at a time; and its outputs once all
     /// is charged.
     debt_ns: u64,
     slice_ns: u64,
-    /// Whether it has slept since its last piece of bulk work.
+    /// Whether it has slept since its last bulk work.
     is_cold: bool,
-    /// How often it took bulk work up again.
+    /// How often it resumed bulk work.
     pub(crate) resumptions: u64,
-    /// How many slices of moved records it gave back.
+    /// How many slices of moved records it released.
     pub(crate) releases: u64,
     held: Option<Output>,
-    /// Whether a migration has begun here as its source.
+    /// Whether it is the source of a migration.
     is_source: bool,
-    /// The source gives records back that were moved: all that it still has timers for.
+    /// Whether the source is releasing moved records: its only remaining timers.
     is_releasing: bool,
     pub(crate) next_probe_us: u64,
-    /// How late the slowest worker was when it was last asked.
+    /// How far the slowest worker was behind schedule at the last probe.
     pub(crate) lag_us: u64,
     pub(crate) spare: Spare,
-    /// Bytes that it sent, each bulk record as often as it stands for others.
+    /// Bytes that it sent, each bulk record counted as many times as it represents others.
     pub(crate) sent_bytes: f64,
 }
 
@@ -96,7 +95,7 @@ impl MoverThread {
         }
     }
 
-    /// Something arrived. `from`: who sent it, for lanes that another node opened.
+    /// A message arrived. `from`: the sender, for lanes that another node opened.
     pub(crate) fn receive(&mut self, from: ThreadId, arrival: Arrival) {
         match arrival {
             Arrival::Lane { migration, lane, link } => self.opened.push_back((migration, lane, link)),
@@ -108,7 +107,7 @@ impl MoverThread {
                 }
                 self.frames[class as usize].push_back((link, bytes));
             }
-            _ => unreachable!("movers speak with movers"),
+            _ => unreachable!("movers are connected to movers"),
         }
     }
 
@@ -143,7 +142,7 @@ impl MoverThread {
             if carries_records(kind(&bytes)) {
                 turn.cost_ns += Costs::of_bytes(costs.replay_ns_per_kib, bytes.len() as u64);
             }
-            self.hear(now, link, &bytes, watch, turn);
+            self.take(now, link, &bytes, watch, turn);
         } else if self.debt_ns > 0 {
             let slice_ns = self.debt_ns.min(self.slice_ns);
             turn.cost_ns += slice_ns;
@@ -155,7 +154,7 @@ impl MoverThread {
             let per_kib = costs.copy_ns_per_kib + costs.replay_ns_per_kib;
             let takes_ns = costs.read_ns + Costs::of_bytes(per_kib, bytes.len() as u64);
             self.owe(takes_ns, costs, turn);
-            self.hear(now, link, &bytes, watch, turn);
+            self.take(now, link, &bytes, watch, turn);
         } else {
             did_something = false;
         }
@@ -163,8 +162,8 @@ impl MoverThread {
         turn.has_more = did_something || sent;
     }
 
-    /// Charges a piece of bulk work: once now, the rest in turns to come. If it is the first after a sleep,
-    /// so would be each of the pieces that it stands for.
+    /// Charges a piece of bulk work: once now, the rest in later turns. If it is the first after a sleep, so
+    /// would be each piece that it represents.
     fn owe(&mut self, takes_ns: u64, costs: &Costs, turn: &mut Turn) {
         let resumes = std::mem::take(&mut self.is_cold);
         self.resumptions += u64::from(resumes);
@@ -173,7 +172,7 @@ impl MoverThread {
         self.debt_ns = (self.slice_ns as f64 * (self.weight - 1.0)) as u64;
     }
 
-    /// What is due, of which only the release of records takes long.
+    /// Runs due timers; only the release of records takes long.
     fn own_turn(&mut self, now: MonotonicUs, costs: &Costs, watch: &mut Stopwatch, turn: &mut Turn) {
         let releases = self.is_releasing && self.mover.poll_timeout(now).is_some_and(|due| due <= now);
         let begun_ns = watch.begin();
@@ -187,7 +186,7 @@ impl MoverThread {
         }
     }
 
-    fn hear(&mut self, now: MonotonicUs, link: Link, bytes: &[u8], watch: &mut Stopwatch, turn: &mut Turn) {
+    fn take(&mut self, now: MonotonicUs, link: Link, bytes: &[u8], watch: &mut Stopwatch, turn: &mut Turn) {
         let mut reader = FrameReader::new();
         reader.push(bytes);
         let frame = reader.next_frame().expect("nodes send sound frames").expect("and whole ones");
@@ -205,13 +204,13 @@ impl MoverThread {
         watch.replay.add(took_ns + watch.end(begun_ns), bytes.len() as u64);
     }
 
-    /// Carries out what the mover wants, and sends what it has to send; whether there was anything.
+    /// Carries out the mover's outputs; returns whether there were any.
     fn transmit(&mut self, now: MonotonicUs, costs: &Costs, watch: &mut Stopwatch, turn: &mut Turn) -> bool {
         self.follow(turn);
         let mut has_sent = false;
         let links: Vec<(Link, Wire)> = self.wires.iter().map(|(&link, &wire)| (link, wire)).collect();
         for (link, Wire { lane, peer }) in links {
-            // One piece of bulk at a turn, and none before the last one is paid.
+            // One bulk pull per turn, and none before the last one is paid.
             while lane == Lane::Priority || self.debt_ns == 0 {
                 let mut bytes = Vec::new();
                 let begun_ns = watch.begin();
@@ -258,7 +257,7 @@ impl MoverThread {
         has_sent
     }
 
-    /// Wants to be woken then.
+    /// Sets an alarm.
     pub(super) fn wake_at(&self, at: MonotonicUs, turn: &mut Turn) {
         turn.outputs.push(Output::WakeAt(self.id, fires_ns(at)));
     }
@@ -267,7 +266,7 @@ impl MoverThread {
         while let Some(event) = self.mover.poll_event() {
             match event {
                 MoverEvent::Connect { migration, lane, .. } => {
-                    // Both ends call it by the same number: of the thread that opened it, and of the lane.
+                    // Both ends use the same number: of the thread that opened it, and of the lane.
                     self.last_link += 1;
                     let link = Link((self.id as u64) << 32 | self.last_link);
                     let peer =
@@ -281,14 +280,14 @@ impl MoverThread {
                 MoverEvent::Report(migration, report) => {
                     self.is_releasing &= report != MoverReport::Ended;
                     turn.outputs
-                        .push(Output::Tell(ControlMail::Input(ControlInput::Mover(migration, report))));
+                        .push(Output::Notify(ControlMail::Input(ControlInput::Mover(migration, report))));
                 }
             }
         }
     }
 }
 
-/// What of the node's cores is left to a mover, measured as the server measures it; a modelled machine runs
+/// The part of the node's cores that is left to a mover, measured as in the server; a modelled machine runs
 /// nothing else.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
@@ -311,7 +310,7 @@ impl Spare {
     }
 }
 
-/// The lane that a connection's first frame says it is.
+/// The lane that a connection's first frame names.
 fn greeting(bytes: &[u8]) -> Option<Lane> {
     let mut reader = FrameReader::new();
     reader.push(bytes);
@@ -321,13 +320,12 @@ fn greeting(bytes: &[u8]) -> Option<Lane> {
     }
 }
 
-/// When the runtime's timer for this time fires: later by what it lacks in resolution.
+/// When the runtime's timer for this time fires: delayed by its resolution.
 pub(super) fn fires_ns(at: MonotonicUs) -> u64 {
     at.0.next_multiple_of(TIMER_US) * 1000
 }
 
-/// Whether a frame carries records that stand for others: not those that were asked for one by one, nor those
-/// that changed.
+/// Whether a frame carries records that represent others: not those requested singly, nor changed ones.
 fn is_bulk(kind: Option<Kind>) -> bool {
     kind == Some(Kind::PullReply)
 }

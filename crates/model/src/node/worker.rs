@@ -1,4 +1,4 @@
-//! A serving thread: its connections, and whoever waits for a sign of life.
+//! A serving thread: its connections, and its reactions to probes.
 
 use crate::costs::Costs;
 use crate::event::{Arrival, ControlMail, Output, Turn};
@@ -10,28 +10,28 @@ use sidle_resp::{Limits, RequestParser};
 use sidle_types::MapEpoch;
 use std::collections::VecDeque;
 
-/// What stands in the thread's queue.
+/// An entry of the thread's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
-    /// A connection, by number, that has something to run.
+    /// The number of a connection with requests to run.
     Connection(usize),
-    /// The worker's own turn: range tables, movers' messages, the sign of life.
+    /// The worker's own turn: range tables, movers' messages, probes.
     Own,
 }
 
 struct Connection {
     session: Session,
     parser: RequestParser,
-    /// What was read and not run.
+    /// Input read and not run.
     input: Vec<u8>,
-    /// What arrived and was not read.
+    /// Input arrived and not read.
     unread: Vec<u8>,
     parked: Option<Ticket>,
-    /// What the control thread answered, to be sent.
+    /// The control thread's reply, to be sent.
     answer: Option<ControlReply>,
     is_queued: bool,
     client: ThreadId,
-    /// What the client calls it, if it has others.
+    /// The client's number for it, if it has several.
     name: Option<ConnectionId>,
 }
 
@@ -43,15 +43,15 @@ pub(crate) struct WorkerThread {
     connections: Vec<Connection>,
     tasks: VecDeque<Task>,
     is_own_queued: bool,
-    /// The control thread waits for it to take a new range table.
+    /// Whether the control thread waits for it to take a new range table.
     is_table_awaited: bool,
-    /// The map that connections were told of last, whichever task it was that took it.
-    told_map: MapEpoch,
-    /// Tasks that the last look at the connections found ready.
+    /// The last map that connections were notified of, by any task.
+    notified_map: MapEpoch,
+    /// Tasks that the last poll of the connections found ready.
     polled: usize,
     probed_at_us: Option<u64>,
     lag_us: u64,
-    /// Requests that it has served, and those of them on a core that others used as well.
+    /// Requests that it served, and those of them on a core that others used as well.
     pub(crate) served: u64,
     pub(crate) served_shared: u64,
 }
@@ -66,7 +66,7 @@ impl WorkerThread {
             tasks: VecDeque::new(),
             is_own_queued: false,
             is_table_awaited: false,
-            told_map: MapEpoch::default(),
+            notified_map: MapEpoch::default(),
             polled: 0,
             probed_at_us: None,
             lag_us: 0,
@@ -75,20 +75,20 @@ impl WorkerThread {
         }
     }
 
-    /// The worker is to take its own turn.
+    /// The worker must take its own turn.
     pub(crate) fn notify(&mut self) {
         if !std::mem::replace(&mut self.is_own_queued, true) {
             self.tasks.push_back(Task::Own);
         }
     }
 
-    /// The worker is to take a new range table in its own turn, if it has not by then, and to tell.
+    /// The worker must take a new range table in its own turn, unless it has one already, and notify.
     pub(crate) fn await_table(&mut self) {
         self.is_table_awaited = true;
         self.notify();
     }
 
-    /// How late the worker is, by the sign of life that it gave last or still owes. Asks for the next one.
+    /// How far the worker is behind schedule, by its last or pending probe. Starts the next one.
     pub(crate) fn probe_lag_us(&mut self, now_us: u64) -> u64 {
         match self.probed_at_us {
             None => {
@@ -132,7 +132,7 @@ impl WorkerThread {
         }
     }
 
-    /// The control thread has answered what came over a connection.
+    /// The control thread has replied to a connection's request.
     pub(crate) fn answered(&mut self, number: usize, reply: ControlReply) {
         self.connections[number].answer = Some(reply);
         self.queue(number);
@@ -144,7 +144,7 @@ impl WorkerThread {
         }
     }
 
-    /// One task.
+    /// Runs one task.
     pub(crate) fn turn(
         &mut self,
         now: Now,
@@ -185,10 +185,10 @@ impl WorkerThread {
             self.lag_us = now.mono.0.saturating_sub(since_us);
         }
         if std::mem::take(&mut self.is_table_awaited) {
-            turn.outputs.push(Output::Tell(ControlMail::Input(ControlInput::Timer)));
+            turn.outputs.push(Output::Notify(ControlMail::Input(ControlInput::Timer)));
         }
         let map = self.worker.ranges().map().epoch();
-        if std::mem::replace(&mut self.told_map, map) == map {
+        if std::mem::replace(&mut self.notified_map, map) == map {
             return;
         }
         for connection in &mut self.connections {
@@ -254,7 +254,7 @@ impl WorkerThread {
             Then::Parked(ticket) => connection.parked = Some(ticket),
             Then::Control(request) => {
                 let question = ControlMail::Question { worker: self.id, connection: number, request };
-                turn.outputs.push(Output::Tell(question));
+                turn.outputs.push(Output::Notify(question));
             }
             Then::Close(_) | Then::Shutdown => unreachable!("modelled clients read, write and follow maps"),
         }
@@ -270,7 +270,7 @@ fn answer(connection: &Connection, bytes: Vec<u8>, turn: &mut Turn) {
     turn.send(connection.client, arrival, length);
 }
 
-/// What stands in a connection's input.
+/// The requests in a connection's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Commands {
     gets: u64,
@@ -278,8 +278,8 @@ struct Commands {
 }
 
 impl Commands {
-    /// Counts requests: those of three words (SET, key, value) as writes, the others (GET; the same of the
-    /// frozen source; the few greetings) as reads. No modelled value has a line that looks like a request.
+    /// Counts requests: those of three words (SET, key, value) as writes, the others (GET, also of the frozen
+    /// source, and the few greetings) as reads. No modelled value contains a line that looks like a request.
     fn of(input: &[u8]) -> Commands {
         let mut commands = Commands::default();
         let mut is_line_start = true;

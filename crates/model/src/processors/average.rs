@@ -1,29 +1,28 @@
-//! What was lately, on average: the kernel's load tracking.
+//! A recent average: the kernel's load tracking.
 
-/// Time is taken by periods of this length, each of which weighs so much of the one after it: by half after
-/// 32.
+/// Time is divided into periods of this length. A period's weight decays by half in 32 periods.
 const PERIOD_NS: u64 = 1_024_000;
 const DECAY: f64 = 0.978_572;
-/// What is older says nothing.
+/// Older periods have no weight.
 const PERIODS_MAX: u64 = 1000;
 
-/// What something was on average, the last tens of milliseconds most.
+/// The average of a value, dominated by the last tens of milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Average {
     level: f64,
     at_ns: u64,
-    /// Of the present period, by nanoseconds.
+    /// Of the current period, by nanoseconds.
     sum: u64,
 }
 
 impl Average {
-    /// It was this for long.
+    /// The value was this for a long time.
     #[cfg(test)]
     pub(super) fn of(level: f64) -> Average {
         Average { level, ..Average::default() }
     }
 
-    /// It was this since it was last told.
+    /// The value was this since the last call.
     pub(super) fn advance(&mut self, value: u64, now_ns: u64) {
         if now_ns / PERIOD_NS - self.at_ns / PERIOD_NS > PERIODS_MAX {
             (self.at_ns, self.sum) = ((now_ns / PERIOD_NS - PERIODS_MAX) * PERIOD_NS, 0);
@@ -40,7 +39,6 @@ impl Average {
         }
     }
 
-    /// The average.
     pub(super) fn level(&self) -> f64 {
         self.level
     }
@@ -51,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_average_is_what_was_lately() {
+    fn the_average_follows_recent_values() {
         let mut average = Average::default();
         average.advance(2, 1_000_000_000);
         assert!(average.level() > 1.98, "{}", average.level());

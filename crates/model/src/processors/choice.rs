@@ -1,28 +1,28 @@
-//! On which core a thread wakes up: by and large what Linux 6.18 does.
+//! The core on which a thread wakes up: roughly as in Linux 6.18.
 //!
-//! It compares the core that the thread was on with that of whoever wakes it, and where neither is idle it
-//! looks for an idle one, at fewer cores the busier they all are. On two cores that are busy for more than
-//! three fifths of the time it looks at none.
+//! It compares the thread's last core with the waker's. If neither is idle it searches for an idle one, over
+//! fewer cores the busier they all are. On two cores that are busy for more than three fifths of the time it
+//! does not search.
 //!
-//! Whoever wakes many has no company on its core: a node and several client threads that wake each other stay
-//! where they are.
+//! A waker of many threads does not attract them to its core: a node and several client threads that wake
+//! each other stay where they are.
 
 use super::{PoolId, Processors, ThreadId};
 
-/// What is known of whom a thread wakes is halved after this.
+/// The count of a thread's different wakees is halved after this.
 const FLIPS_HALVE_NS: u64 = 1_000_000_000;
-/// Cores are taken to be so much busier than they are: `imbalance_pct` of cores that share a cache.
+/// Cores are taken as this much busier than they are: `imbalance_pct` of cores that share a cache.
 const IMBALANCE: f64 = 1.17;
 
-/// Who wakes a thread, and how.
+/// The waker of a thread, and the kind of wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waker {
     pub(crate) thread: ThreadId,
-    /// The system takes it to be about to sleep: so when it wrote to a socket.
+    /// The system expects the waker to sleep soon, as after a write to a socket.
     pub(crate) is_sync: bool,
 }
 
-/// How often a thread woke another one than the last time, lately.
+/// How often a thread recently woke a different one than the last time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flips {
     last: Option<ThreadId>,
@@ -38,15 +38,15 @@ impl Flips {
         self.count += u64::from(self.last.replace(id) != Some(id));
     }
 
-    /// Whether one of the two wakes so many threads that the other does not belong to it. Every thread is
-    /// taken to wake so many as there are cores: it is interrupted by what wakes the system's own.
+    /// Whether one of the two wakes too many threads for the other to follow it. Every thread counts as
+    /// waking as many as there are cores: it is interrupted by wake-ups of the system's own.
     fn is_wide(self, other: Flips, cores: usize) -> bool {
         let (few, many) = (self.count.min(other.count), self.count.max(other.count));
         many >= few.max(cores as u64) * cores as u64
     }
 }
 
-/// How many of so many cores are looked at for an idle one, where so many were busy lately.
+/// How many of the cores are searched for an idle one when `busy` were busy recently.
 fn scanned(busy: f64, cores: usize) -> usize {
     let weighed = busy / cores as f64 * IMBALANCE;
     ((1.0 - weighed * weighed).max(0.0) * cores as f64) as usize
@@ -58,7 +58,7 @@ impl Processors {
         let (pool, last) = (self.pool_of(id), self.threads[id].core);
         let recent = std::mem::replace(&mut self.threads[id].recent_core, last);
         let cores = self.pools[pool].cores.len();
-        // A timer interrupts whoever runs where it was set, and that one is taken to have woken its thread.
+        // A timer interrupts the thread that runs where it was set, and that thread counts as the waker.
         let interrupted = || self.pools[pool].cores[last].current;
         let current = by.map_or_else(interrupted, |by| Some(by.thread));
         let is_wide = current.is_some_and(|current| {
@@ -96,12 +96,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_busier_cores_are_the_fewer_are_looked_at() {
+    fn fewer_cores_are_searched_the_busier_they_are() {
         assert_eq!([0.0, 0.3, 0.6, 0.8, 0.9].map(|part| scanned(part * 8.0, 8)), [8, 7, 4, 0, 0]);
     }
 
     #[test]
-    fn who_wakes_many_is_wide_until_long_ago() {
+    fn a_waker_of_many_is_wide_until_it_decays() {
         let (mut node, mut client) = (Flips::default(), Flips::default());
         (0..40).for_each(|_| client.wakes(7, 0));
         (0..40).for_each(|_| node.wakes(7, 0));
@@ -115,8 +115,8 @@ mod tests {
         assert!(node.is_wide(client, 2), "it was long ago");
     }
 
-    /// Two cores and three threads, of which the first runs on the first core and wakes the third, which was
-    /// there as well.
+    /// Two cores and three threads: the first runs on the first core and wakes the third, which was there as
+    /// well.
     fn woken_on(level: f64, is_sync: bool) -> usize {
         let mut processors = Processors::default();
         let pool = processors.add_pool(2);
@@ -130,13 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_stays_beside_its_waker_while_cores_are_busy() {
-        assert_eq!(woken_on(0.4, true), 1, "it is given the idle core");
-        assert_eq!(woken_on(0.7, true), 0, "nobody looks for it");
+    fn a_woken_thread_stays_beside_its_waker_while_cores_are_busy() {
+        assert_eq!(woken_on(0.4, true), 1, "it gets the idle core");
+        assert_eq!(woken_on(0.7, true), 0, "no search for it");
     }
 
     #[test]
-    fn who_is_woken_over_a_socket_comes_to_a_waker_that_is_alone_and_does_not_wake_many() {
+    fn a_socket_wake_up_pulls_to_a_lone_waker_that_is_not_wide() {
         for (is_sync, others_woken, core) in [(true, 0, 1), (false, 0, 0), (true, 40, 0)] {
             let mut processors = Processors::default();
             let pool = processors.add_pool(2);
@@ -149,13 +149,13 @@ mod tests {
             processors.pools[pool].busy = Average::of(2.0);
             (0..others_woken).for_each(|turn| processors.threads[waker].flips.wakes(turn % 2, 0));
             processors.wake(sleeper, Some(Waker { thread: waker, is_sync }), 1_000);
-            let woken = format!("said that it sleeps soon: {is_sync}, others woken: {others_woken}");
+            let woken = format!("sync: {is_sync}, others woken: {others_woken}");
             assert_eq!(processors.threads[sleeper].core, core, "{woken}");
         }
     }
 
     #[test]
-    fn whoever_a_timer_interrupts_is_taken_to_have_woken_its_thread() {
+    fn the_thread_that_a_timer_interrupts_counts_as_the_waker() {
         let mut processors = Processors::default();
         let pool = processors.add_pool(1);
         let group = processors.add_group(pool, None);

@@ -1,52 +1,51 @@
-//! Who has a core next: groups' claims on it against each other, and threads' against those of their group.
+//! Which thread has a core next: groups' claims against each other, and threads' within their group.
 //!
-//! As the kernel's fair scheduler has it, with groups: on each core a group that has threads there competes
-//! as one, and its turns are its threads' by their own claims. A claim is what one has behind it, processor
-//! time by weight; the less, the sooner. Who leaves (a thread falls asleep, a group has no thread left or
-//! stands still) takes along by how much it had less or more than the mean of those there, and is as far from
-//! the mean of those that it comes to; it has no claim on what others used meanwhile.
+//! As in the kernel's fair scheduler with groups: on each core a group with threads there competes as one,
+//! and its threads share its turns by their own claims. A claim is a virtual time: processor time by weight.
+//! The lowest is next. A leaver (a thread that sleeps, a group without threads or throttled) keeps its
+//! distance from the mean of those there. It gets the same distance from the mean where it joins next, and no
+//! claim on what others used meanwhile.
 //!
-//! A group's weight on a core is the part of its threads' weight that is there: what runs or waits there now,
-//! or was there lately if that is more, by that and what was on other cores lately. So a group with one busy
-//! thread weighs more where that is than one that is busy everywhere, and hardly anything is left of a group
-//! beside its own heavy thread elsewhere.
+//! A group's weight on a core is its threads' weight there, divided by that on all cores. Here their present
+//! or recent weight counts, whichever is more; elsewhere the recent one. So a group with one busy thread
+//! weighs more on that core than one that is busy everywhere. Beside its own heavy thread elsewhere, hardly
+//! any weight is left.
 
 use super::average::Average;
 use super::{GroupId, PoolId, Processors, TICK_NS, ThreadId};
 
-/// What a group weighs that is on one core only, and what it weighs at least.
+/// The weight of a group on one core only, and the least weight.
 const WEIGHT: u64 = 1024;
 const LEAST_WEIGHT: u64 = 2;
-/// Nobody takes more than this along of what it did not get.
+/// The most unused share that is carried along.
 const CREDIT_NS: u64 = TICK_NS;
 
 /// A group's claim on a core.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Claim {
-    /// A thread of it runs here, or waits and may run.
+    /// Whether a thread of it runs here, or waits and may run.
     is_here: bool,
     behind_ns: u64,
     credit_ns: u64,
     weight: u64,
-    /// What its threads here weigh, in time in which it does not stand still.
+    /// The weight of its threads here, over the time it is not throttled.
     load: Average,
     clock_ns: u64,
-    /// What the last of its threads here had behind it.
+    /// The virtual time of the last of its threads here.
     pub(super) last_ns: u64,
 }
 
 impl Claim {
-    /// What it has behind it while so much of its thread's turn, which is charged at its beginning, is still
-    /// to come.
+    /// Its virtual time while this much of its thread's turn, which is charged at its beginning, is left.
     fn behind_before(&self, rest_ns: u64) -> u64 {
         self.behind_ns - by_weight(rest_ns, self.weight).min(self.behind_ns)
     }
 }
 
-/// Those who have a claim somewhere.
+/// The claimants on a core.
 #[derive(Clone, Copy, Debug)]
 struct Others {
-    /// What they have behind them on average, or what the last one had.
+    /// Their mean virtual time, or the last one's.
     mean_ns: u64,
     weight: u64,
 }
@@ -62,28 +61,28 @@ impl Others {
         Others { mean_ns, weight: total }
     }
 
-    /// The place of one who comes to them. `ahead_ns`: what it has behind it more than those that it left.
+    /// The virtual time of a newcomer. `ahead_ns`: how far it was above the mean where it left.
     fn place_ns(self, weight: u64, ahead_ns: u64, credit_ns: u64) -> u64 {
-        // By so much more that, counted in, it is that far from the mean.
+        // Scaled so that its own weight, once counted in, leaves it that far from the mean.
         let credit_ns = credit_ns + (credit_ns * weight).checked_div(self.weight).unwrap_or(0);
-        // What it had too much is forgotten as others catch up.
+        // An excess is forgotten as others catch up.
         let ahead_ns = if credit_ns > 0 { 0 } else { ahead_ns };
         (self.mean_ns + ahead_ns).saturating_sub(credit_ns)
     }
 }
 
-/// Processor time by a group's weight.
+/// Processor time divided by a group's weight.
 fn by_weight(time_ns: u64, weight: u64) -> u64 {
     time_ns * WEIGHT / weight.max(LEAST_WEIGHT)
 }
 
-/// What one takes along of what it did not get.
+/// The unused share that is carried along.
 fn credit_ns(mean_ns: u64, behind_ns: u64) -> u64 {
     mean_ns.saturating_sub(behind_ns).min(CREDIT_NS)
 }
 
 impl Processors {
-    /// Time passes on a core for the claims there.
+    /// Advances the claims on a core to this time.
     pub(super) fn advance_claims(&mut self, pool: PoolId, core: usize, now_ns: u64) {
         let place = &mut self.pools[pool].cores[core];
         let passed_ns = now_ns - std::mem::replace(&mut place.claims_ns, now_ns);
@@ -97,7 +96,7 @@ impl Processors {
             }
             place.claims = claims;
         }
-        // A group that stood still may go on.
+        // A throttled group may resume.
         for index in 0..self.pools[pool].cores[core].waiting.len() {
             let id = self.pools[pool].cores[core].waiting[index];
             if !self.stands(id, core) {
@@ -106,17 +105,17 @@ impl Processors {
         }
     }
 
-    /// What a group weighs on a core.
+    /// A group's weight on a core.
     fn weight_of(&self, pool: PoolId, core: usize, group: GroupId) -> u64 {
         let cores = &self.pools[pool].cores;
-        let lately = |core: usize| cores[core].claims.get(&group).map_or(0.0, |claim| claim.load.level());
-        let here = (cores[core].weight_of(group, &self.threads) as f64).max(lately(core));
-        let elsewhere: f64 = (0..cores.len()).filter(|&other| other != core).map(lately).sum();
+        let recent = |core: usize| cores[core].claims.get(&group).map_or(0.0, |claim| claim.load.level());
+        let here = (cores[core].weight_of(group, &self.threads) as f64).max(recent(core));
+        let elsewhere: f64 = (0..cores.len()).filter(|&other| other != core).map(recent).sum();
         let part = if elsewhere > 0.0 { here / (here + elsewhere) } else { 1.0 };
         ((WEIGHT as f64 * part) as u64).max(LEAST_WEIGHT)
     }
 
-    /// A group has a thread that may run on a core: it gets its place there, if it has none.
+    /// A group has a runnable thread on a core: it gets a claim there, if it has none.
     pub(super) fn enter(&mut self, pool: PoolId, core: usize, group: GroupId, now_ns: u64) {
         if self.pools[pool].cores[core].claims.get(&group).is_some_and(|claim| claim.is_here) {
             return;
@@ -128,7 +127,7 @@ impl Processors {
         claim.behind_ns = others.place_ns(weight, ahead_ns, std::mem::take(&mut claim.credit_ns));
     }
 
-    /// A group has no thread left that may run on a core, or stands still there.
+    /// A group has no runnable thread left on a core, or is throttled there.
     pub(super) fn exit(&mut self, pool: PoolId, core: usize, group: GroupId, now_ns: u64) {
         let mean_ns = self.groups_on(pool, core, now_ns).mean_ns;
         let place = &mut self.pools[pool].cores[core];
@@ -138,7 +137,7 @@ impl Processors {
         }
     }
 
-    /// Gives a thread its place among those of its group on a core.
+    /// Places a thread among those of its group on a core.
     pub(super) fn place(&mut self, id: ThreadId, core: usize, now_ns: u64) {
         let left = self.group_on(id, self.threads[id].core, now_ns);
         let others = self.group_on(id, core, now_ns);
@@ -147,7 +146,7 @@ impl Processors {
         thread.behind_ns = others.place_ns(thread.weight, ahead_ns, std::mem::take(&mut thread.credit_ns));
     }
 
-    /// What a thread takes along that leaves a core now.
+    /// The credit of a thread that leaves a core now.
     pub(super) fn credit_of(&self, id: ThreadId, core: usize, now_ns: u64) -> u64 {
         credit_ns(self.group_on(id, core, now_ns).mean_ns, self.threads[id].behind_ns)
     }
@@ -160,7 +159,7 @@ impl Processors {
         claim.behind_ns += by_weight(cost_ns, weight);
     }
 
-    /// The first of those who wait on a core, of those that are wanted.
+    /// The first of the wanted threads that wait on a core.
     pub(super) fn first_of(
         &self,
         pool: PoolId,
@@ -176,7 +175,7 @@ impl Processors {
         })
     }
 
-    /// Whether one who waits on a core comes before the other, who runs there.
+    /// Whether a thread that waits on a core precedes the one that runs there.
     pub(super) fn is_before(&self, id: ThreadId, runs: ThreadId, now_ns: u64) -> bool {
         let place = &self.pools[self.pool_of(id)].cores[self.threads[id].core];
         let rest_ns = place.rest_ns(now_ns);
@@ -188,7 +187,7 @@ impl Processors {
         own.zip(other).is_some_and(|(own, other)| own.behind_ns < other.behind_before(rest_ns))
     }
 
-    /// The groups that have a claim on a core.
+    /// The groups with a claim on a core.
     fn groups_on(&self, pool: PoolId, core: usize, now_ns: u64) -> Others {
         let place = &self.pools[pool].cores[core];
         let runs = place.current.map(|id| self.threads[id].group);
@@ -200,7 +199,7 @@ impl Processors {
         Others::of(claims, place.last_ns)
     }
 
-    /// The threads of a thread's group that run or wait on a core, itself too if it is there.
+    /// The threads of a thread's group that run or wait on a core, itself included.
     fn group_on(&self, id: ThreadId, core: usize, now_ns: u64) -> Others {
         let group = self.threads[id].group;
         let place = &self.pools[self.pool_of(id)].cores[core];
@@ -217,7 +216,7 @@ mod tests {
     use super::*;
     use crate::quota::Quota;
 
-    /// Cores that groups with so many threads each share.
+    /// Cores shared by groups with these numbers of threads.
     fn shared(cores: usize, threads: &[usize]) -> (Processors, PoolId, Vec<Vec<ThreadId>>) {
         let mut processors = Processors::default();
         let pool = processors.add_pool(cores);
@@ -229,11 +228,11 @@ mod tests {
         (processors, pool, groups)
     }
 
-    /// Lets threads that always have more to do run on one core for so long.
+    /// Runs busy threads on one core for this long.
     fn run(processors: &mut Processors, pool: PoolId, now_ns: &mut u64, for_ns: u64) {
         let end_ns = *now_ns + for_ns;
         while *now_ns < end_ns {
-            let (id, _) = processors.take(pool, *now_ns).expect("they always have more to do");
+            let (id, _) = processors.take(pool, *now_ns).expect("they are always busy");
             processors.charge(id, 10_000);
             *now_ns += 10_000;
             processors.done(id, *now_ns, true);
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_share_a_core_whatever_number_of_threads_they_have() {
+    fn groups_share_a_core_evenly_for_any_number_of_threads() {
         let (mut processors, pool, groups) = shared(1, &[1, 3]);
         groups.iter().flatten().for_each(|&id| {
             processors.wake(id, None, 0);
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_whose_threads_are_elsewhere_too_weighs_less() {
+    fn a_group_with_threads_elsewhere_weighs_less() {
         let (mut processors, pool, groups) = shared(2, &[1, 2]);
         let weights = |processors: &Processors| {
             [
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_keeps_that_to_its_credit_beside_one_and_beside_many() {
+    fn a_waiter_keeps_its_credit_beside_one_and_beside_many() {
         for others in [1, 3] {
             let here = Others::of((0..others).map(|_| (10_000_000, 1)), 0);
             let place_ns = here.place_ns(1, 0, 600_000);
@@ -287,11 +286,11 @@ mod tests {
             assert_eq!(all.mean_ns - place_ns, 600_000, "beside {others}");
         }
         assert_eq!(Others::of(std::iter::empty(), 5_000_000).place_ns(1, 0, 600_000), 4_400_000, "alone");
-        assert_eq!(credit_ns(10 * CREDIT_NS, 0), CREDIT_NS, "but no more than this");
+        assert_eq!(credit_ns(10 * CREDIT_NS, 0), CREDIT_NS, "at most this");
     }
 
     #[test]
-    fn a_group_weighs_where_its_heavy_thread_was_lately() {
+    fn a_group_weighs_where_its_heavy_thread_was_recently() {
         let (mut processors, pool, groups) = shared(2, &[2]);
         let heavy = processors.add_thread(0, 30);
         // One on each core, and the heavy one on the first.
@@ -307,14 +306,14 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_stands_still_keeps_its_load() {
+    fn a_throttled_group_keeps_its_load() {
         let (mut processors, pool, groups) = shared(1, &[1]);
         let quota = Quota { budget_ns: 1_000_000, period_ns: 2_500_000, first_ns: 2_500_000 };
         let limited = processors.add_group(pool, Some(quota));
         let id = processors.add_thread(limited, 1);
         processors.wake(id, None, 0);
         let load = |processors: &Processors| processors.pools[pool].cores[0].claims[&limited].load.level();
-        // It runs for a tick, which is more than it may, and so stands still.
+        // It runs for a tick, which exceeds its budget, and so is throttled.
         processors.take(pool, 0).expect("it may run");
         processors.charge(id, 5_000_000);
         processors.done(id, 5_000_000, false);
@@ -322,11 +321,11 @@ mod tests {
         processors.wake(groups[0][0], None, 5_000_000);
         processors.advance(pool, 6_000_000);
         assert!(processors.stands(id, 0) && before > 0.0);
-        assert_eq!(load(&processors), before, "its time stands still, too");
+        assert_eq!(load(&processors), before, "its load does not decay meanwhile");
     }
 
     #[test]
-    fn a_group_that_wakes_up_beside_one_that_used_more_is_next_whatever_its_thread_used() {
+    fn a_group_that_wakes_up_beside_one_that_used_more_is_next() {
         let (mut processors, pool, groups) = shared(1, &[2, 1]);
         let other = groups[1][0];
         groups.iter().flatten().for_each(|&id| {
@@ -336,7 +335,7 @@ mod tests {
         let mut now_ns = 0;
         run(&mut processors, pool, &mut now_ns, 40 * TICK_NS);
         let mut next = |processors: &mut Processors, sleeps: bool| {
-            let (id, _) = processors.take(pool, now_ns).expect("there is always more to do");
+            let (id, _) = processors.take(pool, now_ns).expect("there is always a busy thread");
             processors.charge(id, 10_000);
             if sleeps && id != other {
                 processors.wake(other, None, now_ns + 5_000);

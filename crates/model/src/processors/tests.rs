@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 
 const QUOTA: Quota = Quota { budget_ns: 1_000_000, period_ns: 2_500_000, first_ns: 2_500_000 };
 
-/// So many cores, and a group with so many threads on them.
+/// This many cores, and a group with this many threads on them.
 fn cores(cores: usize, quota: Option<Quota>, threads: usize) -> (Processors, PoolId, Vec<ThreadId>) {
     let mut processors = Processors::default();
     let pool = processors.add_pool(cores);
@@ -17,7 +17,7 @@ fn took(processors: &mut Processors, pool: PoolId, now_ns: u64) -> Option<(Threa
     processors.take(pool, now_ns).map(|(id, pause)| (id, pause.of_thread))
 }
 
-/// Runs whoever is next on one core for one turn of its length; who it was, and when it is over.
+/// Runs the next thread on one core for one turn; returns its number and the turn's end.
 fn turn(
     processors: &mut Processors,
     pool: PoolId,
@@ -30,7 +30,7 @@ fn turn(
     Some((id, now_ns + cost(id)))
 }
 
-/// Lets threads that always have more to do run for so long, in turns of this length.
+/// Runs busy threads for this long, in turns of this length.
 fn run(processors: &mut Processors, pool: PoolId, for_ns: u64, cost_ns: u64) {
     let mut ends: BTreeSet<(u64, ThreadId)> = BTreeSet::new();
     let mut now_ns = 0;
@@ -87,34 +87,34 @@ fn a_thread_keeps_its_core_until_a_tick_finds_its_slice_used_up() {
 #[test]
 fn a_thread_that_wakes_up_with_less_behind_it_is_next_and_one_with_more_waits() {
     let (mut processors, pool, threads) = cores(1, None, 2);
-    let (busy, late) = (threads[0], threads[1]);
+    let (busy, sleeper) = (threads[0], threads[1]);
     processors.wake(busy, None, 0);
-    processors.wake(late, None, 0);
+    processors.wake(sleeper, None, 0);
     let mut now_ns = 0;
     while now_ns < TICK_NS {
         now_ns = turn(&mut processors, pool, now_ns, |_| 10_000).expect("both have more").1;
     }
     let (id, _) = processors.take(pool, now_ns).expect("both have more");
-    assert_eq!(id, late);
-    processors.done(late, now_ns, false);
+    assert_eq!(id, sleeper);
+    processors.done(sleeper, now_ns, false);
     let mut wakes_up_and_works = |cost_ns| {
         assert_eq!(took(&mut processors, pool, now_ns), Some((busy, false)));
         processors.charge(busy, 10_000);
-        processors.wake(late, None, now_ns + 5_000);
+        processors.wake(sleeper, None, now_ns + 5_000);
         now_ns += 10_000;
         processors.done(busy, now_ns, true);
         let (next, _) = processors.take(pool, now_ns).expect("both have something to do");
-        if next == late {
-            processors.charge(late, cost_ns);
+        if next == sleeper {
+            processors.charge(sleeper, cost_ns);
             now_ns += cost_ns;
-            processors.done(late, now_ns, false);
+            processors.done(sleeper, now_ns, false);
         }
         next
     };
-    assert_eq!(wakes_up_and_works(100_000), late, "it waited for a tick");
-    assert_eq!(wakes_up_and_works(3_000_000), late, "and still has most of that to its credit");
-    assert_eq!(wakes_up_and_works(1_000_000), late, "and a quarter");
-    assert_eq!(wakes_up_and_works(0), busy, "now it has had as much as the other");
+    assert_eq!(wakes_up_and_works(100_000), sleeper, "it waited for a tick");
+    assert_eq!(wakes_up_and_works(3_000_000), sleeper, "most of its credit is left");
+    assert_eq!(wakes_up_and_works(1_000_000), sleeper, "a quarter is left");
+    assert_eq!(wakes_up_and_works(0), busy, "now it has used as much as the other");
 }
 
 #[test]
@@ -131,26 +131,26 @@ fn groups_share_cores() {
 }
 
 #[test]
-fn who_slept_has_no_claim_on_the_past() {
+fn a_sleeper_has_no_claim_on_the_past() {
     let (mut processors, pool, threads) = cores(1, None, 2);
-    let (busy, late) = (threads[0], threads[1]);
+    let (busy, sleeper) = (threads[0], threads[1]);
     processors.wake(busy, None, 0);
     let mut now_ns = 0;
     while now_ns < 5 * TICK_NS {
         now_ns = turn(&mut processors, pool, now_ns, |_| 10_000).expect("it has more").1;
     }
-    processors.wake(late, None, now_ns);
-    let (begun_ns, mut late_ns) = (now_ns, 0);
+    processors.wake(sleeper, None, now_ns);
+    let (begun_ns, mut slept_ns) = (now_ns, 0);
     while now_ns < begun_ns + 4 * TICK_NS {
         let (id, end_ns) = turn(&mut processors, pool, now_ns, |_| 10_000).expect("both have more");
-        late_ns += if id == late { end_ns - now_ns } else { 0 };
+        slept_ns += if id == sleeper { end_ns - now_ns } else { 0 };
         now_ns = end_ns;
     }
-    assert!(late_ns.abs_diff(2 * TICK_NS) <= 10_000, "{late_ns} ns, though the other has had 5 ticks more");
+    assert!(slept_ns.abs_diff(2 * TICK_NS) <= 10_000, "{slept_ns} ns, though the other has had 5 ticks more");
 }
 
 #[test]
-fn a_thread_wakes_up_where_it_was_if_that_is_idle_and_else_on_another_idle_core() {
+fn a_thread_wakes_up_on_its_last_core_if_idle_or_else_on_another_idle_one() {
     let (mut processors, pool, threads) = cores(2, None, 4);
     let [a, b, c, _] = [threads[0], threads[1], threads[2], threads[3]];
     processors.wake(b, None, 0);
@@ -175,7 +175,7 @@ fn a_thread_wakes_up_where_it_was_if_that_is_idle_and_else_on_another_idle_core(
 }
 
 #[test]
-fn a_group_that_used_its_budget_up_stands_still_and_leaves_its_core() {
+fn a_group_without_budget_is_throttled_and_leaves_its_core() {
     let mut processors = Processors::default();
     let pool = processors.add_pool(1);
     let [limited, free] = [processors.add_group(pool, Some(QUOTA)), processors.add_group(pool, None)];
@@ -188,7 +188,7 @@ fn a_group_that_used_its_budget_up_stands_still_and_leaves_its_core() {
     assert!((limited + free - 1.0).abs() < 0.001, "{limited} and {free} of a core");
 }
 
-/// What a core has too much, what it owes and what it is paid cancel out in the long run.
+/// A core's excess, debt and payments cancel out in the long run.
 #[test]
 fn a_share_is_kept_in_the_long_run() {
     for (threads, cost_ns) in [(1, 10_000), (2, 10_000), (3, 10_000), (2, 170_000), (3, 430_000)] {
@@ -202,7 +202,7 @@ fn a_share_is_kept_in_the_long_run() {
     }
 }
 
-/// Nobody else wants the core, so the kernel looks once a tick.
+/// No other thread wants the core, so use is accounted once a tick.
 #[test]
 fn a_thread_alone_uses_too_much_until_a_tick_and_pays_for_it() {
     let (mut processors, pool, threads) = cores(1, Some(QUOTA), 1);
@@ -214,12 +214,12 @@ fn a_thread_alone_uses_too_much_until_a_tick_and_pays_for_it() {
     assert_eq!(now_ns, TICK_NS, "the pool gave it 1 ms at first and 1 at the tick, but it had used 4");
     assert_eq!(processors.next_change(pool), Some(5_000_000));
     assert_eq!(processors.take(pool, 5_000_000), None, "1 ms is left to pay");
-    assert_eq!(processors.take(pool, 7_500_000), None, "it is even, and has nothing");
+    assert_eq!(processors.take(pool, 7_500_000), None, "the debt is paid, and nothing is left");
     assert_eq!(took(&mut processors, pool, 10_000_000), Some((threads[0], false)));
 }
 
 #[test]
-fn ticks_come_when_they_are_drawn_to() {
+fn ticks_follow_the_drawn_phase() {
     for phase in [0.0, 0.25, 0.9] {
         let mut processors = Processors::new(0, phase);
         let pool = processors.add_pool(1);
@@ -231,7 +231,7 @@ fn ticks_come_when_they_are_drawn_to() {
             now_ns = end_ns;
         }
         let first_ns = ((1.0 - phase) * TICK_NS as f64) as u64;
-        // A look before the budget is used up stops nobody.
+        // Accounting before the budget is used up stops no thread.
         let stopped_ns = if first_ns < QUOTA.budget_ns { first_ns + TICK_NS } else { first_ns };
         assert!(now_ns.abs_diff(stopped_ns) <= 10_000, "at {now_ns}, {phase} of a tick's time after one");
     }
@@ -250,7 +250,7 @@ fn a_thread_alone_with_a_whole_processor_does_not_get_it() {
 }
 
 #[test]
-fn a_thread_that_asks_for_its_processor_time_is_looked_at() {
+fn a_thread_that_asks_for_its_processor_time_is_accounted() {
     let (mut processors, pool, threads) = cores(1, Some(QUOTA), 1);
     processors.wake(threads[0], None, 0);
     let mut now_ns = 0;
@@ -262,10 +262,10 @@ fn a_thread_that_asks_for_its_processor_time_is_looked_at() {
     assert_eq!(now_ns, QUOTA.budget_ns);
 }
 
-/// The core counts when a thread of the group joins it, and the one that runs is stopped though no tick has
-/// come.
+/// Accounting happens when a thread of the group joins the core, and the running one is stopped before the
+/// next tick.
 #[test]
-fn a_thread_of_the_group_that_wakes_up_beside_one_that_runs_makes_the_core_count() {
+fn a_wake_up_beside_a_running_thread_of_the_group_accounts_its_use() {
     let (mut processors, pool, threads) = cores(1, Some(Quota { budget_ns: 300_000, ..QUOTA }), 2);
     let (a, b) = (threads[0], threads[1]);
     processors.wake(a, None, 0);
@@ -278,10 +278,10 @@ fn a_thread_of_the_group_that_wakes_up_beside_one_that_runs_makes_the_core_count
     assert_eq!(processors.take(pool, 2_500_000).map(|(id, _)| id), Some(b), "the second has used less");
 }
 
-/// Debts are a core's own: the group runs on elsewhere, and who wakes up on the core that owes stands beside
-/// an idle one.
+/// Debts belong to a core: the group runs on elsewhere, and a thread that wakes up on the indebted core waits
+/// beside an idle one.
 #[test]
-fn a_thread_stands_on_a_core_that_owes_while_its_group_runs_on_another() {
+fn a_thread_is_throttled_on_an_indebted_core_while_its_group_runs_on_another() {
     let (mut processors, pool, threads) = cores(2, Some(QUOTA), 2);
     let (a, b) = (threads[0], threads[1]);
     processors.wake(a, None, 0);
@@ -295,11 +295,11 @@ fn a_thread_stands_on_a_core_that_owes_while_its_group_runs_on_another() {
     assert_eq!(took(&mut processors, pool, 3_900_000), Some((b, true)), "its core has 0.9 ms left");
     assert_eq!(processors.take(pool, 3_900_000), None, "this core owes 2.9 ms");
     processors.done(b, 3_950_000, false);
-    assert_eq!(processors.take(pool, 3_950_000), None, "and nobody takes the thread to the idle core");
+    assert_eq!(processors.take(pool, 3_950_000), None, "and the idle core does not pull the thread");
 }
 
 #[test]
-fn what_comes_while_a_thread_runs_gives_it_another_turn() {
+fn a_message_to_a_running_thread_gives_it_another_turn() {
     let (mut processors, pool, threads) = cores(1, None, 1);
     let thread = threads[0];
     processors.wake(thread, None, 0);
@@ -312,7 +312,7 @@ fn what_comes_while_a_thread_runs_gives_it_another_turn() {
 }
 
 #[test]
-fn an_idle_core_takes_nobody_whose_group_stands_still_there() {
+fn an_idle_core_pulls_no_thread_of_a_group_throttled_there() {
     // More than a slice, so that both cores get some of it.
     let quota = Quota { budget_ns: 6_000_000, period_ns: 10_000_000, first_ns: 10_000_000 };
     for (quota, taken) in [(None, true), (Some(quota), false)] {
@@ -327,7 +327,7 @@ fn an_idle_core_takes_nobody_whose_group_stands_still_there() {
         assert!(processors.take(pool, 0).is_some() && processors.take(pool, 0).is_some());
         processors.charge(a, 5_500_000);
         processors.charge(busy, 8_000_000);
-        // Both cores are busy, so it waits on the one that it was on last, with `busy`.
+        // Both cores are busy, so it waits on its last one, with `busy`.
         processors.wake(waits, None, 500_000);
         processors.done(a, 5_500_000, false);
         let next = processors.take(pool, 5_500_000).map(|(id, _)| id);
@@ -335,17 +335,13 @@ fn an_idle_core_takes_nobody_whose_group_stands_still_there() {
         if !taken {
             assert_eq!(processors.next_change(pool), Some(10_000_000));
             processors.done(busy, 8_000_000, false);
-            assert_eq!(
-                took(&mut processors, pool, 8_000_000),
-                Some((waits, true)),
-                "here its group may go on"
-            );
+            assert_eq!(took(&mut processors, pool, 8_000_000), Some((waits, true)), "its group may run here");
         }
     }
 }
 
 #[test]
-fn an_idle_core_takes_who_waits_elsewhere_before_it_falls_asleep() {
+fn an_idle_core_pulls_a_waiting_thread_before_it_falls_asleep() {
     let (mut processors, pool, threads) = cores(2, None, 3);
     let [a, b, c] = [threads[0], threads[1], threads[2]];
     processors.wake(a, None, 0);
@@ -357,11 +353,11 @@ fn an_idle_core_takes_who_waits_elsewhere_before_it_falls_asleep() {
     assert_eq!((processors.threads[a].core, processors.threads[c].core), (0, 1));
 }
 
-/// However long that has slept elsewhere: so a thread that comes beside a busy one stays where it was.
+/// However long the core has slept: until the tick a thread stays beside the busy one.
 #[test]
-fn a_core_that_sleeps_takes_who_waits_elsewhere_at_a_tick() {
+fn a_sleeping_core_pulls_a_waiting_thread_at_a_tick() {
     let idle_ns = 50 * TICK_NS + 100_000;
-    // Both in the time between two ticks in which the core fell asleep and in the next.
+    // Between the two ticks in which the core fell asleep, and between the next two.
     for (come_ns, taken_ns) in [(idle_ns + 20_000, 51 * TICK_NS), (idle_ns + TICK_NS + 20_000, 52 * TICK_NS)]
     {
         let (mut processors, pool, threads) = cores(2, None, 3);
@@ -372,7 +368,7 @@ fn a_core_that_sleeps_takes_who_waits_elsewhere_at_a_tick() {
         processors.done(b, idle_ns, false);
         assert_eq!(processors.take(pool, idle_ns), None);
         processors.wake(c, None, come_ns);
-        assert_eq!(processors.threads[c].core, 0, "cores that are as busy as that are not searched");
+        assert_eq!(processors.threads[c].core, 0, "cores that busy are not searched");
         assert_eq!(processors.take(pool, come_ns), None);
         assert_eq!(processors.take(pool, taken_ns - 1), None);
         assert_eq!(took(&mut processors, pool, taken_ns), Some((c, true)));
@@ -399,7 +395,7 @@ fn a_core_that_sleeps_is_woken_and_takes_its_time() {
     let thread = Pause { of_thread: true, of_core: false, is_shared: true };
     assert_eq!(processors.take(pool, 30_000), Some((b, thread)));
     processors.done(b, 40_000, false);
-    assert_eq!(processors.wake(a, None, 40_000 + DOZE_NS), Woken::Thread, "it has hardly begun to sleep");
+    assert_eq!(processors.wake(a, None, 40_000 + DOZE_NS), Woken::Thread, "it has not begun to sleep");
     assert_eq!(processors.take(pool, 40_000 + DOZE_NS), Some((a, thread)));
     processors.done(a, 50_000, false);
     assert_eq!(processors.wake(a, None, 50_001 + DOZE_NS), Woken::ThreadAndCore);
@@ -418,10 +414,10 @@ fn a_heavy_thread_has_its_share_of_a_core() {
     assert!((0.7..0.8).contains(&part), "{part} of a core");
 }
 
-/// What counts of a turn that goes on is what has been used so far, and of a heavy thread its weight's part
-/// of that.
+/// What counts of an unfinished turn is the part used so far, and of a heavy thread its weight's part of
+/// that.
 #[test]
-fn who_comes_beside_a_heavy_thread_in_its_turn_gets_the_place_that_it_has_then() {
+fn a_newcomer_beside_a_heavy_thread_counts_only_the_used_part_of_its_turn() {
     let mut processors = Processors::default();
     let pool = processors.add_pool(1);
     let group = processors.add_group(pool, None);
@@ -441,12 +437,12 @@ fn a_core_is_shared_for_a_while_after_another_thread_had_it() {
     let [a, b] = [0, 1].map(|_| processors.add_thread(group, 1));
     let mut turn = |id, now_ns| {
         processors.wake(id, None, now_ns);
-        let (taken, pause) = processors.take(pool, now_ns).expect("nobody else is there");
+        let (taken, pause) = processors.take(pool, now_ns).expect("it is the only one");
         assert_eq!(taken, id);
         processors.done(id, now_ns + 10_000, false);
         pause.is_shared
     };
-    assert!(!turn(a, 0) && !turn(a, 20_000), "there was nobody else");
+    assert!(!turn(a, 0) && !turn(a, 20_000), "it was alone");
     assert!(turn(b, 40_000) && turn(a, 60_000) && turn(a, 70_000 + SHARED_NS - 20_000));
-    assert!(!turn(a, 90_000 + SHARED_NS), "since then it had the core for itself");
+    assert!(!turn(a, 90_000 + SHARED_NS), "it had the core to itself since");
 }

@@ -1,8 +1,7 @@
-//! What it takes to wake a thread: at the one who does it and at the one who slept, with and without its
-//! core.
+//! The cost of waking a thread, for the waker and for the sleeper, with and without its core.
 //!
-//! A core that sleeps has to be interrupted and to start again. On a virtual machine the host does both: tens
-//! of microseconds, where a thread alone takes a few.
+//! A sleeping core has to be interrupted and started. On a virtual machine the host does both: tens of
+//! microseconds, where waking a thread alone takes a few.
 
 use crate::calibrate::{monotonic_ns, thread_cpu_ns};
 use rustix::event::{EventfdFlags, eventfd};
@@ -15,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// How often a thread is woken.
 const TIMES: u64 = 2_000;
-/// How long it sleeps: about as long as threads and cores do that serve a load with cores to spare.
+/// How long it sleeps: typical of threads and cores under a load with spare cores.
 const REST_NS: u64 = 50_000;
 
 /// Processor time of each, in nanoseconds.
@@ -25,11 +24,11 @@ pub(in crate::calibrate) struct Waking {
     pub(in crate::calibrate) sleep_ns: u64,
     /// To wake.
     pub(in crate::calibrate) wake_ns: u64,
-    /// What is added to the former when the thread's core sleeps as well.
+    /// Added to the former if the thread's core sleeps as well.
     pub(in crate::calibrate) core_sleep_ns: u64,
-    /// And to the latter.
+    /// Added to the latter.
     pub(in crate::calibrate) wake_core_ns: u64,
-    /// Until such a core runs anything, beside what it then uses itself.
+    /// The delay until such a core runs anything, beside the processor time it then uses.
     pub(in crate::calibrate) core_latency_ns: u64,
 }
 
@@ -52,31 +51,31 @@ impl Waking {
     }
 }
 
-/// What two threads used, one of which notified the other, for each time.
+/// What two threads used per notification of one by the other.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     waker_ns: u64,
     sleeper_ns: u64,
-    /// Between a notification and its being heard.
+    /// From a notification to its receipt.
     latency_ns: u64,
 }
 
 impl Used {
-    /// On these cores, when the other sleeps each time.
+    /// Runs on these cores; the other thread sleeps before each notification.
     fn of(wakers_core: usize, sleepers_core: usize) -> io::Result<Used> {
         let event = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let (notified_ns, late_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (notified_ns, delay_ns) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| {
                 pin(sleepers_core)?;
                 let begun_ns = thread_cpu_ns();
-                // What was notified twice before it was taken counts as often.
+                // Coalesced notifications count separately.
                 let mut taken = 0;
                 while taken < TIMES {
                     taken += take(&event)?;
-                    let heard_ns = monotonic_ns();
-                    // One that came between those two lines is late by nothing.
-                    late_ns.fetch_add(heard_ns.saturating_sub(notified_ns.load(Relaxed)), Relaxed);
+                    let received_ns = monotonic_ns();
+                    // A notification between those two lines has no delay.
+                    delay_ns.fetch_add(received_ns.saturating_sub(notified_ns.load(Relaxed)), Relaxed);
                 }
                 io::Result::Ok((thread_cpu_ns() - begun_ns) / TIMES)
             });
@@ -99,11 +98,11 @@ impl Used {
             let failed = |_| Err(io::Error::other("a measuring thread failed"));
             let (waker, sleeper) =
                 (waker.join().unwrap_or_else(failed), sleeper.join().unwrap_or_else(failed));
-            Ok(Used { waker_ns: waker?, sleeper_ns: sleeper?, latency_ns: late_ns.load(Relaxed) / TIMES })
+            Ok(Used { waker_ns: waker?, sleeper_ns: sleeper?, latency_ns: delay_ns.load(Relaxed) / TIMES })
         })
     }
 
-    /// When nobody sleeps: the calls alone.
+    /// Without sleeping: the calls alone.
     fn without_sleep() -> io::Result<Used> {
         let event = eventfd(0, EventfdFlags::CLOEXEC)?;
         let mut waker_ns = 0;
@@ -112,7 +111,7 @@ impl Used {
             notify(&event)?;
             waker_ns += thread_cpu_ns() - begun_ns;
         }
-        // Each reading takes one.
+        // Each read takes one.
         let each = eventfd(TIMES as u32, EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE)?;
         let begun_ns = thread_cpu_ns();
         for _ in 0..TIMES {
@@ -128,14 +127,14 @@ fn notify(event: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for notifications; how many there were.
+/// Waits for notifications; returns how many there were.
 fn take(event: &OwnedFd) -> io::Result<u64> {
     let mut count = [0; 8];
     retry_on_intr(|| rustix::io::read(event, &mut count))?;
     Ok(u64::from_ne_bytes(count))
 }
 
-/// From now on the present thread runs on this core only.
+/// Pins this thread to this core.
 fn pin(core: usize) -> io::Result<()> {
     let mut one = CpuSet::new();
     one.set(core);
