@@ -288,56 +288,17 @@ impl Bare {
             Some(Awaits::Answer(number)) => (number, false),
             Some(Awaits::Frozen(number)) => (number, true),
         };
-        let Some(operation) = self.under_way.get_mut(&number) else { return Ok(()) };
-        let is_get = operation.asked.class == Class::Get;
+        let Some(operation) = self.under_way.get(&number) else { return Ok(()) };
+        let (key, class) =
+            (operation.asked.key().map(|key| Slot::of_key(key.as_bytes())), operation.asked.class);
         let next = match &reply {
-            Value::Error(text) => {
-                let mut words = text.split(' ');
-                let code = words.next().unwrap_or_default();
-                let to = words.nth(1).and_then(|word| word.parse::<HostPort>().ok()).map(|to| host_at(&to));
-                match (code, to) {
-                    ("MOVED", Some(to)) => {
-                        self.redirects[0] += 1;
-                        if let Some(key) = operation.asked.key() {
-                            self.owners.insert(Slot::of_key(key.as_bytes()), to);
-                        }
-                        Some((now_us, Next::Ask))
-                    }
-                    ("ASK", Some(to)) => {
-                        self.redirects[1] += 1;
-                        Some((now_us, Next::Asking(to)))
-                    }
-                    ("CLUSTERDOWN" | "TRYAGAIN", _) => {
-                        // Whoever sent it here may know no better.
-                        if let Some(key) = operation.asked.key() {
-                            self.owners.remove(&Slot::of_key(key.as_bytes()));
-                        }
-                        Some((now_us + WAIT_US, Next::Ask))
-                    }
-                    ("SIDLERETRY", _) if self.setup.is_aware => {
-                        let after_us = text.split(' ').nth(1).and_then(|word| word.parse::<u64>().ok());
-                        let after_us = after_us.ok_or_else(|| format!("{text} does not say when"))?;
-                        Some((later_us + after_us, Next::Ask))
-                    }
-                    ("SIDLEDONE" | "SIDLENOTFROZEN", _) if is_frozen => Some((later_us, Next::Ask)),
-                    _ => None,
-                }
-            }
-            Value::Simple(text) if text.starts_with("EMPTY ") && is_get => {
-                if !self.setup.is_aware {
-                    return Err(format!("a client that knows nothing of migrations was told {text}"));
-                }
-                self.empties += 1;
-                let id = text["EMPTY ".len()..].parse().map(MigrationId);
-                let id = id.map_err(|_| format!("{text} names no migration"))?;
-                let map = hosts[from.0].process.as_ref().map(|process| process.map());
-                match map.and_then(|map| map.migration(id)) {
-                    Some(record) => Some((later_us, Next::Frozen(host_of(record.source), id))),
-                    None => Some((later_us, Next::Ask)),
-                }
+            Value::Error(text) => self.redirected(text, key, is_frozen, now_us, later_us)?,
+            Value::Simple(text) if text.starts_with("EMPTY ") && class == Class::Get => {
+                Some((later_us, self.not_here_yet(text, &hosts[from.0])?))
             }
             _ => None,
         };
+        let Some(operation) = self.under_way.get_mut(&number) else { return Ok(()) };
         match next {
             Some(_) if operation.tries >= TRIES => {
                 self.end(number, Ended::Failed(Effect::None), world, history)
@@ -355,6 +316,56 @@ impl Bare {
                 self.end(number, Ended::Reply(reply), world, history)
             }
         }
+    }
+
+    /// What an operation on a key of this slot does after this error; nothing if that is its answer.
+    fn redirected(
+        &mut self,
+        text: &str,
+        slot: Option<Slot>,
+        is_frozen: bool,
+        now_us: u64,
+        later_us: u64,
+    ) -> Result<Option<(u64, Next)>, String> {
+        let mut words = text.split(' ');
+        let code = words.next().unwrap_or_default();
+        let to = words.nth(1).and_then(|word| word.parse::<HostPort>().ok()).map(|to| host_at(&to));
+        Ok(match (code, to) {
+            ("MOVED", Some(to)) => {
+                self.redirects[0] += 1;
+                self.owners.extend(slot.map(|slot| (slot, to)));
+                Some((now_us, Next::Ask))
+            }
+            ("ASK", Some(to)) => {
+                self.redirects[1] += 1;
+                Some((now_us, Next::Asking(to)))
+            }
+            ("CLUSTERDOWN" | "TRYAGAIN", _) => {
+                // The redirect that led here may be outdated.
+                slot.map(|slot| self.owners.remove(&slot));
+                Some((now_us + WAIT_US, Next::Ask))
+            }
+            ("SIDLERETRY", _) if self.setup.is_aware => {
+                let after_us = text.split(' ').nth(1).and_then(|word| word.parse::<u64>().ok());
+                let after_us = after_us.ok_or_else(|| format!("{text} does not say when"))?;
+                Some((later_us + after_us, Next::Ask))
+            }
+            ("SIDLEDONE" | "SIDLENOTFROZEN", _) if is_frozen => Some((later_us, Next::Ask)),
+            _ => None,
+        })
+    }
+
+    /// Whom a GET asks after this host has answered `EMPTY`: the source of the migration that it names.
+    fn not_here_yet(&mut self, text: &str, from: &Host) -> Result<Next, String> {
+        if !self.setup.is_aware {
+            return Err(format!("a client that knows nothing of migrations received {text}"));
+        }
+        self.empties += 1;
+        let id = text["EMPTY ".len()..].parse().map(MigrationId);
+        let id = id.map_err(|_| format!("{text} names no migration"))?;
+        let map = from.process.as_ref().map(|process| process.map());
+        let source = map.and_then(|map| map.migration(id)).map(|record| host_of(record.source));
+        Ok(source.map_or(Next::Ask, |source| Next::Frozen(source, id)))
     }
 
     /// A connection is gone, and with it what was to be answered over it.

@@ -54,24 +54,22 @@ fn keys_of(name: &str) -> impl Iterator<Item = String> + '_ {
     (0..KEYS).map(|number| format!("{}{number}", &name[..name.len() - 1]))
 }
 
-impl Workload {
-    /// Whether the next operation is on a group; nothing is drawn where there is none.
-    pub(super) fn draws_group(&self, random: &mut Random) -> bool {
-        self.groups > 0 && random.permille(GROUPS_PERMILLE)
-    }
+/// Whether the next operation is on a group; nothing is drawn where there is none.
+pub(super) fn is_next(workload: &Workload, random: &mut Random) -> bool {
+    workload.groups > 0 && random.permille(GROUPS_PERMILLE)
+}
 
-    /// An operation on a group, or on one of its keys.
-    pub(super) fn draw_group(&self, random: &mut Random, turn: Turn) -> Asked {
-        let name = key(random.below(self.groups), 0);
-        match random.below(16) {
-            0..=4 => set(turn, &name),
-            5 => delete(turn.client, &name, turn.now_us),
-            6..=10 => read_back(turn.client, &name, turn.now_us),
-            _ => {
-                let key = keys_of(&name).nth(random.below(KEYS) as usize).expect("one of its keys");
-                let record = registers::record(turn.client, Op::Get, name, Datum::Null, turn.now_us);
-                asked(vec!["GET".to_owned(), key], Class::Get, record)
-            }
+/// An operation on a group, or on one of its keys.
+pub(super) fn draw(workload: &Workload, random: &mut Random, turn: Turn) -> Asked {
+    let name = key(random.below(workload.groups), 0);
+    match random.below(16) {
+        0..=4 => set(turn, &name),
+        5 => delete(turn.client, &name, turn.now_us),
+        6..=10 => read_back(turn.client, &name, turn.now_us),
+        _ => {
+            let key = keys_of(&name).nth(random.below(KEYS) as usize).expect("one of its keys");
+            let record = registers::record(turn.client, Op::Get, name, Datum::Null, turn.now_us);
+            asked(vec!["GET".to_owned(), key], Class::Get, record)
         }
     }
 }

@@ -5,14 +5,18 @@
 //! the answer is looked at.
 
 mod asked;
+mod ended;
 mod groups;
+mod kind;
 mod noise;
 mod registers;
 mod timed;
+mod timed_operation;
 
-pub use asked::{Asked, History, Order};
+pub use asked::{Asked, Order};
+pub use ended::History;
 pub use groups::{MOST_GROUPS, keep_whole};
-pub use timed::{Condition, NewEnd, TimedOp, TimedOperation, When};
+pub use timed_operation::{Condition, NewEnd, TimedOp, TimedOperation, When};
 
 use sidle_testbed::Random;
 
@@ -97,15 +101,15 @@ impl Workload {
     pub fn draw(&self, random: &mut Random, turn: Turn) -> Asked {
         let drawn = random.below(1000);
         if drawn < self.timed_permille {
-            self.draw_timed(random, turn)
+            timed::draw(self, random, turn)
         } else if drawn < self.timed_permille + self.noise_permille {
-            self.draw_noise(random)
-        } else if self.draws_group(random) {
-            self.draw_group(random, turn)
+            noise::draw(self, random)
+        } else if groups::is_next(self, random) {
+            groups::draw(self, random, turn)
         } else if random.permille(self.multi_permille) {
-            self.draw_several(random, turn)
+            registers::draw_several(self, random, turn)
         } else {
-            self.draw_register(random, turn)
+            registers::draw(self, random, turn)
         }
     }
 

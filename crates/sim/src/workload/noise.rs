@@ -2,58 +2,10 @@
 //! answer has to come, and has to be of the right kind.
 
 use super::asked::{Asked, Order, Purpose};
+use super::kind::Kind;
 use super::{TAG, Workload};
 use sidle_client_core::Class;
-use sidle_node::UNKNOWN;
-use sidle_resp::Value;
 use sidle_testbed::Random;
-
-/// What an answer has to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Status,
-    Integer,
-    IntegerOrNull,
-    Text,
-    /// A text of the coordinator's; or, from a node that has long been cut off from it, that there was no
-    /// answer.
-    Told,
-    TextOrNull,
-    StatusOrNull,
-    Array,
-    Map,
-    /// An error, always.
-    Error,
-    /// A text or an integer, or an error that says that the value is no number.
-    Number,
-    /// Whatever it is.
-    Any,
-}
-
-impl Kind {
-    /// Whether the answer is of this kind. There may always be no room, a slot may always be split, and what
-    /// another node or the coordinator was asked may always be unknown.
-    pub(super) fn check(self, reply: &Value) -> Result<(), String> {
-        let fits = match (self, reply) {
-            (Kind::Error, Value::Error(_)) | (Kind::Any, _) => true,
-            (Kind::Number, Value::Error(text)) if text.starts_with("ERR value is not ") => true,
-            (_, Value::Error(text)) => {
-                let code = text.split(' ').next().unwrap_or_default();
-                ["OOM", "CROSSSLOT", "CLUSTERDOWN", "SIDLESPLIT", UNKNOWN].contains(&code)
-            }
-            (Kind::Status | Kind::StatusOrNull, Value::Simple(_)) => true,
-            (Kind::Integer | Kind::IntegerOrNull | Kind::Number, Value::Integer(_)) => true,
-            (
-                Kind::Text | Kind::Told | Kind::TextOrNull | Kind::Number,
-                Value::Bulk(_) | Value::Verbatim { .. },
-            ) => true,
-            (Kind::StatusOrNull | Kind::IntegerOrNull | Kind::TextOrNull, Value::Null) => true,
-            (Kind::Array, Value::Array(_) | Value::Set(_)) | (Kind::Map, Value::Map(_)) => true,
-            _ => false,
-        };
-        if fits { Ok(()) } else { Err(format!("the answer should be {self:?} and is {reply:?}")) }
-    }
-}
 
 /// A request: its words, with `K` for a key, `M` for one of the slot that many share, `I` for a number and
 /// `V` for a value.
@@ -182,29 +134,27 @@ const KEYLESS: &[Template] = &[
     ("GET", Write, Kind::Error),
 ];
 
-impl Workload {
-    /// Some command whose effect nobody judges.
-    pub(super) fn draw_noise(&self, random: &mut Random) -> Asked {
-        let is_keyed = !random.one_in(3);
-        let table = if is_keyed { KEYED } else { KEYLESS };
-        let (template, class, kind) = table[random.index(table.len())];
-        let words: Vec<String> = template.split(' ').map(|word| self.fill_in(word, random)).collect();
-        let first_key = words.iter().position(|word| word.starts_with('n') && word.ends_with('n'));
-        let order = match first_key {
-            Some(index) if is_keyed => Order::Key(index),
-            _ => Order::Any,
-        };
-        Asked { words, class, order, purpose: Purpose::Noise(kind) }
-    }
+/// Some command whose effect nobody judges.
+pub(super) fn draw(workload: &Workload, random: &mut Random) -> Asked {
+    let is_keyed = !random.one_in(3);
+    let table = if is_keyed { KEYED } else { KEYLESS };
+    let (template, class, kind) = table[random.index(table.len())];
+    let words: Vec<String> = template.split(' ').map(|word| fill_in(workload, word, random)).collect();
+    let first_key = words.iter().position(|word| word.starts_with('n') && word.ends_with('n'));
+    let order = match first_key {
+        Some(index) if is_keyed => Order::Key(index),
+        _ => Order::Any,
+    };
+    Asked { words, class, order, purpose: Purpose::Noise(kind) }
+}
 
-    fn fill_in(&self, word: &str, random: &mut Random) -> String {
-        match word {
-            "K" => format!("n{}n", self.number(random, self.noise_keys)),
-            "M" => format!("n{TAG}{}n", self.number(random, self.noise_keys)),
-            "I" => random.magnitude(1, 2_000).to_string(),
-            "V" => random.magnitude(1, 1 << 40).to_string(),
-            word => word.to_owned(),
-        }
+fn fill_in(workload: &Workload, word: &str, random: &mut Random) -> String {
+    match word {
+        "K" => format!("n{}n", workload.number(random, workload.noise_keys)),
+        "M" => format!("n{TAG}{}n", workload.number(random, workload.noise_keys)),
+        "I" => random.magnitude(1, 2_000).to_string(),
+        "V" => random.magnitude(1, 1 << 40).to_string(),
+        word => word.to_owned(),
     }
 }
 
@@ -212,17 +162,4 @@ impl Workload {
 pub(super) fn delete(key: String) -> Asked {
     let purpose = Purpose::Noise(Kind::Integer);
     Asked { words: vec!["DEL".to_owned(), key], class: Write, order: Order::Key(1), purpose }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_coordinator_tells_may_have_no_answer() {
-        let none = Value::Error(format!("{UNKNOWN} {}", sidle_cluster::Refusal::NoAnswer));
-        assert_eq!(Kind::Told.check(&none), Ok(()));
-        assert!(Kind::Told.check(&Value::Error("ERR syntax error".to_owned())).is_err());
-        assert!(Kind::Told.check(&Value::Null).is_err());
-    }
 }

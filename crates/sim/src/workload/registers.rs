@@ -11,72 +11,70 @@ const LARGE_BYTES: u64 = 4_000;
 /// The most keys of one operation.
 const MULTI_KEYS: u64 = 5;
 
-impl Workload {
-    /// An operation on one register.
-    pub(super) fn draw_register(&self, random: &mut Random, turn: Turn) -> Asked {
-        let number = self.number(random, self.keys);
-        let is_number = number.is_multiple_of(2);
-        let value = self.value(random, is_number, turn, 0);
-        let (op, arg, name) = if random.permille(self.writes_permille) {
-            match random.below(8) {
-                0 | 1 => (Op::Set, value.whole(), "SET"),
-                2 | 3 if is_number => (Op::IncrBy, Datum::Integer(random.between(1, 5) as i64), "INCRBY"),
-                2 | 3 => (Op::Append, value.short, "APPEND"),
-                4 => (Op::GetSet, value.whole(), "GETSET"),
-                5 => (Op::Del, Datum::Null, "DEL"),
-                6 => (Op::SetNx, value.whole(), "SETNX"),
-                _ => (Op::GetDel, Datum::Null, "GETDEL"),
-            }
-        } else {
-            match random.below(8) {
-                0 => (Op::StrLen, Datum::Null, "STRLEN"),
-                1 => (Op::Exists, Datum::Null, "EXISTS"),
-                _ => (Op::Get, Datum::Null, "GET"),
-            }
-        };
-        let class = match op {
-            Op::Get => Class::Get,
-            op if op.is_read() => Class::Read,
-            _ => Class::Write,
-        };
-        one(name, class, record(turn.client, op, self.key(number), arg, turn.now_us))
-    }
-
-    /// MGET or MSET of keys that share a slot.
-    pub(super) fn draw_several(&self, random: &mut Random, turn: Turn) -> Asked {
-        let mut numbers: Vec<u64> =
-            (0..random.between(1, MULTI_KEYS)).map(|_| self.number(random, self.keys) | 2).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let is_write = random.permille(self.writes_permille);
-        let mut words = vec![if is_write { "MSET" } else { "MGET" }.to_owned()];
-        let mut records = Vec::new();
-        for (place, number) in numbers.into_iter().enumerate() {
-            let key = self.key(number);
-            words.push(key.clone());
-            let (op, arg) = match is_write {
-                true => (Op::Set, self.value(random, number.is_multiple_of(2), turn, place).short),
-                false => (Op::Get, Datum::Null),
-            };
-            words.extend(word(&arg));
-            records.push(record(turn.client, op, key, arg, turn.now_us));
+/// An operation on one register.
+pub(super) fn draw(workload: &Workload, random: &mut Random, turn: Turn) -> Asked {
+    let number = workload.number(random, workload.keys);
+    let is_number = number.is_multiple_of(2);
+    let value = value(workload, random, is_number, turn, 0);
+    let (op, arg, name) = if random.permille(workload.writes_permille) {
+        match random.below(8) {
+            0 | 1 => (Op::Set, value.whole(), "SET"),
+            2 | 3 if is_number => (Op::IncrBy, Datum::Integer(random.between(1, 5) as i64), "INCRBY"),
+            2 | 3 => (Op::Append, value.short, "APPEND"),
+            4 => (Op::GetSet, value.whole(), "GETSET"),
+            5 => (Op::Del, Datum::Null, "DEL"),
+            6 => (Op::SetNx, value.whole(), "SETNX"),
+            _ => (Op::GetDel, Datum::Null, "GETDEL"),
         }
-        let (class, shape) = if is_write { (Class::Write, Shape::All) } else { (Class::Read, Shape::Each) };
-        Asked { words, class, order: Order::Key(1), purpose: Purpose::Registers(records, shape) }
-    }
-
-    fn value(&self, random: &mut Random, is_number: bool, turn: Turn, place: usize) -> Value {
-        let Turn { client, serial, .. } = turn;
-        if is_number {
-            let number = (client * 1_000_000_000 + serial * 100 + place as u64 * 10) as i64;
-            return Value { short: Datum::Integer(number), padding: 0 };
+    } else {
+        match random.below(8) {
+            0 => (Op::StrLen, Datum::Null, "STRLEN"),
+            1 => (Op::Exists, Datum::Null, "EXISTS"),
+            _ => (Op::Get, Datum::Null, "GET"),
         }
-        let padding = match random.permille(self.large_permille) {
-            true => random.between(LARGE_BYTES, self.large_bytes.max(LARGE_BYTES)) as usize,
-            false => 0,
+    };
+    let class = match op {
+        Op::Get => Class::Get,
+        op if op.is_read() => Class::Read,
+        _ => Class::Write,
+    };
+    one(name, class, record(turn.client, op, workload.key(number), arg, turn.now_us))
+}
+
+/// MGET or MSET of keys that share a slot.
+pub(super) fn draw_several(workload: &Workload, random: &mut Random, turn: Turn) -> Asked {
+    let mut numbers: Vec<u64> =
+        (0..random.between(1, MULTI_KEYS)).map(|_| workload.number(random, workload.keys) | 2).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let is_write = random.permille(workload.writes_permille);
+    let mut words = vec![if is_write { "MSET" } else { "MGET" }.to_owned()];
+    let mut records = Vec::new();
+    for (place, number) in numbers.into_iter().enumerate() {
+        let key = workload.key(number);
+        words.push(key.clone());
+        let (op, arg) = match is_write {
+            true => (Op::Set, value(workload, random, number.is_multiple_of(2), turn, place).short),
+            false => (Op::Get, Datum::Null),
         };
-        Value { short: Datum::Text(format!("{client}.{serial}.{place}")), padding }
+        words.extend(word(&arg));
+        records.push(record(turn.client, op, key, arg, turn.now_us));
     }
+    let (class, shape) = if is_write { (Class::Write, Shape::All) } else { (Class::Read, Shape::Each) };
+    Asked { words, class, order: Order::Key(1), purpose: Purpose::Registers(records, shape) }
+}
+
+fn value(workload: &Workload, random: &mut Random, is_number: bool, turn: Turn, place: usize) -> Value {
+    let Turn { client, serial, .. } = turn;
+    if is_number {
+        let number = (client * 1_000_000_000 + serial * 100 + place as u64 * 10) as i64;
+        return Value { short: Datum::Integer(number), padding: 0 };
+    }
+    let padding = match random.permille(workload.large_permille) {
+        true => random.between(LARGE_BYTES, workload.large_bytes.max(LARGE_BYTES)) as usize,
+        false => 0,
+    };
+    Value { short: Datum::Text(format!("{client}.{serial}.{place}")), padding }
 }
 
 /// A value that is written once.

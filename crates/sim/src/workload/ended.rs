@@ -1,0 +1,164 @@
+//! What the end of an operation adds to the history.
+
+use super::asked::{Asked, Purpose, Shape};
+use super::groups;
+use super::timed_operation::TimedOperation;
+use crate::clients::Ended;
+use sidle_client_core::Effect;
+use sidle_history::{Datum, Operation, Outcome};
+use sidle_resp::Value;
+
+/// What was recorded of a run.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// Operations on registers.
+    pub registers: Vec<Operation>,
+    /// Operations on keys with a time to live.
+    pub timed: Vec<TimedOperation>,
+    /// How many of these were on groups, and answered.
+    pub groups: u64,
+    /// Operations that nobody judges, and were answered.
+    pub noise: u64,
+    /// Errors that said that there is no room.
+    pub out_of_memory: u64,
+}
+
+impl History {
+    /// How many operations were recorded.
+    pub fn operations(&self) -> u64 {
+        (self.registers.len() + self.timed.len()) as u64 + self.noise
+    }
+}
+
+impl Asked {
+    /// It ended: what is known now goes into the history. An answer that cannot be one is a fault.
+    pub fn end(self, now_us: u64, ended: Ended, history: &mut History) -> Result<(), String> {
+        match (self.purpose, ended) {
+            (_, Ended::Failed(Effect::Done)) => {
+                return Err(format!("{:?} was done without an answer", self.words));
+            }
+            (Purpose::Registers(mut records, _), Ended::Failed(Effect::None)) => {
+                records.iter_mut().for_each(|record| record.outcome = Outcome::None);
+                history.registers.extend(records);
+            }
+            (Purpose::Registers(records, _), Ended::Failed(_)) => history.registers.extend(records),
+            (Purpose::Registers(records, shape), Ended::Reply(reply)) => {
+                history.out_of_memory += u64::from(is_out_of_memory(&reply));
+                history.registers.extend(answered(records, shape, now_us, reply, &self.words)?);
+            }
+            (Purpose::Group(record), ended) => end_group(record, ended, now_us, &self.words, history)?,
+            (Purpose::Timed(mut record), ended) => {
+                let is_lost = matches!(&ended, Ended::Reply(reply) if is_unknown(reply) || is_down(reply));
+                record.outcome = match ended {
+                    Ended::Reply(ref reply) if is_unknown(reply) => Outcome::Unknown,
+                    Ended::Failed(Effect::None) | Ended::Reply(Value::Error(_)) => Outcome::None,
+                    Ended::Failed(_) => Outcome::Unknown,
+                    Ended::Reply(_) => Outcome::Ok,
+                };
+                if let Ended::Reply(reply) = ended {
+                    history.out_of_memory += u64::from(is_out_of_memory(&reply));
+                    if !matches!(reply, Value::Error(_)) {
+                        (record.result, record.return_us) = (datum(reply)?, Some(now_us));
+                    } else if !is_out_of_memory(&reply) && !is_lost {
+                        return Err(format!("{:?} was answered {reply:?}", self.words));
+                    }
+                }
+                history.timed.push(*record);
+            }
+            (Purpose::Noise(kind), Ended::Reply(reply)) => {
+                history.noise += 1;
+                history.out_of_memory += u64::from(is_out_of_memory(&reply));
+                kind.check(&reply).map_err(|what| format!("{:?}: {what}", self.words))?;
+            }
+            (Purpose::Noise(_), Ended::Failed(_)) => {}
+        }
+        Ok(())
+    }
+}
+
+/// An operation on a group ended; an answer that says nothing of it leaves no record.
+fn end_group(
+    mut record: Operation,
+    ended: Ended,
+    now_us: u64,
+    words: &[String],
+    history: &mut History,
+) -> Result<(), String> {
+    match ended {
+        Ended::Failed(Effect::None) => record.outcome = Outcome::None,
+        Ended::Failed(_) => {}
+        Ended::Reply(reply) => {
+            history.groups += 1;
+            history.out_of_memory += u64::from(is_out_of_memory(&reply));
+            if let Value::Error(_) = reply {
+                // What is refused had no effect.
+                record.outcome = if is_unknown(&reply) { Outcome::Unknown } else { Outcome::None };
+            } else {
+                let said = groups::result(record.op, reply).map_err(|what| format!("{words:?}: {what}"))?;
+                let Some(result) = said else { return Ok(()) };
+                (record.result, record.return_ns, record.outcome) =
+                    (result, Some(now_us * 1000), Outcome::Ok);
+            }
+        }
+    }
+    history.registers.push(record);
+    Ok(())
+}
+
+/// A write that another node may have carried out, in whole or in part.
+fn is_unknown(reply: &Value) -> bool {
+    matches!(reply, Value::Error(text) if text.starts_with(sidle_node::UNKNOWN))
+}
+
+/// Another node could not be reached.
+fn is_down(reply: &Value) -> bool {
+    matches!(reply, Value::Error(text) if text.starts_with("CLUSTERDOWN "))
+}
+
+fn is_out_of_memory(reply: &Value) -> bool {
+    matches!(reply, Value::Error(text) if text.starts_with("OOM"))
+}
+
+/// The records with the answer that came now, or what cannot be an answer.
+fn answered(
+    mut records: Vec<Operation>,
+    shape: Shape,
+    now_us: u64,
+    reply: Value,
+    words: &[String],
+) -> Result<Vec<Operation>, String> {
+    if is_unknown(&reply) {
+        return Ok(records);
+    }
+    if let Value::Error(_) = &reply {
+        // What is refused had no effect.
+        records.iter_mut().for_each(|record| record.outcome = Outcome::None);
+        return Ok(records);
+    }
+    let results = match (shape, reply) {
+        (Shape::One, reply) => vec![datum(reply)?],
+        (Shape::Each, Value::Array(replies)) => replies.into_iter().map(datum).collect::<Result<_, _>>()?,
+        (Shape::Each, other) => return Err(format!("{words:?} was answered {other:?}")),
+        (Shape::All, reply) => vec![datum(reply)?; records.len()],
+    };
+    if results.len() != records.len() {
+        return Err(format!("{words:?} was answered with {} values", results.len()));
+    }
+    for (record, result) in records.iter_mut().zip(results) {
+        (record.result, record.return_ns, record.outcome) = (result, Some(now_us * 1000), Outcome::Ok);
+    }
+    Ok(records)
+}
+
+fn datum(reply: Value) -> Result<Datum, String> {
+    match reply {
+        Value::Null => Ok(Datum::Null),
+        Value::Integer(number) => Ok(Datum::Integer(number)),
+        Value::Simple(text) => Ok(Datum::Text(text)),
+        Value::Bulk(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(Datum::Text(text)),
+            Err(error) => Err(format!("only text was written, and {error} came back")),
+        },
+        other => Err(format!("an operation was answered {other:?}")),
+    }
+}

@@ -1,0 +1,64 @@
+//! The kinds of answers, for requests of which no more is known.
+
+use sidle_node::UNKNOWN;
+use sidle_resp::Value;
+
+/// What an answer has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Status,
+    Integer,
+    IntegerOrNull,
+    Text,
+    /// A text of the coordinator's; or, from a node that has long been cut off from it, that there was no
+    /// answer.
+    Told,
+    TextOrNull,
+    StatusOrNull,
+    Array,
+    Map,
+    /// An error, always.
+    Error,
+    /// A text or an integer, or an error that says that the value is no number.
+    Number,
+    /// Whatever it is.
+    Any,
+}
+
+impl Kind {
+    /// Whether the answer is of this kind. There may always be no room, a slot may always be split, and what
+    /// another node or the coordinator was asked may always be unknown.
+    pub(super) fn check(self, reply: &Value) -> Result<(), String> {
+        let fits = match (self, reply) {
+            (Kind::Error, Value::Error(_)) | (Kind::Any, _) => true,
+            (Kind::Number, Value::Error(text)) if text.starts_with("ERR value is not ") => true,
+            (_, Value::Error(text)) => {
+                let code = text.split(' ').next().unwrap_or_default();
+                ["OOM", "CROSSSLOT", "CLUSTERDOWN", "SIDLESPLIT", UNKNOWN].contains(&code)
+            }
+            (Kind::Status | Kind::StatusOrNull, Value::Simple(_)) => true,
+            (Kind::Integer | Kind::IntegerOrNull | Kind::Number, Value::Integer(_)) => true,
+            (
+                Kind::Text | Kind::Told | Kind::TextOrNull | Kind::Number,
+                Value::Bulk(_) | Value::Verbatim { .. },
+            ) => true,
+            (Kind::StatusOrNull | Kind::IntegerOrNull | Kind::TextOrNull, Value::Null) => true,
+            (Kind::Array, Value::Array(_) | Value::Set(_)) | (Kind::Map, Value::Map(_)) => true,
+            _ => false,
+        };
+        if fits { Ok(()) } else { Err(format!("the answer should be {self:?} and is {reply:?}")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_coordinator_tells_may_have_no_answer() {
+        let none = Value::Error(format!("{UNKNOWN} {}", sidle_cluster::Refusal::NoAnswer));
+        assert_eq!(Kind::Told.check(&none), Ok(()));
+        assert!(Kind::Told.check(&Value::Error("ERR syntax error".to_owned())).is_err());
+        assert!(Kind::Told.check(&Value::Null).is_err());
+    }
+}
