@@ -6,7 +6,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
     ("crates/lab/src/run.rs", "run", 85),
     ("crates/model/src/calibrate/real_costs.rs", "measure", 84),
     ("crates/server/src/start.rs", "run", 105),
-    ("crates/sim/src/clients/bare.rs", "Bare::take", 86),
 ];
 
 /// Types with methods in more than three files: the crate, the type, and how many.
@@ -17,7 +16,6 @@ pub(crate) const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("migration", "Importer", 10),
     ("node", "Worker", 9),
     ("sim", "Process", 5),
-    ("sim", "Workload", 5),
     ("store", "Store", 12),
 ];
 
@@ -130,17 +128,6 @@ pub(crate) const CIRCLES: &[(&str, &[&str], &str)] = &[
         "sim",
         &["simulation.rs", "summary.rs"],
         "a summary is made of a simulation's parts, and a simulation ends in a summary",
-    ),
-    (
-        "sim",
-        &[
-            "workload/asked.rs",
-            "workload/groups.rs",
-            "workload/noise.rs",
-            "workload/registers.rs",
-            "workload/timed.rs",
-        ],
-        "a request names its purpose by the types of the files that send it",
     ),
     (
         "store",
