@@ -102,7 +102,9 @@ fn frames() -> Vec<Vec<u8>> {
     };
     frame(&|out| Hello { scope, node: NodeId::from_bytes([1; 20]), lane: Lane::Bulk }.write(out));
     let range = PositionRange::new(Position(0), Position(u64::MAX)).unwrap();
-    frame(&|out| Pull { scope, partition: 0, sequence: 1, range, max_bytes: u32::MAX }.write(out));
+    frame(&|out| {
+        Pull { scope, partition: 0, sequence: 1, range, max_bytes: u32::MAX, piece: None }.write(out)
+    });
     frame(&|out| Message::write_control(br#"{"to_coordinator":{}}"#, out).unwrap());
     frame(&|out| Message::write_ping(1, out));
     frames

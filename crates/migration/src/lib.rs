@@ -25,6 +25,7 @@
 //! - M10 Every message may be lost, duplicated, delayed or reordered by a reconnect: handling is idempotent.
 //! - M11 Of a copy made before the freeze: every change at the source since tracking began comes in a round,
 //!   and the target serves only when a round packed after the freeze left nothing to be sent.
+//! - M12 The pieces that are joined are of one version of what stands at their position.
 
 mod barrier;
 mod choices;

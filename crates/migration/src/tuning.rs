@@ -2,7 +2,8 @@
 
 /// The least that a pull asks for.
 pub const PULL_BYTES_MIN: u32 = 16 << 10;
-/// The most that a pull asks for. A reply may be larger by what stands at its last position. Packing or
+/// The most that a pull asks for. A reply may be larger by what stands at its last position, up to
+/// [`PIECE_BYTES`]. Packing or
 /// replaying so much takes a few hundred microseconds, which a worker on the same core may have to wait for.
 pub const PULL_BYTES_MAX: u32 = 128 << 10;
 /// A reply that came full in less than half of this, counted from the reply before it if that came after the
@@ -41,6 +42,10 @@ pub const PROBED_WAITING_MAX: usize = 1 << 16;
 pub const PROBE_BATCH: usize = 1024;
 /// Probes follow each other no sooner than this, so that each has many positions.
 pub const PROBE_INTERVAL_US: u64 = 4_000;
+
+/// What stands at one position goes in pieces of this size where it is larger. A reply is no larger than its
+/// budget and one of them.
+pub const PIECE_BYTES: u32 = 256 << 10;
 
 /// A pull that is not answered for so long is sent again; doubles with each time, up to [`RESEND_US_MAX`].
 pub const RESEND_US: u64 = 500_000;
@@ -82,10 +87,12 @@ pub struct Tuning {
     pub max_bytes_per_s: Option<u64>,
     /// Bulk work takes a share of the processor only while workers are later than this with their loops.
     pub worker_lag_limit_us: u64,
+    /// As [`PIECE_BYTES`].
+    pub piece_bytes: u32,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { max_bytes_per_s: None, worker_lag_limit_us: 500 }
+        Tuning { max_bytes_per_s: None, worker_lag_limit_us: 500, piece_bytes: PIECE_BYTES }
     }
 }

@@ -95,6 +95,7 @@ impl Plan {
             let limit = random.magnitude(SLOW_MOVE_BYTES_PER_S.0, SLOW_MOVE_BYTES_PER_S.1);
             hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
         }
+        small_pieces(seed, &mut hosts, &mut workload);
         let nemesis = NemesisSetup::draw(&mut random, safety_us);
         Plan {
             hosts,
@@ -112,12 +113,28 @@ impl Plan {
     }
 }
 
+/// How large pieces are where they are small: less than many records, more than all but the largest.
+const PIECE_BYTES: (u64, u64) = (50, 2_000);
+
 /// What slow moves bring in a second at most.
 const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (20_000, 500_000);
 
 /// How much memory a node has where there is plenty. Where there is not, it has the least that a store works
 /// with, and up to an eighth more: with more, a store that wastes little of it is hardly ever short.
 const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);
+
+/// In every other seed pieces are small, and values larger than one are written.
+fn small_pieces(seed: u64, hosts: &mut [HostSetup], workload: &mut Workload) {
+    let mut random = Random::new(seed ^ 0x91ec_e500_0000_0000);
+    if random.one_in(2) {
+        let bytes = random.magnitude(PIECE_BYTES.0, PIECE_BYTES.1) as u32;
+        hosts.iter_mut().for_each(|host| host.piece_bytes = bytes);
+        if workload.large_permille == 0 {
+            workload.large_permille = random.between(50, 500);
+            workload.large_bytes = random.between(1_000, 60_000);
+        }
+    }
+}
 
 fn host(random: &mut Random, is_tight: bool) -> HostSetup {
     // Some have room, so that others are short of it in the middle of a move.
@@ -134,6 +151,7 @@ fn host(random: &mut Random, is_tight: bool) -> HostSetup {
             wall_ahead_ms: random.below(2 * WALL_OFF_MS + 1) as i64 - WALL_OFF_MS as i64,
         },
         max_bytes_per_s: None,
+        piece_bytes: sidle_migration::tuning::PIECE_BYTES,
         echoes_permille: if random.one_in(2) { 0 } else { random.below(200) },
         // The server looks ten times a second.
         tick_us: random.magnitude(50_000, 2_000_000),

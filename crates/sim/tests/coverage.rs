@@ -31,6 +31,7 @@ const MET: &[(&str, u64)] = &[
     ("failed", 4),
     ("parked", 80),
     ("priority pulls", 70),
+    ("pieces", 20),
     // One seed in four.
     ("sampled pulls", 20),
     ("double reads", 70),

@@ -124,11 +124,15 @@ impl Store {
         Ok(())
     }
 
-    /// Every large record has a run, and every run that does not wait for readers is a record's.
+    /// Every large record has a run, and every run that does not wait for readers, or for the rest of its
+    /// bytes, is a record's.
     fn check_runs(&self, found: &BTreeSet<u64>) -> Result<(), String> {
         let mut runs: BTreeSet<u64> = self.log.segments.runs().into_iter().collect();
         self.log.each_in_limbo(|piece| {
             runs.remove(&piece);
+        });
+        self.log.each_begun(|run| {
+            runs.remove(run);
         });
         match runs.symmetric_difference(found).next() {
             Some(run) if runs.contains(run) => Err(format!("the run at {run} is in use, but no record's")),

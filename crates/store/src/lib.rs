@@ -23,7 +23,7 @@
 //! | who | uses |
 //! |---|---|
 //! | worker | [`Store::pin`], [`Guard::get`], [`Guard::get_together`], [`Store::at_one_moment`], [`Store::prefetch_slot`], [`Guard::prefetch_bucket`], [`Guard::prefetch_record`], [`Store::lock_slot`], [`SlotGuard::put`], [`SlotGuard::extend`], [`SlotGuard::set_deadline`], [`SlotGuards::lock`], [`SlotGuards::publish`], [`SlotGuard::remove`], [`SlotGuard::mark_absent`], [`Store::is_short`], [`Store::visit`], [`Guard::random_record`], [`Store::expire`], [`Store::expire_segment`] |
-//! | mover | [`Store::partition`], [`Store::scan`], [`Store::pack`], [`Store::pack_position`], [`RecordBatch::parse`], [`Store::replay`], [`Store::discard`], [`Store::sweep_tombstones`], [`Store::highest_version`], [`Store::raise_version_floor`] |
+//! | mover | [`Store::partition`], [`Store::scan`], [`Store::pack`], [`Store::pack_piece`], [`RecordBatch::parse`], [`Store::replay`], [`Assembly`], [`Store::discard`], [`Store::sweep_tombstones`], [`Store::highest_version`], [`Store::raise_version_floor`] |
 //! | control thread | [`Store::cleaner`], [`Store::memory`] |
 //!
 //! The clock is never read: whether a record [is expired](Record::is_expired) is for the caller to ask, who
@@ -54,6 +54,7 @@
 
 mod address;
 mod array;
+mod assembly;
 #[cfg(feature = "testing")]
 mod audit;
 mod batch;
@@ -91,6 +92,7 @@ mod together;
 mod walk;
 mod writer;
 
+pub use assembly::Assembly;
 pub use batch::{BatchError, RecordBatch, RecordBatchIter};
 pub use cleaner::{CleanOutcome, Cleaner};
 pub use config::{
@@ -102,7 +104,7 @@ pub use log::LogHead;
 pub use publish::{Change, SlotGuards};
 pub use record::{Record, RecordError};
 pub use replay::{ReplayError, Replayed};
-pub use scan::ScanEnd;
+pub use scan::{Image, Packed, ScanEnd};
 pub use store::{Entry, Guard, MemoryUse, Store};
 pub use together::Entries;
 pub use writer::{Leave, SlotGuard};

@@ -23,7 +23,7 @@ use crate::memory::Region;
 use crate::record::{Draft, OutsideDraft, Record, Shape};
 use crate::segment::{Purpose, Segment, Segments, State};
 use sidle_types::{Position, WallMs};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The first unit of a segment is left free, so that no record has address 0.
 pub(crate) const SEGMENT_START: u64 = 8;
@@ -37,6 +37,8 @@ pub(crate) struct Log {
     pub(crate) epochs: Epochs,
     /// Pieces that are empty and wait for readers.
     limbo: Limbo<u64>,
+    /// Runs in which bytes are coming.
+    begun: Mutex<Vec<u64>>,
 }
 
 impl Log {
@@ -59,6 +61,7 @@ impl Log {
             warm_segments: config.warm_segments,
             epochs: Epochs::new(),
             limbo: Limbo::new(),
+            begun: Mutex::default(),
         })
     }
 
@@ -349,7 +352,31 @@ impl Log {
         self.segments.give_back(run);
     }
 
-    fn write_parts(&self, mut offset: u64, parts: &[&[u8]]) {
+    /// Takes a run for bytes that come in pieces.
+    pub(crate) fn begin_run(&self, bytes: usize) -> Result<u64, OutOfMemory> {
+        let run = self.allocate_run(bytes as u64, bytes as u64)?;
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).push(run);
+        Ok(run)
+    }
+
+    /// It is a record's from now on, or nobody's.
+    pub(crate) fn end_run(&self, run: u64) {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).retain(|&begun| begun != run);
+    }
+
+    /// Gives the runs in which bytes are coming to `f`.
+    #[cfg(feature = "testing")]
+    pub(crate) fn each_begun(&self, f: impl FnMut(&u64)) {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(f);
+    }
+
+    /// What was written to a run that nobody else writes to, so many bytes of it.
+    pub(crate) fn written(&self, run: u64, bytes: usize) -> &[u8] {
+        // SAFETY: it is the caller's, who writes behind these bytes only (L5).
+        unsafe { self.region.bytes(run, bytes) }
+    }
+
+    pub(crate) fn write_parts(&self, mut offset: u64, parts: &[&[u8]]) {
         for part in parts {
             // SAFETY: behind what is published of the run (L5), by the only thread that has the lock of its
             // slot.

@@ -27,6 +27,7 @@
 use crate::address::ALIGNMENT;
 use crate::config::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use sidle_types::{HashedKey, Position, Version, WallMs};
+use std::ops::Range;
 
 /// Bytes before the key of a record without a deadline.
 pub(crate) const HEADER_BYTES: usize = 20;
@@ -322,6 +323,13 @@ impl<'r> Record<'r> {
         Record { bytes, shape, outside }
     }
 
+    /// The key of the only record in `total` bytes, of which these have come: unchecked, once it is there.
+    pub(crate) fn key_of_beginning(bytes: &'r [u8], total: usize) -> Option<&'r [u8]> {
+        let shape = (bytes.len() >= HEADER_BYTES).then(|| Shape::read(bytes))?;
+        let is_whole = !shape.is_outside() && shape.total_bytes() == total;
+        bytes.get(shape.key_start()..shape.key_end()).filter(|_| is_whole)
+    }
+
     /// The record that `bytes` start with, checked in full.
     pub(crate) fn check(bytes: &'r [u8]) -> Result<Record<'r>, RecordError> {
         if bytes.len() < HEADER_BYTES {
@@ -409,27 +417,46 @@ impl<'r> Record<'r> {
         self.bytes.first_chunk().expect("a record begins with its header")
     }
 
+    /// How many bytes the record takes in a batch.
+    #[inline]
+    pub fn packed_bytes(&self) -> usize {
+        self.shape.with_value_inside().total_bytes()
+    }
+
     /// Appends the record to a batch, as it travels: with its value in it.
     #[inline]
     pub fn pack(&self, batch: &mut Vec<u8>) {
         if self.shape.is_outside() {
-            return self.pack_outside(batch);
+            return self.pack_outside(0..self.packed_bytes(), batch);
         }
         batch.extend_from_slice(self.bytes);
     }
 
+    /// Appends so many of the bytes that [`pack`](Self::pack) appends.
+    pub(crate) fn pack_part(&self, part: Range<usize>, batch: &mut Vec<u8>) {
+        if self.shape.is_outside() {
+            return self.pack_outside(part, batch);
+        }
+        batch.extend_from_slice(&self.bytes[part]);
+    }
+
     #[cold]
-    fn pack_outside(&self, batch: &mut Vec<u8>) {
+    fn pack_outside(&self, part: Range<usize>, batch: &mut Vec<u8>) {
         let shape = self.shape.with_value_inside();
-        let start = batch.len();
-        batch.resize(start + shape.key_end(), 0);
+        let mut head = vec![0; shape.key_end()];
         let (version, expires_at) = (self.version(), self.expires_at());
-        write_head(shape, RecordKind::Value, self.key(), version, expires_at, &mut batch[start..]);
-        let crc = crc32c::crc32c(&batch[start + 4..]);
+        write_head(shape, RecordKind::Value, self.key(), version, expires_at, &mut head);
+        let crc = crc32c::crc32c(&head[4..]);
         let crc = crc32c::crc32c_combine(crc, self.value_crc(), self.outside.len());
-        batch[start..start + 4].copy_from_slice(&crc.to_le_bytes());
-        batch.extend_from_slice(self.outside);
-        batch.resize(start + shape.total_bytes(), 0);
+        head[..4].copy_from_slice(&crc.to_le_bytes());
+        let padding = [0; ALIGNMENT];
+        let mut start = 0;
+        for bytes in [&head[..], self.outside, &padding[..shape.total_bytes() - shape.content_bytes()]] {
+            let from = part.start.clamp(start, start + bytes.len()) - start;
+            let to = part.end.clamp(start, start + bytes.len()) - start;
+            batch.extend_from_slice(&bytes[from..to]);
+            start += bytes.len();
+        }
     }
 
     /// The record as it lies in the log; of one with its value outside all but that.
@@ -552,6 +579,12 @@ mod tests {
                 record.pack(&mut batch);
                 assert_eq!(batch[6..], inside);
                 assert!(Record::check(&batch[6..]).is_ok());
+                for cut in 0..=inside.len() {
+                    let mut parts = Vec::new();
+                    record.pack_part(0..cut, &mut parts);
+                    record.pack_part(cut..record.packed_bytes(), &mut parts);
+                    assert_eq!(parts, inside, "cut at {cut}");
+                }
             }
         }
     }

@@ -3,12 +3,10 @@
 //! M5: replay inserts only where the target has no entry, be it a value, an expired value or a tombstone.
 //! What the target wrote wins, whatever the versions say.
 
-use crate::batch::RecordBatch;
-use crate::bucket::EntryKind;
+use crate::batch::{BatchError, RecordBatch};
 use crate::config::OutOfMemory;
 use crate::log::LogHead;
 use crate::segment::Purpose;
-use crate::slot_table::Counted;
 use crate::store::Store;
 use crate::writer::SlotGuard;
 use sidle_types::{KeyHash, Position, PositionRange, Slot};
@@ -36,6 +34,9 @@ pub enum ReplayError {
     /// A record lies outside the range; none was inserted.
     #[error("the batch holds a record at position {0}, outside the range being moved")]
     OutsideRange(Position),
+    /// What came in pieces is not a batch; none was inserted.
+    #[error(transparent)]
+    Corrupt(#[from] BatchError),
 }
 
 /// One record of the batch at hand.
@@ -108,12 +109,7 @@ impl Store {
             }
             guard.admit(|| false)?;
             let address = head.append_copy(record.in_log(), Purpose::Value)?;
-            let kind = EntryKind { is_tombstone: false, has_deadline: record.expires_at().is_some() };
-            guard.table().raise_version(record.version().0);
-            if let Some(deadline) = record.expires_at() {
-                guard.table().note_deadline(deadline);
-            }
-            guard.insert(hash.0, address, Counted { kind, bytes: record.in_log().len() });
+            guard.enter(hash, record, address);
             replayed.inserted += 1;
         }
         Ok(replayed)

@@ -2,12 +2,13 @@
 //!
 //! A cursor is a position, so that nothing is kept between two calls and the table may grow, and the log be
 //! cleaned, in between. Each call ends between two positions: keys that share a position are never torn
-//! apart. A visit ends between two [stretches](ScanCursor), since clients hold its cursors.
+//! apart. What is too large to be packed at once is packed in pieces. A visit ends between two
+//! [stretches](ScanCursor), since clients hold its cursors.
 
 use crate::record::Record;
 use crate::store::{Entry, Guard, Store};
 use crate::walk::{Reading, Walk};
-use sidle_types::{HashedKey, KeyHash, Position, PositionRange, ScanCursor, Slot};
+use sidle_types::{HashedKey, KeyHash, Position, PositionRange, ScanCursor, Slot, Version};
 
 /// Buckets that a visit may look at for every record that it may give out, and beyond.
 const BUCKETS_PER_RECORD: usize = 4;
@@ -22,6 +23,29 @@ pub struct ScanEnd {
     pub next: Option<Position>,
     /// Records packed.
     pub records: u32,
+    /// What stands at `next` is larger than may be packed at once: it goes [in pieces](Store::pack_piece).
+    pub is_large: bool,
+}
+
+/// What stands at one position, packed one after the other: what tells two states of it apart. While the
+/// highest version stays, records can only go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The highest version of its records.
+    pub version: Version,
+    /// How long it is.
+    pub bytes: usize,
+}
+
+/// What became of a key that was to be packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packed {
+    /// It has no value.
+    Absent,
+    /// Its record is in the batch.
+    Whole,
+    /// Its record is larger than may be packed at once.
+    Large,
 }
 
 impl Store {
@@ -29,9 +53,21 @@ impl Store {
     /// would make the batch longer than `max_bytes`. Ends between two positions and always makes progress: at
     /// least one position's records are packed, however large. Tombstones are not packed.
     pub fn scan(&self, from: Position, last: Position, max_bytes: usize, batch: &mut Vec<u8>) -> ScanEnd {
+        self.scan_to_large(from, last, max_bytes, usize::MAX, batch)
+    }
+
+    /// As [`scan`](Self::scan), but ends before a position at which more than `large_bytes` stand.
+    pub fn scan_to_large(
+        &self,
+        from: Position,
+        last: Position,
+        max_bytes: usize,
+        large_bytes: usize,
+        batch: &mut Vec<u8>,
+    ) -> ScanEnd {
         let guard = self.pin();
         let start = batch.len();
-        let mut end = ScanEnd { next: None, records: 0 };
+        let mut end = ScanEnd { next: None, records: 0, is_large: false };
         let Some(range) = PositionRange::new(from, last) else { return end };
         let mut walk = Walk::new(self, guard.pinned(), range, Reading::Records, usize::MAX);
         // Where the records of the current position start, to be undone if they do not all fit.
@@ -40,21 +76,16 @@ impl Store {
             if position != boundary.2 || end.records == 0 {
                 boundary = (batch.len(), end.records, position);
             }
+            let bytes = batch.len() + record.packed_bytes();
+            let is_large = bytes - boundary.0 > large_bytes;
+            if is_large || bytes - start > max_bytes && boundary.1 != 0 {
+                batch.truncate(boundary.0);
+                return ScanEnd { next: Some(position), records: boundary.1, is_large };
+            }
             record.pack(batch);
             end.records += 1;
-            if batch.len() - start > max_bytes {
-                if boundary.1 != 0 {
-                    batch.truncate(boundary.0);
-                    end.records = boundary.1;
-                    end.next = Some(boundary.2);
-                    return end;
-                }
-                // The first position alone is too large: take all of it and stop.
-                while let Some((_, record)) = walk.peek().filter(|(next, _)| *next == position) {
-                    walk.next();
-                    record.pack(batch);
-                    end.records += 1;
-                }
+            if bytes - start > max_bytes && walk.peek().is_none_or(|(next, _)| next != position) {
+                // The first position alone was too large.
                 end.next = position.next().filter(|&next| next <= last);
                 return end;
             }
@@ -64,26 +95,51 @@ impl Store {
 
     /// Appends one key's record to `batch`; whether it has a value.
     pub fn pack(&self, key: HashedKey<'_>, batch: &mut Vec<u8>) -> bool {
+        self.pack_unless_large(key, usize::MAX, batch) == Packed::Whole
+    }
+
+    /// Appends one key's record to `batch`, if it is no larger than `large_bytes`.
+    pub fn pack_unless_large(&self, key: HashedKey<'_>, large_bytes: usize, batch: &mut Vec<u8>) -> Packed {
         let guard = self.pin();
         match guard.get(key) {
+            Entry::Value(record) if record.packed_bytes() > large_bytes => Packed::Large,
             Entry::Value(record) => {
                 record.pack(batch);
-                true
+                Packed::Whole
             }
-            Entry::Absent | Entry::Tombstone(_) => false,
+            Entry::Absent | Entry::Tombstone(_) => Packed::Absent,
         }
     }
 
     /// Appends all values at a position to `batch`; how many.
     pub fn pack_position(&self, position: Position, batch: &mut Vec<u8>) -> u32 {
+        self.scan(position, position, usize::MAX, batch).records
+    }
+
+    /// Appends at most `most` bytes of what stands at a position to `batch`, from where `from` says. Returns
+    /// what they are of and where in it they begin; nothing if nothing stands there.
+    pub fn pack_piece(
+        &self,
+        position: Position,
+        from: impl FnOnce(Image) -> usize,
+        most: usize,
+        batch: &mut Vec<u8>,
+    ) -> Option<(Image, usize)> {
         let guard = self.pin();
-        let range = PositionRange::new(position, position).expect("one position");
-        let mut records = 0;
-        for (_, record) in Walk::new(self, guard.pinned(), range, Reading::Records, usize::MAX) {
-            record.pack(batch);
-            records += 1;
+        let range = PositionRange::new(position, position)?;
+        let walk = Walk::new(self, guard.pinned(), range, Reading::Keys, usize::MAX);
+        let records: Vec<Record<'_>> = walk.map(|(_, record)| record).collect();
+        let version = records.iter().map(Record::version).max()?;
+        let image = Image { version, bytes: records.iter().map(Record::packed_bytes).sum() };
+        let offset = from(image).min(image.bytes);
+        let (mut at, end) = (0, offset + most.min(image.bytes - offset));
+        for record in &records {
+            let bytes = record.packed_bytes();
+            let part = |edge: usize| edge.clamp(at, at + bytes) - at;
+            record.pack_part(part(offset)..part(end), batch);
+            at += bytes;
         }
-        records
+        Some((image, offset))
     }
 
     /// Gives the values from `from` to `last` to `f` in the order of positions, about `budget` of them (fewer

@@ -188,6 +188,16 @@ impl<'s> SlotGuard<'s> {
         }
     }
 
+    /// Makes a record that lies at this address the entry of a key that has none.
+    pub(crate) fn enter(&self, hash: KeyHash, record: Record<'_>, address: Address) {
+        let kind = EntryKind { is_tombstone: false, has_deadline: record.expires_at().is_some() };
+        self.table().raise_version(record.version().0);
+        if let Some(deadline) = record.expires_at() {
+            self.table().note_deadline(deadline);
+        }
+        self.insert(hash.0, address, Counted { kind, bytes: record.in_log().len() });
+    }
+
     /// Makes a record that was just appended the key's entry; whether it had none.
     #[inline(always)]
     pub(crate) fn publish(&self, key: HashedKey<'_>, draft: &Draft<'_>, address: Address) -> bool {

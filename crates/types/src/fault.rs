@@ -104,6 +104,9 @@ faults! {
         /// The target takes a round for the last one because nothing was left, though it was packed before
         /// the freeze (breaks M11).
         LastRoundBeforeFreeze, "last-round-before-freeze", USUAL;
+        /// A piece is taken for the next one of what is in hand, though it is of another version (breaks
+        /// M12).
+        PiecesOfTwoVersions, "pieces-of-two-versions", USUAL;
     }
     "sidle-node": {
         /// A read-modify-write does not wait for a key that has not arrived, but takes it for absent (Fulva's

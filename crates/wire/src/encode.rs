@@ -8,8 +8,9 @@ use crate::layout::{
 };
 use crate::limits::{CHANGED_RANGES_MAX, PRIORITY_PULL_KEYS_MAX, REFUSAL_TEXT_BYTES_MAX};
 use crate::{
-    AbsentKeys, Activate, ChangedPull, Forward, FrameStart, Hello, Keys, Kind, Positions, PriorityPull,
-    Probe, ProbeReply, Pull, Refusal, RefusalCode, SampPull, Scope, WireError, begin_frame, end_frame,
+    AbsentKeys, Activate, ChangedPull, Forward, FrameStart, Hello, Keys, Kind, Piece, Positions,
+    PriorityPull, Probe, ProbeReply, Pull, Refusal, RefusalCode, SampPull, Scope, WireError, begin_frame,
+    end_frame,
 };
 use sidle_types::{Position, PositionRange};
 use zerocopy::{Immutable, IntoBytes};
@@ -90,6 +91,7 @@ impl Pull {
             max_bytes: self.max_bytes.into(),
             partition: self.partition,
             zero: [0; 3],
+            piece: Piece::layout(self.piece),
         };
         write_fixed(out, Kind::Pull, &fixed);
     }
@@ -131,30 +133,35 @@ impl ProbeReply {
 }
 
 impl PriorityPull<'_> {
-    /// Appends a priority pull of `keys` (at most [`PRIORITY_PULL_KEYS_MAX`]) as a frame.
+    /// Appends a priority pull of `keys` (at most [`PRIORITY_PULL_KEYS_MAX`]; of one where a `piece` of what
+    /// stands at its position is in hand) as a frame.
     pub fn write<'k>(
         scope: Scope,
         sequence: u64,
         keys: impl ExactSizeIterator<Item = &'k [u8]>,
+        piece: Option<Piece>,
         out: &mut Vec<u8>,
     ) -> Result<(), WireError> {
         assert!(keys.len() <= PRIORITY_PULL_KEYS_MAX, "a priority pull of {} keys", keys.len());
         let start = begin_frame(out, Kind::PriorityPull);
         let count = (keys.len() as u32).into();
-        let fixed =
-            PriorityPullLayout { scope: scope.into(), sequence: sequence.into(), count, zero: [0; 4] };
+        let (scope, sequence, piece) = (scope.into(), sequence.into(), Piece::layout(piece));
+        let fixed = PriorityPullLayout { scope, sequence, count, zero: [0; 4], piece };
         out.extend_from_slice(fixed.as_bytes());
         keys.for_each(|key| Keys::write(key, out));
         end_frame(out, start)
     }
 }
 
-/// Overwrites the fixed part of a body whose tail has been packed meanwhile, and ends the frame.
+/// Overwrites the fixed part of a body whose tail has been packed meanwhile, and ends the frame. It is taken
+/// out of `out` again if it, or what the piece is of, is too large.
 fn finish(
     out: &mut Vec<u8>,
     start: FrameStart,
     fixed: &(impl IntoBytes + Immutable),
+    piece: Option<Piece>,
 ) -> Result<(), WireError> {
+    Piece::check(piece).inspect_err(|_| out.truncate(start.at))?;
     let body = start.body();
     let fixed = fixed.as_bytes();
     out[body..body + fixed.len()].copy_from_slice(fixed);
@@ -186,12 +193,18 @@ impl PullReplyStart {
         PullReplyStart { start, fixed }
     }
 
-    /// Ends the reply: everything appended since [`begin`](Self::begin) are its records.
-    pub fn finish(self, next: Option<Position>, out: &mut Vec<u8>) -> Result<(), WireError> {
+    /// Ends the reply: everything appended since [`begin`](Self::begin) are its records, or a piece of them.
+    pub fn finish(
+        self,
+        next: Option<Position>,
+        piece: Option<Piece>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), WireError> {
         let PullReplyStart { start, mut fixed } = self;
+        fixed.piece = Piece::layout(piece);
         fixed.next = next.map_or(0, |next| next.0).into();
         fixed.more = next.is_some().into();
-        finish(out, start, &fixed)
+        finish(out, start, &fixed, piece)
     }
 }
 
@@ -236,13 +249,21 @@ impl PriorityPullReplyStart {
     }
 
     /// Ends the reply: the first `answered` keys are answered, `absent` of them do not exist, and everything
-    /// appended since [`begin`](Self::begin) are the records of the others.
-    pub fn finish(self, answered: usize, absent: AbsentKeys, out: &mut Vec<u8>) -> Result<(), WireError> {
+    /// appended since [`begin`](Self::begin) are the records of the others. Or none is answered, and it is a
+    /// piece of what stands at the position of the first.
+    pub fn finish(
+        self,
+        answered: usize,
+        absent: AbsentKeys,
+        piece: Option<Piece>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), WireError> {
         assert!(answered <= PRIORITY_PULL_KEYS_MAX, "an answer to {answered} keys");
         let PriorityPullReplyStart { start, mut fixed } = self;
         fixed.answered = (answered as u32).into();
         fixed.absent = absent.bits().into();
-        finish(out, start, &fixed)
+        fixed.piece = Piece::layout(piece);
+        finish(out, start, &fixed, piece)
     }
 }
 
@@ -254,22 +275,25 @@ impl ChangedPull {
             sequence: self.sequence.into(),
             max_bytes: self.max_bytes.into(),
             zero: [0; 4],
+            piece: Piece::layout(self.piece),
         };
         write_fixed(out, Kind::ChangedPull, &fixed);
     }
 
     /// Appends the reply to this pull as a frame: `ranges` (at most [`CHANGED_RANGES_MAX`], in order, apart)
-    /// and what stands in them, packed beforehand.
+    /// and what stands in them, packed beforehand, or a `piece` of what stands in the only one.
     pub fn write_reply(
         &self,
         round: u32,
         remaining: u64,
         is_frozen: bool,
         ranges: &[PositionRange],
+        piece: Option<Piece>,
         batch: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), WireError> {
         assert!(ranges.len() <= CHANGED_RANGES_MAX, "a reply of {} ranges", ranges.len());
+        Piece::check(piece)?;
         let start = begin_frame(out, Kind::ChangedPullReply);
         let fixed = ChangedPullReplyLayout {
             scope: self.scope.into(),
@@ -279,6 +303,7 @@ impl ChangedPull {
             count: (ranges.len() as u32).into(),
             is_frozen: is_frozen.into(),
             zero: [0; 7],
+            piece: Piece::layout(piece),
         };
         out.extend_from_slice(fixed.as_bytes());
         for range in ranges {

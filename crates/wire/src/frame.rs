@@ -6,7 +6,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The version of the frame format and of all bodies.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 
 /// How long a header is.
 pub const HEADER_BYTES: usize = size_of::<Header>();

@@ -19,6 +19,7 @@ mod layout;
 pub mod limits;
 mod lists;
 mod message;
+mod piece;
 mod reader;
 
 pub use encode::{PriorityPullReplyStart, PullReplyStart, SampPullReplyStart};
@@ -29,4 +30,5 @@ pub use message::{
     Activate, ChangedPull, ChangedPullReply, Forward, Hello, Lane, Message, PriorityPull, PriorityPullReply,
     Probe, ProbeReply, Pull, PullReply, Refusal, RefusalCode, SampPull, SampPullReply, Scope,
 };
+pub use piece::Piece;
 pub use reader::FrameReader;

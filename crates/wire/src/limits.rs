@@ -10,6 +10,10 @@ pub const KEY_BYTES_MAX: usize = 512 << 20;
 /// The largest body: what one reply may hold before its last record, and that record.
 pub const BODY_BYTES_MAX: usize = (64 << 20) + KEY_BYTES_MAX + VALUE_BYTES_MAX;
 
+/// The most that may stand at one position: a record with the longest key and value, and others whose keys
+/// share the position.
+pub const IMAGE_BYTES_MAX: usize = BODY_BYTES_MAX;
+
 /// The largest body of a frame that carries no records.
 pub const REQUEST_BODY_BYTES_MAX: usize = 16 << 20;
 

@@ -6,7 +6,7 @@ use crate::layout::{
     SampPullLayout, ScopeLayout,
 };
 use crate::limits::REFUSAL_TEXT_BYTES_MAX;
-use crate::{AbsentKeys, ChangedRanges, Frame, Keys, Kind, Positions, WireError};
+use crate::{AbsentKeys, ChangedRanges, Frame, Keys, Kind, Piece, Positions, WireError};
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
@@ -124,9 +124,11 @@ pub struct Pull {
     pub range: PositionRange,
     /// Stop at the first position boundary after this many bytes.
     pub max_bytes: u32,
+    /// What is in hand of what stands at the range's first position.
+    pub piece: Option<Piece>,
 }
 
-/// All records from `from` to just before `next`.
+/// All records from `from` to just before `next`, or a piece of them.
 #[derive(Clone, Copy, Debug)]
 pub struct PullReply<'b> {
     /// The migration.
@@ -139,6 +141,8 @@ pub struct PullReply<'b> {
     pub from: Position,
     /// The first position that is not in the reply; `None` when the reply reaches the partition's end.
     pub next: Option<Position>,
+    /// Which piece it is, when what stands at `from` is larger than a reply; `next` follows `from`.
+    pub piece: Option<Piece>,
     /// The records, laid out as in the log.
     pub batch: &'b [u8],
 }
@@ -174,9 +178,12 @@ pub struct PriorityPull<'b> {
     pub sequence: u64,
     /// The keys.
     pub keys: Keys<'b>,
+    /// What is in hand of what stands at the position of the only key.
+    pub piece: Option<Piece>,
 }
 
-/// The answer for the first `answered` keys of a priority pull; the others are to be asked for again.
+/// The answer for the first `answered` keys of a priority pull; the others are to be asked for again. Or it
+/// answers none, and is a piece of what stands at the first key's position.
 #[derive(Clone, Copy, Debug)]
 pub struct PriorityPullReply<'b> {
     /// The migration.
@@ -187,6 +194,8 @@ pub struct PriorityPullReply<'b> {
     pub answered: usize,
     /// Which of them do not exist.
     pub absent: AbsentKeys,
+    /// Which piece it is, when what stands at the first key's position is larger than a reply.
+    pub piece: Option<Piece>,
     /// The records of the others, laid out as in the log.
     pub batch: &'b [u8],
 }
@@ -200,6 +209,8 @@ pub struct ChangedPull {
     pub sequence: u64,
     /// Stop at the first position boundary after this many bytes.
     pub max_bytes: u32,
+    /// What is in hand of what stands at the only position that the last reply named.
+    pub piece: Option<Piece>,
 }
 
 /// What stands in some of the ranges that have changed: everything in them, so that what the target holds
@@ -218,6 +229,8 @@ pub struct ChangedPullReply<'b> {
     pub is_frozen: bool,
     /// The ranges.
     pub ranges: ChangedRanges<'b>,
+    /// Which piece it is, when what stands at a position is larger than a reply: the only range is that.
+    pub piece: Option<Piece>,
     /// All records in them, laid out as in the log, in the order of the ranges.
     pub batch: &'b [u8],
 }
@@ -334,7 +347,8 @@ impl<'b> Message<'b> {
             Kind::ChangedPull => {
                 let fixed = body.whole::<ChangedPullLayout>()?;
                 let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
-                Message::ChangedPull(ChangedPull { scope, sequence, max_bytes: fixed.max_bytes.get() })
+                let piece = body.checked(Piece::in_pull(&fixed.piece))?;
+                Message::ChangedPull(ChangedPull { scope, sequence, max_bytes: fixed.max_bytes.get(), piece })
             }
             Kind::ChangedPullReply => Message::ChangedPullReply(body.changed_pull_reply()?),
             Kind::Probe => {
@@ -395,6 +409,10 @@ impl<'b> Body<'b> {
         WireError::Malformed { kind: self.0.kind.name(), reason }
     }
 
+    fn checked<T>(&self, read: Result<T, &'static str>) -> Result<T, WireError> {
+        read.map_err(|reason| self.malformed(reason))
+    }
+
     fn split<T: FromBytes + KnownLayout + Immutable + Unaligned>(
         &self,
     ) -> Result<(&'b T, &'b [u8]), WireError> {
@@ -437,12 +455,18 @@ impl<'b> Body<'b> {
     fn pull(&self) -> Result<Pull, WireError> {
         let fixed = self.whole::<PullLayout>()?;
         let range = PositionRange::new(Position(fixed.from.get()), Position(fixed.last.get()));
+        let range = range.ok_or_else(|| self.malformed("the range ends before it starts"))?;
+        let piece = self.checked(Piece::in_pull(&fixed.piece))?;
+        if piece.is_some_and(|piece| piece.position != range.first()) {
+            return Err(self.malformed("a piece of another position"));
+        }
         Ok(Pull {
             scope: fixed.scope.into(),
             partition: fixed.partition,
             sequence: fixed.sequence.get(),
-            range: range.ok_or_else(|| self.malformed("the range ends before it starts"))?,
+            range,
             max_bytes: fixed.max_bytes.get(),
+            piece,
         })
     }
 
@@ -455,14 +479,24 @@ impl<'b> Body<'b> {
             1 => return Err(self.malformed("the cursor did not move")),
             _ => return Err(self.malformed("neither more nor the end")),
         };
+        let piece = self.checked(Piece::in_reply(&fixed.piece, batch.len()))?;
+        if piece
+            .is_some_and(|piece| piece.position != from || next.is_some_and(|next| Some(next) != from.next()))
+        {
+            return Err(self.malformed("a piece of another position"));
+        }
         let (scope, partition, sequence) = (fixed.scope.into(), fixed.partition, fixed.sequence.get());
-        Ok(PullReply { scope, partition, sequence, from, next, batch })
+        Ok(PullReply { scope, partition, sequence, from, next, piece, batch })
     }
 
     fn priority_pull(&self) -> Result<PriorityPull<'b>, WireError> {
         let (fixed, keys) = self.split::<PriorityPullLayout>()?;
         let keys = Keys::parse(fixed.count.get(), keys)?;
-        Ok(PriorityPull { scope: fixed.scope.into(), sequence: fixed.sequence.get(), keys })
+        let piece = self.checked(Piece::in_pull(&fixed.piece))?;
+        if piece.is_some() && keys.len() != 1 {
+            return Err(self.malformed("a piece, and not one key"));
+        }
+        Ok(PriorityPull { scope: fixed.scope.into(), sequence: fixed.sequence.get(), keys, piece })
     }
 
     fn priority_pull_reply(&self) -> Result<PriorityPullReply<'b>, WireError> {
@@ -474,9 +508,13 @@ impl<'b> Body<'b> {
         if u64::from(fixed.absent.get()) >> answered != 0 {
             return Err(self.malformed("a key is absent that is not answered"));
         }
+        let piece = self.checked(Piece::in_reply(&fixed.piece, batch.len()))?;
+        if piece.is_some() && answered != 0 {
+            return Err(self.malformed("a piece, and an answer"));
+        }
         let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
         let absent = AbsentKeys::from_bits(fixed.absent.get());
-        Ok(PriorityPullReply { scope, sequence, answered, absent, batch })
+        Ok(PriorityPullReply { scope, sequence, answered, absent, piece, batch })
     }
 
     fn changed_pull_reply(&self) -> Result<ChangedPullReply<'b>, WireError> {
@@ -487,6 +525,11 @@ impl<'b> Body<'b> {
             1 => true,
             _ => return Err(self.malformed("neither frozen nor not")),
         };
+        let piece = self.checked(Piece::in_reply(&fixed.piece, batch.len()))?;
+        let only = |position| PositionRange::new(position, position).expect("one position");
+        if piece.is_some_and(|piece| !ranges.iter().eq([only(piece.position)])) {
+            return Err(self.malformed("a piece of another position"));
+        }
         Ok(ChangedPullReply {
             scope: fixed.scope.into(),
             sequence: fixed.sequence.get(),
@@ -494,6 +537,7 @@ impl<'b> Body<'b> {
             remaining: fixed.remaining.get(),
             is_frozen,
             ranges,
+            piece,
             batch,
         })
     }

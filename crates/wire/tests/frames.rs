@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
 use sidle_wire::{
     AbsentKeys, Activate, ChangedPull, Forward, Frame, FrameFilter, FrameReader, HEADER_BYTES, Hello, Kind,
-    Lane, Message, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart, Refusal,
-    RefusalCode, SampPull, SampPullReplyStart, Scope, VERSION, WireError, begin_frame, end_frame, limits,
+    Lane, Message, Piece, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart,
+    Refusal, RefusalCode, SampPull, SampPullReplyStart, Scope, VERSION, WireError, begin_frame, end_frame,
+    limits,
 };
 
 const SCOPE: Scope = Scope { migration: MigrationId(7), epoch: TabletEpoch(3) };
@@ -25,32 +26,37 @@ enum Owned {
         sequence: u64,
         range: PositionRange,
         max_bytes: u32,
+        piece: Option<Piece>,
     },
     PullReply {
         partition: u8,
         sequence: u64,
         range: PositionRange,
         more: bool,
+        piece: Option<Piece>,
         batch: Vec<u8>,
     },
     SampPull(u64, Vec<u64>),
     SampPullReply(u64, Vec<u8>),
-    PriorityPull(u64, Vec<Vec<u8>>),
+    PriorityPull(u64, Vec<Vec<u8>>, Option<Piece>),
     PriorityPullReply {
         sequence: u64,
         answered: usize,
         absent: Vec<usize>,
+        piece: Option<Piece>,
         batch: Vec<u8>,
     },
     ChangedPull {
         sequence: u64,
         max_bytes: u32,
+        piece: Option<Piece>,
     },
     ChangedPullReply {
         round: u32,
         remaining: u64,
         is_frozen: bool,
         ranges: Vec<PositionRange>,
+        piece: Option<Piece>,
         batch: Vec<u8>,
     },
     Probe(u64, Vec<u64>),
@@ -73,16 +79,16 @@ impl Owned {
                 Activate { scope, highest_version: Version(*version), records: *records }.write(out);
             }
             Owned::Activated => scope.write_activated(out),
-            Owned::Pull { partition, sequence, range, max_bytes } => {
+            Owned::Pull { partition, sequence, range, max_bytes, piece } => {
                 let (partition, sequence, range, max_bytes) = (*partition, *sequence, *range, *max_bytes);
-                Pull { scope, partition, sequence, range, max_bytes }.write(out);
+                Pull { scope, partition, sequence, range, max_bytes, piece: *piece }.write(out);
             }
-            Owned::PullReply { partition, sequence, range, more, batch } => {
+            Owned::PullReply { partition, sequence, range, more, piece, batch } => {
                 let (partition, sequence, range) = (*partition, *sequence, *range);
-                let pull = Pull { scope, partition, sequence, range, max_bytes: 1 };
+                let pull = Pull { scope, partition, sequence, range, max_bytes: 1, piece: None };
                 let start = PullReplyStart::begin(&pull, out);
                 out.extend_from_slice(batch);
-                start.finish(more.then_some(range.last()), out).unwrap();
+                start.finish(more.then_some(range.last()), *piece, out).unwrap();
             }
             Owned::SampPull(sequence, positions) => {
                 let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
@@ -93,22 +99,23 @@ impl Owned {
                 out.extend_from_slice(batch);
                 start.finish(out).unwrap();
             }
-            Owned::PriorityPull(sequence, keys) => {
-                PriorityPull::write(scope, *sequence, keys.iter().map(Vec::as_slice), out).unwrap();
+            Owned::PriorityPull(sequence, keys, piece) => {
+                PriorityPull::write(scope, *sequence, keys.iter().map(Vec::as_slice), *piece, out).unwrap();
             }
-            Owned::PriorityPullReply { sequence, answered, absent, batch } => {
+            Owned::PriorityPullReply { sequence, answered, absent, piece, batch } => {
                 let start = PriorityPullReplyStart::begin(scope, *sequence, out);
                 out.extend_from_slice(batch);
                 let mut set = AbsentKeys::default();
                 absent.iter().for_each(|&index| set.insert(index));
-                start.finish(*answered, set, out).unwrap();
+                start.finish(*answered, set, *piece, out).unwrap();
             }
-            Owned::ChangedPull { sequence, max_bytes } => {
-                ChangedPull { scope, sequence: *sequence, max_bytes: *max_bytes }.write(out);
+            Owned::ChangedPull { sequence, max_bytes, piece } => {
+                let (sequence, max_bytes, piece) = (*sequence, *max_bytes, *piece);
+                ChangedPull { scope, sequence, max_bytes, piece }.write(out);
             }
-            Owned::ChangedPullReply { round, remaining, is_frozen, ranges, batch } => {
-                let pull = ChangedPull { scope, sequence: 1, max_bytes: 1 };
-                pull.write_reply(*round, *remaining, *is_frozen, ranges, batch, out).unwrap();
+            Owned::ChangedPullReply { round, remaining, is_frozen, ranges, piece, batch } => {
+                let pull = ChangedPull { scope, sequence: 1, max_bytes: 1, piece: None };
+                pull.write_reply(*round, *remaining, *is_frozen, ranges, *piece, batch, out).unwrap();
             }
             Owned::Probe(sequence, positions) => {
                 let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
@@ -134,14 +141,15 @@ impl Owned {
             Message::Refuse(refusal) => Owned::Refuse(refusal.code, refusal.text.to_owned()),
             Message::Activate(activate) => Owned::Activate(activate.highest_version.0, activate.records),
             Message::Activated(_) => Owned::Activated,
-            Message::Pull(Pull { partition, sequence, range, max_bytes, .. }) => {
-                Owned::Pull { partition, sequence, range, max_bytes }
+            Message::Pull(Pull { partition, sequence, range, max_bytes, piece, .. }) => {
+                Owned::Pull { partition, sequence, range, max_bytes, piece }
             }
             Message::PullReply(reply) => Owned::PullReply {
                 partition: reply.partition,
                 sequence: reply.sequence,
                 range: PositionRange::new(reply.from, reply.next.unwrap_or(Position::LAST)).unwrap(),
                 more: reply.next.is_some(),
+                piece: reply.piece,
                 batch: reply.batch.to_vec(),
             },
             Message::SampPull(pull) => {
@@ -154,22 +162,24 @@ impl Owned {
             Message::SampPullReply(reply) => Owned::SampPullReply(reply.sequence, reply.batch.to_vec()),
             Message::PriorityPull(pull) => {
                 assert_eq!(pull.keys.len(), pull.keys.iter().count());
-                Owned::PriorityPull(pull.sequence, pull.keys.iter().map(<[u8]>::to_vec).collect())
+                Owned::PriorityPull(pull.sequence, pull.keys.iter().map(<[u8]>::to_vec).collect(), pull.piece)
             }
             Message::PriorityPullReply(reply) => Owned::PriorityPullReply {
                 sequence: reply.sequence,
                 answered: reply.answered,
                 absent: (0..64).filter(|&index| reply.absent.contains(index)).collect(),
+                piece: reply.piece,
                 batch: reply.batch.to_vec(),
             },
-            Message::ChangedPull(ChangedPull { sequence, max_bytes, .. }) => {
-                Owned::ChangedPull { sequence, max_bytes }
+            Message::ChangedPull(ChangedPull { sequence, max_bytes, piece, .. }) => {
+                Owned::ChangedPull { sequence, max_bytes, piece }
             }
             Message::ChangedPullReply(reply) => Owned::ChangedPullReply {
                 round: reply.round,
                 remaining: reply.remaining,
                 is_frozen: reply.is_frozen,
                 ranges: reply.ranges.iter().collect(),
+                piece: reply.piece,
                 batch: reply.batch.to_vec(),
             },
             Message::Control(json) => Owned::Control(json.to_vec()),
@@ -199,22 +209,83 @@ fn range() -> impl Strategy<Value = PositionRange> {
     })
 }
 
+/// A piece of what stands at a position, of which so many bytes are in the reply.
+fn piece_at(position: Position, bytes: usize) -> impl Strategy<Value = Piece> + use<> {
+    let most = (limits::IMAGE_BYTES_MAX - bytes) as u64;
+    (0..=Version::FROM_PEER_MAX.0, 0..most, 0..most).prop_map(move |(version, offset, behind)| {
+        let offset = offset.min(most - 1 - behind);
+        Piece { position, version: Version(version), total: offset + bytes as u64 + behind, offset }
+    })
+}
+
+/// What is in hand at a position.
+fn in_hand(position: Position) -> impl Strategy<Value = Option<Piece>> + use<> {
+    let is_some = |piece: &Piece| piece.offset > 0 && piece.offset < piece.total;
+    prop::option::of(piece_at(position, 1).prop_filter("some of it", is_some))
+}
+
+fn pull() -> impl Strategy<Value = Owned> {
+    (any::<u8>(), any::<u64>(), range(), any::<u32>()).prop_flat_map(
+        |(partition, sequence, range, max_bytes)| {
+            in_hand(range.first()).prop_map(move |piece| Owned::Pull {
+                partition,
+                sequence,
+                range,
+                max_bytes,
+                piece,
+            })
+        },
+    )
+}
+
 fn pull_reply() -> impl Strategy<Value = Owned> {
     (any::<u8>(), any::<u64>(), range(), any::<bool>(), bytes(300)).prop_map(
         |(partition, sequence, range, more, batch)| {
             let more = more && range.first() < range.last();
             let last = if more { range.last() } else { Position::LAST };
             let range = PositionRange::new(range.first(), last).unwrap();
-            Owned::PullReply { partition, sequence, range, more, batch }
+            Owned::PullReply { partition, sequence, range, more, piece: None, batch }
         },
     )
+}
+
+/// A reply that holds a piece.
+fn piece_reply() -> impl Strategy<Value = Owned> {
+    let batch = prop::collection::vec(any::<u8>(), 1..=300);
+    let parts = (0..u64::MAX, any::<u8>(), any::<u64>(), 0..3, batch);
+    parts.prop_flat_map(|(at, partition, sequence, kind, batch)| {
+        let (position, next) = (Position(at), Position(at + 1));
+        piece_at(position, batch.len()).prop_map(move |piece| {
+            let (piece, batch) = (Some(piece), batch.clone());
+            match kind {
+                0 => {
+                    let range = PositionRange::new(position, next).unwrap();
+                    Owned::PullReply { partition, sequence, range, more: true, piece, batch }
+                }
+                1 => Owned::PriorityPullReply { sequence, answered: 0, absent: vec![], piece, batch },
+                _ => {
+                    let ranges = vec![PositionRange::new(position, position).unwrap()];
+                    let (round, remaining, is_frozen) = (1, sequence, partition > 9);
+                    Owned::ChangedPullReply { round, remaining, is_frozen, ranges, piece, batch }
+                }
+            }
+        })
+    })
+}
+
+fn priority_pull() -> impl Strategy<Value = Owned> {
+    let keys = prop::collection::vec(bytes(40), 0..=limits::PRIORITY_PULL_KEYS_MAX);
+    (any::<u64>(), keys, in_hand(Position(7))).prop_map(|(sequence, keys, piece)| {
+        let piece = piece.filter(|_| keys.len() == 1);
+        Owned::PriorityPull(sequence, keys, piece)
+    })
 }
 
 fn priority_reply() -> impl Strategy<Value = Owned> {
     (any::<u64>(), 0..=limits::PRIORITY_PULL_KEYS_MAX, any::<u32>(), bytes(300)).prop_map(
         |(sequence, answered, bits, batch)| {
             let absent = (0..answered).filter(|index| bits >> index & 1 == 1).collect();
-            Owned::PriorityPullReply { sequence, answered, absent, batch }
+            Owned::PriorityPullReply { sequence, answered, absent, piece: None, batch }
         },
     )
 }
@@ -227,13 +298,12 @@ fn changed_reply() -> impl Strategy<Value = Owned> {
             let range =
                 |ends: &[u64]| PositionRange::new(Position(ends[0]), Position(ends[ends.len() - 1])).unwrap();
             let ranges = ends.chunks(2).map(range).collect();
-            Owned::ChangedPullReply { round, remaining, is_frozen, ranges, batch }
+            Owned::ChangedPullReply { round, remaining, is_frozen, ranges, piece: None, batch }
         },
     )
 }
 
 fn message() -> impl Strategy<Value = Owned> {
-    let keys = prop::collection::vec(bytes(40), 0..=limits::PRIORITY_PULL_KEYS_MAX);
     prop_oneof![
         (any::<[u8; 20]>(), lane()).prop_map(|(node, lane)| Owned::Hello(node, lane)),
         Just(Owned::HelloAck),
@@ -241,18 +311,15 @@ fn message() -> impl Strategy<Value = Owned> {
         (0..=Version::FROM_PEER_MAX.0, any::<u64>())
             .prop_map(|(version, records)| Owned::Activate(version, records)),
         Just(Owned::Activated),
-        (any::<u8>(), any::<u64>(), range(), any::<u32>()).prop_map(
-            |(partition, sequence, range, max_bytes)| {
-                Owned::Pull { partition, sequence, range, max_bytes }
-            }
-        ),
+        pull(),
         pull_reply(),
+        piece_reply(),
         (any::<u64>(), prop::collection::vec(any::<u64>(), 0..=50)).prop_map(|(s, p)| Owned::SampPull(s, p)),
         (any::<u64>(), bytes(300)).prop_map(|(sequence, batch)| Owned::SampPullReply(sequence, batch)),
-        (any::<u64>(), keys).prop_map(|(sequence, keys)| Owned::PriorityPull(sequence, keys)),
+        priority_pull(),
         priority_reply(),
-        (any::<u64>(), any::<u32>())
-            .prop_map(|(sequence, max_bytes)| Owned::ChangedPull { sequence, max_bytes }),
+        (any::<u64>(), any::<u32>(), in_hand(Position(9)))
+            .prop_map(|(sequence, max_bytes, piece)| Owned::ChangedPull { sequence, max_bytes, piece }),
         changed_reply(),
         (any::<u64>(), prop::collection::vec(any::<u64>(), 0..=50)).prop_map(|(s, p)| Owned::Probe(s, p)),
         (any::<u64>(), any::<u64>()).prop_map(|(sequence, found)| Owned::ProbeReply(sequence, found)),
@@ -352,15 +419,16 @@ proptest! {
 fn every_single_flipped_bit_is_noticed() {
     let samples = [
         Owned::Hello([9; 20], Lane::Priority),
-        Owned::Pull { partition: 1, sequence: 2, range: PositionRange::ALL, max_bytes: 65536 },
+        Owned::Pull { partition: 1, sequence: 2, range: PositionRange::ALL, max_bytes: 65536, piece: None },
         Owned::PullReply {
             partition: 1,
             sequence: 2,
             range: PositionRange::ALL,
             more: true,
+            piece: None,
             batch: (0..100).collect(),
         },
-        Owned::PriorityPull(3, vec![b"key".to_vec(), vec![], vec![0; 30]]),
+        Owned::PriorityPull(3, vec![b"key".to_vec(), vec![], vec![0; 30]], None),
         Owned::Control(b"{}".to_vec()),
         Owned::HelloAck,
     ];
@@ -402,14 +470,56 @@ fn changed_ranges_are_in_order_and_apart() {
     let range = |first, last| PositionRange::new(Position(first), Position(last)).unwrap();
     let parsed = |ranges: &[PositionRange]| {
         let mut out = Vec::new();
-        let pull = ChangedPull { scope: SCOPE, sequence: 1, max_bytes: 1 };
-        pull.write_reply(1, 0, false, ranges, &[], &mut out).unwrap();
+        let pull = ChangedPull { scope: SCOPE, sequence: 1, max_bytes: 1, piece: None };
+        pull.write_reply(1, 0, false, ranges, None, &[], &mut out).unwrap();
         Frame { kind: Kind::ChangedPullReply, body: &out[HEADER_BYTES..] }.message().is_ok()
     };
     assert!(parsed(&[]) && parsed(&[range(1, 1), range(2, 9), range(11, u64::MAX)]));
     assert!(!parsed(&[range(2, 9), range(9, 10)]));
     assert!(!parsed(&[range(3, 3), range(3, 3)]));
     assert!(!parsed(&[range(5, 5), range(1, 1)]));
+}
+
+/// What does not fit together is refused before anything is put together.
+#[test]
+fn pieces_that_do_not_fit_are_malformed() {
+    let position = Position(5);
+    let good = Piece { position, version: Version(3), total: 100, offset: 40 };
+    let range = |first| PositionRange::new(first, Position::LAST).unwrap();
+    let parsed = |piece: Piece, next: Option<Position>, bytes: usize| {
+        let mut out = Vec::new();
+        let range = range(position);
+        let pull = Pull { scope: SCOPE, partition: 0, sequence: 1, range, max_bytes: 1, piece: None };
+        let start = PullReplyStart::begin(&pull, &mut out);
+        out.resize(out.len() + bytes, 7);
+        start.finish(next, Some(piece), &mut out).unwrap();
+        Frame { kind: Kind::PullReply, body: &out[HEADER_BYTES..] }.message().is_ok()
+    };
+    let next = position.next();
+    assert!(parsed(good, next, 60) && parsed(good, None, 1));
+    assert!(!parsed(good, next, 61), "beyond its end");
+    assert!(!parsed(good, next, 0), "empty");
+    assert!(!parsed(good, Some(Position(9)), 60), "and other positions");
+    assert!(!parsed(Piece { offset: 100, ..good }, next, 1));
+    assert!(!parsed(Piece { offset: u64::MAX, ..good }, next, 1));
+    assert!(!parsed(Piece { total: 0, ..good }, next, 1));
+    assert!(!parsed(Piece { position: Position(6), ..good }, next, 1));
+    assert!(!parsed(Piece { version: Version(u64::MAX), ..good }, next, 1));
+    let asked = |piece: Piece| {
+        let mut out = Vec::new();
+        let (range, piece) = (range(position), Some(piece));
+        Pull { scope: SCOPE, partition: 0, sequence: 1, range, max_bytes: 1, piece }.write(&mut out);
+        Frame { kind: Kind::Pull, body: &out[HEADER_BYTES..] }.message().is_ok()
+    };
+    assert!(asked(good) && !asked(Piece { offset: 0, ..good }));
+    assert!(!asked(Piece { position: Position(6), ..good }));
+    let absurd = Piece { total: limits::IMAGE_BYTES_MAX as u64 + 1, ..good };
+    assert!(!asked(absurd));
+    let pull = ChangedPull { scope: SCOPE, sequence: 1, max_bytes: 1, piece: None };
+    let mut out = Vec::new();
+    let ranges = [PositionRange::new(position, position).unwrap()];
+    let written = pull.write_reply(1, 0, false, &ranges, Some(absurd), &[7; 9], &mut out);
+    assert!(matches!(written, Err(WireError::Oversized { .. })));
 }
 
 /// What follows a frame of another kind of conversation is handed over as it came.

@@ -6,18 +6,21 @@
 //!
 //! M11: the marks are taken before what they are of is packed, so that a write which the packing missed is
 //! marked anew. M10: what a reply named is kept until the next sequence number acknowledges it; asked again,
-//! the source sends the same ranges with what stands in them by then. Were it to send others, a reply that
-//! was only late could acknowledge what never came.
+//! the source sends the same ranges, or the first of them, with what stands in them by then. Were it to send
+//! others, a reply that was only late could acknowledge what never came.
+//!
+//! M12: what is larger than a piece goes alone, in pieces; once it has changed meanwhile it waits for the
+//! next round, so that a round ends however often it changes.
 //!
 //! Realises: Albatross 4.2 and 4.3 (iterations, atomic hand-over), RAMCloud's migration.
 
-use super::Exporter;
+use super::{Exporter, pieces};
 use crate::tuning::PULL_BYTES_MAX;
 use crate::{BarrierPassed, ExportPhase};
 use sidle_store::Store;
 use sidle_types::{MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::limits::CHANGED_RANGES_MAX;
-use sidle_wire::{ChangedPull, Lane};
+use sidle_wire::{ChangedPull, Lane, Piece};
 use std::collections::VecDeque;
 
 /// The round at hand and what of it is under way.
@@ -64,16 +67,13 @@ impl Exporter {
         // Before the marks are taken: what is said to be frozen was marked to the last write.
         let is_frozen = self.writer.view().phase() == ExportPhase::Frozen;
         let mut batch = Vec::new();
-        let records = if pull.sequence == self.changes.sent_sequence {
-            self.pack_again(store, &mut batch)
-        } else {
-            self.pack_next(store, pull, &mut batch)
-        };
+        let (records, piece) = self.pack_changes(store, &pull, &mut batch);
         let Changes { round, queue, sent, .. } = &self.changes;
-        let remaining = queue.len() as u64 + self.writer.view().marked();
-        match pull.write_reply(*round, remaining, is_frozen, sent, &batch, out) {
+        let is_cut = piece.is_some_and(|piece| !piece.and(batch.len()).is_whole());
+        let remaining = queue.len() as u64 + self.writer.view().marked() + u64::from(is_cut);
+        match pull.write_reply(*round, remaining, is_frozen, sent, piece, &batch, out) {
             Ok(()) => {
-                self.counters.records_sent += records;
+                self.counters.records_sent += records + pieces::records(piece, batch.len());
                 self.counters.bytes_sent += batch.len() as u64;
                 if fault!(RoundForgetsUnacknowledged) {
                     self.changes.sent.clear();
@@ -87,39 +87,93 @@ impl Exporter {
         }
     }
 
-    /// The same ranges as the last time (M10).
-    fn pack_again(&mut self, store: &Store, batch: &mut Vec<u8>) -> u64 {
-        let pack = |range: &PositionRange| store.scan(range.first(), range.last(), usize::MAX, batch).records;
-        self.changes.sent.iter().map(pack).map(u64::from).sum()
+    /// Packs the next ranges of the round, or the first of the next round: what was sent before has arrived.
+    /// Asked again, packs the same ranges as the last time, or the first of them (M10). Or packs a piece of
+    /// what stands at one position. What has changed since its first piece was sent comes in the next round.
+    fn pack_changes(
+        &mut self,
+        store: &Store,
+        pull: &ChangedPull,
+        batch: &mut Vec<u8>,
+    ) -> (u64, Option<Piece>) {
+        let is_asked_again = pull.sequence == self.changes.sent_sequence;
+        self.changes.sent_sequence = pull.sequence;
+        let sent = std::mem::take(&mut self.changes.sent);
+        if let Some(in_hand) = pull.piece
+            && (!is_asked_again || sent == [only(in_hand.position)])
+        {
+            let piece = pieces::pack_piece(store, &self.spec.tuning, in_hand.position, Some(in_hand), batch);
+            match piece {
+                Some(piece) if pieces::has_changed(Some(in_hand), &piece) => {
+                    batch.clear();
+                    if !is_asked_again {
+                        self.writer.view().mark(in_hand.position);
+                    }
+                }
+                piece => {
+                    self.changes.sent = vec![only(in_hand.position)];
+                    return (0, piece);
+                }
+            }
+        }
+        let most_ranges = match is_asked_again {
+            true => sent.len(),
+            false => CHANGED_RANGES_MAX,
+        };
+        if is_asked_again {
+            sent.into_iter().rev().for_each(|range| self.changes.queue.push_front(range));
+        } else if self.changes.queue.is_empty() {
+            self.changes.queue = self.writer.take_marks().into();
+            self.changes.round += u32::from(!self.changes.queue.is_empty());
+        }
+        self.pack_queued(store, pull, most_ranges, batch)
     }
 
-    /// The next ranges of the round, or the first of the next round. What was sent before has arrived.
-    fn pack_next(&mut self, store: &Store, pull: ChangedPull, batch: &mut Vec<u8>) -> u64 {
+    /// Packs from the front of the queue.
+    fn pack_queued(
+        &mut self,
+        store: &Store,
+        pull: &ChangedPull,
+        most_ranges: usize,
+        batch: &mut Vec<u8>,
+    ) -> (u64, Option<Piece>) {
         let max_bytes = pull.max_bytes.min(PULL_BYTES_MAX) as usize;
-        let changes = &mut self.changes;
-        changes.sent.clear();
-        changes.sent_sequence = pull.sequence;
-        if changes.queue.is_empty() {
-            changes.queue = self.writer.take_marks().into();
-            changes.round += u32::from(!changes.queue.is_empty());
-        }
+        let (tuning, changes) = (&self.spec.tuning, &mut self.changes);
+        let large_bytes = tuning.piece_bytes as usize;
         let mut records = 0;
-        while changes.sent.len() < CHANGED_RANGES_MAX && batch.len() < max_bytes {
+        while changes.sent.len() < most_ranges && batch.len() < max_bytes {
             let Some(range) = changes.queue.pop_front() else { break };
-            let end = store.scan(range.first(), range.last(), max_bytes - batch.len(), batch);
+            let (first, last) = (range.first(), range.last());
+            let end = store.scan_to_large(first, last, max_bytes - batch.len(), large_bytes, batch);
             records += u64::from(end.records);
+            if end.is_large && end.next == Some(first) {
+                if !changes.sent.is_empty() {
+                    changes.queue.push_front(range);
+                    break;
+                }
+                changes.sent.push(only(first));
+                if let Some(rest) = split(range, first.next()).1 {
+                    changes.queue.push_front(rest);
+                }
+                let piece = pieces::pack_piece(store, tuning, first, None, batch);
+                return (0, piece);
+            }
             let (sent, rest) = split(range, end.next);
             changes.sent.push(sent);
             if let Some(rest) = rest {
                 changes.queue.push_front(rest);
             }
-            if range.first() < range.last() {
+            if first < last {
                 // The target discards what it has in the range: not much at a time.
                 break;
             }
         }
-        records
+        (records, None)
     }
+}
+
+fn only(position: Position) -> PositionRange {
+    PositionRange::new(position, position).expect("one position")
 }
 
 /// What of the range was packed, and the rest, which begins at `next`.

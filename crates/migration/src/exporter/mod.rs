@@ -26,6 +26,7 @@
 
 mod activation;
 mod changes;
+mod pieces;
 mod recent_replies;
 mod release;
 mod serve;

@@ -3,14 +3,14 @@
 //! Requests wait here until their lane takes an answer, and are packed straight into the lane's output. What
 //! waits is bounded: one pull for each partition, one sampled pull, one probe, and a few priority pulls.
 
-use super::Exporter;
 use super::recent_replies::{RecentReplies, Request};
+use super::{Exporter, pieces};
 use crate::tuning::{PRIORITY_PULLS_QUEUED_MAX, PRIORITY_REPLY_BYTES, PULL_BYTES_MAX, SAMP_REPLY_BYTES};
 use crate::{Breach, ExportPhase};
-use sidle_store::Store;
+use sidle_store::{Packed, Store};
 use sidle_types::{Fill, HashedKey, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{
-    AbsentKeys, Lane, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart,
+    AbsentKeys, Lane, Piece, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart,
     RefusalCode, SampPull, SampPullReplyStart, WireError,
 };
 use std::collections::VecDeque;
@@ -25,6 +25,8 @@ struct Positions {
 struct Keys {
     sequence: u64,
     keys: Vec<Box<[u8]>>,
+    /// What is in hand of what stands at the only key's position.
+    piece: Option<Piece>,
 }
 
 /// Requests that wait for their lane.
@@ -138,7 +140,9 @@ impl Exporter {
 
     pub(super) fn take_priority_pull(&mut self, now: MonotonicUs, lane: Lane, pull: PriorityPull<'_>) {
         let range = self.spec.range;
-        let is_in_range = pull.keys.iter().all(|key| range.contains(Position::of_key(key)));
+        let is_of_piece = |key| pull.piece.is_none_or(|piece: Piece| piece.position == Position::of_key(key));
+        let is_in_range =
+            pull.keys.iter().all(|key| range.contains(Position::of_key(key)) && is_of_piece(key));
         let request = Request::PriorityPull(pull.sequence);
         if !self.accepts(lane, is_in_range && !pull.keys.is_empty())
             || self.requests.answered.stands(now, request)
@@ -152,7 +156,8 @@ impl Exporter {
         if queue.len() == PRIORITY_PULLS_QUEUED_MAX {
             queue.pop_front();
         }
-        queue.push_back(Keys { sequence: pull.sequence, keys: pull.keys.iter().map(Box::from).collect() });
+        let keys = pull.keys.iter().map(Box::from).collect();
+        queue.push_back(Keys { sequence: pull.sequence, keys, piece: pull.piece });
     }
 
     pub(super) fn assert_answerable(&self) {
@@ -180,27 +185,52 @@ impl Exporter {
         self.assert_answerable();
         let start = PullReplyStart::begin(&pull, out);
         let before = out.len();
-        let max_bytes = pull.max_bytes.min(PULL_BYTES_MAX) as usize;
-        let end = store.scan(pull.range.first(), pull.range.last(), max_bytes, out);
-        let bytes = (out.len() - before) as u64;
-        assert!(end.next.is_none_or(|next| next > pull.range.first()), "a pull always makes progress");
-        let mut next = end.next;
-        if fault!(PartitionSkipsPosition) {
+        let (mut next, records, piece) = self.pack_pulled(store, &pull, out);
+        let bytes = out.len() - before;
+        assert!(next.is_none_or(|next| next > pull.range.first()), "a pull always makes progress");
+        if fault!(PartitionSkipsPosition) && piece.is_none() {
             next = next.and_then(Position::next).filter(|&next| pull.range.contains(next));
         }
-        if fault!(SourceReleasesAtFin) && next.is_none() {
+        if fault!(SourceReleasesAtFin) && next.is_none() && piece.is_none() {
             let partition = self.spec.partitions[usize::from(pull.partition)];
             store.discard(partition.first(), partition.last(), usize::MAX);
         }
-        match start.finish(next, out) {
+        match start.finish(next, piece, out) {
             Ok(()) => {
                 self.requests.answered.note(now, Request::Pull(pull.partition, pull.sequence));
-                self.counters.records_sent += u64::from(end.records);
-                self.counters.bytes_sent += bytes;
+                self.counters.records_sent += records + pieces::records(piece, bytes);
+                self.counters.bytes_sent += bytes as u64;
                 true
             }
             Err(error) => self.unsendable(Lane::Bulk, pull.range.first(), error, out),
         }
+    }
+
+    /// Packs what answers a pull: where to go on, how many whole records, or which piece of what stands at
+    /// the first position. What has changed since its first piece was sent is left to a round (M11).
+    fn pack_pulled(
+        &self,
+        store: &Store,
+        pull: &Pull,
+        out: &mut Vec<u8>,
+    ) -> (Option<Position>, u64, Option<Piece>) {
+        let (first, last) = (pull.range.first(), pull.range.last());
+        let (before, tuning) = (out.len(), &self.spec.tuning);
+        let max_bytes = pull.max_bytes.min(PULL_BYTES_MAX) as usize;
+        let end = store.scan_to_large(first, last, max_bytes, tuning.piece_bytes as usize, out);
+        if !end.is_large || end.next != Some(first) {
+            return (end.next, u64::from(end.records), None);
+        }
+        let view = self.writer.view();
+        let mut piece = pieces::pack_piece(store, tuning, first, pull.piece, out);
+        if view.phase() == ExportPhase::Tracking
+            && piece.is_some_and(|piece| pieces::has_changed(pull.piece, &piece))
+        {
+            out.truncate(before);
+            piece = None;
+            view.mark(first);
+        }
+        (first.next().filter(|&next| next <= last), 0, piece)
     }
 
     pub(super) fn answer_samp_pull(&mut self, now: MonotonicUs, store: &Store, out: &mut Vec<u8>) -> bool {
@@ -209,8 +239,11 @@ impl Exporter {
         let start = SampPullReplyStart::begin(self.scope, sequence, out);
         let before = out.len();
         let mut records = 0;
+        let large_bytes = self.spec.tuning.piece_bytes as usize;
         for &position in &positions {
-            records += u64::from(store.pack_position(position, out));
+            // What is large comes with its partition.
+            let end = store.scan_to_large(position, position, usize::MAX, large_bytes, out);
+            records += u64::from(end.records);
             if out.len() - before >= SAMP_REPLY_BYTES {
                 break;
             }
@@ -242,27 +275,42 @@ impl Exporter {
         store: &Store,
         out: &mut Vec<u8>,
     ) -> bool {
-        let Some(Keys { sequence, keys }) = self.requests.priority_pulls.pop_front() else { return false };
+        let Some(Keys { sequence, keys, piece: in_hand }) = self.requests.priority_pulls.pop_front() else {
+            return false;
+        };
         self.assert_answerable();
         let start = PriorityPullReplyStart::begin(self.scope, sequence, out);
         let before = out.len();
         let mut absent = AbsentKeys::default();
         let mut answered = 0;
+        let mut piece = None;
+        let large_bytes = self.spec.tuning.piece_bytes as usize;
         for (index, key) in keys.iter().enumerate() {
-            if !store.pack(HashedKey::new(key), out) {
-                absent.insert(index);
-            } else {
-                self.counters.records_sent_early += 1;
+            let key = HashedKey::new(key);
+            match store.pack_unless_large(key, large_bytes, out) {
+                Packed::Whole => self.counters.records_sent_early += 1,
+                Packed::Absent => absent.insert(index),
+                Packed::Large if index > 0 => break,
+                Packed::Large => {
+                    piece = pieces::pack_piece(store, &self.spec.tuning, key.position(), in_hand, out);
+                    break;
+                }
             }
             answered = index + 1;
             if out.len() - before >= PRIORITY_REPLY_BYTES {
                 break;
             }
         }
-        self.counters.bytes_sent += (out.len() - before) as u64;
-        self.requests.answered.note(now, Request::PriorityPull(sequence));
-        start.finish(answered, absent, out).expect("a reply ends after the record that passes its bound");
-        true
+        let bytes = out.len() - before;
+        match start.finish(answered, absent, piece, out) {
+            Ok(()) => {
+                self.requests.answered.note(now, Request::PriorityPull(sequence));
+                self.counters.records_sent_early += pieces::records(piece, bytes);
+                self.counters.bytes_sent += bytes as u64;
+                true
+            }
+            Err(error) => self.unsendable(Lane::Priority, Position::of_key(&keys[0]), error, out),
+        }
     }
 
     /// What stands at one position does not fit into a frame: the target hears it, and the migration stops

@@ -14,11 +14,13 @@
 //! instead, and the frozen range is pulled and served as by a protocol that copies after the freeze.
 
 use super::Importer;
+use super::partial::{Partial, Unjoined, join};
+use super::replay::Records;
 use crate::resend::Resend;
 use crate::tuning::{PULL_BYTES_MAX, RESEND_US, ROUND_REST_US};
 use crate::{Breach, Rounds, TargetEvent};
 use sidle_store::{RecordBatch, ReplayError, Store};
-use sidle_types::{MonotonicUs, PositionRange, fault};
+use sidle_types::{Fill, MonotonicUs, PositionRange, fault};
 use sidle_wire::{ChangedPull, ChangedPullReply, Lane};
 
 /// The rounds of a copy made before the freeze.
@@ -28,6 +30,8 @@ pub(super) struct Changes {
     /// Of the pull in flight, or of the next one.
     sequence: u64,
     in_flight: Option<Resend>,
+    /// What is in hand of what stands at a position, where that comes in pieces.
+    partial: Option<Partial>,
     /// The next pull is not sent before this.
     rests_until: Option<MonotonicUs>,
     /// Whether the range may be frozen.
@@ -42,10 +46,16 @@ impl Changes {
             rounds,
             sequence: 1,
             in_flight: None,
+            partial: None,
             rests_until: None,
             is_caught_up: false,
             all_here: false,
         }
+    }
+
+    /// Whether something comes in pieces.
+    pub(super) fn queue(&self) -> Fill {
+        Fill::new("positions of a round that come in pieces", usize::from(self.partial.is_some()), 1)
     }
 
     /// Whether nothing that changed at the source is missing here, for good (M11).
@@ -85,7 +95,8 @@ impl Importer {
         let Some(changes) = &mut self.changes else { return false };
         changes.in_flight.get_or_insert_with(|| Resend::new(RESEND_US)).sent(now);
         let (sequence, max_bytes) = (changes.sequence, PULL_BYTES_MAX);
-        ChangedPull { scope: self.scope, sequence, max_bytes }.write(out);
+        let piece = changes.partial.as_ref().map(Partial::in_hand);
+        ChangedPull { scope: self.scope, sequence, max_bytes, piece }.write(out);
         self.governor.asked(now, u64::from(max_bytes));
         self.counters.pulls += 1;
         true
@@ -100,37 +111,66 @@ impl Importer {
         reply: &ChangedPullReply<'_>,
     ) {
         let is_awaited =
-            |changes: &Changes| changes.in_flight.is_some() && changes.sequence == reply.sequence;
-        if !self.changes.as_ref().is_some_and(is_awaited) {
-            return;
-        }
-        self.governor.arrived(u64::from(PULL_BYTES_MAX), reply.batch.len() as u64);
-        let batch = match RecordBatch::parse(reply.batch) {
-            Ok(batch) => batch,
-            Err(error) => return self.breach(lane, Breach::CorruptBatch(error.to_string())),
+            |changes: &&mut Changes| changes.in_flight.is_some() && changes.sequence == reply.sequence;
+        let Some(changes) = self.changes.as_mut().filter(is_awaited) else { return };
+        let records = match reply.piece.filter(|piece| self.spec.range.contains(piece.position)) {
+            Some(piece) => join(&mut changes.partial, store, piece, reply.batch),
+            None => {
+                changes.partial = None;
+                records_of(reply, self.spec.range)
+            }
         };
-        if !is_of_ranges(&batch, reply, self.spec.range) {
-            let reason = "its records are not of the ranges that it names".to_owned();
-            return self.breach(lane, Breach::CorruptBatch(reason));
-        }
+        self.governor.arrived(u64::from(PULL_BYTES_MAX), reply.batch.len() as u64);
+        self.counters.pieces += u64::from(reply.piece.is_some());
+        let records = match records {
+            Ok(Some(records)) => records,
+            Ok(None) => return self.took_piece(lane, reply),
+            Err(Unjoined::OutOfMemory) => return self.changes_find_no_memory(now, store),
+            Err(Unjoined::Corrupt(reason)) => return self.breach(lane, Breach::CorruptBatch(reason)),
+        };
         if !fault!(RoundKeepsWhatIsGone) {
             for range in reply.ranges.iter() {
                 let rest = store.discard(range.first(), range.last(), usize::MAX);
                 assert_eq!(rest, None, "without a budget everything is discarded");
             }
         }
-        match self.put_in(store, &batch, self.spec.range) {
+        let within = reply.piece.and_then(|piece| PositionRange::new(piece.position, piece.position));
+        match self.put_in(store, records, within.unwrap_or(self.spec.range)) {
             Ok(_) => self.took_changes(now, lane, reply),
-            Err(ReplayError::OutOfMemory(_)) => {
-                if let Some(changes) = &mut self.changes {
-                    changes.in_flight = None;
-                }
-                self.stall(now, store);
-            }
-            Err(error @ ReplayError::OutsideRange(_)) => {
+            Err(ReplayError::OutOfMemory(_)) => self.changes_find_no_memory(now, store),
+            Err(error @ (ReplayError::OutsideRange(_) | ReplayError::Corrupt(_))) => {
                 self.breach(lane, Breach::CorruptBatch(error.to_string()));
             }
         }
+    }
+
+    /// The same pull is sent again.
+    fn changes_find_no_memory(&mut self, now: MonotonicUs, store: &Store) {
+        if let Some(changes) = &mut self.changes {
+            changes.in_flight = None;
+        }
+        self.stall(now, store);
+    }
+
+    /// More is missing of what the reply brought.
+    fn took_piece(&mut self, lane: Lane, reply: &ChangedPullReply<'_>) {
+        let Some(changes) = &mut self.changes else { return };
+        changes.in_flight = None;
+        changes.sequence += 1;
+        let is_over = reply.round > changes.rounds.at_most;
+        self.counters.changes_left = reply.remaining;
+        self.counters.bytes_moved += reply.batch.len() as u64;
+        self.greetings[lane.index()].proved();
+        self.may_be_frozen(is_over);
+    }
+
+    /// Reports, if it is so, that the range may be frozen.
+    fn may_be_frozen(&mut self, is_so: bool) {
+        let Some(changes) = self.changes.as_mut().filter(|changes| is_so && !changes.is_caught_up) else {
+            return;
+        };
+        changes.is_caught_up = true;
+        self.events.push_back(TargetEvent::CaughtUp);
     }
 
     /// What the reply brought is here.
@@ -140,11 +180,9 @@ impl Importer {
         changes.sequence += 1;
         let is_frozen = reply.is_frozen || fault!(LastRoundBeforeFreeze);
         changes.all_here = is_frozen && reply.remaining == 0;
-        let has_few = reply.remaining <= changes.rounds.few;
-        if (has_few || reply.round > changes.rounds.at_most) && !changes.is_caught_up {
-            changes.is_caught_up = true;
-            self.events.push_back(TargetEvent::CaughtUp);
-        }
+        let is_over = reply.remaining <= changes.rounds.few || reply.round > changes.rounds.at_most;
+        self.may_be_frozen(is_over);
+        let Some(changes) = &mut self.changes else { return };
         if changes.is_caught_up && !self.writer.view().source_is_frozen() {
             changes.rests_until = Some(now.plus_us(ROUND_REST_US));
         }
@@ -175,6 +213,18 @@ impl Importer {
             changes.rests_until = None;
             self.finish_if_all_here();
         }
+    }
+}
+
+/// What a reply brought that is no piece, checked.
+fn records_of<'b>(
+    reply: &ChangedPullReply<'b>,
+    whole: PositionRange,
+) -> Result<Option<Records<'b>>, Unjoined> {
+    let batch = RecordBatch::parse(reply.batch).map_err(|error| Unjoined::Corrupt(error.to_string()))?;
+    match is_of_ranges(&batch, reply, whole) {
+        true => Ok(Some(Records::Batch(batch))),
+        false => Err(Unjoined::Corrupt("its records are not of the ranges that it names".to_owned())),
     }
 }
 

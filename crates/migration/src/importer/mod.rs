@@ -3,7 +3,7 @@
 //! Purpose: from activation on this node owns the range and serves it, while the machine brings in what the
 //! source still has. It is split by phase: greeting (connections), activation, pull (bulk), replay,
 //! samp_pull, priority_pull, probe (counting), changes (rounds of a copy made before the freeze), release
-//! (completion and sweep).
+//! (completion and sweep). What is large comes in pieces (partial).
 //!
 //! Call order. After construction and after every call of [`Importer::handle`]: take events until
 //! [`Importer::poll_event`] has none, and for each lane whose output is short call
@@ -26,6 +26,8 @@
 mod activation;
 mod changes;
 mod greeting;
+mod large_keys;
+mod partial;
 mod position_queue;
 mod priority_pull;
 mod probe;
@@ -71,6 +73,8 @@ pub struct ImporterCounters {
     pub samp_pulls: u64,
     /// Priority pulls sent, resent ones included.
     pub priority_pulls: u64,
+    /// Pieces that arrived of what is larger than a reply.
+    pub pieces: u64,
     /// Ranges and positions that had changed at the source and were brought up to date here.
     pub changes: u64,
     /// Of those, as many as were left at the source when it was last heard of.
@@ -166,7 +170,8 @@ impl Importer {
     /// How full its queues are.
     pub fn queues(&self) -> impl Iterator<Item = Fill> {
         let queues = self.samples.queues().into_iter().chain(self.probes.queues());
-        let queues = queues.chain(self.priority.queues());
+        let queues = queues.chain(self.priority.queues()).chain([self.pulls.queue()]);
+        let queues = queues.chain(self.changes.as_ref().map(Changes::queue));
         queues.chain(self.outbox.queues())
     }
 
@@ -215,7 +220,7 @@ impl Importer {
             Message::Activate(activate) => {
                 self.activate(store, activate.highest_version, activate.records);
             }
-            Message::PullReply(reply) => return self.pulled(now, lane, &reply),
+            Message::PullReply(reply) => return self.pulled(now, store, lane, &reply),
             Message::ChangedPullReply(reply) => self.changed(now, store, lane, &reply),
             Message::SampPullReply(reply) => self.samp_pulled(store, lane, &reply),
             Message::ProbeReply(reply) => self.probed(lane, reply),

@@ -6,26 +6,32 @@
 //! When there is no memory for either, the command fails. The store drops marks when it needs their memory:
 //! then whoever asks for the key next pulls it again.
 //!
+//! A record larger than a reply may be comes in pieces, each by a pull of its own, and other keys' pulls go
+//! in between (large_keys).
+//!
 //! Realises: Rocksteady 2.3.3 (asynchronous, batched, de-duplicated; at most 16 keys). Opted-in clients are
 //! told to come again where the protocol says so; for them a key is wanted and nobody waits. Deviation: all
 //! others' commands are parked and answered.
 
 use super::Importer;
+use super::large_keys::{Key, LargeKeys};
+use super::partial::Unjoined;
+use super::replay::Records;
 use crate::resend::Resend;
 use crate::tuning::{KEYS_WANTED_MAX, PRIORITY_REQUEST_BYTES, PRIORITY_RESEND_US, PRIORITY_WAITERS_MAX};
 use crate::{Breach, ImportPhase, ImportView, PriorityPulls, TargetEvent, Waiter, WaiterRefusal};
-use sidle_store::{Entry, Leave, RecordBatch, ReplayError, Store};
+use sidle_store::{Entry, Leave, OutOfMemory, RecordBatch, ReplayError, Store};
 use sidle_types::{Fill, HashedKey, MonotonicUs, Position, PositionRange, fault};
-use sidle_wire::{Lane, PriorityPull, PriorityPullReply};
+use sidle_wire::{Lane, Piece, PriorityPull, PriorityPullReply};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-
-type Key = Arc<[u8]>;
 
 #[derive(Debug)]
 struct InFlight {
     sequence: u64,
     keys: Vec<Key>,
+    /// It is of the first of the large keys.
+    is_of_large: bool,
     resend: Resend,
 }
 
@@ -64,6 +70,7 @@ pub(super) struct PriorityQueue {
     /// Keys not in flight, in the order they were asked for. Those that have arrived meanwhile are passed
     /// over.
     queue: VecDeque<Key>,
+    large: LargeKeys,
     next_sequence: u64,
     in_flight: Vec<InFlight>,
 }
@@ -77,6 +84,7 @@ impl PriorityQueue {
             places: BTreeMap::new(),
             refused: BTreeMap::new(),
             queue: VecDeque::new(),
+            large: LargeKeys::default(),
             next_sequence: 0,
             in_flight: Vec::new(),
         }
@@ -89,14 +97,15 @@ impl PriorityQueue {
     }
 
     /// How full the queues are.
-    pub(super) fn queues(&self) -> [Fill; 4] {
+    pub(super) fn queues(&self) -> impl Iterator<Item = Fill> {
         let in_flight = self.in_flight.len();
-        [
+        let queues = [
             Fill::new("commands that wait for a key", self.waiters, PRIORITY_WAITERS_MAX),
             Fill::new("keys that are waited for", self.waiting.len(), self.waiters + KEYS_WANTED_MAX),
             Fill::new("keys to be pulled", self.queue.len(), 2 * PRIORITY_WAITERS_MAX + KEYS_WANTED_MAX),
             Fill::new("priority pulls under way", in_flight, self.most_in_flight(true)),
-        ]
+        ];
+        queues.into_iter().chain(self.large.queues(2 * PRIORITY_WAITERS_MAX + KEYS_WANTED_MAX))
     }
 
     pub(super) fn timeout(&mut self, now: MonotonicUs) {
@@ -114,6 +123,7 @@ impl PriorityQueue {
     /// Forgets everything; returns who waited.
     pub(super) fn stop(&mut self) -> impl Iterator<Item = Waiter> + use<> {
         self.queue.clear();
+        self.large = LargeKeys::default();
         self.in_flight.clear();
         self.waiters = 0;
         self.places.clear();
@@ -205,6 +215,71 @@ impl PriorityQueue {
         waiters
     }
 
+    /// The keys of the next pull, and who waits for some that arrived meanwhile. Large keys take turns with
+    /// the others.
+    fn next_pull(&mut self, store: &Store, view: &ImportView) -> (Option<InFlight>, Vec<Waiter>) {
+        let (large, mut arrived) = self.next_large(store, view);
+        let mut keys = Vec::new();
+        if large.is_none() || self.large.yields {
+            let (others, others_arrived) = self.next_batch(store, view);
+            arrived.extend(others_arrived);
+            keys = others;
+        }
+        let is_of_large = keys.is_empty() && large.is_some();
+        self.large.yields = is_of_large;
+        keys.extend(large.filter(|_| is_of_large));
+        if keys.is_empty() {
+            return (None, arrived);
+        }
+        self.next_sequence += 1;
+        let (sequence, resend) = (self.next_sequence, Resend::new(PRIORITY_RESEND_US));
+        (Some(InFlight { sequence, keys, is_of_large, resend }), arrived)
+    }
+
+    /// The large key to pull a piece of, if none is under way. Those that are not needed are dropped; who
+    /// waits for them is returned.
+    fn next_large(&mut self, store: &Store, view: &ImportView) -> (Option<Key>, Vec<Waiter>) {
+        let mut arrived = Vec::new();
+        if self.in_flight.iter().any(|pull| pull.is_of_large) {
+            return (None, arrived);
+        }
+        while let Some(key) = self.large.first().cloned() {
+            if self.waiting.contains_key(&key) && !is_settled(store, view, HashedKey::new(&key)) {
+                return (Some(key), arrived);
+            }
+            arrived.extend(self.take(&key));
+            self.large.remove(&key);
+        }
+        (None, arrived)
+    }
+
+    /// Takes a piece that answers a pull; the records when nothing is missing. A large key that is not the
+    /// first waits for its turn, and this piece is not kept.
+    fn join<'b>(
+        &mut self,
+        index: usize,
+        store: &Store,
+        piece: Piece,
+        bytes: &[u8],
+    ) -> Result<Option<Records<'b>>, Unjoined> {
+        let is_under_way = self.in_flight.iter().any(|pull| pull.is_of_large);
+        let InFlight { keys, is_of_large, .. } = &self.in_flight[index];
+        if piece.position != Position::of_key(&keys[0]) {
+            return Err(Unjoined::Corrupt("a piece of another key".to_owned()));
+        }
+        let is_taken = match is_of_large {
+            true => self.large.first() == Some(&keys[0]),
+            false => self.large.add(&keys[0]) && !is_under_way,
+        };
+        if is_taken { self.large.join(store, piece, bytes) } else { Ok(None) }
+    }
+
+    /// The answer to a pull ends before the first of its keys is answered.
+    fn not_answered(&mut self, index: usize) {
+        let pull = self.in_flight.swap_remove(index);
+        pull.keys.into_iter().skip(1).rev().for_each(|key| self.queue.push_front(key));
+    }
+
     /// Takes keys for one pull off the queue. Keys that arrived meanwhile are left out; their waiters are
     /// returned.
     fn next_batch(&mut self, store: &Store, view: &ImportView) -> (Vec<Key>, Vec<Waiter>) {
@@ -276,20 +351,16 @@ impl Importer {
         if !self.priority.in_flight.iter().any(|pull| pull.resend.is_due())
             && self.priority.in_flight.len() < self.priority.most_in_flight(self.stall.is_some())
         {
-            let (keys, arrived) = self.priority.next_batch(store, self.writer.view());
+            let (pull, arrived) = self.priority.next_pull(store, self.writer.view());
             self.wake(arrived);
-            if !keys.is_empty() {
-                self.priority.next_sequence += 1;
-                let sequence = self.priority.next_sequence;
-                let resend = Resend::new(PRIORITY_RESEND_US);
-                self.priority.in_flight.push(InFlight { sequence, keys, resend });
-            }
+            self.priority.in_flight.extend(pull);
         }
         let Some(pull) = self.priority.in_flight.iter_mut().find(|pull| pull.resend.is_due()) else {
             return false;
         };
         pull.resend.sent(now);
-        PriorityPull::write(self.scope, pull.sequence, pull.keys.iter().map(|key| &**key), out)
+        let in_hand = self.priority.large.in_hand().filter(|_| pull.is_of_large);
+        PriorityPull::write(self.scope, pull.sequence, pull.keys.iter().map(|key| &**key), in_hand, out)
             .expect("keys of a bounded length in all, and one more");
         self.counters.priority_pulls += 1;
         true
@@ -304,24 +375,40 @@ impl Importer {
             return;
         }
         let asked = self.priority.in_flight[index].keys.len();
-        let batch = match RecordBatch::parse(reply.batch) {
-            Ok(batch) if (1..=asked).contains(&reply.answered) => batch,
-            Ok(_) => {
-                return self.breach(lane, Breach::CorruptBatch("no key is answered, or too many".to_owned()));
+        self.counters.pieces += u64::from(reply.piece.is_some());
+        let parsed = match reply.piece {
+            Some(piece) => self.priority.join(index, store, piece, reply.batch),
+            None if !(1..=asked).contains(&reply.answered) => {
+                Err(Unjoined::Corrupt("no key is answered, or too many".to_owned()))
             }
-            Err(error) => return self.breach(lane, Breach::CorruptBatch(error.to_string())),
+            None => match RecordBatch::parse(reply.batch) {
+                Ok(batch) => Ok(Some(Records::Batch(batch))),
+                Err(error) => Err(Unjoined::Corrupt(error.to_string())),
+            },
         };
-        let no_memory = match self.insert(store, &batch, self.spec.range, reply.batch.len()) {
+        let inserted = match parsed {
+            Ok(Some(records)) => self.insert(store, records, self.spec.range, reply.batch.len()),
+            Ok(None) => {
+                self.priority.not_answered(index);
+                self.counters.bytes_moved += reply.batch.len() as u64;
+                return self.greetings[lane.index()].proved();
+            }
+            Err(Unjoined::OutOfMemory) => Err(ReplayError::OutOfMemory(OutOfMemory)),
+            Err(Unjoined::Corrupt(reason)) => return self.breach(lane, Breach::CorruptBatch(reason)),
+        };
+        let no_memory = match inserted {
             Ok(_) => false,
             Err(ReplayError::OutOfMemory(_)) => true,
-            Err(error @ ReplayError::OutsideRange(_)) => {
+            Err(error @ (ReplayError::OutsideRange(_) | ReplayError::Corrupt(_))) => {
                 return self.breach(lane, Breach::CorruptBatch(error.to_string()));
             }
         };
         self.greetings[lane.index()].proved();
         let mut keys = self.priority.in_flight.swap_remove(index).keys;
-        let mut unanswered = keys.split_off(reply.answered);
+        // Of what came in pieces the first one.
+        let mut unanswered = keys.split_off(reply.answered.max(1));
         for (index, key) in keys.into_iter().enumerate() {
+            self.priority.large.remove(&key);
             let is_absent = reply.absent.contains(index);
             let is_here = self.settle(store, HashedKey::new(&key), is_absent);
             if !is_here && !is_absent && !no_memory {

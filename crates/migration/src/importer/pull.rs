@@ -5,12 +5,14 @@
 //! how long the last one took. M10: a reply counts only for the pull in flight; a rewind gives the next pull
 //! a new number, so that a reply to the one before is late.
 
+use super::partial::{Partial, Unjoined, join};
+use super::replay::Records;
 use super::{Importer, Replay};
 use crate::resend::Resend;
 use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN, PULL_TARGET_US, RESEND_US};
 use crate::{Breach, MigrationSpec, PullBytes};
-use sidle_store::RecordBatch;
-use sidle_types::{MonotonicUs, Position, PositionRange, fault};
+use sidle_store::{RecordBatch, Store};
+use sidle_types::{Fill, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{Lane, Pull, PullReply};
 
 #[derive(Debug)]
@@ -30,6 +32,8 @@ struct Partition {
     /// Of the pull in flight, or of the next one.
     sequence: u64,
     in_flight: Option<InFlight>,
+    /// What is in hand of what stands at the cursor, where that comes in pieces.
+    partial: Option<Partial>,
     /// A reply was handed out as a [`Replay`] that has not come back.
     replaying: bool,
     pull_bytes: u32,
@@ -65,6 +69,7 @@ impl Pulls {
             cursor: Some(bounds.first()),
             sequence: 0,
             in_flight: None,
+            partial: None,
             replaying: false,
             pull_bytes: spec.protocol.pulls.first(),
         };
@@ -93,7 +98,7 @@ impl Pulls {
     /// Everything is here, or will never come: nothing is asked for any more.
     pub(super) fn stop(&mut self) {
         for partition in &mut self.partitions {
-            (partition.cursor, partition.in_flight) = (None, None);
+            (partition.cursor, partition.in_flight, partition.partial) = (None, None, None);
         }
         self.paced_until = None;
     }
@@ -111,8 +116,14 @@ impl Pulls {
         let partition = &mut self.partitions[partition];
         partition.cursor = Some(from);
         partition.sequence += 1;
-        partition.in_flight = None;
+        (partition.in_flight, partition.partial) = (None, None);
         partition.replaying = false;
+    }
+
+    /// How many partitions have something in hand that comes in pieces.
+    pub(super) fn queue(&self) -> Fill {
+        let partials = self.partitions.iter().filter(|partition| partition.partial.is_some()).count();
+        Fill::new("positions that come in pieces", partials, self.partitions.len())
     }
 
     pub(super) fn replayed(&mut self, partition: usize) {
@@ -192,17 +203,19 @@ impl Importer {
         pull.resend.sent(now);
         let range = PositionRange::new(pull.from, partition.bounds.last()).expect("cursors stay in bounds");
         let (sequence, max_bytes) = (partition.sequence, pull.asked_bytes);
-        Pull { scope: self.scope, partition: index as u8, sequence, range, max_bytes }.write(out);
+        let piece = partition.partial.as_ref().map(Partial::in_hand);
+        Pull { scope: self.scope, partition: index as u8, sequence, range, max_bytes, piece }.write(out);
         self.governor.asked(now, u64::from(max_bytes));
         self.counters.pulls += 1;
         true
     }
 
     /// A reply to a pull: moves the cursor, so that the next pull can go out, and hands the records back for
-    /// replay.
+    /// replay. The cursor stays while pieces are missing.
     pub(super) fn pulled<'b>(
         &mut self,
         now: MonotonicUs,
+        store: &Store,
         lane: Lane,
         reply: &PullReply<'b>,
     ) -> Option<Replay<'b>> {
@@ -214,31 +227,61 @@ impl Importer {
             self.breach(lane, Breach::CorruptBatch("it is not of the partition that was pulled".to_owned()));
             return None;
         }
-        let batch = match RecordBatch::parse(reply.batch) {
-            Ok(batch) => batch,
-            Err(error) => {
-                self.breach(lane, Breach::CorruptBatch(error.to_string()));
+        let joined = match reply.piece {
+            Some(piece) => join(&mut partition.partial, store, piece, reply.batch),
+            None => match RecordBatch::parse(reply.batch) {
+                Ok(batch) => Ok(Some(Records::Batch(batch))),
+                Err(error) => Err(Unjoined::Corrupt(error.to_string())),
+            },
+        };
+        let mut records = match joined {
+            Ok(records) => records,
+            Err(Unjoined::OutOfMemory) => {
+                self.pulls.rewind(index, reply.from);
+                self.stall(now, store);
+                return None;
+            }
+            Err(Unjoined::Corrupt(reason)) => {
+                self.breach(lane, Breach::CorruptBatch(reason));
                 return None;
             }
         };
-        let asked_bytes = pull.asked_bytes;
+        if records.is_none() && partition.partial.as_ref().is_some_and(|partial| partial.is_superseded(store))
+        {
+            records = Some(Records::Superseded);
+        }
+        self.advance_cursor(now, index, reply, records.is_some());
+        self.counters.pieces += u64::from(reply.piece.is_some());
+        self.greetings[lane.index()].proved();
+        let Some(records) = records else {
+            self.counters.bytes_moved += reply.batch.len() as u64;
+            return None;
+        };
+        if fault!(ProgressBeforeReplay) {
+            self.writer.advance(index, reply.next);
+        }
+        let last = reply.next.map_or(self.pulls.partitions[index].bounds.last(), |next| {
+            next.previous().expect("after `from`")
+        });
+        let covers = PositionRange::new(reply.from, last).expect("the cursor moved");
+        Some(Replay { partition: index, covers, next: reply.next, records, bytes: reply.batch.len() })
+    }
+
+    /// The reply was taken. `is_whole`: nothing is missing of what stands before the next cursor.
+    fn advance_cursor(&mut self, now: MonotonicUs, index: usize, reply: &PullReply<'_>, is_whole: bool) {
+        let partition = &mut self.pulls.partitions[index];
+        let pull = partition.in_flight.take().expect("the reply is to a pull");
         // The source answers one pull after the other: a reply took from the one before it.
         let took_us = now.since(pull.sent_at.max(self.pulls.replied_at));
         self.pulls.replied_at = now;
         if matches!(self.spec.protocol.pulls, PullBytes::Adaptive(_)) {
-            partition.adapt(took_us, asked_bytes, reply.batch.len());
+            partition.adapt(took_us, pull.asked_bytes, reply.batch.len());
         }
-        partition.in_flight = None;
         partition.sequence += 1;
-        partition.cursor = reply.next;
-        partition.replaying = true;
-        let last = reply.next.map_or(partition.bounds.last(), |next| next.previous().expect("after `from`"));
-        self.governor.arrived(u64::from(asked_bytes), reply.batch.len() as u64);
-        self.greetings[lane.index()].proved();
-        if fault!(ProgressBeforeReplay) {
-            self.writer.advance(index, reply.next);
+        partition.replaying = is_whole;
+        if is_whole {
+            (partition.cursor, partition.partial) = (reply.next, None);
         }
-        let covers = PositionRange::new(reply.from, last).expect("the cursor moved");
-        Some(Replay { partition: index, covers, next: reply.next, batch, bytes: reply.batch.len() })
+        self.governor.arrived(u64::from(pull.asked_bytes), reply.batch.len() as u64);
     }
 }

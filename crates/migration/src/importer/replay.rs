@@ -14,7 +14,7 @@
 use super::Importer;
 use crate::tuning::{STALL_US, STALL_US_MAX};
 use crate::{Breach, ImportPhase, TargetEvent};
-use sidle_store::{LogHead, OutOfMemory, RecordBatch, ReplayError, Replayed, Store};
+use sidle_store::{Assembly, LogHead, OutOfMemory, RecordBatch, ReplayError, Replayed, Store};
 use sidle_types::{MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::Lane;
 
@@ -26,8 +26,19 @@ pub struct Replay<'b> {
     /// The positions that the records are all of.
     pub(super) covers: PositionRange,
     pub(super) next: Option<Position>,
-    pub(super) batch: RecordBatch<'b>,
+    pub(super) records: Records<'b>,
     pub(super) bytes: usize,
+}
+
+/// Records that arrived.
+#[derive(Debug)]
+pub(super) enum Records<'b> {
+    /// Whole.
+    Batch(RecordBatch<'b>),
+    /// In pieces.
+    Assembled(Assembly),
+    /// One that was not brought in full, since its key has an entry here.
+    Superseded,
 }
 
 /// The target is out of memory.
@@ -51,7 +62,7 @@ impl Stall {
 impl Importer {
     /// Makes the records of a pull readable here, then moves the progress over them.
     pub fn replay(&mut self, now: MonotonicUs, store: &Store, replay: Replay<'_>) {
-        let Replay { partition, covers, next, batch, bytes } = replay;
+        let Replay { partition, covers, next, records, bytes } = replay;
         if !self.writer.view().phase().takes_records() {
             // A flush came between: what has not arrived is absent for good.
             self.pulls.replayed(partition);
@@ -60,7 +71,7 @@ impl Importer {
         let early = fault!(ProgressBeforeReplay);
         let stands_at = self.writer.view().progress().nth(partition).flatten();
         assert!(early || stands_at == Some(covers.first()), "M7: a batch replayed out of turn");
-        match self.insert(store, &batch, covers, bytes) {
+        match self.insert(store, records, covers, bytes) {
             Ok(replayed) => {
                 self.writer.passed(u64::from(replayed.inserted) + u64::from(replayed.present));
                 self.pulls.replayed(partition);
@@ -79,7 +90,7 @@ impl Importer {
                 self.pulls.rewind(partition, covers.first());
                 self.stall(now, store);
             }
-            Err(error @ ReplayError::OutsideRange(_)) => {
+            Err(error @ (ReplayError::OutsideRange(_) | ReplayError::Corrupt(_))) => {
                 self.pulls.rewind(partition, covers.first());
                 self.breach(Lane::Bulk, Breach::CorruptBatch(error.to_string()));
             }
@@ -90,11 +101,11 @@ impl Importer {
     pub(super) fn insert(
         &mut self,
         store: &Store,
-        batch: &RecordBatch<'_>,
+        records: Records<'_>,
         within: PositionRange,
         bytes: usize,
     ) -> Result<Replayed, ReplayError> {
-        let replayed = self.put_in(store, batch, within)?;
+        let replayed = self.put_in(store, records, within)?;
         self.writer.met(u64::from(replayed.inserted));
         self.counters.records_moved += u64::from(replayed.inserted);
         self.counters.records_present += u64::from(replayed.present);
@@ -106,17 +117,23 @@ impl Importer {
     pub(super) fn put_in(
         &mut self,
         store: &Store,
-        batch: &RecordBatch<'_>,
+        records: Records<'_>,
         within: PositionRange,
     ) -> Result<Replayed, ReplayError> {
         assert!(
             self.writer.view().phase().takes_records(),
             "M3, M8: replay only between activation, or ahead of it, and end"
         );
-        if fault!(ReplayOverwrites) {
-            return Ok(overwrite(store, &mut self.head, batch)?);
+        let (head, overwrites) = (&mut self.head, fault!(ReplayOverwrites));
+        match records {
+            Records::Batch(batch) if overwrites => Ok(overwrite(store, head, &batch)?),
+            Records::Assembled(assembly) if overwrites => {
+                Ok(overwrite(store, head, &RecordBatch::parse(assembly.bytes())?)?)
+            }
+            Records::Batch(batch) => store.replay(head, &batch, within),
+            Records::Assembled(assembly) => assembly.replay(store, head, within),
+            Records::Superseded => Ok(Replayed { inserted: 0, present: 1 }),
         }
-        store.replay(&mut self.head, batch, within)
     }
 
     /// There was memory for what arrived.

@@ -5,10 +5,12 @@
 //! comes with its partition anyway.
 //!
 //! Realises: Fulva IV-B, SampPull. (Its code samples nothing.) Deviations: batches name positions, not
-//! hashes; the reply is bounded, and what it left out is drawn again.
+//! hashes; the reply is bounded, and what it left out is drawn again; what is larger than a piece comes with
+//! its partition.
 
 use super::Importer;
 use super::position_queue::{Bounds, PositionQueue};
+use super::replay::Records;
 use crate::tuning::{SAMP_PULL_INTERVAL_US, SAMPLED_WAITING_MAX};
 use crate::{Breach, ImportPhase, ImportView, Sampling};
 use sidle_store::{RecordBatch, ReplayError, Store};
@@ -90,13 +92,13 @@ impl Importer {
             Ok(batch) => batch,
             Err(error) => return self.breach(lane, Breach::CorruptBatch(error.to_string())),
         };
-        match self.insert(store, &batch, self.spec.range, reply.batch.len()) {
+        match self.insert(store, Records::Batch(batch), self.spec.range, reply.batch.len()) {
             // Out of memory: the bulk pulls find out too, and see to it.
             Ok(_) | Err(ReplayError::OutOfMemory(_)) => {
                 self.samples.returned();
                 self.greetings[lane.index()].proved();
             }
-            Err(error @ ReplayError::OutsideRange(_)) => {
+            Err(error @ (ReplayError::OutsideRange(_) | ReplayError::Corrupt(_))) => {
                 self.breach(lane, Breach::CorruptBatch(error.to_string()));
             }
         }

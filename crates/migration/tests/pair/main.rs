@@ -45,6 +45,7 @@
 //! | links cut and back | `faults::link_cut_and_back` |
 //! | links down across the freeze | `faults::link_down_across_the_freeze` |
 //! | frames again, backwards | `refusals::every_frame_again_in_reverse_order` |
+//! | larger than a reply, and lost, overwritten, deleted, flushed | `pieces` |
 //! | of another epoch | `refusals::a_message_of_another_epoch_is_refused_and_not_applied` |
 //! | all of it at random | `random::seeded_migrations_end_as_the_model_does` |
 //!
@@ -74,6 +75,7 @@ mod model;
 mod named_faults;
 mod net;
 mod phases;
+mod pieces;
 mod protocols;
 mod pulls;
 mod random;

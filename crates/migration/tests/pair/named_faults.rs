@@ -29,6 +29,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::RoundForgetsUnacknowledged, round_lost),
     (Fault::RoundKeepsWhatIsGone, delete_after_the_copy),
     (Fault::LastRoundBeforeFreeze, write_behind_the_last_round),
+    (Fault::PiecesOfTwoVersions, write_between_two_pieces),
 ];
 
 /// What random runs do not come to: their partitions fit into one pull each, and their sampled replies come
@@ -176,6 +177,18 @@ fn delete_after_the_copy() {
 fn write_behind_the_last_round() {
     let mut pair = copied();
     pair.ask_at(End::Source, Op::Set(key(1), b"newer".to_vec(), None));
+    pair.commit();
+    ends_well(pair);
+}
+
+fn write_between_two_pieces() {
+    let mut setup = Setup::of(SOURCE_DRIVEN);
+    setup.tuning.piece_bytes = 1_000;
+    let mut pair = Pair::with_records(setup, 1, 20_000);
+    pair.prepare();
+    pair.run_until("a piece is here", |pair| pair.has_pieces());
+    pair.ask_at(End::Source, Op::Set(key(0), vec![b'n'; 20_000], None));
+    pair.run_until("caught up", |pair| pair.is_caught_up());
     pair.commit();
     ends_well(pair);
 }

@@ -141,6 +141,11 @@ pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
     if rng.permille(600) {
         tuning.max_bytes_per_s = Some(rng.between(200_000, 20_000_000));
     }
+    // Of a stream of its own, so that the rest of a seed is as it is without.
+    let mut pieces_rng = Random::new(seed ^ 0x91ec_e500);
+    if pieces_rng.permille(600) {
+        tuning.piece_bytes = pieces_rng.between(100, 5_000) as u32;
+    }
     let faults = draw_faults(&mut rng);
     let setup = Setup {
         seed: rng.draw(),

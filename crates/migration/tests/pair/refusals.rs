@@ -39,7 +39,7 @@ fn stale(scope: Scope) -> Scope {
 
 fn pull_frame(scope: Scope, partition: u8, range: PositionRange) -> Vec<u8> {
     let mut out = Vec::new();
-    Pull { scope, partition, sequence: 900, range, max_bytes: 1000 }.write(&mut out);
+    Pull { scope, partition, sequence: 900, range, max_bytes: 1000, piece: None }.write(&mut out);
     out
 }
 
@@ -51,10 +51,10 @@ fn reply_frames(pair: &Pair, scope: Scope, batch: &[u8], of: impl Fn(PositionRan
         let Some(range) = next.map(|next| PositionRange::new(next, whole.last()).unwrap()) else { continue };
         for sequence in 0..20 {
             let mut out = Vec::new();
-            let pull = Pull { scope, partition: partition as u8, sequence, range, max_bytes: 1 };
+            let pull = Pull { scope, partition: partition as u8, sequence, range, max_bytes: 1, piece: None };
             let start = PullReplyStart::begin(&pull, &mut out);
             out.extend_from_slice(batch);
-            start.finish(None, &mut out).unwrap();
+            start.finish(None, None, &mut out).unwrap();
             frames.push(out);
         }
     }

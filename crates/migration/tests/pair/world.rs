@@ -13,7 +13,7 @@ use sidle_migration::{
 use sidle_store::{Leave, LogHead, Store, StoreConfig};
 use sidle_testbed::fixtures::node_id;
 use sidle_testbed::{Random, Side};
-use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, PositionRange, TabletEpoch, WallMs};
+use sidle_types::{Fill, MigrationId, MigrationPolicy, MonotonicUs, PositionRange, TabletEpoch, WallMs};
 use sidle_wire::{Frame, FrameReader, Lane, Message, Refusal, RefusalCode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -433,6 +433,12 @@ impl Pair {
             pair.source_events.contains(&SourceEvent::Ended)
                 && pair.target_events.contains(&TargetEvent::Ended)
         });
+    }
+
+    /// Whether something has come in pieces, and not all of it.
+    pub(crate) fn has_pieces(&self) -> bool {
+        let is_in_hand = |fill: Fill| fill.what.contains("piece") && fill.count > 0;
+        self.target_machine.as_ref().is_some_and(|machine| machine.queues().any(is_in_hand))
     }
 
     pub(crate) fn run_until_serving(&mut self) {

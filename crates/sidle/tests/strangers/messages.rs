@@ -106,9 +106,12 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
     add(&|out| scope.write_activated(out));
     add(&|out| Activate { scope, highest_version: Version(u64::MAX), records: u64::MAX }.write(out));
     add(&|out| Refusal::write(scope, RefusalCode::Done, "no", out));
-    add(&|out| Pull { scope, partition: 0, sequence: 1, range: everything, max_bytes: u32::MAX }.write(out));
+    add(&|out| {
+        Pull { scope, partition: 0, sequence: 1, range: everything, max_bytes: u32::MAX, piece: None }
+            .write(out)
+    });
     add(&|out| SampPull::write(scope, 1, &[Position(7)], out));
-    add(&|out| ChangedPull { scope, sequence: 1, max_bytes: u32::MAX }.write(out));
+    add(&|out| ChangedPull { scope, sequence: 1, max_bytes: u32::MAX, piece: None }.write(out));
     add(&|out| Message::write_ping(1, out));
     add(&|out| Message::write_pong(1, out));
     for kind in Kind::ALL {

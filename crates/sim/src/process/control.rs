@@ -65,7 +65,11 @@ impl ControlThread {
         disk: Option<Disk>,
     ) -> Result<ControlThread, MetaError> {
         let seat = disk.as_ref().map(|disk| Seat::open(now, &info, disk)).transpose()?;
-        let tuning = Tuning { max_bytes_per_s: setup.max_bytes_per_s, ..Tuning::default() };
+        let tuning = Tuning {
+            max_bytes_per_s: setup.max_bytes_per_s,
+            piece_bytes: setup.piece_bytes,
+            ..Tuning::default()
+        };
         let start = super::start_of(&info);
         let mut control = NodeControl::new(now, info, start, None, parts.clone(), super::MOVERS, tuning);
         if seat.is_some() {

@@ -50,6 +50,8 @@ pub struct HostSetup {
     pub clock: Clock,
     /// The most bytes that bulk pulls may bring in a second.
     pub max_bytes_per_s: Option<u64>,
+    /// How large the pieces are that large records travel in.
+    pub piece_bytes: u32,
     /// So many of a thousand messages of the coordinator come twice.
     pub echoes_permille: u64,
     /// How often its workers look for expired keys.

@@ -264,6 +264,7 @@ fn meet(report: &MoverReport, world: &mut World) {
             world.meet("priority pulls", counters.priority_pulls);
             world.meet("sampled pulls", counters.samp_pulls);
             world.meet("pulls", counters.pulls);
+            world.meet("pieces", counters.pieces);
         }
         MoverReport::Stalled(true) => world.meet("stalls", 1),
         MoverReport::Failed(_) => world.meet("failed imports", 1),

@@ -1,0 +1,37 @@
+//! What stands at one position and is larger than a piece goes in pieces.
+//!
+//! M12: a pull says of which version it has something in hand. If something else stands there by now, which
+//! happens before the freeze only, the first piece of that is sent.
+
+use crate::Tuning;
+use sidle_store::{Image, Store};
+use sidle_types::{Position, fault};
+use sidle_wire::Piece;
+
+/// Packs the piece behind what is in hand, or the first one, to the end of `out`; nothing if nothing stands
+/// there.
+pub(super) fn pack_piece(
+    store: &Store,
+    tuning: &Tuning,
+    position: Position,
+    in_hand: Option<Piece>,
+    out: &mut Vec<u8>,
+) -> Option<Piece> {
+    let goes_on = |piece: &Piece, image: Image| {
+        let is_same = (piece.version, piece.total) == (image.version, image.bytes as u64);
+        is_same || fault!(PiecesOfTwoVersions) && piece.offset < image.bytes as u64
+    };
+    let from = |image| in_hand.filter(|piece| goes_on(piece, image)).map_or(0, |piece| piece.offset as usize);
+    let (image, offset) = store.pack_piece(position, from, tuning.piece_bytes as usize, out)?;
+    Some(Piece { position, version: image.version, total: image.bytes as u64, offset: offset as u64 })
+}
+
+/// Whether what is in hand is of something that stands there no more.
+pub(super) fn has_changed(in_hand: Option<Piece>, piece: &Piece) -> bool {
+    in_hand.is_some_and(|in_hand| in_hand.offset != piece.offset)
+}
+
+/// How many records such a reply brought to their end.
+pub(super) fn records(piece: Option<Piece>, bytes: usize) -> u64 {
+    u64::from(piece.is_some_and(|piece| piece.and(bytes).is_whole()))
+}

@@ -1,0 +1,73 @@
+//! What comes in pieces: put together where it will lie, then replayed whole.
+//!
+//! One at a time for each partition, for the rounds of changes, and for priority pulls. Its memory is taken
+//! at once, when the first piece comes: a second one cannot wait for memory that the first one holds.
+//!
+//! M12: a piece is joined only to what it says it follows. M10: each is asked for by a request of its own,
+//! which says what is in hand; one that is lost is asked for again, one that comes twice counts once.
+
+use super::replay::Records;
+use sidle_store::{Assembly, Entry, OutOfMemory, Store};
+use sidle_types::fault;
+use sidle_wire::Piece;
+
+/// What has come of what stands at a position.
+#[derive(Debug)]
+pub(super) struct Partial {
+    /// What is in hand.
+    piece: Piece,
+    assembly: Assembly,
+}
+
+/// Why a piece was not taken.
+#[derive(Debug)]
+pub(super) enum Unjoined {
+    OutOfMemory,
+    /// It is not what was asked for.
+    Corrupt(String),
+}
+
+impl From<OutOfMemory> for Unjoined {
+    fn from(_: OutOfMemory) -> Unjoined {
+        Unjoined::OutOfMemory
+    }
+}
+
+/// Takes a piece; what was in hand is dropped if it is the first one of something else. Returns the records
+/// once nothing is missing.
+pub(super) fn join<'b>(
+    partial: &mut Option<Partial>,
+    store: &Store,
+    piece: Piece,
+    bytes: &[u8],
+) -> Result<Option<Records<'b>>, Unjoined> {
+    if piece.offset == 0 {
+        *partial = None;
+        *partial = Some(Partial { piece, assembly: Assembly::begin(store, piece.total as usize)? });
+    }
+    let follows = |partial: &&mut Partial| {
+        let is_same = partial.piece.is_of_the_same(&piece) || fault!(PiecesOfTwoVersions);
+        is_same && partial.piece.offset == piece.offset
+    };
+    let Some(joined) = partial.as_mut().filter(follows) else {
+        return Err(Unjoined::Corrupt("a piece that does not follow what is in hand".to_owned()));
+    };
+    assert!(joined.piece.is_of_the_same(&piece), "M12: pieces of two versions");
+    joined.assembly.append(bytes);
+    joined.piece = piece.and(bytes.len());
+    let whole = partial.take_if(|partial| partial.assembly.is_whole());
+    Ok(whole.map(|whole| Records::Assembled(whole.assembly)))
+}
+
+impl Partial {
+    /// What is in hand, for the next pull.
+    pub(super) fn in_hand(&self) -> Piece {
+        self.piece
+    }
+
+    /// Whether it is of one key, which has an entry here already: the rest need not come (M5).
+    pub(super) fn is_superseded(&self, store: &Store) -> bool {
+        let has_entry = |key| !matches!(store.pin().get(key), Entry::Absent);
+        self.assembly.key().is_some_and(has_entry)
+    }
+}

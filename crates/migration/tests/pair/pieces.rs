@@ -1,0 +1,318 @@
+//! Records larger than a reply: they come in pieces, and count when they are whole.
+
+use crate::model::Op;
+use crate::net::{Arrival, End, Faults};
+use crate::protocols::{
+    copies_ahead, for_every_protocol, for_protocols_that, pulls_keys_ahead, serves_while_it_fills,
+};
+use crate::world::{Outcome, Pair, Setup, key};
+use sidle_migration::tuning::{PRIORITY_REPLY_BYTES, PULL_BYTES_MAX};
+use sidle_migration::{Breach, ImporterCounters, ProtocolChoices, TargetEvent};
+use sidle_store::Entry;
+use sidle_types::{HashedKey, Version, WallMs};
+use sidle_wire::{FrameReader, Lane, Message, Piece, PullReplyStart};
+
+const PIECE_BYTES: u32 = 4_000;
+/// More than any budget, and many pieces.
+const LARGE_BYTES: usize = 300_000;
+const SMALL: u64 = 200;
+
+fn large() -> Op {
+    Op::Set(b"large".to_vec(), vec![b'l'; LARGE_BYTES], None)
+}
+
+fn set(bytes: usize) -> Op {
+    Op::Set(b"large".to_vec(), vec![b's'; bytes], None)
+}
+
+fn with_a_large_one(mut setup: Setup) -> Pair {
+    setup.tuning.piece_bytes = PIECE_BYTES;
+    let mut pair = Pair::with_records(setup, SMALL, 100);
+    pair.expect_ok(large());
+    pair
+}
+
+/// Some of the large record is here, and somebody serves.
+fn in_the_middle(setup: Setup) -> Pair {
+    let mut pair = with_a_large_one(setup);
+    pair.begin();
+    if serves_while_it_fills(&pair.spec.protocol) {
+        pair.run_until_serving();
+    }
+    pair.run_until("a piece is here", |pair| pair.has_pieces());
+    pair
+}
+
+fn slow(protocol: ProtocolChoices) -> Setup {
+    Setup { faults: Faults { bytes_per_us: 10, ..Faults::NONE }, ..Setup::of(protocol) }
+}
+
+fn counters(pair: &Pair) -> ImporterCounters {
+    pair.target_machine.as_ref().unwrap().counters()
+}
+
+fn ends_well(mut pair: Pair) {
+    pair.ends_well();
+    pair.check_no_breach();
+    pair.check_all_answered();
+    assert!(!pair.has_pieces(), "nothing is kept of what came in pieces");
+}
+
+/// Nothing waits behind more than its budget and a piece, whoever asks for what is large.
+#[test]
+fn no_frame_is_much_larger_than_its_budget() {
+    for_every_protocol(|protocol| {
+        let mut pair = with_a_large_one(Setup::of(protocol));
+        for n in 0..3 {
+            pair.expect_ok(Op::Set(key(1_000 + n), vec![b'v'; LARGE_BYTES], None));
+        }
+        pair.net.record = Some(Vec::new());
+        pair.begin();
+        if copies_ahead(&protocol) {
+            pair.run_until("caught up", |pair| pair.is_caught_up());
+            pair.ask_at(End::Source, large());
+        } else if serves_while_it_fills(&protocol) {
+            pair.run_until_serving();
+            pair.ask_at(End::Target, Op::Get(b"large".to_vec()));
+            pair.ask_at(End::Target, Op::Get(key(1_001)));
+        }
+        pair.ends_well();
+        let frames = pair.net.record.take().unwrap();
+        let largest = |lane| {
+            let to_target = frames.iter().filter(|frame| (frame.0, frame.1) == (End::Target, lane));
+            to_target.map(|(_, _, frame)| frame.len()).max().unwrap()
+        };
+        let beyond = PIECE_BYTES as usize + 1_000;
+        assert!(largest(Lane::Bulk) <= PULL_BYTES_MAX as usize + beyond, "{}", largest(Lane::Bulk));
+        assert!(largest(Lane::Priority) <= PRIORITY_REPLY_BYTES + beyond, "{}", largest(Lane::Priority));
+        assert!(counters(&pair).bytes_moved >= 4 * LARGE_BYTES as u64);
+    });
+}
+
+/// A key that is waited for comes between two pieces of another, not behind them.
+#[test]
+fn nobody_waits_behind_all_of_a_large_record() {
+    for_protocols_that(pulls_keys_ahead, |protocol| {
+        let mut setup = slow(protocol);
+        setup.tuning.max_bytes_per_s = Some(10_000);
+        let mut pair = with_a_large_one(setup);
+        pair.begin();
+        pair.run_until_serving();
+        pair.ask_at(End::Target, Op::Get(b"large".to_vec()));
+        pair.run_until("a piece is here", |pair| pair.has_pieces());
+        let wanted: Vec<Vec<u8>> = (0..SMALL).map(key).collect();
+        let waiting: Vec<Op> = wanted.iter().map(|key| Op::Get(key.clone())).collect();
+        let parked = waiting.iter().filter(|op| pair.ask_at(End::Target, (*op).clone()) == Outcome::Parked);
+        assert!(parked.count() > 50, "most are to come");
+        pair.run_until("the others are here", |pair| pair.parked() <= 1);
+        assert_eq!(pair.parked(), 1, "and the large one is not");
+        ends_well(pair);
+    });
+}
+
+/// Several large ones are waited for: one after the other, each whole.
+#[test]
+fn several_large_keys_are_pulled_one_after_the_other() {
+    for_protocols_that(pulls_keys_ahead, |protocol| {
+        let mut setup = slow(protocol);
+        setup.tuning.max_bytes_per_s = Some(10_000);
+        setup.tuning.piece_bytes = PIECE_BYTES;
+        let mut pair = Pair::new(setup);
+        for n in 0..5 {
+            pair.expect_ok(Op::Set(key(n), vec![n as u8; LARGE_BYTES / 10], None));
+        }
+        pair.begin();
+        pair.run_until_serving();
+        for n in (0..5).chain(0..5) {
+            assert_eq!(pair.ask_at(End::Target, Op::Get(key(n))), Outcome::Parked);
+        }
+        pair.run_until("all are answered", |pair| pair.parked() == 0);
+        assert_eq!(pair.woken.len(), 10);
+        ends_well(pair);
+    });
+}
+
+/// M10: a piece is lost with its connection, or comes twice, and changes nothing.
+#[test]
+fn pieces_are_lost_and_come_twice() {
+    for_every_protocol(|protocol| {
+        let mut pair = in_the_middle(slow(protocol));
+        for _ in 0..3 {
+            pair.net.cut(pair.now.0, Lane::Bulk, &mut pair.rng);
+            let moved = counters(&pair).bytes_moved;
+            pair.run_until("it goes on", |pair| counters(pair).bytes_moved > moved);
+        }
+        let again = counters(&pair).bytes_moved < 2 * LARGE_BYTES as u64;
+        assert!(again && pair.has_pieces(), "in the middle still");
+        pair.net.faults = Faults { duplicate_per_mille: 500, reorder: true, ..pair.net.faults };
+        ends_well(pair);
+    });
+}
+
+/// M5: what the target wrote meanwhile wins, and the rest need not come.
+#[test]
+fn overwritten_in_the_middle() {
+    for_protocols_that(serves_while_it_fills, |protocol| {
+        for op in [set(10), Op::Del(b"large".to_vec())] {
+            let mut pair = in_the_middle(slow(protocol));
+            pair.ask_at(End::Target, op);
+            pair.run_until("all is here", |pair| pair.target_events.contains(&TargetEvent::Finished));
+            let is_blind = counters(&pair).priority_pulls == 0;
+            let moved = counters(&pair).bytes_moved;
+            assert!(!is_blind || moved < LARGE_BYTES as u64, "{moved} bytes: the rest came all the same");
+            ends_well(pair);
+        }
+    });
+}
+
+/// FLUSHALL at the target: what is in hand is given back, and nothing of it comes back to life.
+#[test]
+fn flushed_in_the_middle() {
+    for_protocols_that(serves_while_it_fills, |protocol| {
+        let mut pair = in_the_middle(slow(protocol));
+        pair.ask_at(End::Target, Op::Get(b"large".to_vec()));
+        pair.ask_at(End::Target, Op::Flush);
+        assert!(!pair.has_pieces());
+        ends_well(pair);
+    });
+}
+
+/// A deadline passes while it comes: it is replayed, and reads as absent.
+#[test]
+fn expired_in_the_middle() {
+    for_every_protocol(|protocol| {
+        let mut setup = slow(protocol);
+        setup.tuning.piece_bytes = PIECE_BYTES;
+        let mut pair = Pair::with_records(setup, SMALL, 100);
+        let deadline = Some(WallMs(pair.wall.0 + 10));
+        pair.expect_ok(Op::Set(b"large".to_vec(), vec![b'l'; LARGE_BYTES], deadline));
+        pair.begin();
+        pair.run_until("a piece is here", |pair| pair.has_pieces());
+        pair.wall.0 += 20;
+        pair.expire(End::Source, b"large");
+        pair.expire(End::Target, b"large");
+        ends_well(pair);
+    });
+}
+
+/// M12: it changes at the source between two pieces of the copy, or goes.
+#[test]
+fn changed_while_it_is_copied() {
+    for_protocols_that(copies_ahead, |protocol| {
+        let changes = [
+            large(),
+            set(LARGE_BYTES - 8),
+            set(LARGE_BYTES / 2),
+            set(10),
+            Op::Append(b"large".to_vec(), b"+".to_vec()),
+            Op::Del(b"large".to_vec()),
+            Op::Flush,
+        ];
+        for is_of_a_round in [false, true] {
+            for op in &changes {
+                let mut pair = with_a_large_one(slow(protocol));
+                pair.prepare();
+                if is_of_a_round {
+                    pair.run_until("caught up", |pair| pair.is_caught_up());
+                    pair.ask_at(End::Source, large());
+                }
+                pair.run_until("a piece is here", |pair| pair.has_pieces());
+                pair.ask_at(End::Source, op.clone());
+                pair.run_until("caught up", |pair| pair.is_caught_up());
+                pair.commit();
+                ends_well(pair);
+            }
+        }
+    });
+}
+
+/// However often it changes, the rounds end, and the last one brings it.
+#[test]
+fn changed_for_ever_while_it_is_copied() {
+    for_protocols_that(copies_ahead, |protocol| {
+        let mut pair = with_a_large_one(slow(protocol));
+        pair.prepare();
+        let mut steps = 0;
+        while !pair.is_caught_up() {
+            steps += 1;
+            let byte = steps as u8;
+            pair.ask_at(End::Source, Op::Set(b"large".to_vec(), vec![byte; LARGE_BYTES], None));
+            pair.step();
+            assert!(steps < 100_000, "the rounds do not end");
+        }
+        pair.commit();
+        ends_well(pair);
+    });
+}
+
+/// There is no room for the whole of it, and then there is.
+#[test]
+fn no_memory_for_the_whole_of_it() {
+    for_protocols_that(serves_while_it_fills, |protocol| {
+        let mut setup = Setup { target_bytes: 2 << 20, ..Setup::of(protocol) };
+        setup.tuning.piece_bytes = 100_000;
+        let mut pair = Pair::new(setup);
+        for n in 0..4 {
+            pair.expect_ok(Op::Set(key(n), vec![b'v'; 700_000], None));
+        }
+        pair.begin();
+        pair.run_until("stalled", |pair| pair.target_events.contains(&TargetEvent::Stalled));
+        pair.run_us(3_000_000);
+        assert!(!pair.target_events.contains(&TargetEvent::Finished));
+        while !pair.target_events.contains(&TargetEvent::Finished) {
+            for n in 0..4 {
+                let is_here = pair.target.store.pin().get(HashedKey::new(&key(n))).value().is_some();
+                if is_here {
+                    pair.ask_at(End::Target, Op::Set(key(n), b"small".to_vec(), None));
+                }
+            }
+            pair.run_us(100_000);
+        }
+        pair.ends_well();
+        assert!(pair.target_events.contains(&TargetEvent::Resumed));
+    });
+}
+
+/// What no honest source sends closes the connection, takes no memory, and applies nothing.
+#[test]
+fn pieces_that_do_not_fit_are_a_breach() {
+    for_every_protocol(|protocol| {
+        for (version, total, offset) in [(0, 0, 1), (1, 0, 0), (0, 8, 0)] {
+            let mut pair = with_a_large_one(slow(protocol));
+            pair.net.record = Some(Vec::new());
+            pair.begin();
+            let asked = |pair: &mut Pair| {
+                let frames = std::mem::take(pair.net.record.as_mut().unwrap());
+                frames.into_iter().filter(|frame| frame.0 == End::Source).find_map(|(_, _, frame)| {
+                    let mut reader = FrameReader::new();
+                    reader.push(&frame);
+                    match reader.next_frame().unwrap().unwrap().message().unwrap() {
+                        Message::Pull(pull) => pull.piece.map(|piece| (pull, piece)),
+                        _ => None,
+                    }
+                })
+            };
+            let mut found = None;
+            pair.run_until("a piece is asked for", |pair| {
+                found = asked(pair);
+                found.is_some()
+            });
+            let (pull, piece) = found.unwrap();
+            let version = Version(piece.version.0 + version);
+            let lie = Piece { version, total: piece.total + total, offset: piece.offset + offset, ..piece };
+            let mut out = Vec::new();
+            let start = PullReplyStart::begin(&pull, &mut out);
+            out.extend_from_slice(&[7; 100]);
+            let next = pull.range.first().next().filter(|&next| pull.range.contains(next));
+            start.finish(next, Some(lie), &mut out).unwrap();
+            pair.arrive(Arrival::Message(Lane::Bulk, End::Target.side(), out));
+            let is_breach = |event: &TargetEvent| {
+                matches!(event, TargetEvent::Close(Lane::Bulk, Breach::CorruptBatch(_)))
+            };
+            assert!(pair.target_events.iter().any(is_breach), "{lie:?} after {piece:?}");
+            let key = HashedKey::new(b"large");
+            assert!(matches!(pair.target.store.pin().get(key), Entry::Absent));
+            pair.ends_well();
+        }
+    });
+}
