@@ -267,6 +267,17 @@ impl PriorityPullReplyStart {
     }
 }
 
+/// How far the rounds of changes are, in a reply to a pull of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundState {
+    /// As [`ChangedPullReply::round`](crate::ChangedPullReply::round).
+    pub number: u32,
+    /// As [`ChangedPullReply::remaining`](crate::ChangedPullReply::remaining).
+    pub remaining: u64,
+    /// As [`ChangedPullReply::is_frozen`](crate::ChangedPullReply::is_frozen).
+    pub is_frozen: bool,
+}
+
 impl ChangedPull {
     /// Appends the message as a frame.
     pub fn write(&self, out: &mut Vec<u8>) {
@@ -284,9 +295,7 @@ impl ChangedPull {
     /// and what stands in them, packed beforehand, or a `piece` of what stands in the only one.
     pub fn write_reply(
         &self,
-        round: u32,
-        remaining: u64,
-        is_frozen: bool,
+        round: RoundState,
         ranges: &[PositionRange],
         piece: Option<Piece>,
         batch: &[u8],
@@ -298,10 +307,10 @@ impl ChangedPull {
         let fixed = ChangedPullReplyLayout {
             scope: self.scope.into(),
             sequence: self.sequence.into(),
-            remaining: remaining.into(),
-            round: round.into(),
+            remaining: round.remaining.into(),
+            round: round.number.into(),
             count: (ranges.len() as u32).into(),
-            is_frozen: is_frozen.into(),
+            is_frozen: round.is_frozen.into(),
             zero: [0; 7],
             piece: Piece::layout(piece),
         };

@@ -22,7 +22,7 @@ mod message;
 mod piece;
 mod reader;
 
-pub use encode::{PriorityPullReplyStart, PullReplyStart, SampPullReplyStart};
+pub use encode::{PriorityPullReplyStart, PullReplyStart, RoundState, SampPullReplyStart};
 pub use error::WireError;
 pub use frame::{Frame, FrameFilter, FrameStart, HEADER_BYTES, Kind, VERSION, begin_frame, end_frame};
 pub use lists::{AbsentKeys, ChangedRanges, Keys, Positions};

@@ -7,11 +7,13 @@ use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Ver
 use sidle_wire::{
     AbsentKeys, Activate, ChangedPull, Forward, Frame, FrameFilter, FrameReader, HEADER_BYTES, Hello, Kind,
     Lane, Message, Piece, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart,
-    Refusal, RefusalCode, SampPull, SampPullReplyStart, Scope, VERSION, WireError, begin_frame, end_frame,
-    limits,
+    Refusal, RefusalCode, RoundState, SampPull, SampPullReplyStart, Scope, VERSION, WireError, begin_frame,
+    end_frame, limits,
 };
 
 const SCOPE: Scope = Scope { migration: MigrationId(7), epoch: TabletEpoch(3) };
+
+const ROUND: RoundState = RoundState { number: 1, remaining: 0, is_frozen: false };
 
 /// One message of each kind, owned, so that it can be generated, written and compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +117,9 @@ impl Owned {
             }
             Owned::ChangedPullReply { round, remaining, is_frozen, ranges, piece, batch } => {
                 let pull = ChangedPull { scope, sequence: 1, max_bytes: 1, piece: None };
-                pull.write_reply(*round, *remaining, *is_frozen, ranges, *piece, batch, out).unwrap();
+                let (number, remaining, is_frozen) = (*round, *remaining, *is_frozen);
+                let round = RoundState { number, remaining, is_frozen };
+                pull.write_reply(round, ranges, *piece, batch, out).unwrap();
             }
             Owned::Probe(sequence, positions) => {
                 let positions: Vec<Position> = positions.iter().copied().map(Position).collect();
@@ -471,7 +475,7 @@ fn changed_ranges_are_in_order_and_apart() {
     let parsed = |ranges: &[PositionRange]| {
         let mut out = Vec::new();
         let pull = ChangedPull { scope: SCOPE, sequence: 1, max_bytes: 1, piece: None };
-        pull.write_reply(1, 0, false, ranges, None, &[], &mut out).unwrap();
+        pull.write_reply(ROUND, ranges, None, &[], &mut out).unwrap();
         Frame { kind: Kind::ChangedPullReply, body: &out[HEADER_BYTES..] }.message().is_ok()
     };
     assert!(parsed(&[]) && parsed(&[range(1, 1), range(2, 9), range(11, u64::MAX)]));
@@ -518,7 +522,7 @@ fn pieces_that_do_not_fit_are_malformed() {
     let pull = ChangedPull { scope: SCOPE, sequence: 1, max_bytes: 1, piece: None };
     let mut out = Vec::new();
     let ranges = [PositionRange::new(position, position).unwrap()];
-    let written = pull.write_reply(1, 0, false, &ranges, Some(absurd), &[7; 9], &mut out);
+    let written = pull.write_reply(ROUND, &ranges, Some(absurd), &[7; 9], &mut out);
     assert!(matches!(written, Err(WireError::Oversized { .. })));
 }
 

@@ -20,7 +20,7 @@ use crate::{BarrierPassed, ExportPhase};
 use sidle_store::Store;
 use sidle_types::{MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::limits::CHANGED_RANGES_MAX;
-use sidle_wire::{ChangedPull, Lane, Piece};
+use sidle_wire::{ChangedPull, Lane, Piece, RoundState};
 use std::collections::VecDeque;
 
 /// The round at hand and what of it is under way.
@@ -71,7 +71,8 @@ impl Exporter {
         let Changes { round, queue, sent, .. } = &self.changes;
         let is_cut = piece.is_some_and(|piece| !piece.and(batch.len()).is_whole());
         let remaining = queue.len() as u64 + self.writer.view().marked() + u64::from(is_cut);
-        match pull.write_reply(*round, remaining, is_frozen, sent, piece, &batch, out) {
+        let round = RoundState { number: *round, remaining, is_frozen };
+        match pull.write_reply(round, sent, piece, &batch, out) {
             Ok(()) => {
                 self.counters.records_sent += records + pieces::records(piece, batch.len());
                 self.counters.bytes_sent += batch.len() as u64;
