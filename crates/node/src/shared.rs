@@ -112,6 +112,8 @@ pub struct MigrationTotals {
     pub samp_pulls: AtomicU64,
     /// Priority pulls sent as a target.
     pub priority_pulls: AtomicU64,
+    /// Pieces of large records that arrived at the target.
+    pub pieces: AtomicU64,
     /// Records that arrived at the target and were new.
     pub records_moved: AtomicU64,
     /// Records that arrived where the target had an entry: written there, or pulled twice.
@@ -127,6 +129,7 @@ impl MigrationTotals {
             (&self.pulls, before.pulls, now.pulls),
             (&self.samp_pulls, before.samp_pulls, now.samp_pulls),
             (&self.priority_pulls, before.priority_pulls, now.priority_pulls),
+            (&self.pieces, before.pieces, now.pieces),
             (&self.records_moved, before.records_moved, now.records_moved),
             (&self.records_present, before.records_present, now.records_present),
         ];

@@ -136,6 +136,31 @@ fn migration_moves_half_of_the_keys_and_every_key_is_found() {
     });
 }
 
+/// A value of 100 MB comes in pieces of 256 KiB at most, and keys are read on both sides meanwhile.
+#[test]
+fn a_large_value_moves_in_pieces() {
+    const BYTES: usize = 100 << 20;
+    let cluster = TestCluster::start(2);
+    fill(&mut cluster.client(0), 1_000);
+    let large = "v".repeat(BYTES);
+    assert_eq!(cluster.client(0).request(&["SET", "large", &large]), ok());
+    let to = cluster.nodes[1].address();
+    let mover = cluster.nodes[0].spawn_command(&["migrate", "--to", &to, "--slots", "0-16383"]);
+    let mut client = cluster.client(0);
+    (0..3).for_each(|_| {
+        check(&mut client, 1_000);
+    });
+    let output = mover.wait_with_output().expect("it was started");
+    assert!(output.status.success(), "{output:?}");
+    assert!(cluster.client(1).request(&["GET", "large"]) == bulk(&large), "it is another value");
+    assert_eq!(check(&mut cluster.client(1), 1_000), 1_000);
+    let info = cluster.client(1).request(&["INFO", "migration"]);
+    let info = String::from_utf8_lossy(info.as_bytes().expect("a text")).into_owned();
+    let pieces = info.lines().find_map(|line| line.strip_prefix("migration_pieces:"));
+    let pieces: usize = pieces.expect("a line of it").trim().parse().expect("a number");
+    assert!(pieces >= BYTES / (256 << 10), "{pieces} pieces");
+}
+
 #[test]
 fn keys_survive_there_and_back_again() {
     let cluster = TestCluster::start(2);

@@ -266,6 +266,7 @@ fn migration(call: &Call<'_>, lines: &mut Channels) {
         ("pulls", &totals.pulls),
         ("samp_pulls", &totals.samp_pulls),
         ("priority_pulls", &totals.priority_pulls),
+        ("pieces", &totals.pieces),
         ("records_moved", &totals.records_moved),
         ("records_present", &totals.records_present),
         ("bytes_sent", &totals.bytes_sent),
