@@ -6,7 +6,7 @@ use crate::{
     ClusterId, Incarnation, MigrationCounters, MigrationRecord, MigrationState, StartNumber, TabletMap,
 };
 use serde::{Deserialize, Serialize};
-use sidle_types::{MigrationId, NodeId, PositionRange};
+use sidle_types::{MapEpoch, MigrationId, NodeId, PositionRange};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -86,6 +86,15 @@ impl Metadata {
     /// All migrations: running, waiting, over.
     pub fn all_migrations(&self) -> impl Iterator<Item = &MigrationRecord> {
         self.unfinished().chain(self.history.iter().map(Arc::as_ref))
+    }
+
+    /// Makes a migration that runs one that does not, and gives its range back to its source.
+    pub(crate) fn give_back(&mut self, id: MigrationId) {
+        let record = self.map.migration(id).cloned().expect("only a range that was given away is given back");
+        self.map = Arc::new(self.map.changed(|map| map.give_back(id)));
+        let place = self.waiting.partition_point(|waiting| waiting.id < id);
+        let state = MigrationState::Preparing;
+        self.waiting.insert(place, MigrationRecord { state, map_epoch: MapEpoch(0), ..record });
     }
 
     /// Ends a migration: from here on it is history, and no longer in the map.

@@ -24,7 +24,8 @@ pub enum MigrationState {
     /// Given up on request before it ran. The source owns the range and nothing has changed.
     Cancelled,
     /// Given up for a reason. Before it ran: nothing has changed. While it ran: the target owns the range and
-    /// serves what it has; the rest is lost, and `why` says how much.
+    /// serves what it has; the rest is lost, and `why` says how much. If the source never got to know that it
+    /// ran, it did not: the source owns the range, whole.
     Failed {
         /// What happened and what was lost.
         why: String,
@@ -122,7 +123,7 @@ pub struct MigrationRecord {
     pub target_incarnation: Incarnation,
     /// The epoch at which the target owns the range once it runs; 0 until the source has counted.
     pub epoch: TabletEpoch,
-    /// The epoch of the first map in which it runs; 0 until it runs.
+    /// The epoch of the first map in which it runs; 0 until it runs, and again once the range is given back.
     pub map_epoch: MapEpoch,
     /// The range in parts of about equal record count, in order; empty until the source has counted.
     #[serde(deserialize_with = "bounds::partitions")]
@@ -136,7 +137,8 @@ pub struct MigrationRecord {
 }
 
 impl MigrationRecord {
-    /// Whether it runs, or ran before it was over: the target owns the range, or did.
+    /// Whether it runs, or ran before it was over: the target owns the range, or did. One whose range was
+    /// given back did not.
     pub fn ran(&self) -> bool {
         self.map_epoch > MapEpoch(0)
     }

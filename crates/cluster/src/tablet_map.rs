@@ -241,6 +241,17 @@ impl MapChange<'_> {
         self.map.migrations.insert(index, record);
     }
 
+    /// Gives the range of a running migration back to its source, and takes the migration off the list.
+    pub(crate) fn give_back(&mut self, id: MigrationId) {
+        let TabletMap { tablets, migrations, .. } = &mut *self.map;
+        let record = migrations.iter().find(|record| record.id == id);
+        let MigrationRecord { range, source, epoch, .. } = record.expect("it runs");
+        for tablet in tablets.iter_mut().filter(|tablet| tablet.range.overlaps(*range)) {
+            (tablet.owner, tablet.epoch) = (*source, TabletEpoch(epoch.0 + 1));
+        }
+        self.finish(id);
+    }
+
     /// Changes how hard a running migration may press on its nodes.
     pub(crate) fn set_policy(&mut self, id: MigrationId, policy: MigrationPolicy) {
         if let Some(record) = self.map.migrations.iter_mut().find(|record| record.id == id) {
@@ -295,6 +306,15 @@ mod tests {
         assert_eq!(joined.tablets().len(), 3);
         assert_eq!(joined.tablet_at(Position(250)).range, range(100, 299));
         assert_eq!(joined.epoch(), MapEpoch(6));
+    }
+
+    #[test]
+    fn a_range_that_is_given_back_is_its_sources_at_a_later_epoch() {
+        let running = two_nodes().changed(|map| map.start(running(1, range(100, 199), 1, 2, 2)));
+        let map = running.changed(|map| map.give_back(MigrationId(1)));
+        let whole = Tablet { range: PositionRange::ALL, owner: node_id(1), epoch: TabletEpoch(3) };
+        assert_eq!((map.tablets(), map.migrations()), (&[whole][..], &[][..]));
+        assert_eq!(map.epoch(), MapEpoch(4));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) struct Attempt {
     pub(super) finished: bool,
     /// Why source or target cannot go on.
     pub(super) broken: Option<String>,
+    /// Whether its source has been sent no map in which it runs. Only the coordinator that started it knows.
+    pub(super) is_withheld: bool,
     /// Since when records move, as far as this coordinator knows: since it runs, or is copied before.
     pub(super) moves_since: Option<MonotonicUs>,
     rate: Rate,
@@ -53,6 +55,7 @@ impl Attempt {
             progress: Progress { records_moved, bytes_moved, next, ..Progress::default() },
             finished: false,
             broken: None,
+            is_withheld: false,
             moves_since: record.ran().then_some(now),
             rate: Rate { window_since: now, bytes_at_start: bytes_moved, bytes_per_second: 0 },
         }

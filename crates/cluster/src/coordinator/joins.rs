@@ -89,10 +89,12 @@ impl<M: MetaStore> Coordinator<M> {
         self.heard(now, node);
         // What ends with the node's earlier incarnation ends before the new incarnation sees its first map.
         self.advance(now);
-        let map = Arc::clone(&self.data.map);
-        if let Some(member) = self.members.get_mut(&node) {
-            member.map_sent = Some((map.epoch(), now));
+        if self.is_kept_from(node) {
+            // It asks again.
+            return;
         }
+        let map = Arc::clone(&self.data.map);
+        self.note_map_sent(now, node);
         self.send(node, CoordinatorSays::Welcome { cluster: self.data.cluster, map });
     }
 

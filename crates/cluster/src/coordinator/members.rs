@@ -168,12 +168,20 @@ impl<M: MetaStore> Coordinator<M> {
             .map(|(&id, _)| id)
             .collect();
         for node in behind {
-            if let Some(member) = self.members.get_mut(&node) {
-                member.map_sent = Some((map.epoch(), now));
-            }
+            self.note_map_sent(now, node);
             self.send(node, CoordinatorSays::MapUpdate { map: Arc::clone(&map) });
         }
         self.ask(now);
+    }
+
+    /// The node is about to be sent the present map.
+    pub(super) fn note_map_sent(&mut self, now: MonotonicUs, node: NodeId) {
+        if let Some(member) = self.members.get_mut(&node) {
+            member.map_sent = Some((self.data.map.epoch(), now));
+        }
+        for record in self.data.map.migrations().iter().filter(|record| record.source == node) {
+            self.attempts.entry(record.id).and_modify(|attempt| attempt.is_withheld = false);
+        }
     }
 
     /// When the member is to be sent the present map: never while it has it or nobody hears of it, and not
@@ -198,11 +206,22 @@ impl<M: MetaStore> Coordinator<M> {
     /// Whether a running migration's target has yet to learn that the range is its own. The others are told
     /// after it: the source serves on until it knows, and whom it then sends to the target is expected there.
     /// The other way round each of the two would send clients to the other. A target that is down or was
-    /// restarted keeps nobody waiting.
+    /// restarted keeps nobody waiting: if nobody knows of the migration yet, it is not to run, and as long as
+    /// that may be written down already nobody gets to know (invariant 7).
     fn awaits_target(&self, record: &MigrationRecord) -> bool {
         let lives = incarnation_of(&self.data, record.target) == record.target_incarnation;
-        let target = self.members.get(&record.target);
-        lives && target.is_some_and(|target| !target.suspected && target.map_epoch < record.map_epoch)
+        let Some(target) = self.members.get(&record.target) else { return false };
+        let has_map = lives && target.map_epoch >= record.map_epoch;
+        if self.attempts.get(&record.id).is_some_and(|attempt| attempt.is_withheld) {
+            return !has_map || self.commit_retry_at.is_some();
+        }
+        lives && !target.suspected && !has_map
+    }
+
+    /// Whether the node is not to know yet that a range was given away that it is the source of.
+    pub(super) fn is_kept_from(&self, node: NodeId) -> bool {
+        let gives = |record: &&MigrationRecord| record.source == node;
+        self.data.map.migrations().iter().filter(gives).any(|record| self.awaits_target(record))
     }
 
     pub(super) fn member_timeout(&self, node: NodeId, member: &Member) -> Option<MonotonicUs> {

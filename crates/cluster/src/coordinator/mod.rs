@@ -3,8 +3,8 @@
 //! # Invariants
 //! 1. Every change is committed before anything is sent or told because of it; after a failed commit nothing
 //!    is.
-//! 2. A range changes its owner only when a migration of it starts to run, at an epoch above all earlier ones
-//!    (M1).
+//! 2. A range changes its owner only when a migration of it starts to run or is taken back (7), at an epoch
+//!    above all earlier ones (M1).
 //! 3. The end of a migration that ran is committed before its source is told to release anything (M8).
 //! 4. What was arranged with one incarnation of a node is void in its next incarnation: a restart ends every
 //!    migration that the node prepared or ran. If it was the target, the end waits until the source is known
@@ -14,6 +14,10 @@
 //! 6. When a range changes its owner the target, unless it is down, uses the new map before anybody else
 //!    hears of it. Whom the source redirects is thus awaited at the target. The other way round each would
 //!    send clients to the other, and clients give up after 3 to 16 redirections.
+//! 7. A range goes back to its source only if the source has been sent no map in which the migration runs. Then
+//!    the source has served it all along, and the target, which serves what the source has frozen, nothing
+//!    of it (M1). A coordinator that opens takes every such map for sent, and while it is not known whether
+//!    the range's return is written down, none is sent.
 //!
 //! # Realises
 //! Migration steps 1, 2 and 9 and cancellation. A migration is `Queued` (if an earlier one shares a node with
@@ -25,11 +29,12 @@
 //! coordinator chooses right: the target keeps the range, because only it knows which of the source's frozen
 //! values are stale.
 //! - The source restarted: what had not arrived is lost; the target answers "absent" for it.
-//! - The target restarted: all that the range held is lost, the frozen copy included, since newer writes may
+//! - The target restarted, and the source may have frozen the range: all that the range held is lost, the frozen copy included, since newer writes may
 //!   have been acknowledged for any of it; the target owns the range, empty.
 //!
 //! A node that is only silent loses nothing: its migrations stall until it is back, or back in a new
-//! incarnation.
+//! incarnation. And where the target restarts, is silent or cannot go on before the source knows that the
+//! migration runs, it does not: the range goes back to the source (7).
 //!
 //! # Ownership
 //! One thread, the control thread of the process that runs the coordinator. Call [`Coordinator::handle`] for

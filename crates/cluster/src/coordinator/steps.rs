@@ -21,6 +21,8 @@ pub(super) enum Step {
     Counted(Survey),
     /// The target has made room: it owns the range from here on.
     Run,
+    /// The range goes back to the source, which knows of nothing, for this reason.
+    GiveBack(String),
     /// It ends.
     End(MigrationState),
 }
@@ -124,6 +126,9 @@ impl<M: MetaStore> Coordinator<M> {
             let why = format!("the source {source} restarted: {}", self.loss_of_the_rest(record, attempt));
             return Some(Step::End(MigrationState::Failed { why }));
         }
+        if let Some(why) = self.why_given_back(record, attempt) {
+            return Some(Step::GiveBack(why));
+        }
         let why = if incarnation_of(&self.data, *target) != record.target_incarnation {
             format!(
                 "the target {} restarted: it owns {}, empty, and what the range held is lost (about {})",
@@ -138,6 +143,25 @@ impl<M: MetaStore> Coordinator<M> {
             return None;
         }
         Some(Step::End(MigrationState::Failed { why }))
+    }
+
+    /// Why a migration is not to run after all, of which its source does not know yet (invariant 7).
+    fn why_given_back(&self, record: &MigrationRecord, attempt: &Attempt) -> Option<String> {
+        if !attempt.is_withheld && !fault!(GivenBackThoughSent) {
+            return None;
+        }
+        let [source, target] = [record.source, record.target].map(|node| shown(&self.data, node));
+        let what = if incarnation_of(&self.data, record.target) != record.target_incarnation {
+            format!("the target {target} restarted")
+        } else if self.members.get(&record.target).is_some_and(|member| member.suspected) {
+            format!("the target {target} is down, the coordinator has not heard of it lately")
+        } else {
+            attempt.broken.clone()?
+        };
+        Some(format!(
+            "{what}, before the source {source} had given the range up: the range is the source's as before \
+             and nothing is lost; start the migration again"
+        ))
     }
 
     /// Without this no end may let the target serve (M1): whether the incarnation of the source that holds
@@ -209,17 +233,24 @@ impl<M: MetaStore> Coordinator<M> {
     /// Commits a step, then does what follows from it.
     pub(super) fn take(&mut self, now: MonotonicUs, id: MigrationId, step: Step) -> Result<(), MetaError> {
         let mut next = self.data.clone();
-        if let Step::End(state) = step {
-            let attempt = self.attempts.get(&id);
+        let is_withheld = matches!(step, Step::Run);
+        let attempt = self.attempts.get(&id);
+        let end = match &step {
+            Step::End(MigrationState::Failed { why }) | Step::GiveBack(why) => {
+                Some(MigrationState::Failed { why: clipped(why.clone(), MAX_TEXT_BYTES) })
+            }
+            Step::End(state) => Some(state.clone()),
+            Step::Begin | Step::Counted(_) | Step::Run => None,
+        };
+        if matches!(step, Step::GiveBack(_)) {
+            let is_whole = attempt.is_some_and(|attempt| attempt.is_withheld);
+            assert!(is_whole || fault!(GivenBackThoughSent), "M1: the source may have frozen the range");
+            next.give_back(id);
+        }
+        if let Some(state) = end {
             // Of a copy that came to nothing, nothing has moved.
-            let record = self.data.migration(id).filter(|record| record.ran());
+            let record = next.migration(id).filter(|record| record.ran());
             let counters = record.and_then(|record| Some(attempt?.counters(now, record)));
-            let state = match state {
-                MigrationState::Failed { why } => {
-                    MigrationState::Failed { why: clipped(why, MAX_TEXT_BYTES) }
-                }
-                state => state,
-            };
             next.end(id, state, counters);
         } else {
             let index = next.waiting.iter().position(|record| record.id == id);
@@ -243,7 +274,7 @@ impl<M: MetaStore> Coordinator<M> {
                     record.state = MigrationState::Running;
                     record.map_epoch = MapEpoch(next.map.epoch().0 + 1);
                 }
-                Step::End(_) => unreachable!("handled above"),
+                Step::GiveBack(_) | Step::End(_) => unreachable!("handled above"),
             }
             if record.state == MigrationState::Running {
                 next.map = Arc::new(next.map.changed(|map| map.start(record)));
@@ -255,6 +286,7 @@ impl<M: MetaStore> Coordinator<M> {
         if let Some(record) = self.data.unfinished().find(|record| record.id == id) {
             // What was heard belongs to the state before; what comes next is asked for anew.
             let mut attempt = Attempt::new(now, record);
+            attempt.is_withheld = is_withheld;
             if let Some(before) = self.attempts.remove(&id) {
                 if !record.partitions.is_empty() {
                     attempt.deadline = before.deadline;

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod copies;
+mod given_back;
 mod health;
 mod hostile;
 mod lives;

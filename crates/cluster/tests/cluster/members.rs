@@ -201,6 +201,8 @@ fn a_node_that_owns_nothing_and_is_down_is_forgotten() {
     world.settle();
     world.node(3).stalled = true;
     world.ask(1, World::start(chunks(15, 15), 3));
+    // Its source knows that it runs.
+    world.run_for(10_000);
     let shown = |number: u8| format!("10.0.0.{number}:7000 ({})", &node_id(number).to_string()[..8]);
     let name = NodeName::Id(node_id(9)).to_string();
     assert_eq!(forget(&mut world, 9), Reply::Refused(Refusal::UnknownNode { name }));

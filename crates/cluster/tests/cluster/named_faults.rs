@@ -10,6 +10,7 @@ const RANGE: (u64, u64) = (4, 9);
 const STORIES: &[(Fault, fn())] = &[
     (Fault::ActBeforeCommit, a_commit_fails_and_the_coordinator_dies),
     (Fault::RestartedTargetServesAtOnce, the_target_of_a_cut_off_source_restarts),
+    (Fault::GivenBackThoughSent, the_target_of_a_source_that_has_frozen_is_silent),
     (Fault::SilenceCountsAsDeath, the_source_is_silent),
     (Fault::RequestExecutedTwice, requests_are_repeated),
     (Fault::EndToldOnce, the_end_is_not_heard),
@@ -44,11 +45,24 @@ fn the_target_of_a_cut_off_source_restarts() {
     assert!(world.run_until(10_000_000, |world| world.is_counted(1)));
     world.node(1).cut_off = true;
     assert!(world.run_until(10_000_000, |world| world.runs(1)));
+    // Long enough for the source to have been sent the map, which does not arrive.
+    world.run_for(2_000);
     world.kill_node(2);
     world.start_node(2);
     world.run_for(5_000_000);
     world.node(1).cut_off = false;
     world.settle();
+}
+
+fn the_target_of_a_source_that_has_frozen_is_silent() {
+    let mut world = World::new(35, 3);
+    start(&mut world);
+    assert!(world.run_until(10_000_000, |world| world.runs(1)));
+    world.run_for(3_000);
+    world.node(2).cut_off = true;
+    world.run_for(5_000_000);
+    world.node(2).cut_off = false;
+    ends_done(world);
 }
 
 fn the_source_is_silent() {

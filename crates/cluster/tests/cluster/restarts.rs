@@ -174,6 +174,8 @@ fn the_target_of_a_cut_off_source_serves_nothing_after_its_restart() {
     world.run_until(10_000_000, |world| world.is_counted(1));
     world.node(1).cut_off = true;
     assert!(world.run_until(10_000_000, running));
+    // Long enough for the source to have been sent the map, which does not arrive.
+    world.run_for(2_000);
     world.kill_node(2);
     world.start_node(2);
     world.run_for(5_000_000);

@@ -260,6 +260,8 @@ impl NodeControl {
         let then = match stage {
             // Nobody is served in the range before it is clear.
             TargetStage::Importing if import.is_stale_copy() => return self.jobs.clear_unserved(id, range),
+            // The range went back to its source.
+            TargetStage::Importing if self.owned_in(range).next().is_none() => Some(Then::Discard(range)),
             TargetStage::Importing => Some(Then::Sweep(range)),
             // No table ever had it: nobody knows of the copy.
             TargetStage::Dropped => Some(Then::Discard(range)),
