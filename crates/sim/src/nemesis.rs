@@ -3,9 +3,11 @@
 use crate::disk::DiskMood;
 use crate::host::Host;
 use crate::network::Place;
+use crate::process::host_of;
 use crate::world::{Actor, Fact, HostId, World};
 use sidle_cluster::timing::SUSPECTED_AFTER_US;
 use sidle_testbed::Random;
+use sidle_types::MigrationId;
 
 /// How often it is looked whether the coordinator's process waits for its disk.
 const AMBUSH_LOOKS_US: u64 = 500;
@@ -39,6 +41,8 @@ pub struct NemesisSetup {
     /// How often, of a thousand steps that a migration takes and commands that wait, trouble comes right
     /// after one.
     pub follows_permille: u64,
+    /// How often, of a thousand migrations that begin to run, the target dies right then.
+    pub targets_permille: u64,
 }
 
 impl NemesisSetup {
@@ -67,9 +71,14 @@ impl NemesisSetup {
             disks: kinds[4],
             lasts_us: random.magnitude(1_000, 2 * rest_us),
             follows_permille: if random.one_in(2) { 0 } else { random.below(200) },
+            targets_permille: 0,
         }
     }
 }
+
+/// How soon a target dies whose migration begins to run, at most: before its source knows of it, or right
+/// after.
+const TARGET_US: u64 = 2_000;
 
 /// Something that the simulation has to know of at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +102,10 @@ pub struct Nemesis {
     /// Until then the coordinator's process dies as soon as it waits for its disk; whether its machine lives
     /// on.
     ambush: Option<(u64, bool)>,
+    /// The last migration that was seen to run.
+    last_run: MigrationId,
+    /// Targets that are to die, and when.
+    targets: Vec<(u64, HostId)>,
     /// Machines without a process, and when they start again.
     pub restarts: Vec<(u64, HostId)>,
     next_us: u64,
@@ -110,6 +123,8 @@ impl Nemesis {
             heal_us: None,
             mend_us: None,
             ambush: None,
+            last_run: MigrationId(0),
+            targets: Vec::new(),
             restarts: Vec::new(),
             next_us: 0,
             is_over: setup.rest_us == 0,
@@ -123,6 +138,7 @@ impl Nemesis {
         self.mend(hosts);
         self.heal_us = None;
         self.ambush = None;
+        self.targets.clear();
         world.heal();
         for host in hosts.iter_mut() {
             host.wake_up(world);
@@ -134,12 +150,31 @@ impl Nemesis {
 
     /// A migration takes a step, or a command waits for one: now and then, trouble comes at that very moment
     /// rather than at any.
-    pub fn follow(&mut self, facts: &[Fact], world: &mut World) {
+    pub fn follow(&mut self, facts: &[Fact], hosts: &[Host], world: &mut World) {
+        if self.setup.targets_permille > 0 && !self.is_over && facts.contains(&Fact::Committed) {
+            self.aim(hosts, world);
+        }
         for _ in facts {
             if !self.is_over && self.random.permille(self.setup.follows_permille) {
                 // What was to come sooner still does.
                 self.next_us = self.next_us.min(world.now_us + self.random.magnitude(1, FOLLOWS_US));
                 world.turn_at(Actor::Nemesis, self.next_us);
+            }
+        }
+    }
+
+    /// Chooses whether the targets of the migrations that have just begun to run are to die. The coordinator's
+    /// machine is left alone.
+    fn aim(&mut self, hosts: &[Host], world: &mut World) {
+        let seat = hosts[0].process.as_ref().and_then(|process| process.control.seat.as_ref());
+        let running = seat.into_iter().flat_map(|seat| seat.coordinator.map().migrations());
+        for record in running.filter(|record| record.id > self.last_run).collect::<Vec<_>>() {
+            self.last_run = record.id;
+            let target = host_of(record.target);
+            if target != HostId(0) && self.random.permille(self.setup.targets_permille) {
+                let at_us = world.now_us + self.random.magnitude(1, TARGET_US) - 1;
+                self.targets.push((at_us, target));
+                world.turn_at(Actor::Nemesis, at_us);
             }
         }
     }
@@ -168,6 +203,15 @@ impl Nemesis {
             self.troubles += 1;
             struck = self.strike(hosts, world);
         }
+        let is_due = |(at_us, _): &(u64, HostId)| *at_us <= now_us;
+        if let Some(index) = self.targets.iter().position(is_due).filter(|_| struck == Struck::Nothing) {
+            let (_, host) = self.targets.swap_remove(index);
+            if hosts[host.0].process.is_some() {
+                let restarts_us = now_us + self.random.magnitude(1, RESTART_US.1);
+                let tells = self.random.one_in(2);
+                struck = self.kill(host, tells, restarts_us);
+            }
+        }
         if let Some((until_us, tells)) = self.ambush {
             if hosts[0].is_writing(world) && struck == Struck::Nothing {
                 let restarts_us = now_us + self.random.magnitude(1, RESTART_US.1);
@@ -182,7 +226,7 @@ impl Nemesis {
     }
 
     fn arrange(&self, world: &mut World) {
-        let restarts = self.restarts.iter().map(|(at_us, _)| *at_us);
+        let restarts = self.restarts.iter().chain(&self.targets).map(|(at_us, _)| *at_us);
         let next = (!self.is_over).then_some(self.next_us);
         let ambush = self.ambush.map(|_| world.now_us + AMBUSH_LOOKS_US);
         if let Some(at_us) = restarts.chain(self.heal_us).chain(self.mend_us).chain(ambush).chain(next).min()

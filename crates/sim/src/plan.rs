@@ -47,6 +47,7 @@ impl Plan {
         // What is drawn from a stream of its own leaves the rest of every seed's plan as it was without.
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
         let mut operators_random = Random::new(seed ^ 0x0be2_a705_0000_0000);
+        let mut targets_random = Random::new(seed ^ 0x7a26_e700_0000_0000);
         let mut groups_random = Random::new(seed ^ 0x6e0b_0000_0000);
         let nodes = match random.below(8) {
             0 => random.between(4, 7) as usize,
@@ -96,7 +97,11 @@ impl Plan {
             hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
         }
         small_pieces(seed, &mut hosts, &mut workload);
-        let nemesis = NemesisSetup::draw(&mut random, safety_us);
+        let mut nemesis = NemesisSetup::draw(&mut random, safety_us);
+        // With other deaths what is lost could not be told from what is not.
+        if nemesis.rest_us > 0 && nemesis.deaths == 0 && targets_random.one_in(4) {
+            nemesis.targets_permille = targets_random.between(100, 600);
+        }
         Plan {
             hosts,
             pace,

@@ -99,7 +99,7 @@ impl Simulation {
             workload: plan.workload,
             safety_us: plan.safety_us,
             is_tight: plan.is_tight,
-            losses: Losses::default(),
+            losses: Losses::new(plan.nemesis.deaths == 0),
             answers: Answers::default(),
             history: History::default(),
             summary: Summary::default(),
@@ -298,7 +298,7 @@ impl Simulation {
             return Ok(());
         }
         let facts = std::mem::take(&mut self.world.facts);
-        self.nemesis.follow(&facts, &mut self.world);
+        self.nemesis.follow(&facts, &self.hosts, &mut self.world);
         if facts.contains(&Fact::Committed) {
             self.others.iter_mut().for_each(|other| other.look(&self.hosts, &mut self.world));
         }
@@ -365,13 +365,13 @@ impl Simulation {
         self.summary.deaths += 1;
         for other in &mut self.others {
             if let Other::Surveyor(surveyor) = other {
-                let at_risk = checks::keys_at_risk(&self.hosts, host, surveyor.kept());
-                let in_doubt = checks::keys_in_doubt(&self.hosts, host, surveyor.unset());
+                let at_risk = self.losses.at_risk(&self.hosts, host, surveyor.kept());
+                let in_doubt = self.losses.in_doubt(&self.hosts, host, surveyor.unset());
                 surveyor.lose(&at_risk, &in_doubt);
             }
         }
         let now_us = self.world.now_us;
-        let timed_at_risk = checks::keys_at_risk(&self.hosts, host, self.workload.all_timed_keys());
+        let timed_at_risk = self.losses.at_risk(&self.hosts, host, self.workload.all_timed_keys());
         let clear = TimedOp::Clear { is_certain: false };
         let lost = |key| TimedOperation::begun(LOSSES, key, clear.clone(), now_us);
         self.history.timed.extend(timed_at_risk.into_iter().map(lost));

@@ -79,10 +79,13 @@ impl Simulation {
         }
         let possible = self.hosts[0].disk.as_ref().map(|disk| disk.possible()).unwrap_or_default();
         for migration in possible.iter().take(1).flat_map(|data| data.all_migrations()) {
-            match migration.state {
+            match &migration.state {
                 MigrationState::Done => meet("done", 1),
                 MigrationState::Cancelled => meet("cancelled", 1),
-                MigrationState::Failed { .. } => meet("failed", 1),
+                MigrationState::Failed { why } => {
+                    meet("failed", 1);
+                    meet("given back", u64::from(why.contains("nothing is lost")));
+                }
                 _ => {}
             }
         }

@@ -218,6 +218,11 @@ impl<M: MetaStore> Coordinator<M> {
         lives && !target.suspected && !has_map
     }
 
+    /// Whether the range of a migration that runs goes back to its source if the target dies now (invariant 7).
+    pub fn would_give_back(&self, id: MigrationId) -> bool {
+        self.attempts.get(&id).is_some_and(|attempt| attempt.is_withheld)
+    }
+
     /// Whether the node is not to know yet that a range was given away that it is the source of.
     pub(super) fn is_kept_from(&self, node: NodeId) -> bool {
         let gives = |record: &&MigrationRecord| record.source == node;

@@ -254,15 +254,17 @@ impl NodeControl {
         if let Some(source) = self.agent.migrations.sources.get_mut(&id) {
             source.view.take_if(|_| source.stage == SourceStage::Over);
         }
-        let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
+        let Some(target) = self.agent.migrations.targets.get(&id) else { return };
         let (stage, range) = (target.stage(), target.record.range);
+        let is_owned = self.owned_in(range).next().is_some();
+        let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         let Some(import) = &target.import else { return };
         let then = match stage {
             // Nobody is served in the range before it is clear.
             TargetStage::Importing if import.is_stale_copy() => return self.jobs.clear_unserved(id, range),
+            TargetStage::Importing if is_owned => Some(Then::Sweep(range)),
             // The range went back to its source.
-            TargetStage::Importing if self.owned_in(range).next().is_none() => Some(Then::Discard(range)),
-            TargetStage::Importing => Some(Then::Sweep(range)),
+            TargetStage::Importing => Some(Then::Discard(range)),
             // No table ever had it: nobody knows of the copy.
             TargetStage::Dropped => Some(Then::Discard(range)),
             _ => None,

@@ -126,11 +126,16 @@ fn ends_well(hosts: &[Host], data: &Metadata, record: &MigrationRecord) -> Resul
     if is_newest && data.map.tablets_in(record.range).iter().any(|tablet| tablet.owner != record.target) {
         return Err(wrong(record, "ran, and its target does not own the range"));
     }
+    let says = |what: &str| record.state.why().is_some_and(|why| why.contains(what));
+    let is_back = says("the range is the source's as before and nothing is lost");
+    let is_later = data.map.tablets_in(record.range).iter().all(|tablet| tablet.epoch > record.epoch);
+    if is_back && (ran || !is_later) {
+        return Err(wrong(record, "gave the range back, and the map says otherwise"));
+    }
     let lives =
         |node, incarnation: sidle_cluster::Incarnation| hosts[host_of(node).0].incarnations == incarnation.0;
     let source_lives = lives(record.source, record.source_incarnation);
     let target_lives = lives(record.target, record.target_incarnation);
-    let says = |what: &str| record.state.why().is_some_and(|why| why.contains(what));
     let restarted =
         |who: &str| record.state.why().is_some_and(|why| why.starts_with(who) && why.contains(") restarted"));
     match &record.state {
@@ -139,7 +144,7 @@ fn ends_well(hosts: &[Host], data: &Metadata, record: &MigrationRecord) -> Resul
         MigrationState::Failed { .. } if ran && says("nothing has changed") => {
             Err(wrong(record, "ran, and says that nothing has changed"))
         }
-        MigrationState::Failed { .. } if !ran && !says("nothing has changed") => {
+        MigrationState::Failed { .. } if !ran && !is_back && !says("nothing has changed") => {
             Err(wrong(record, "does not say that nothing has changed"))
         }
         MigrationState::Failed { .. } if restarted("the source ") && source_lives => {

@@ -8,6 +8,9 @@
 //! - is about to take it over, the preparation being at the point where nothing lacks but its answer: the
 //!   coordinator may have that already, and hears of the death afterwards.
 //!
+//! Where the coordinator's process cannot die, the last is no risk, and neither is the first while the source
+//! has no map that gives the key away: the range goes back to it.
+//!
 //! A key that the dying process owns outright, with no move of it under way, is not only at risk: it is gone,
 //! from before the next incarnation begins. Nothing brings it back.
 
@@ -24,27 +27,44 @@ use sidle_types::{HashedKey, NodeId, Position};
 /// The client number under which losses are recorded.
 pub const LOSSES: u64 = 1_000_000;
 
-/// Which of these keys may be gone when this machine's process dies now.
-pub fn keys_at_risk(hosts: &[Host], dying: HostId, keys: impl Iterator<Item = String>) -> Vec<String> {
-    let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
-    keys.filter(|key| !matches!(fate(hosts, dying, &possible, key), Fate::Kept)).collect()
-}
-
-/// Which of these keys, none of which exists, may be set when this machine's process has died and be gone
-/// after that: they are on their way to it or from it, by a map that is being committed perhaps.
-pub fn keys_in_doubt(hosts: &[Host], dying: HostId, keys: impl Iterator<Item = String>) -> Vec<String> {
-    let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
-    keys.filter(|key| matches!(fate(hosts, dying, &possible, key), Fate::AtRisk)).collect()
-}
-
 /// What the dead took with them, until they are back.
 #[derive(Debug, Default)]
 pub struct Losses {
+    /// Whether the coordinator's process cannot die.
+    coordinator_lives: bool,
     /// What is certainly gone before this machine's next incarnation begins, and since when.
     gone: Vec<(HostId, Operation)>,
 }
 
 impl Losses {
+    /// Nothing is lost yet.
+    pub fn new(coordinator_lives: bool) -> Losses {
+        Losses { coordinator_lives, gone: Vec::new() }
+    }
+
+    /// Which of these keys may be gone when this machine's process dies now.
+    pub fn at_risk(
+        &self,
+        hosts: &[Host],
+        dying: HostId,
+        keys: impl Iterator<Item = String>,
+    ) -> Vec<String> {
+        let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
+        keys.filter(|key| !matches!(self.fate(hosts, dying, &possible, key), Fate::Kept)).collect()
+    }
+
+    /// Which of these keys, none of which exists, may be set when this machine's process has died and be gone
+    /// after that: they are on their way to it or from it, by a map that is being committed perhaps.
+    pub fn in_doubt(
+        &self,
+        hosts: &[Host],
+        dying: HostId,
+        keys: impl Iterator<Item = String>,
+    ) -> Vec<String> {
+        let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
+        keys.filter(|key| matches!(self.fate(hosts, dying, &possible, key), Fate::AtRisk)).collect()
+    }
+
     /// This machine's process dies now, or rather right after this. Records which of these keys may be gone.
     pub fn death(
         &mut self,
@@ -57,7 +77,7 @@ impl Losses {
         let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
         let call_ns = now_us * 1000;
         for key in keys {
-            match fate(hosts, dying, &possible, &key) {
+            match self.fate(hosts, dying, &possible, &key) {
                 Fate::Kept => continue,
                 Fate::AtRisk => {}
                 Fate::Gone => self.gone.push((dying, operation(Op::Get, key.clone(), call_ns, None))),
@@ -78,6 +98,29 @@ impl Losses {
     pub fn under_way(&self) -> impl Iterator<Item = &Operation> {
         self.gone.iter().map(|(_, look)| look)
     }
+
+    fn fate(&self, hosts: &[Host], dying: HostId, possible: &[Metadata], key: &str) -> Fate {
+        let position = Position::of_key(key.as_bytes());
+        let name = node_id(dying);
+        let moves = possible.iter().filter_map(|data| data.map.migration_at(position));
+        let owns = |data: &Metadata| data.map.owner_of(position) == name;
+        let is_moving = moves.clone().next().is_some();
+        if possible.iter().all(owns) && !is_moving && !possible.is_empty() {
+            return Fate::Gone;
+        }
+        let gives_it_up = moves.clone().any(|migration| migration.source == name);
+        let is_owner = possible.iter().any(owns);
+        let is_about_to_take_it =
+            !self.coordinator_lives && possible.iter().any(|data| is_prepared(data, name, position));
+        if self.coordinator_lives && goes_back(hosts, dying, position) {
+            return Fate::Kept;
+        }
+        if is_owner || is_about_to_take_it || gives_it_up && !has_arrived(hosts, dying, key) {
+            Fate::AtRisk
+        } else {
+            Fate::Kept
+        }
+    }
 }
 
 /// A removal that may have happened, or a look that found nothing.
@@ -93,23 +136,15 @@ enum Fate {
     Gone,
 }
 
-fn fate(hosts: &[Host], dying: HostId, possible: &[Metadata], key: &str) -> Fate {
-    let position = Position::of_key(key.as_bytes());
-    let name = node_id(dying);
-    let moves = possible.iter().filter_map(|data| data.map.migration_at(position));
-    let owns = |data: &Metadata| data.map.owner_of(position) == name;
-    let is_moving = moves.clone().next().is_some();
-    if possible.iter().all(owns) && !is_moving && !possible.is_empty() {
-        return Fate::Gone;
-    }
-    let gives_it_up = moves.clone().any(|migration| migration.source == name);
-    let is_owner = possible.iter().any(owns);
-    let is_about_to_take_it = possible.iter().any(|data| is_prepared(data, name, position));
-    if is_owner || is_about_to_take_it || gives_it_up && !has_arrived(hosts, dying, key) {
-        Fate::AtRisk
-    } else {
-        Fate::Kept
-    }
+/// Whether the position is on its way to this node, which has not reported the map that says so, and the
+/// source was sent none.
+fn goes_back(hosts: &[Host], target: HostId, position: Position) -> bool {
+    let seat = hosts[0].process.as_ref().and_then(|process| process.control.seat.as_ref());
+    let Some(coordinator) = seat.map(|seat| &seat.coordinator) else { return false };
+    let Some(record) = coordinator.map().migration_at(position) else { return false };
+    let workers = hosts[target.0].process.iter().flat_map(|process| &process.workers);
+    let has_reported = workers.map(|worker| worker.worker.ranges().map().epoch()).min() >= Some(record.map_epoch);
+    record.target == node_id(target) && coordinator.would_give_back(record.id) && !has_reported
 }
 
 /// Whether the node may have told the coordinator that it can take this position.

@@ -16,7 +16,7 @@ mod single_owner;
 mod waits;
 
 pub use deadlines::check_deadlines;
-pub use losses::{LOSSES, Losses, keys_at_risk, keys_in_doubt};
+pub use losses::{LOSSES, Losses};
 pub use scans::{Holder, Ownership, Scan};
 
 use crate::clients::Told;
