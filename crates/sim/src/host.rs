@@ -4,6 +4,7 @@ use crate::disk::Disk;
 use crate::network::{Place, Side};
 use crate::process::{HostSetup, Process};
 use crate::world::{HostId, World};
+use sidle_cluster::StartNumber;
 
 /// How long the other end of a connection takes to hear that a process has died, when its machine could still
 /// tell; and when it could not, at least and at most.
@@ -19,8 +20,12 @@ pub struct Host {
     setup: HostSetup,
     /// Its node's process, while there is one.
     pub process: Option<Process>,
-    /// How often it was started.
+    /// The incarnation of its node, which its data directory counts.
     pub incarnations: u64,
+    /// How often its process was started.
+    pub starts: u64,
+    /// Whether its data directory was put back from a copy that is a start older.
+    pub is_older_copy: bool,
     /// The disk, on the machine that the coordinator runs on.
     pub disk: Option<Disk>,
     /// Until then its threads have no turns.
@@ -34,7 +39,16 @@ impl Host {
             let sync_us = world.random.magnitude(SYNC_US.0, SYNC_US.1);
             Disk::new(sync_us, world.random.fork())
         });
-        let mut host = Host { id, setup, process: None, incarnations: 0, disk, paused_until_us: 0 };
+        let mut host = Host {
+            id,
+            setup,
+            process: None,
+            incarnations: 0,
+            starts: 0,
+            is_older_copy: false,
+            disk,
+            paused_until_us: 0,
+        };
         assert!(host.begin_life(world), "nothing is wrong yet");
         host
     }
@@ -48,10 +62,11 @@ impl Host {
     /// it does not.
     pub fn begin_life(&mut self, world: &mut World) -> bool {
         assert!(self.process.is_none(), "a machine runs one process");
-        self.incarnations += 1;
-        let incarnation = self.incarnations;
-        world.tell(|| format!("node {} starts, incarnation {incarnation}", self.id.0));
-        match Process::start(self.id, self.setup.clone(), incarnation, self.disk.clone(), world) {
+        self.starts += 1;
+        self.incarnations += u64::from(!self.is_older_copy);
+        let lives = (self.incarnations, StartNumber(self.starts));
+        world.tell(|| format!("node {} starts, incarnation {}", self.id.0, lives.0));
+        match Process::start(self.id, self.setup.clone(), lives, self.disk.clone(), world) {
             Ok(process) => self.process = Some(process),
             Err(error) => {
                 world.tell(|| format!("node {} does not start: {error}", self.id.0));
@@ -71,6 +86,7 @@ impl Host {
             disk.crash(!tells, &mut world.random);
         }
         self.process = None;
+        self.is_older_copy = false;
         self.paused_until_us = 0;
         world.forget_turns(self.id);
         world.checks.forget(self.id);

@@ -8,6 +8,7 @@ use crate::world::{Actor, Fact, HostId, World};
 use sidle_cluster::timing::SUSPECTED_AFTER_US;
 use sidle_testbed::Random;
 use sidle_types::MigrationId;
+use std::collections::BTreeSet;
 
 /// How often it is looked whether the coordinator's process waits for its disk.
 const AMBUSH_LOOKS_US: u64 = 500;
@@ -41,6 +42,9 @@ pub struct NemesisSetup {
     /// How often, of a thousand steps that a migration takes and commands that wait, trouble comes right
     /// after one.
     pub follows_permille: u64,
+    /// How often, of a thousand deaths, it takes so long to start the process again that the node may be
+    /// forgotten, and then perhaps on an older copy of its data directory.
+    pub absences_permille: u64,
     /// How often, of a thousand migrations that begin to run, the target dies right then.
     pub targets_permille: u64,
 }
@@ -71,6 +75,7 @@ impl NemesisSetup {
             disks: kinds[4],
             lasts_us: random.magnitude(1_000, 2 * rest_us),
             follows_permille: if random.one_in(2) { 0 } else { random.below(200) },
+            absences_permille: 0,
             targets_permille: 0,
         }
     }
@@ -104,8 +109,10 @@ pub struct Nemesis {
     ambush: Option<(u64, bool)>,
     /// The last migration that was seen to run.
     last_run: MigrationId,
-    /// Targets that are to die, and when.
-    targets: Vec<(u64, HostId)>,
+    /// Processes that are to die, and when: targets, and those that were started on an older copy.
+    doomed: Vec<(u64, HostId)>,
+    /// Machines without a process whose data directory is an older copy.
+    copied: BTreeSet<HostId>,
     /// Machines without a process, and when they start again.
     pub restarts: Vec<(u64, HostId)>,
     next_us: u64,
@@ -124,7 +131,8 @@ impl Nemesis {
             mend_us: None,
             ambush: None,
             last_run: MigrationId(0),
-            targets: Vec::new(),
+            doomed: Vec::new(),
+            copied: BTreeSet::new(),
             restarts: Vec::new(),
             next_us: 0,
             is_over: setup.rest_us == 0,
@@ -138,10 +146,16 @@ impl Nemesis {
         self.mend(hosts);
         self.heal_us = None;
         self.ambush = None;
-        self.targets.clear();
+        self.doomed.clear();
+        self.copied.clear();
         world.heal();
         for host in hosts.iter_mut() {
             host.wake_up(world);
+            if host.is_older_copy {
+                // It was told what to do.
+                host.end_life(true, world);
+                assert!(host.begin_life(world), "nothing is wrong any more");
+            }
         }
         for (_, host) in std::mem::take(&mut self.restarts) {
             assert!(hosts[host.0].begin_life(world), "nothing is wrong any more");
@@ -173,7 +187,7 @@ impl Nemesis {
             let target = host_of(record.target);
             if target != HostId(0) && self.random.permille(self.setup.targets_permille) {
                 let at_us = world.now_us + self.random.magnitude(1, TARGET_US) - 1;
-                self.targets.push((at_us, target));
+                self.doomed.push((at_us, target));
                 world.turn_at(Actor::Nemesis, at_us);
             }
         }
@@ -193,6 +207,11 @@ impl Nemesis {
         let due: Vec<HostId> =
             self.restarts.extract_if(.., |(at_us, _)| *at_us <= now_us).map(|(_, host)| host).collect();
         for host in due {
+            if self.copied.remove(&host) {
+                // Until somebody has read why it is not let in, and sets it right.
+                hosts[host.0].is_older_copy = true;
+                self.doomed.push((now_us + self.random.magnitude(RESTART_US.0, RESTART_US.1), host));
+            }
             if !hosts[host.0].begin_life(world) {
                 self.restarts.push((now_us + self.random.magnitude(RESTART_US.0, RESTART_US.1), host));
             }
@@ -204,8 +223,8 @@ impl Nemesis {
             struck = self.strike(hosts, world);
         }
         let is_due = |(at_us, _): &(u64, HostId)| *at_us <= now_us;
-        if let Some(index) = self.targets.iter().position(is_due).filter(|_| struck == Struck::Nothing) {
-            let (_, host) = self.targets.swap_remove(index);
+        if let Some(index) = self.doomed.iter().position(is_due).filter(|_| struck == Struck::Nothing) {
+            let (_, host) = self.doomed.swap_remove(index);
             if hosts[host.0].process.is_some() {
                 let restarts_us = now_us + self.random.magnitude(1, RESTART_US.1);
                 let tells = self.random.one_in(2);
@@ -226,7 +245,7 @@ impl Nemesis {
     }
 
     fn arrange(&self, world: &mut World) {
-        let restarts = self.restarts.iter().chain(&self.targets).map(|(at_us, _)| *at_us);
+        let restarts = self.restarts.iter().chain(&self.doomed).map(|(at_us, _)| *at_us);
         let next = (!self.is_over).then_some(self.next_us);
         let ambush = self.ambush.map(|_| world.now_us + AMBUSH_LOOKS_US);
         if let Some(at_us) = restarts.chain(self.heal_us).chain(self.mend_us).chain(ambush).chain(next).min()
@@ -291,7 +310,14 @@ impl Nemesis {
         Struck::Nothing
     }
 
-    fn kill(&mut self, host: HostId, tells: bool, until_us: u64) -> Struck {
+    fn kill(&mut self, host: HostId, tells: bool, mut until_us: u64) -> Struck {
+        let absences = self.setup.absences_permille;
+        if absences > 0 && host != HostId(0) && self.random.permille(absences) {
+            until_us += self.random.between(SUSPECTED_AFTER_US, 4 * SUSPECTED_AFTER_US);
+            if self.random.one_in(2) {
+                self.copied.insert(host);
+            }
+        }
         self.restarts.push((until_us, host));
         Struck::Death(host, tells)
     }

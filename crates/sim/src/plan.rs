@@ -47,6 +47,7 @@ impl Plan {
         // What is drawn from a stream of its own leaves the rest of every seed's plan as it was without.
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
         let mut operators_random = Random::new(seed ^ 0x0be2_a705_0000_0000);
+        let mut members_random = Random::new(seed ^ 0x3e3b_e250_0000_0000);
         let mut targets_random = Random::new(seed ^ 0x7a26_e700_0000_0000);
         let mut groups_random = Random::new(seed ^ 0x6e0b_0000_0000);
         let nodes = match random.below(8) {
@@ -88,6 +89,8 @@ impl Plan {
             cancel_permille: if random.one_in(2) { random.between(100, 700) } else { random.below(100) },
             return_permille: if random.one_in(2) { 0 } else { random.below(600) },
             hurry_permille: if operators_random.one_in(2) { 0 } else { operators_random.below(600) },
+            forgets_permille: if members_random.one_in(2) { 0 } else { members_random.between(300, 900) },
+            forgets_seed: members_random.draw(),
             nodes,
         };
         others.extend(canceller(&mut operators_random, nodes).map(OtherSetup::Canceller));
@@ -98,6 +101,9 @@ impl Plan {
         }
         small_pieces(seed, &mut hosts, &mut workload);
         let mut nemesis = NemesisSetup::draw(&mut random, safety_us);
+        if nemesis.deaths > 0 && !members_random.one_in(3) {
+            nemesis.absences_permille = members_random.between(200, 800);
+        }
         // With other deaths what is lost could not be told from what is not.
         if nemesis.rest_us > 0 && nemesis.deaths == 0 && targets_random.one_in(4) {
             nemesis.targets_permille = targets_random.between(100, 600);

@@ -332,7 +332,9 @@ impl Simulation {
             Some(session) => session.turn(workload, world, history),
             None if number == operators => {
                 let map = hosts.iter().find_map(|host| host.process.as_ref()).map(|process| &**process.map());
-                operator.turn(map, world);
+                let is_gone = |host: &usize| hosts[*host].process.is_none();
+                let gone: Vec<HostId> = (0..hosts.len()).filter(is_gone).map(HostId).collect();
+                operator.turn(map, &gone, world);
                 Ok(())
             }
             None if number == operators + 1 => reader.turn(workload, world, history),

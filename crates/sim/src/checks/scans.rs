@@ -64,7 +64,7 @@ pub struct Holder {
 #[derive(Clone, Debug)]
 pub struct Scan {
     host: HostId,
-    incarnation: u64,
+    start: u64,
     expected: BTreeMap<String, TabletEpoch>,
 }
 
@@ -73,7 +73,7 @@ impl Scan {
     pub fn begin(hosts: &[Host], host: HostId, kept: &BTreeSet<String>) -> Scan {
         let ownership = Ownership::of(hosts, host);
         let owned = kept.iter().filter_map(|key| Some((key.clone(), ownership.since(key)?)));
-        Scan { host, incarnation: hosts[host.0].incarnations, expected: owned.collect() }
+        Scan { host, start: hosts[host.0].starts, expected: owned.collect() }
     }
 
     /// How many keys it has to return.
@@ -88,7 +88,7 @@ impl Scan {
         kept: &BTreeSet<String>,
         found: &BTreeSet<String>,
     ) -> Result<(), Violation> {
-        if hosts[self.host.0].incarnations != self.incarnation {
+        if hosts[self.host.0].starts != self.start {
             return Ok(());
         }
         let ownership = Ownership::of(hosts, self.host);

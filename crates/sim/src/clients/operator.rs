@@ -24,6 +24,11 @@ pub struct OperatorSetup {
     /// So many of a thousand ranges are moved in two parts, one right after the other, which then waits for
     /// the first.
     pub hurry_permille: u64,
+    /// So many of a thousand times it has a member forgotten that owns nothing, if there is one and as long as
+    /// something goes wrong: first of those whose process is gone.
+    pub forgets_permille: u64,
+    /// Draws when.
+    pub forgets_seed: u64,
     /// How many nodes there are.
     pub nodes: usize,
 }
@@ -40,6 +45,7 @@ const RETURN_TRIES: u32 = 12;
 const HURRY_US: u64 = 2_000;
 
 const SET: &str = "SIDLE.MIGRATE SET";
+const FORGET: &str = "SIDLE.FORGET";
 
 /// The operator.
 pub struct Operator {
@@ -47,6 +53,7 @@ pub struct Operator {
     setup: OperatorSetup,
     random: Random,
     manners: Manners,
+    forgets: Random,
     /// What the last request for a move is met as.
     protocol: &'static str,
     wires: Wires,
@@ -89,6 +96,7 @@ impl Operator {
             setup,
             random,
             manners,
+            forgets: Random::new(setup.forgets_seed),
             protocol: "",
             wires: Wires::new(Actor::Client(number), config),
             asked: None,
@@ -122,11 +130,11 @@ impl Operator {
         self.go_on(world);
     }
 
-    /// It has its turn. `map`: the cluster's map, as far as anybody knows it.
-    pub fn turn(&mut self, map: Option<&TabletMap>, world: &mut World) {
+    /// It has its turn. `map`: the cluster's map, as far as anybody knows it. `gone`: machines without a process.
+    pub fn turn(&mut self, map: Option<&TabletMap>, gone: &[HostId], world: &mut World) {
         self.wires.tick(world);
         if self.asked.is_none() && self.next_us <= world.now_us && !self.is_stopped {
-            let request = self.draw(map);
+            let request = self.draw(map, gone);
             let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
             let now = MonotonicUs(world.now_us);
             let admitted = self.wires.core.submit(now, 0, Class::Write, Destination::Any, &words);
@@ -177,6 +185,7 @@ impl Operator {
                     }
                 }
                 Ended::Reply(Value::Simple(_)) if asked.starts_with(SET) => world.meet("policies changed", 1),
+                Ended::Reply(Value::Simple(_)) if asked.starts_with(FORGET) => world.meet("forgotten", 1),
                 Ended::Failed(_) => self.untold += 1,
                 Ended::Reply(_) => {}
             }
@@ -188,7 +197,11 @@ impl Operator {
         }
     }
 
-    fn draw(&mut self, map: Option<&TabletMap>) -> String {
+    fn draw(&mut self, map: Option<&TabletMap>, gone: &[HostId]) -> String {
+        let forgets = self.forgets.permille(self.setup.forgets_permille);
+        if let Some(idle) = map.filter(|_| forgets).and_then(|map| self.idle_member(map, gone)) {
+            return format!("{FORGET} {}", client_address(idle));
+        }
         let is_cancelled =
             std::mem::take(&mut self.regrets) || self.random.permille(self.setup.cancel_permille / 2);
         if is_cancelled && self.last_started > 0 {
@@ -217,6 +230,16 @@ impl Operator {
         };
         self.last_move = from.map(|from| (range, from));
         self.start(range, HostId(to))
+    }
+
+    /// A member that owns nothing: one that is gone, now and then any.
+    fn idle_member(&mut self, map: &TabletMap, gone: &[HostId]) -> Option<HostId> {
+        let owns = |host: HostId| map.tablets().iter().any(|tablet| host_of(tablet.owner) == host);
+        let members = map.nodes().iter().map(|node| host_of(node.id));
+        let idle: Vec<HostId> = members.filter(|&host| host != HostId(0) && !owns(host)).collect();
+        let first = idle.iter().copied().find(|host| gone.contains(host));
+        let is_drawn = !idle.is_empty() && self.forgets.one_in(20);
+        first.or_else(|| is_drawn.then(|| idle[self.forgets.index(idle.len())]))
     }
 
     fn start(&mut self, range: PositionRange, to: HostId) -> String {

@@ -5,7 +5,7 @@ use super::{HostSetup, Process, node_id};
 use crate::disk::Disk;
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
-use sidle_cluster::{ControlMessage, MetaError, NodeInfo, ToCoordinator, ToNode};
+use sidle_cluster::{ControlMessage, MetaError, NodeInfo, StartNumber, ToCoordinator, ToNode};
 use sidle_migration::Tuning;
 use sidle_node::{
     ControlEvent, ControlInput, ControlRequest, MoverIndex, MoverReport, MoverStep, NodeControl, NodeParts,
@@ -59,18 +59,17 @@ pub struct ControlThread {
 impl ControlThread {
     pub(super) fn new(
         now: MonotonicUs,
-        info: NodeInfo,
+        (info, start): (NodeInfo, StartNumber),
         parts: &NodeParts,
         setup: &HostSetup,
         disk: Option<Disk>,
     ) -> Result<ControlThread, MetaError> {
-        let seat = disk.as_ref().map(|disk| Seat::open(now, &info, disk)).transpose()?;
+        let seat = disk.as_ref().map(|disk| Seat::open(now, &info, start, disk)).transpose()?;
         let tuning = Tuning {
             max_bytes_per_s: setup.max_bytes_per_s,
             piece_bytes: setup.piece_bytes,
             ..Tuning::default()
         };
-        let start = super::start_of(&info);
         let mut control = NodeControl::new(now, info, start, None, parts.clone(), super::MOVERS, tuning);
         if seat.is_some() {
             control.handle(now, ControlInput::Connected);
@@ -344,7 +343,11 @@ impl Process {
                 }
             }
             ControlEvent::Joined(_) => world.tell(|| format!("node {} is a member", host.0)),
-            ControlEvent::JoinRefused(why) => world.tell(|| format!("node {} is not let in: {why}", host.0)),
+            ControlEvent::JoinRefused(why) => {
+                let is_told = why.contains("set 'starts' in its node.json to");
+                world.meet("older copies told what to set", u64::from(is_told));
+                world.tell(|| format!("node {} is not let in: {why}", host.0));
+            }
             ControlEvent::Superseded => panic!("two processes run with the identity {}", node_id(host)),
             ControlEvent::Note(text) => world.tell(|| format!("node {}: {text}", host.0)),
         }

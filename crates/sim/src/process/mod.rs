@@ -19,7 +19,7 @@ use mover::MoverThread;
 pub(crate) use mover::OUTPUT_BYTES;
 pub use pressure::Pressure;
 pub use seat::Seat;
-use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo, TabletMap};
+use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo, StartNumber, TabletMap};
 use sidle_migration::ImportView;
 use sidle_node::{
     Config, CurrentTable, MoverIndex, NodeParts, NodeShared, Now, ProcessFacts, RangeTable, WorkerIndex,
@@ -114,12 +114,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// A new incarnation of the machine's node. `disk`: on the machine that the coordinator runs on. An error
-    /// when the disk lets it not start.
+    /// A process of the machine's node, of this incarnation and with this number. `disk`: on the machine that
+    /// the coordinator runs on. An error when the disk lets it not start.
     pub fn start(
         host: HostId,
         setup: HostSetup,
-        incarnation: u64,
+        (incarnation, start): (u64, StartNumber),
         disk: Option<Disk>,
         world: &mut World,
     ) -> Result<Process, MetaError> {
@@ -136,7 +136,7 @@ impl Process {
         let movers = (mover_ports.into_iter().enumerate())
             .map(|(index, ports)| MoverThread::new(&parts, MoverIndex(index as u16), ports))
             .collect();
-        let control = ControlThread::new(now.mono, info, &parts, &setup, disk)?;
+        let control = ControlThread::new(now.mono, (info, start), &parts, &setup, disk)?;
         let cleaner = CleanerThread::new(&parts);
         let (mailboxes, waited_for_turns_at) = (BTreeMap::new(), MonotonicUs(0));
         let mut process =
@@ -201,11 +201,6 @@ impl Process {
     fn mailbox(&mut self, thread: Thread) -> &mut Mailbox {
         self.mailboxes.get_mut(&thread).expect("every thread has a mailbox")
     }
-}
-
-/// What a node's process draws; as good as a random number, since each has its own.
-fn start_of(info: &NodeInfo) -> sidle_cluster::StartNumber {
-    sidle_cluster::StartNumber(info.incarnation.0)
 }
 
 fn node_info(host: HostId, incarnation: u64) -> NodeInfo {

@@ -7,7 +7,7 @@ use crate::network::StreamId;
 use crate::world::World;
 use sidle_cluster::{
     ClusterId, Coordinator, CoordinatorInput, Founding, MetaError, NodeInfo, NodeSays, Request,
-    ToCoordinator, ToNode,
+    StartNumber, ToCoordinator, ToNode,
 };
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeMap;
@@ -23,9 +23,13 @@ pub struct Seat {
 
 impl Seat {
     /// Founds a cluster, or goes on with the one on the disk.
-    pub(super) fn open(now: MonotonicUs, info: &NodeInfo, disk: &Disk) -> Result<Seat, MetaError> {
-        let founding =
-            Founding { cluster: ClusterId::from_bits(1), first: info.clone(), start: super::start_of(info) };
+    pub(super) fn open(
+        now: MonotonicUs,
+        info: &NodeInfo,
+        start: StartNumber,
+        disk: &Disk,
+    ) -> Result<Seat, MetaError> {
+        let founding = Founding { cluster: ClusterId::from_bits(1), first: info.clone(), start };
         let coordinator = Coordinator::open(now, Ledger::open(disk)?, founding, sidle_node::read_protocol)?;
         Ok(Seat { coordinator, own: info.id, conversations: BTreeMap::new() })
     }
