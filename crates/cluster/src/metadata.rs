@@ -1,7 +1,7 @@
 //! What the coordinator must not forget, and where it writes it down.
 
-use crate::bounds::{self, Bounded};
-use crate::limits::HISTORY;
+use crate::bounds::{self, Bounded, clipped};
+use crate::limits::{HISTORY, MAX_TEXT_BYTES};
 use crate::{
     ClusterId, Incarnation, MigrationCounters, MigrationRecord, MigrationState, StartNumber, TabletMap,
 };
@@ -112,7 +112,10 @@ impl Metadata {
         } else {
             self.waiting.retain(|waiting| waiting.id != id);
         }
-        record.state = state;
+        record.state = match state {
+            MigrationState::Failed { why } => MigrationState::Failed { why: clipped(why, MAX_TEXT_BYTES) },
+            state => state,
+        };
         record.counters = counters.unwrap_or(record.counters);
         self.history.push_back(Arc::new(record));
         while self.history.len() > HISTORY {

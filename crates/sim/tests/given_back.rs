@@ -1,7 +1,7 @@
 //! Targets that die in the instant in which their migration begins to run: what the source still has whole is
 //! not lost.
 
-use sidle_sim::{Bugs, Plan, Simulation, Story};
+use sidle_sim::{Plan, Simulation, Story};
 
 const SEEDS: u64 = 40;
 
@@ -10,7 +10,7 @@ const SEEDS: u64 = 40;
 fn a_target_that_dies_before_its_source_knows_costs_nothing() {
     let (mut deaths, mut given_back) = (0, 0);
     for seed in 1..=SEEDS {
-        let mut plan = Plan::draw(seed, Bugs::default());
+        let mut plan = Plan::draw(seed);
         let nemesis = &mut plan.nemesis;
         (nemesis.breaks, nemesis.cuts, nemesis.pauses) = (1, 0, 0);
         (nemesis.deaths, nemesis.disks, nemesis.targets_permille) = (0, 0, 700);

@@ -11,7 +11,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
 /// Types with methods in more than three files: the crate, the type, and how many.
 pub(crate) const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("client-core", "Core", 7),
-    ("cluster", "Coordinator", 8),
     ("migration", "Exporter", 5),
     ("migration", "Importer", 10),
     ("node", "Worker", 9),

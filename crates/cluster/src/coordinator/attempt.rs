@@ -3,9 +3,25 @@
 
 use crate::timing::{PREPARE_DEADLINE_US, RATE_WINDOW_US, RETRY_US};
 use crate::{
-    MigrationCounters, MigrationRecord, MigrationState, PartitionStatus, PrepareRefusal, Progress, Survey,
+    MigrationCounters, MigrationRecord, MigrationState, NodeSays, PartitionStatus, PrepareRefusal, Progress,
+    Survey,
 };
-use sidle_types::MonotonicUs;
+use sidle_types::{MigrationId, MonotonicUs};
+use std::collections::BTreeMap;
+
+/// Of every unfinished migration what is known about it.
+pub(super) type Attempts = BTreeMap<MigrationId, Attempt>;
+
+/// Who says something about a migration, as far as it matters there.
+#[derive(Debug)]
+pub(super) struct Speaker {
+    /// Whether it is the incarnation of the source that the record names.
+    pub(super) is_source: bool,
+    /// Whether it is that of the target.
+    pub(super) is_target: bool,
+    /// What it is called in reasons.
+    pub(super) shown: String,
+}
 
 /// A rate over less time than this says nothing.
 const FIRST_RATE_AFTER_US: u64 = 20_000;
@@ -68,6 +84,53 @@ impl Attempt {
         }
         let ask = self.asked_at.map(|at| at.plus_us(RETRY_US));
         Some(ask.map_or(self.deadline, |ask| ask.min(self.deadline)))
+    }
+
+    /// Takes in what a node says about the migration (M9: anything that does not fit is dropped). Whether
+    /// whoever asked for it can watch it from here on: it is copied. `copies_before`: so its protocol wants.
+    pub(super) fn hear(
+        &mut self,
+        now: MonotonicUs,
+        record: &MigrationRecord,
+        copies_before: bool,
+        from: Speaker,
+        body: NodeSays,
+    ) -> bool {
+        let preparing = record.state == MigrationState::Preparing;
+        let running = record.state == MigrationState::Running;
+        let Speaker { is_source, is_target, shown } = from;
+        let counted = !record.partitions.is_empty();
+        match body {
+            NodeSays::Surveyed { survey, .. } if preparing && is_source && !counted => {
+                let found = MigrationRecord { partitions: survey.partitions.clone(), ..record.clone() };
+                if found.partitions_tile_the_range() {
+                    self.survey = Some(survey);
+                } else {
+                    self.broken =
+                        Some(format!("the source {shown} cut the range into parts that do not fit"));
+                }
+            }
+            NodeSays::Prepared { .. } if preparing && is_target && counted => {
+                self.prepared.get_or_insert(Ok(()));
+            }
+            NodeSays::PrepareRefused { why, .. } if preparing && is_target && counted => {
+                self.prepared.get_or_insert(Err(why));
+            }
+            NodeSays::Progress { progress, .. } if running && is_target => self.advance(now, progress),
+            NodeSays::Progress { progress, .. } if preparing && is_target && counted && copies_before => {
+                self.copied(now, progress);
+                return true;
+            }
+            NodeSays::Finished { progress, .. } if running && is_target => {
+                self.advance(now, progress);
+                self.finished = true;
+            }
+            NodeSays::Broken { why, .. } if running && is_target => {
+                self.broken.get_or_insert(format!("the target {shown} cannot go on ({why})"));
+            }
+            _ => {}
+        }
+        false
     }
 
     /// Goes on after the migration's next step with what is known of its progress, if it was copied before.

@@ -2,15 +2,15 @@
 //!
 //! A node that starts again joins in a later incarnation, and its earlier incarnation is void from then on. A
 //! mistaken join, of a copy of a data directory for instance, must not do that to a node that serves: see
-//! [`Coordinator::earlier_life_obstacle`].
+//! [`Judge::earlier_life_obstacle`].
 
-use super::members::{Member, incarnation_of, shown};
+use super::members::{Member, Members, incarnation_of, shown};
 use super::{Coordinator, CoordinatorEvent};
 use crate::limits::{MAX_IDLE_DOWN, MAX_INCARNATION_LEAP, MAX_NODES};
 use crate::timing::{IDLE_FORGOTTEN_AFTER_US, SUSPECTED_AFTER_US};
 use crate::{
-    ClusterId, CoordinatorSays, HostPort, Incarnation, KnownStart, MetaStore, MigrationRecord, NodeInfo,
-    NodeName, NodeState, Refusal, Reply, StartNumber,
+    ClusterId, CoordinatorSays, HostPort, Incarnation, KnownStart, MetaStore, Metadata, MigrationRecord,
+    NodeInfo, NodeName, NodeState, Refusal, Reply, StartNumber,
 };
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeSet;
@@ -33,20 +33,20 @@ impl<M: MetaStore> Coordinator<M> {
         cluster: Option<ClusterId>,
     ) {
         let (node, incarnation) = (info.id, info.incarnation);
-        match self.join_obstacle(now, &info, start, cluster) {
+        match self.judge(now).join_obstacle(&info, start, cluster) {
             None => self.admit(now, info, start),
             Some(Obstacle::Refused(why)) => {
-                self.event(CoordinatorEvent::JoinRefused { node, why: why.clone() });
-                self.send_to_start(node, incarnation, start, CoordinatorSays::JoinRefused { why });
+                self.out.event(CoordinatorEvent::JoinRefused { node, why: why.clone() });
+                self.out.send_to_start(node, incarnation, start, CoordinatorSays::JoinRefused { why });
             }
             Some(Obstacle::Passing(why)) => {
-                let member = self.members.get_mut(&node);
+                let member = self.members.get_mut(node);
                 let is_news =
                     member.is_some_and(|member| member.successor.replace(incarnation) != Some(incarnation));
                 if is_news {
-                    self.event(CoordinatorEvent::JoinRefused { node, why: why.clone() });
+                    self.out.event(CoordinatorEvent::JoinRefused { node, why: why.clone() });
                 }
-                self.send_to_start(node, incarnation, start, CoordinatorSays::JoinLater { why });
+                self.out.send_to_start(node, incarnation, start, CoordinatorSays::JoinLater { why });
             }
         }
     }
@@ -57,7 +57,7 @@ impl<M: MetaStore> Coordinator<M> {
         let restarted = known.is_some_and(|known| known.incarnation < incarnation);
         // In the first incarnation of the first node its founding is its joining.
         let is_new = known.is_none_or(|known| known.incarnation < incarnation)
-            || self.members.get(&node).is_some_and(|member| member.heard_at.is_none());
+            || self.members.get(node).is_some_and(|member| member.heard_at.is_none());
         let noted = start.map(|start| KnownStart { node, incarnation, start });
         if known == Some(&info) {
             // A member since before such numbers were drawn.
@@ -70,7 +70,7 @@ impl<M: MetaStore> Coordinator<M> {
             }
         } else {
             let is_full = known.is_none() && self.data.map.nodes().len() >= MAX_NODES;
-            let gone = if is_full { self.longest_idle(now, 0).into_iter().next() } else { None };
+            let gone = if is_full { self.judge(now).longest_idle(0).into_iter().next() } else { None };
             let mut next = self.data.clone();
             next.map = Arc::new(next.map.changed(|map| {
                 gone.into_iter().for_each(|gone| map.remove_node(gone));
@@ -81,26 +81,75 @@ impl<M: MetaStore> Coordinator<M> {
                 return;
             }
             gone.into_iter().for_each(|gone| self.forgotten(gone));
-            self.members.insert(node, Member::default());
+            self.members.by_id.insert(node, Member::default());
         }
         if is_new {
-            self.event(CoordinatorEvent::NodeJoined { node, incarnation, restarted });
+            self.out.event(CoordinatorEvent::NodeJoined { node, incarnation, restarted });
         }
         self.heard(now, node);
         // What ends with the node's earlier incarnation ends before the new incarnation sees its first map.
         self.advance(now);
-        if self.is_kept_from(node) {
+        if self.maps().is_kept_from(node) {
             // It asks again.
             return;
         }
         let map = Arc::clone(&self.data.map);
         self.note_map_sent(now, node);
-        self.send(node, CoordinatorSays::Welcome { cluster: self.data.cluster, map });
+        let welcome = CoordinatorSays::Welcome { cluster: self.data.cluster, map };
+        self.out.send(&self.data.map, node, welcome);
     }
 
+    /// Forgets members that joined, never owned anything that they still own, and went: whoever comes back
+    /// joins anew.
+    pub(super) fn forget_surplus(&mut self, now: MonotonicUs) {
+        if self.members.by_id.values().filter(|member| member.suspected).count() <= MAX_IDLE_DOWN {
+            return;
+        }
+        let mut surplus = self.judge(now).longest_idle(IDLE_FORGOTTEN_AFTER_US);
+        surplus.truncate(surplus.len().saturating_sub(MAX_IDLE_DOWN));
+        if surplus.is_empty() {
+            return;
+        }
+        let mut next = self.data.clone();
+        next.map = Arc::new(next.map.changed(|map| surplus.iter().for_each(|&node| map.remove_node(node))));
+        if self.commit(now, next).is_ok() {
+            surplus.into_iter().for_each(|node| self.forgotten(node));
+        }
+    }
+
+    /// Takes a member off the list, if that is free.
+    pub(super) fn forget(&mut self, now: MonotonicUs, name: &NodeName) -> Reply {
+        let forgotten = self.judge(now).node_called(name).and_then(|node| {
+            if let Some(refusal) = self.judge(now).why_not_forgotten(node) {
+                return Err(refusal);
+            }
+            let mut next = self.data.clone();
+            next.map = Arc::new(next.map.changed(|map| map.remove_node(node)));
+            let error = |error: crate::MetaError| Refusal::not_committed(&error);
+            self.commit(now, next).map_err(error)?;
+            self.forgotten(node);
+            Ok(node)
+        });
+        forgotten.map_or_else(Reply::Refused, |node| Reply::Forgotten { node })
+    }
+
+    fn forgotten(&mut self, node: NodeId) {
+        self.members.by_id.remove(&node);
+        self.waits.forget(node);
+        self.out.event(CoordinatorEvent::NodeForgotten { node });
+    }
+}
+
+/// What stands against a join or a request.
+pub(super) struct Judge<'a> {
+    pub(super) now: MonotonicUs,
+    pub(super) data: &'a Metadata,
+    pub(super) members: &'a Members,
+}
+
+impl Judge<'_> {
     fn join_obstacle(
         &self,
-        now: MonotonicUs,
         info: &NodeInfo,
         start: Option<StartNumber>,
         cluster: Option<ClusterId>,
@@ -112,12 +161,12 @@ impl<M: MetaStore> Coordinator<M> {
                  coordinator, or start it with an empty data directory"
             )));
         }
-        if let Some(obstacle) = self.earlier_life_obstacle(now, info, start) {
+        if let Some(obstacle) = self.earlier_life_obstacle(info, start) {
             return Some(obstacle);
         }
         let is_known = self.data.map.node(info.id).is_some();
         let is_full = self.data.map.nodes().len() >= MAX_NODES;
-        if !is_known && is_full && self.longest_idle(now, 0).is_empty() {
+        if !is_known && is_full && self.longest_idle(0).is_empty() {
             return Some(Obstacle::Refused(format!(
                 "the cluster has {MAX_NODES} nodes, the most it can have: `sidle forget` removes one that \
                  is down and owns nothing"
@@ -127,7 +176,7 @@ impl<M: MetaStore> Coordinator<M> {
         let clash = |other: &&NodeInfo| {
             let taken: [HostPort; 2] = addresses(other);
             other.id != info.id
-                && self.state_of(now, other.id) == NodeState::Up
+                && self.members.state_of(self.now, other.id) == NodeState::Up
                 && addresses(info).iter().any(|address| taken.contains(address))
         };
         let other = self.data.map.nodes().iter().find(clash)?;
@@ -148,12 +197,7 @@ impl<M: MetaStore> Coordinator<M> {
     /// - It is a later incarnation while the present one is heard of: only once that is silent, or its
     ///   conversation with the coordinator has ended, as it does when a process dies, is it certain that not
     ///   both of them serve.
-    fn earlier_life_obstacle(
-        &self,
-        now: MonotonicUs,
-        info: &NodeInfo,
-        start: Option<StartNumber>,
-    ) -> Option<Obstacle> {
+    fn earlier_life_obstacle(&self, info: &NodeInfo, start: Option<StartNumber>) -> Option<Obstacle> {
         let (last, next) = (self.last_life_of(info.id), info.incarnation);
         if next < last {
             return Some(Obstacle::Refused(format!(
@@ -185,8 +229,8 @@ impl<M: MetaStore> Coordinator<M> {
             });
         }
         let known = known?;
-        let member = self.members.get(&info.id)?;
-        if self.state_of(now, info.id) != NodeState::Up || member.disconnected {
+        let member = self.members.get(info.id)?;
+        if self.members.state_of(self.now, info.id) != NodeState::Up || member.disconnected {
             return None;
         }
         let seconds = SUSPECTED_AFTER_US / 1_000_000;
@@ -208,17 +252,17 @@ impl<M: MetaStore> Coordinator<M> {
             .flat_map(MigrationRecord::lives)
             .filter(|(id, _)| *id == node)
             .map(|(_, incarnation)| incarnation);
-        past.max().unwrap_or_default().max(incarnation_of(&self.data, node))
+        past.max().unwrap_or_default().max(incarnation_of(self.data, node))
     }
 
     /// The members that own nothing and have been down for so long, those first that have been silent for
     /// longest.
-    fn longest_idle(&self, now: MonotonicUs, silent_us: u64) -> Vec<NodeId> {
+    fn longest_idle(&self, silent_us: u64) -> Vec<NodeId> {
         let owners: BTreeSet<NodeId> = self.data.map.tablets().iter().map(|tablet| tablet.owner).collect();
-        let heard_at = |node: NodeId| self.members.get(&node).and_then(|member| member.heard_at);
+        let heard_at = |node: NodeId| self.members.get(node).and_then(|member| member.heard_at);
         let is_idle = |node: &NodeId| {
-            let silent = now.since(heard_at(*node).unwrap_or(self.opened_at)) >= silent_us;
-            silent && !owners.contains(node) && self.why_not_forgotten(now, *node).is_none()
+            let silent = self.now.since(heard_at(*node).unwrap_or(self.members.opened_at)) >= silent_us;
+            silent && !owners.contains(node) && self.why_not_forgotten(*node).is_none()
         };
         let mut idle: Vec<NodeId> =
             self.data.map.nodes().iter().map(|node| node.id).filter(is_idle).collect();
@@ -226,49 +270,15 @@ impl<M: MetaStore> Coordinator<M> {
         idle
     }
 
-    /// Forgets members that joined, never owned anything that they still own, and went: whoever comes back
-    /// joins anew.
-    pub(super) fn forget_surplus(&mut self, now: MonotonicUs) {
-        if self.members.values().filter(|member| member.suspected).count() <= MAX_IDLE_DOWN {
-            return;
-        }
-        let mut surplus = self.longest_idle(now, IDLE_FORGOTTEN_AFTER_US);
-        surplus.truncate(surplus.len().saturating_sub(MAX_IDLE_DOWN));
-        if surplus.is_empty() {
-            return;
-        }
-        let mut next = self.data.clone();
-        next.map = Arc::new(next.map.changed(|map| surplus.iter().for_each(|&node| map.remove_node(node))));
-        if self.commit(now, next).is_ok() {
-            surplus.into_iter().for_each(|node| self.forgotten(node));
-        }
-    }
-
-    /// Takes a member off the list, if that is free.
-    pub(super) fn forget(&mut self, now: MonotonicUs, name: &NodeName) -> Reply {
-        let forgotten = self.node_called(now, name).and_then(|node| {
-            if let Some(refusal) = self.why_not_forgotten(now, node) {
-                return Err(refusal);
-            }
-            let mut next = self.data.clone();
-            next.map = Arc::new(next.map.changed(|map| map.remove_node(node)));
-            let error = |error: crate::MetaError| Refusal::not_committed(&error);
-            self.commit(now, next).map_err(error)?;
-            self.forgotten(node);
-            Ok(node)
-        });
-        forgotten.map_or_else(Reply::Refused, |node| Reply::Forgotten { node })
-    }
-
     /// What stands against taking a member off the list. One that owns nothing and takes part in nothing has
     /// frozen all that it ever gave away (invariant 4), so that it serves nothing even where it runs on and
     /// has not heard.
-    fn why_not_forgotten(&self, now: MonotonicUs, id: NodeId) -> Option<Refusal> {
-        let node = shown(&self.data, id);
-        if id == self.seat {
+    fn why_not_forgotten(&self, id: NodeId) -> Option<Refusal> {
+        let node = shown(self.data, id);
+        if id == self.members.seat {
             return Some(Refusal::Coordinates { node });
         }
-        if self.state_of(now, id) == NodeState::Up || !self.is_down(now, id) {
+        if self.members.state_of(self.now, id) == NodeState::Up || !self.members.is_down(self.now, id) {
             return Some(Refusal::StillUp { node });
         }
         if let Some(record) = self.data.unfinished().find(|record| record.involves(id)) {
@@ -276,11 +286,5 @@ impl<M: MetaStore> Coordinator<M> {
         }
         let tablets = self.data.map.tablets().iter().filter(|tablet| tablet.owner == id).count();
         (tablets > 0).then_some(Refusal::OwnsTablets { node, tablets })
-    }
-
-    fn forgotten(&mut self, node: NodeId) {
-        self.members.remove(&node);
-        self.waits.retain(|wait| wait.asker() != node);
-        self.event(CoordinatorEvent::NodeForgotten { node });
     }
 }

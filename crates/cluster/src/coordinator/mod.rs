@@ -44,7 +44,9 @@
 //! repeated.
 
 mod attempt;
+mod event;
 mod joins;
+mod maps;
 mod members;
 mod record;
 mod report;
@@ -52,134 +54,41 @@ mod requests;
 mod steps;
 mod waits;
 
-use crate::limits::{MAX_EVENTS, MAX_NODES, MAX_TRANSMIT, MAX_UNFINISHED, MAX_WAITS, REQUEST_WINDOW};
-use crate::timing::{HEARTBEAT_INTERVAL_US, STANDSTILL_US};
+pub use event::{CoordinatorEvent, CoordinatorInput, Founding};
+
+use crate::bounds::Bounded;
+use crate::limits::{MAX_NODES, MAX_UNFINISHED, REQUEST_WINDOW};
+use crate::timing::{COMMIT_RETRY_US, HEARTBEAT_INTERVAL_US, STANDSTILL_US};
 use crate::{
-    ClusterId, CoordinatorSays, Incarnation, KnownStart, MetaError, MetaStore, Metadata, MigrationState,
-    NodeInfo, ReadProtocol, StartNumber, TabletMap, ToCoordinator, ToNode, timing,
+    ClusterId, CoordinatorSays, Heartbeat, KnownStart, MetaError, MetaStore, Metadata, NodeInfo, NodeSays,
+    ReadProtocol, Reply, RequestKey, StatusReport, TabletMap, ToCoordinator, ToNode,
 };
-use attempt::Attempt;
-use members::Member;
+use attempt::{Attempt, Attempts, Speaker};
+use event::Outbox;
+use joins::Judge;
+use maps::Maps;
+use members::{Member, Members, incarnation_of, shown};
 use record::Record;
-use sidle_types::{Fill, MapEpoch, MigrationId, MonotonicUs, NodeId, fault};
-use std::collections::{BTreeMap, VecDeque};
+use report::Reporter;
+use sidle_types::{Fill, MigrationId, MonotonicUs, NodeId, fault};
 use std::sync::Arc;
-use waits::Wait;
-
-/// What a new cluster starts with.
-#[derive(Clone, Debug)]
-pub struct Founding {
-    /// The new cluster's name, drawn at random.
-    pub cluster: ClusterId,
-    /// The node whose process the coordinator runs in. Of a new cluster it is the first member, which owns
-    /// every position; it joins like any other.
-    pub first: NodeInfo,
-    /// What that node's process drew.
-    pub start: StartNumber,
-}
-
-/// What happens to a coordinator.
-#[derive(Clone, Debug)]
-pub enum CoordinatorInput {
-    /// A node said something.
-    Message(ToCoordinator),
-    /// The conversation has ended over which this node was heard of last: its process may be gone. A driver
-    /// that never says so makes a node that was restarted wait until its earlier incarnation counts as
-    /// silent.
-    Disconnected {
-        /// The node.
-        node: NodeId,
-    },
-    /// The time of [`Coordinator::poll_timeout`] has come.
-    Timer,
-}
-
-/// What an operator may want to read in a log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CoordinatorEvent {
-    /// A node is a member, newly or in a new incarnation.
-    NodeJoined {
-        /// The node.
-        node: NodeId,
-        /// Its incarnation.
-        incarnation: Incarnation,
-        /// Whether it was a member before, and so has lost its data.
-        restarted: bool,
-    },
-    /// A node was not let in.
-    JoinRefused {
-        /// The node.
-        node: NodeId,
-        /// Why not.
-        why: String,
-    },
-    /// A node is no member any more, on request or to make room.
-    NodeForgotten {
-        /// The node.
-        node: NodeId,
-    },
-    /// A node claims to use a map that there has not been yet; it is not believed. If the coordinator's
-    /// record was replaced by an older copy, ownership may be doubled.
-    UnknownMap {
-        /// The node.
-        node: NodeId,
-        /// The epoch of that map.
-        claimed: MapEpoch,
-        /// The epoch of the present map.
-        present: MapEpoch,
-    },
-    /// The record had gone from where the next start looks for it, and was written there anew.
-    RecordWrittenAnew,
-    /// The record has gone from where the next start looks for it, and cannot be written there.
-    RecordGone {
-        /// Why not.
-        error: MetaError,
-    },
-    /// A node has not been heard of for [`timing::SUSPECTED_AFTER_US`].
-    NodeSuspected {
-        /// The node.
-        node: NodeId,
-    },
-    /// A suspected node was heard of again.
-    NodeBack {
-        /// The node.
-        node: NodeId,
-    },
-    /// A migration has changed its state, and that is committed.
-    Migration {
-        /// The migration.
-        migration: MigrationId,
-        /// The new state.
-        state: MigrationState,
-    },
-    /// Metadata could not be written; it will be tried again.
-    CommitFailed {
-        /// Why.
-        error: MetaError,
-    },
-}
+use steps::{Step, Steps, questions};
+use waits::Waits;
 
 /// The coordinator's state machine. See the module's header for its rules and the order of calls.
 #[derive(Debug)]
 pub struct Coordinator<M> {
     meta: M,
-    /// The node whose process it runs in.
-    seat: NodeId,
     /// As last committed, except that numbers of migrations whose commit failed stay used.
     data: Metadata,
     read_protocol: ReadProtocol,
     record: Record,
-    opened_at: MonotonicUs,
-    /// Nobody's silence counts before: the coordinator stood still itself, and could not hear.
-    listens_from: MonotonicUs,
-    members: BTreeMap<NodeId, Member>,
-    attempts: BTreeMap<MigrationId, Attempt>,
-    /// Requests that wait for a migration's end.
-    waits: Vec<Wait>,
+    members: Members,
+    attempts: Attempts,
+    waits: Waits,
     /// Set while the store may hold something else than `data`: when to write `data` again.
     commit_retry_at: Option<MonotonicUs>,
-    transmit: VecDeque<ToNode>,
-    events: VecDeque<CoordinatorEvent>,
+    out: Outbox,
 }
 
 impl<M: MetaStore> Coordinator<M> {
@@ -203,22 +112,18 @@ impl<M: MetaStore> Coordinator<M> {
             }
         };
         data.check()?;
-        let members = data.map.nodes().iter().map(|node| (node.id, Member::default())).collect();
+        let members = Members::new(now, seat, &data.map);
         let attempts = data.unfinished().map(|record| (record.id, Attempt::new(now, record))).collect();
         Ok(Coordinator {
             meta,
-            seat,
             data,
             read_protocol,
             record: Record::new(now),
-            opened_at: now,
-            listens_from: now,
             members,
             attempts,
-            waits: Vec::new(),
+            waits: Waits::default(),
             commit_retry_at: None,
-            transmit: VecDeque::new(),
-            events: VecDeque::new(),
+            out: Outbox::default(),
         })
     }
 
@@ -226,17 +131,19 @@ impl<M: MetaStore> Coordinator<M> {
     pub fn handle(&mut self, now: MonotonicUs, input: CoordinatorInput) {
         if self.poll_timeout().is_some_and(|due| now > due.plus_us(STANDSTILL_US)) {
             // Its process was paused, or the whole machine was: what was said meanwhile is still to be heard.
-            self.listens_from = now.plus_us(2 * HEARTBEAT_INTERVAL_US);
+            self.members.listens_from = now.plus_us(2 * HEARTBEAT_INTERVAL_US);
         }
         match input {
             CoordinatorInput::Message(message) => self.message(now, message),
             CoordinatorInput::Disconnected { node } => {
-                self.members.entry(node).and_modify(|member| member.disconnected = true);
+                self.members.by_id.entry(node).and_modify(|member| member.disconnected = true);
             }
             CoordinatorInput::Timer => {}
         }
         self.keep_record(now);
-        self.suspect(now);
+        for node in self.members.suspect(now) {
+            self.out.event(CoordinatorEvent::NodeSuspected { node });
+        }
         self.advance(now);
         self.resend(now);
         self.answer_waits(now);
@@ -244,23 +151,22 @@ impl<M: MetaStore> Coordinator<M> {
 
     /// The next message to a node.
     pub fn poll_transmit(&mut self) -> Option<ToNode> {
-        self.transmit.pop_front()
+        self.out.transmit.pop_front()
     }
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<CoordinatorEvent> {
-        self.events.pop_front()
+        self.out.events.pop_front()
     }
 
     /// When to call [`Coordinator::handle`] with [`CoordinatorInput::Timer`] if nothing else happens.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
-        let members = self.members.iter().filter_map(|(&node, member)| self.member_timeout(node, member));
         let attempts =
             self.data.waiting.iter().filter_map(|record| self.attempts.get(&record.id)?.timeout(record));
         // No step is taken before the commit is tried again.
         let attempts = attempts.map(|at| self.commit_retry_at.map_or(at, |retry| at.max(retry)));
-        let record = [self.record.due_at()];
-        members.chain(attempts).chain(self.commit_retry_at).chain(self.wait_timeout()).chain(record).min()
+        let others = [self.maps().timeout(), self.commit_retry_at, self.waits.timeout()];
+        attempts.chain(others.into_iter().flatten()).chain([self.record.due_at()]).min()
     }
 
     /// The name of the cluster.
@@ -293,11 +199,43 @@ impl<M: MetaStore> Coordinator<M> {
         self.meta
     }
 
+    /// The members on other nodes that are not heard of at present, or not yet. They may be looking for the
+    /// coordinator where it was before, and can be told where it is. Not among them are those at whose
+    /// address another member is heard of.
+    pub fn silent_members(&self, now: MonotonicUs) -> impl Iterator<Item = &NodeInfo> {
+        self.members.silent(now, &self.data.map)
+    }
+
+    /// Whether the range of a migration that runs goes back to its source if the target dies now (invariant 7).
+    pub fn would_give_back(&self, id: MigrationId) -> bool {
+        self.attempts.get(&id).is_some_and(|attempt| attempt.is_withheld)
+    }
+
+    /// The cluster as the coordinator sees it.
+    pub fn report(&self, now: MonotonicUs) -> StatusReport {
+        let Coordinator { data, members, attempts, record, .. } = self;
+        Reporter { data, members, attempts, record }.report(now)
+    }
+
+    fn judge(&self, now: MonotonicUs) -> Judge<'_> {
+        Judge { now, data: &self.data, members: &self.members }
+    }
+
+    fn maps(&self) -> Maps<'_> {
+        let Coordinator { data, members, attempts, commit_retry_at, .. } = self;
+        Maps { data, members, attempts, is_unsure: commit_retry_at.is_some() }
+    }
+
+    fn steps(&self) -> Steps<'_> {
+        let Coordinator { data, members, attempts, read_protocol, .. } = self;
+        Steps { data, members, attempts, read_protocol: *read_protocol }
+    }
+
     /// Makes `next` the metadata (invariant 1). After an error the old metadata holds and nothing may be
     /// done. What could not be read at the next start is refused before it is written.
     fn commit(&mut self, now: MonotonicUs, next: Metadata) -> Result<(), MetaError> {
         if let Err(error) = next.check() {
-            self.event(CoordinatorEvent::CommitFailed { error: error.clone() });
+            self.out.event(CoordinatorEvent::CommitFailed { error: error.clone() });
             return Err(error);
         }
         match self.meta.commit(&next) {
@@ -314,9 +252,9 @@ impl<M: MetaStore> Coordinator<M> {
             Err(error) => {
                 // The store may hold `next` all the same, so the numbers that it gives away stay used.
                 self.data.next_migration = next.next_migration;
-                self.commit_retry_at = Some(now.plus_us(timing::COMMIT_RETRY_US));
+                self.commit_retry_at = Some(now.plus_us(COMMIT_RETRY_US));
                 self.record.failed = Some(error.clone());
-                self.event(CoordinatorEvent::CommitFailed { error: error.clone() });
+                self.out.event(CoordinatorEvent::CommitFailed { error: error.clone() });
                 Err(error)
             }
         }
@@ -326,46 +264,201 @@ impl<M: MetaStore> Coordinator<M> {
     pub fn queues(&self) -> impl Iterator<Item = Fill> {
         let own = [
             Fill::new("migrations under way or queued", self.data.unfinished().count(), MAX_UNFINISHED),
-            Fill::new("members", self.members.len(), MAX_NODES),
+            Fill::new("members", self.members.by_id.len(), MAX_NODES),
             Fill::new("attempts at migrations", self.attempts.len(), MAX_UNFINISHED),
-            Fill::new("requests that wait for a migration's end", self.waits.len(), MAX_WAITS),
-            Fill::new("messages of the coordinator", self.transmit.len(), MAX_TRANSMIT),
-            Fill::new("events of the coordinator", self.events.len(), MAX_EVENTS),
+            self.waits.queue(),
         ];
         let answers = |member: &Member| {
             Fill::new("answers kept for a node", member.refusals.len(), REQUEST_WINDOW as usize)
         };
-        own.into_iter().chain(self.members.values().map(answers))
+        own.into_iter().chain(self.out.queues()).chain(self.members.by_id.values().map(answers))
     }
 
-    fn send(&mut self, to: NodeId, body: CoordinatorSays) {
-        if let Some(node) = self.data.map.node(to) {
-            let incarnation = node.incarnation;
-            self.send_to_life(to, incarnation, body);
+    fn message(&mut self, now: MonotonicUs, message: ToCoordinator) {
+        // What the coordinator's own node says comes without having been read from a text.
+        if message.check_bounds().is_err() {
+            return;
+        }
+        let ToCoordinator { from, incarnation, body } = message;
+        let body = match body {
+            NodeSays::Join { client_addr, bus_addr, cluster, start } => {
+                let info = NodeInfo { id: from, incarnation, client_addr, bus_addr };
+                return self.join(now, info, start, cluster);
+            }
+            body => body,
+        };
+        match self.data.map.node(from) {
+            Some(member) if member.incarnation == incarnation => {}
+            Some(member) if member.incarnation > incarnation => {
+                return self.out.send_to_life(from, incarnation, CoordinatorSays::Superseded);
+            }
+            _ => return self.out.send_to_life(from, incarnation, CoordinatorSays::JoinAgain),
+        }
+        self.heard(now, from);
+        match body {
+            NodeSays::Join { .. } => unreachable!("handled above"),
+            NodeSays::Heartbeat(heartbeat) => self.heartbeat(from, heartbeat),
+            NodeSays::Request { number, oldest_open, request } => {
+                self.request(now, from, incarnation, number, oldest_open, request);
+            }
+            body => self.migration_message(now, from, body),
         }
     }
 
-    fn send_to_life(&mut self, to: NodeId, incarnation: Incarnation, body: CoordinatorSays) {
-        if self.transmit.len() == MAX_TRANSMIT {
-            self.transmit.pop_front();
+    fn heartbeat(&mut self, node: NodeId, heartbeat: Heartbeat) {
+        let (claimed, present) = (heartbeat.map_epoch, self.data.map.epoch());
+        let Some(member) = self.members.get_mut(node) else { return };
+        member.load = heartbeat.load;
+        member.trouble = heartbeat.trouble;
+        if claimed <= present {
+            member.map_epoch = member.map_epoch.max(claimed);
+        } else if member.claimed_epoch.replace(claimed).is_none() {
+            // Believed, it would be sent no map any more, and would count as one that has frozen what it gave
+            // away.
+            self.out.event(CoordinatorEvent::UnknownMap { node, claimed, present });
         }
-        self.transmit.push_back(ToNode { to, incarnation, start: None, body });
+        for migration in heartbeat.holds {
+            if !self.data.unfinished().any(|record| record.id == migration) && !fault!(EndToldOnce) {
+                self.send_over(node, migration);
+            }
+        }
+        let health = Some(self.members.health()).filter(|health| health.fingerprint() != heartbeat.health);
+        let heard = CoordinatorSays::Heard { map_epoch: present, health };
+        self.out.send(&self.data.map, node, heard);
     }
 
-    /// Sends something to one process, whoever else has the same incarnation.
-    fn send_to_start(
-        &mut self,
-        to: NodeId,
-        incarnation: Incarnation,
-        start: Option<StartNumber>,
-        body: CoordinatorSays,
-    ) {
-        self.send_to_life(to, incarnation, body);
-        self.transmit.back_mut().expect("it is there").start = start;
+    /// Tells a node how a migration ended; `None` stands for one that is no longer remembered.
+    fn send_over(&mut self, node: NodeId, migration: MigrationId) {
+        let record = self.data.migration(migration).cloned().map(Box::new);
+        let map_epoch = self.data.map.epoch();
+        self.out.send(&self.data.map, node, CoordinatorSays::Over { migration, record, map_epoch });
     }
 
-    fn event(&mut self, event: CoordinatorEvent) {
-        assert!(self.events.len() < MAX_EVENTS, "the driver does not take the coordinator's events");
-        self.events.push_back(event);
+    /// Repeats whatever has not been answered or acknowledged in time.
+    fn resend(&mut self, now: MonotonicUs) {
+        let map = Arc::clone(&self.data.map);
+        for node in self.maps().due(now) {
+            self.note_map_sent(now, node);
+            self.out.send(&map, node, CoordinatorSays::MapUpdate { map: Arc::clone(&map) });
+        }
+        for (node, question) in questions(now, &self.data, &mut self.attempts, self.read_protocol) {
+            self.out.send(&map, node, question);
+        }
+    }
+
+    /// The node is about to be sent the present map.
+    fn note_map_sent(&mut self, now: MonotonicUs, node: NodeId) {
+        if let Some(member) = self.members.get_mut(node) {
+            member.map_sent = Some((self.data.map.epoch(), now));
+        }
+        for record in self.data.map.migrations().iter().filter(|record| record.source == node) {
+            self.attempts.entry(record.id).and_modify(|attempt| attempt.is_withheld = false);
+        }
+    }
+
+    /// A node is heard of.
+    fn heard(&mut self, now: MonotonicUs, node: NodeId) {
+        if self.members.heard(now, node) {
+            self.out.event(CoordinatorEvent::NodeBack { node });
+        }
+    }
+
+    /// Takes in what a node says about a migration that it takes part in (M9: anything else is dropped).
+    fn migration_message(&mut self, now: MonotonicUs, from: NodeId, body: NodeSays) {
+        let migration = match &body {
+            NodeSays::Surveyed { migration, .. }
+            | NodeSays::Prepared { migration }
+            | NodeSays::PrepareRefused { migration, .. }
+            | NodeSays::Progress { migration, .. }
+            | NodeSays::Finished { migration, .. }
+            | NodeSays::Broken { migration, .. } => *migration,
+            NodeSays::Join { .. } | NodeSays::Heartbeat(_) | NodeSays::Request { .. } => return,
+        };
+        let Some(record) = self.data.unfinished().find(|record| record.id == migration) else { return };
+        let copies_before = self.steps().copies_before_freeze(record);
+        let life = (from, incarnation_of(&self.data, from));
+        let speaker = Speaker {
+            is_source: (record.source, record.source_incarnation) == life,
+            is_target: (record.target, record.target_incarnation) == life,
+            shown: shown(&self.data, from),
+        };
+        let Some(attempt) = self.attempts.get_mut(&migration) else { return };
+        if attempt.hear(now, record, copies_before, speaker, body) {
+            self.answer_start(migration);
+        }
+    }
+
+    /// Looks for the record, and whether too many members are idle, if it is time to. After a failed commit
+    /// the next commit writes it, or tells why not.
+    fn keep_record(&mut self, now: MonotonicUs) {
+        if now < self.record.due_at() {
+            return;
+        }
+        self.record.checked_at = now;
+        self.forget_surplus(now);
+        if self.commit_retry_at.is_none()
+            && let Some(event) = self.record.look(&mut self.meta, &self.data)
+        {
+            self.out.event(event);
+        }
+    }
+
+    /// Answers the waits whose time is up, and those for migrations that are over.
+    fn answer_waits(&mut self, now: MonotonicUs) {
+        for RequestKey { node, incarnation, number } in self.waits.take_due(now, &self.data) {
+            let reply = Reply::Status(Box::new(self.report(now)));
+            self.out.send_to_life(node, incarnation, CoordinatorSays::Reply { number, reply });
+        }
+    }
+
+    /// Takes every step that is due, unless the metadata cannot be written at present.
+    fn advance(&mut self, now: MonotonicUs) {
+        if let Some(at) = self.commit_retry_at {
+            // After a failed commit the store may hold what was not done, and must hold what is before
+            // anything follows.
+            if now < at || self.commit(now, self.data.clone()).is_err() {
+                return;
+            }
+        }
+        while let Some((id, step)) = self.steps().due(now) {
+            if self.take(now, id, step).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Commits a step, then does what follows from it.
+    fn take(&mut self, now: MonotonicUs, id: MigrationId, step: Step) -> Result<(), MetaError> {
+        let is_withheld = matches!(step, Step::Run);
+        let next = self.steps().metadata_after(now, id, step);
+        self.commit(now, next)?;
+        if let Some(record) = self.data.unfinished().find(|record| record.id == id) {
+            // What was heard belongs to the state before; what comes next is asked for anew.
+            let mut attempt = Attempt::new(now, record);
+            attempt.is_withheld = is_withheld;
+            if let Some(before) = self.attempts.remove(&id) {
+                if !record.partitions.is_empty() {
+                    attempt.deadline = before.deadline;
+                }
+                attempt.go_on(before);
+            }
+            self.attempts.insert(id, attempt);
+        }
+        self.after_change(id);
+        Ok(())
+    }
+
+    /// Tells of a committed change: the event, the answer to who started it, and the end to both sides.
+    fn after_change(&mut self, id: MigrationId) {
+        let Some(record) = self.data.migration(id) else { return };
+        let (source, target, state) = (record.source, record.target, record.state.clone());
+        let is_over = state.is_over();
+        self.out.event(CoordinatorEvent::Migration { migration: id, state });
+        self.answer_start(id);
+        if is_over {
+            self.attempts.remove(&id);
+            self.send_over(source, id);
+            self.send_over(target, id);
+        }
     }
 }

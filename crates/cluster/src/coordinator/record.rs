@@ -5,17 +5,17 @@
 //! looks, and writes the record anew; where that cannot be, changes fail until it can, and the status says
 //! so.
 
-use super::{Coordinator, CoordinatorEvent};
+use super::event::CoordinatorEvent;
 use crate::bounds::clipped;
 use crate::limits::MAX_TEXT_BYTES;
 use crate::timing::RECORD_CHECK_US;
-use crate::{MetaError, MetaStore, Place};
+use crate::{MetaError, MetaStore, Metadata, Place};
 use sidle_types::MonotonicUs;
 
 /// When it was looked for last, and what was wrong then.
 #[derive(Debug)]
 pub(super) struct Record {
-    checked_at: MonotonicUs,
+    pub(super) checked_at: MonotonicUs,
     gone: Option<MetaError>,
     /// Why the last commit failed, until one succeeds.
     pub(super) failed: Option<MetaError>,
@@ -31,36 +31,22 @@ impl Record {
     pub(super) const fn due_at(&self) -> MonotonicUs {
         self.checked_at.plus_us(RECORD_CHECK_US)
     }
-}
-
-impl<M: MetaStore> Coordinator<M> {
-    /// Looks for the record, and whether too many members are idle, if it is time to. After a failed commit
-    /// the next commit writes it, or tells why not.
-    pub(super) fn keep_record(&mut self, now: MonotonicUs) {
-        if now < self.record.due_at() {
-            return;
-        }
-        self.record.checked_at = now;
-        self.forget_surplus(now);
-        if self.commit_retry_at.is_some() {
-            return;
-        }
-        let before = self.record.gone.take();
-        match self.meta.keep(&self.data) {
-            Ok(Place::Kept) => {}
-            Ok(Place::WrittenAnew) => self.event(CoordinatorEvent::RecordWrittenAnew),
+    /// Looks for the record; what an operator may want to know of it.
+    pub(super) fn look(&mut self, meta: &mut impl MetaStore, data: &Metadata) -> Option<CoordinatorEvent> {
+        let before = self.gone.take();
+        match meta.keep(data) {
+            Ok(Place::Kept) => None,
+            Ok(Place::WrittenAnew) => Some(CoordinatorEvent::RecordWrittenAnew),
             Err(error) => {
-                if before.as_ref() != Some(&error) {
-                    self.event(CoordinatorEvent::RecordGone { error: error.clone() });
-                }
-                self.record.gone = Some(error);
+                self.gone = Some(error.clone());
+                (before.as_ref() != Some(&error)).then_some(CoordinatorEvent::RecordGone { error })
             }
         }
     }
 
-    /// What is wrong with the record, in words.
-    pub(super) fn record_trouble(&self) -> Option<String> {
-        let error = self.record.failed.as_ref().or(self.record.gone.as_ref())?;
+    /// What is wrong with it, in words.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let error = self.failed.as_ref().or(self.gone.as_ref())?;
         Some(clipped(error.to_string(), MAX_TEXT_BYTES))
     }
 }

@@ -1,39 +1,49 @@
 //! The status report.
 
-use super::Coordinator;
+use super::attempt::Attempts;
+use super::members::Members;
+use super::record::Record;
 use crate::{
-    MetaStore, MigrationRecord, MigrationState, MigrationStatus, NodeStatus, PartitionStatus, StatusReport,
+    Metadata, MigrationRecord, MigrationState, MigrationStatus, NodeStatus, PartitionStatus, StatusReport,
 };
 use sidle_types::{MapEpoch, MonotonicUs, NodeId, TabletEpoch};
 
-impl<M: MetaStore> Coordinator<M> {
+/// What a report is made of.
+pub(super) struct Reporter<'a> {
+    pub(super) data: &'a Metadata,
+    pub(super) members: &'a Members,
+    pub(super) attempts: &'a Attempts,
+    pub(super) record: &'a Record,
+}
+
+impl Reporter<'_> {
     /// The cluster as the coordinator sees it.
-    pub fn report(&self, now: MonotonicUs) -> StatusReport {
+    pub(super) fn report(&self, now: MonotonicUs) -> StatusReport {
         let map = &self.data.map;
         let mut migrations: Vec<_> =
             self.data.all_migrations().map(|record| self.migration_status(now, record)).collect();
         migrations.sort_by_key(|status| status.id);
         StatusReport {
             cluster: self.data.cluster,
-            coordinator: self.seat,
+            coordinator: self.members.seat,
             map_epoch: map.epoch(),
             nodes: map.nodes().iter().map(|node| self.node_status(now, node.id)).collect(),
             tablets: map.tablets().to_vec(),
             migrations,
-            record_trouble: self.record_trouble(),
+            record_trouble: self.record.trouble(),
         }
     }
 
     fn node_status(&self, now: MonotonicUs, id: NodeId) -> NodeStatus {
         let node = self.data.map.node(id).expect("asked for members only");
-        let member = self.members.get(&id);
+        let member = self.members.get(id);
         let load = member.map(|member| member.load).unwrap_or_default();
         NodeStatus {
             id,
             incarnation: node.incarnation,
             client_addr: node.client_addr.clone(),
             bus_addr: node.bus_addr.clone(),
-            state: self.state_of(now, id),
+            state: self.members.state_of(now, id),
             silent_us: member.and_then(|member| member.heard_at).map(|at| now.since(at)),
             map_epoch: member.map_or(MapEpoch(0), |member| member.map_epoch),
             keys: load.keys,

@@ -1,9 +1,11 @@
 //! Clients' requests: the checks before a migration is written down, cancelling, and answers that survive
 //! repeats. Who waits for an end is in `waits`.
 
+use super::attempt::Attempt;
+use super::joins::Judge;
 use super::members::{incarnation_of, shown};
 use super::steps::Step;
-use super::{Attempt, Coordinator, CoordinatorEvent};
+use super::{Coordinator, CoordinatorEvent};
 use crate::limits::{MAX_PARTS_NAMED, MAX_TABLETS, MAX_UNFINISHED, REQUEST_WINDOW};
 use crate::{
     CoordinatorSays, Incarnation, MetaStore, MigrationCounters, MigrationRecord, MigrationState, NodeInfo,
@@ -31,7 +33,7 @@ impl<M: MetaStore> Coordinator<M> {
         oldest_open: u64,
         request: Request,
     ) {
-        let Some(member) = self.members.get_mut(&from) else { return };
+        let Some(member) = self.members.get_mut(from) else { return };
         member.oldest_open = member.oldest_open.max(oldest_open);
         member.refusals = member.refusals.split_off(&member.oldest_open);
         // What only looks holds up no window, and may be older than the requests in it.
@@ -50,7 +52,7 @@ impl<M: MetaStore> Coordinator<M> {
             }
         };
         if let Some(reply) = reply {
-            self.send(from, CoordinatorSays::Reply { number, reply });
+            self.out.send(&self.data.map, from, CoordinatorSays::Reply { number, reply });
         }
     }
 
@@ -66,7 +68,7 @@ impl<M: MetaStore> Coordinator<M> {
         if let Some(record) = earlier.filter(|_| !fault!(RequestExecutedTwice)) {
             return start_reply(record, self.attempts.get(&record.id));
         }
-        let member = self.members.get(&key.node)?;
+        let member = self.members.get(key.node)?;
         if let Some(refused) = member.refusals.get(&key.number) {
             return Some(refused.clone());
         }
@@ -74,7 +76,7 @@ impl<M: MetaStore> Coordinator<M> {
             Ok(reply) => reply,
             Err(refusal) => {
                 let reply = Reply::Refused(refusal);
-                let refusals = &mut self.members.get_mut(&key.node)?.refusals;
+                let refusals = &mut self.members.get_mut(key.node)?.refusals;
                 refusals.insert(key.number, reply.clone());
                 if refusals.len() as u64 > REQUEST_WINDOW {
                     refusals.pop_first();
@@ -94,7 +96,7 @@ impl<M: MetaStore> Coordinator<M> {
     ) -> Result<Option<Reply>, Refusal> {
         let Manner { protocol, policy } = manner;
         let outline = (self.read_protocol)(&protocol).map_err(|why| Refusal::Protocol { why })?;
-        let (range, source, target) = self.check_start(now, range, target)?;
+        let (range, source, target) = self.judge(now).check_start(range, target)?;
         let mut next = self.data.clone();
         let id = next.next_migration;
         next.next_migration = MigrationId(id.0 + 1);
@@ -121,103 +123,8 @@ impl<M: MetaStore> Coordinator<M> {
         next.waiting.push(record.clone());
         self.commit(now, next).map_err(|error| Refusal::not_committed(&error))?;
         self.attempts.insert(id, Attempt::new(now, &record));
-        self.event(CoordinatorEvent::Migration { migration: id, state: record.state.clone() });
+        self.out.event(CoordinatorEvent::Migration { migration: id, state: record.state.clone() });
         Ok(start_reply(&record, None))
-    }
-
-    /// What moves, who gives it and who takes it, or why it cannot be. What the target owns of the range
-    /// already is left out.
-    fn check_start(
-        &self,
-        now: MonotonicUs,
-        range: PositionRange,
-        target: &NodeName,
-    ) -> Result<(PositionRange, NodeId, NodeId), Refusal> {
-        let target = self.node_called(now, target)?;
-        if let Some(other) = self.data.unfinished().find(|record| record.range.overlaps(range)) {
-            let state = other.state.name().to_owned();
-            return Err(Refusal::Overlaps { migration: other.id, range: other.range, state });
-        }
-        let shown = |node| shown(&self.data, node);
-        let parts = self.parts_of_others(range, target);
-        let (moving, source) = match parts[..] {
-            [] => return Err(Refusal::OwnedByTarget { range, node: shown(target) }),
-            [part] => part,
-            _ => {
-                let count = parts.len();
-                let named = parts.into_iter().take(MAX_PARTS_NAMED);
-                let parts = named.map(|(part, _)| self.migrate_command(part, target)).collect();
-                return Err(Refusal::SeveralParts { range, count, parts });
-            }
-        };
-        // A coordinator that has just started gives its nodes time to be heard of.
-        if self.is_down(now, target) {
-            return Err(Refusal::TargetDown { node: shown(target) });
-        }
-        if self.is_down(now, source) {
-            return Err(Refusal::SourceDown { node: shown(source) });
-        }
-        if self.data.unfinished().count() >= MAX_UNFINISHED {
-            return Err(Refusal::TooManyMigrations { limit: MAX_UNFINISHED });
-        }
-        // Each migration that starts to run cuts two tablets at most.
-        let pieces = 2 * (self.data.waiting.len() + 1);
-        if self.data.map.tablets().len() + pieces > MAX_TABLETS {
-            return Err(Refusal::TooManyTablets { limit: MAX_TABLETS });
-        }
-        Ok((moving, source, target))
-    }
-
-    /// What others than the target own of the range, with its owners, in order. Neighbours of one owner are
-    /// one part.
-    fn parts_of_others(&self, range: PositionRange, target: NodeId) -> Vec<(PositionRange, NodeId)> {
-        let mut parts: Vec<(PositionRange, NodeId)> = Vec::new();
-        for tablet in self.data.map.tablets_in(range) {
-            let Some(piece) = tablet.range.intersection(range) else { continue };
-            match parts.last_mut() {
-                Some((part, owner)) if *owner == tablet.owner => {
-                    *part = PositionRange::new(part.first(), piece.last()).expect("tablets are in order");
-                }
-                _ => parts.push((piece, tablet.owner)),
-            }
-        }
-        parts.retain(|&(_, owner)| owner != target);
-        parts
-    }
-
-    /// The command that moves the range to the node.
-    fn migrate_command(&self, range: PositionRange, target: NodeId) -> String {
-        let range = match range.is_whole_slots() {
-            true => format!("--slots {}-{}", range.slots().0, range.slots().1),
-            false => format!("--positions {}-{}", range.first(), range.last()),
-        };
-        let nodes = self.data.map.nodes();
-        let at = |node: &NodeInfo| nodes.iter().filter(|other| other.client_addr == node.client_addr).count();
-        let named = self.data.map.node(target).filter(|node| at(node) == 1);
-        let target = named.map_or_else(|| target.to_string(), |node| node.client_addr.to_string());
-        format!("sidle migrate {range} --to {target}")
-    }
-
-    /// The member with this name. An address that several members have announced means the one that is up: a
-    /// node that lost its data directory comes back as a new member at its old address.
-    pub(super) fn node_called(&self, now: MonotonicUs, name: &NodeName) -> Result<NodeId, Refusal> {
-        let unknown = || Refusal::UnknownNode { name: name.to_string() };
-        let address = match name {
-            NodeName::Id(id) => return self.data.map.node(*id).map(|node| node.id).ok_or_else(unknown),
-            NodeName::Addr(address) => address,
-        };
-        let nodes = self.data.map.nodes().iter();
-        let called: Vec<NodeId> = nodes
-            .filter(|node| node.client_addr == *address || node.bus_addr == *address)
-            .map(|node| node.id)
-            .collect();
-        let up: Vec<NodeId> =
-            called.iter().copied().filter(|&node| self.state_of(now, node) == NodeState::Up).collect();
-        match (&called[..], &up[..]) {
-            ([], _) => Err(unknown()),
-            ([node], _) | (_, [node]) => Ok(*node),
-            _ => Err(Refusal::AmbiguousNode { name: name.to_string() }),
-        }
     }
 
     /// Gives a migration up; that is free until it runs.
@@ -270,7 +177,121 @@ impl<M: MetaStore> Coordinator<M> {
         let RequestKey { node, incarnation, number } = record.requested_by;
         let asker_lives = incarnation_of(&self.data, node) == incarnation;
         if let Some(reply) = start_reply(record, self.attempts.get(&id)).filter(|_| asker_lives) {
-            self.send(node, CoordinatorSays::Reply { number, reply });
+            self.out.send(&self.data.map, node, CoordinatorSays::Reply { number, reply });
+        }
+    }
+
+    /// The answer, unless the migration goes on and the request can wait.
+    fn await_end(
+        &mut self,
+        now: MonotonicUs,
+        key: RequestKey,
+        migration: MigrationId,
+        patience_us: u64,
+    ) -> Option<Reply> {
+        let Some(record) = self.data.migration(migration) else {
+            return Some(Reply::Refused(Refusal::UnknownMigration { migration }));
+        };
+        let is_kept = self.waits.keep(now, key, record, patience_us);
+        (!is_kept).then(|| Reply::Status(Box::new(self.report(now))))
+    }
+}
+
+impl Judge<'_> {
+    /// What moves, who gives it and who takes it, or why it cannot be. What the target owns of the range
+    /// already is left out.
+    fn check_start(
+        &self,
+        range: PositionRange,
+        target: &NodeName,
+    ) -> Result<(PositionRange, NodeId, NodeId), Refusal> {
+        let target = self.node_called(target)?;
+        if let Some(other) = self.data.unfinished().find(|record| record.range.overlaps(range)) {
+            let state = other.state.name().to_owned();
+            return Err(Refusal::Overlaps { migration: other.id, range: other.range, state });
+        }
+        let shown = |node| shown(self.data, node);
+        let parts = self.parts_of_others(range, target);
+        let (moving, source) = match parts[..] {
+            [] => return Err(Refusal::OwnedByTarget { range, node: shown(target) }),
+            [part] => part,
+            _ => {
+                let count = parts.len();
+                let named = parts.into_iter().take(MAX_PARTS_NAMED);
+                let parts = named.map(|(part, _)| self.migrate_command(part, target)).collect();
+                return Err(Refusal::SeveralParts { range, count, parts });
+            }
+        };
+        // A coordinator that has just started gives its nodes time to be heard of.
+        if self.members.is_down(self.now, target) {
+            return Err(Refusal::TargetDown { node: shown(target) });
+        }
+        if self.members.is_down(self.now, source) {
+            return Err(Refusal::SourceDown { node: shown(source) });
+        }
+        if self.data.unfinished().count() >= MAX_UNFINISHED {
+            return Err(Refusal::TooManyMigrations { limit: MAX_UNFINISHED });
+        }
+        // Each migration that starts to run cuts two tablets at most.
+        let pieces = 2 * (self.data.waiting.len() + 1);
+        if self.data.map.tablets().len() + pieces > MAX_TABLETS {
+            return Err(Refusal::TooManyTablets { limit: MAX_TABLETS });
+        }
+        Ok((moving, source, target))
+    }
+
+    /// What others than the target own of the range, with its owners, in order. Neighbours of one owner are
+    /// one part.
+    fn parts_of_others(&self, range: PositionRange, target: NodeId) -> Vec<(PositionRange, NodeId)> {
+        let mut parts: Vec<(PositionRange, NodeId)> = Vec::new();
+        for tablet in self.data.map.tablets_in(range) {
+            let Some(piece) = tablet.range.intersection(range) else { continue };
+            match parts.last_mut() {
+                Some((part, owner)) if *owner == tablet.owner => {
+                    *part = PositionRange::new(part.first(), piece.last()).expect("tablets are in order");
+                }
+                _ => parts.push((piece, tablet.owner)),
+            }
+        }
+        parts.retain(|&(_, owner)| owner != target);
+        parts
+    }
+
+    /// The command that moves the range to the node.
+    fn migrate_command(&self, range: PositionRange, target: NodeId) -> String {
+        let range = match range.is_whole_slots() {
+            true => format!("--slots {}-{}", range.slots().0, range.slots().1),
+            false => format!("--positions {}-{}", range.first(), range.last()),
+        };
+        let nodes = self.data.map.nodes();
+        let at = |node: &NodeInfo| nodes.iter().filter(|other| other.client_addr == node.client_addr).count();
+        let named = self.data.map.node(target).filter(|node| at(node) == 1);
+        let target = named.map_or_else(|| target.to_string(), |node| node.client_addr.to_string());
+        format!("sidle migrate {range} --to {target}")
+    }
+
+    /// The member with this name. An address that several members have announced means the one that is up: a
+    /// node that lost its data directory comes back as a new member at its old address.
+    pub(super) fn node_called(&self, name: &NodeName) -> Result<NodeId, Refusal> {
+        let unknown = || Refusal::UnknownNode { name: name.to_string() };
+        let address = match name {
+            NodeName::Id(id) => return self.data.map.node(*id).map(|node| node.id).ok_or_else(unknown),
+            NodeName::Addr(address) => address,
+        };
+        let nodes = self.data.map.nodes().iter();
+        let called: Vec<NodeId> = nodes
+            .filter(|node| node.client_addr == *address || node.bus_addr == *address)
+            .map(|node| node.id)
+            .collect();
+        let up: Vec<NodeId> = called
+            .iter()
+            .copied()
+            .filter(|&node| self.members.state_of(self.now, node) == NodeState::Up)
+            .collect();
+        match (&called[..], &up[..]) {
+            ([], _) => Err(unknown()),
+            ([node], _) | (_, [node]) => Ok(*node),
+            _ => Err(Refusal::AmbiguousNode { name: name.to_string() }),
         }
     }
 }

@@ -1,12 +1,10 @@
-//! A migration's way from state to state: which step is due, its commit, and what follows from it.
+//! A migration's way from state to state: which step is due, and what its nodes are to be asked for.
 
-use super::members::{incarnation_of, shown};
-use super::{Attempt, Coordinator, CoordinatorEvent};
-use crate::bounds::clipped;
-use crate::limits::MAX_TEXT_BYTES;
+use super::attempt::{Attempt, Attempts};
+use super::members::{Members, incarnation_of, shown};
 use crate::timing::{PREPARE_DEADLINE_US, RETRY_US};
 use crate::{
-    CoordinatorSays, MetaError, MetaStore, MigrationRecord, MigrationState, NodeSays, PrepareRefusal, Survey,
+    CoordinatorSays, Metadata, MigrationRecord, MigrationState, PrepareRefusal, ReadProtocol, Survey,
 };
 use sidle_types::words::{count, counted};
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, TabletEpoch, fault};
@@ -27,79 +25,17 @@ pub(super) enum Step {
     End(MigrationState),
 }
 
-impl<M: MetaStore> Coordinator<M> {
-    /// Takes in what a node says about a migration that it takes part in (M9: anything else is dropped).
-    pub(super) fn migration_message(&mut self, now: MonotonicUs, from: NodeId, body: NodeSays) {
-        let migration = match &body {
-            NodeSays::Surveyed { migration, .. }
-            | NodeSays::Prepared { migration }
-            | NodeSays::PrepareRefused { migration, .. }
-            | NodeSays::Progress { migration, .. }
-            | NodeSays::Finished { migration, .. }
-            | NodeSays::Broken { migration, .. } => *migration,
-            NodeSays::Join { .. } | NodeSays::Heartbeat(_) | NodeSays::Request { .. } => return,
-        };
-        let Some(record) = self.data.unfinished().find(|record| record.id == migration) else { return };
-        let copies_before = self.copies_before_freeze(record);
-        let Some(attempt) = self.attempts.get_mut(&migration) else { return };
-        let preparing = record.state == MigrationState::Preparing;
-        let running = record.state == MigrationState::Running;
-        let incarnation = incarnation_of(&self.data, from);
-        let is_source = (record.source, record.source_incarnation) == (from, incarnation);
-        let is_target = (record.target, record.target_incarnation) == (from, incarnation);
-        let counted = !record.partitions.is_empty();
-        match body {
-            NodeSays::Surveyed { survey, .. } if preparing && is_source && !counted => {
-                let found = MigrationRecord { partitions: survey.partitions.clone(), ..record.clone() };
-                if found.partitions_tile_the_range() {
-                    attempt.survey = Some(survey);
-                } else {
-                    let source = shown(&self.data, from);
-                    attempt.broken =
-                        Some(format!("the source {source} cut the range into parts that do not fit"));
-                }
-            }
-            NodeSays::Prepared { .. } if preparing && is_target && counted => {
-                attempt.prepared.get_or_insert(Ok(()));
-            }
-            NodeSays::PrepareRefused { why, .. } if preparing && is_target && counted => {
-                attempt.prepared.get_or_insert(Err(why));
-            }
-            NodeSays::Progress { progress, .. } if running && is_target => attempt.advance(now, progress),
-            NodeSays::Progress { progress, .. } if preparing && is_target && counted && copies_before => {
-                attempt.copied(now, progress);
-                // From here on whoever asked for it can watch it.
-                self.answer_start(migration);
-            }
-            NodeSays::Finished { progress, .. } if running && is_target => {
-                attempt.advance(now, progress);
-                attempt.finished = true;
-            }
-            NodeSays::Broken { why, .. } if running && is_target => {
-                let target = shown(&self.data, from);
-                attempt.broken.get_or_insert(format!("the target {target} cannot go on ({why})"));
-            }
-            _ => {}
-        }
-    }
+/// Which steps are due.
+pub(super) struct Steps<'a> {
+    pub(super) data: &'a Metadata,
+    pub(super) members: &'a Members,
+    pub(super) attempts: &'a Attempts,
+    pub(super) read_protocol: ReadProtocol,
+}
 
-    /// Takes every step that is due, unless the metadata cannot be written at present.
-    pub(super) fn advance(&mut self, now: MonotonicUs) {
-        if let Some(at) = self.commit_retry_at {
-            // After a failed commit the store may hold what was not done, and must hold what is before
-            // anything follows.
-            if now < at || self.commit(now, self.data.clone()).is_err() {
-                return;
-            }
-        }
-        while let Some((id, step)) = self.due_step(now) {
-            if self.take(now, id, step).is_err() {
-                return;
-            }
-        }
-    }
-
-    fn due_step(&self, now: MonotonicUs) -> Option<(MigrationId, Step)> {
+impl Steps<'_> {
+    /// The next step that is due.
+    pub(super) fn due(&self, now: MonotonicUs) -> Option<(MigrationId, Step)> {
         let running = self.data.map.migrations().iter();
         let ended = running.filter_map(|record| Some((record.id, self.end_of_running(record)?)));
         let waiting = self.data.waiting.iter().enumerate();
@@ -119,20 +55,20 @@ impl<M: MetaStore> Coordinator<M> {
             return Some(Step::End(MigrationState::Done));
         }
         let MigrationRecord { source, target, .. } = record;
-        let is_silent = self.members.get(source).is_some_and(|member| member.suspected);
+        let is_silent = self.members.get(*source).is_some_and(|member| member.suspected);
         let is_taken_for_dead = fault!(SilenceCountsAsDeath) && is_silent;
-        if incarnation_of(&self.data, *source) != record.source_incarnation || is_taken_for_dead {
-            let source = shown(&self.data, *source);
+        if incarnation_of(self.data, *source) != record.source_incarnation || is_taken_for_dead {
+            let source = shown(self.data, *source);
             let why = format!("the source {source} restarted: {}", self.loss_of_the_rest(record, attempt));
             return Some(Step::End(MigrationState::Failed { why }));
         }
         if let Some(why) = self.why_given_back(record, attempt) {
             return Some(Step::GiveBack(why));
         }
-        let why = if incarnation_of(&self.data, *target) != record.target_incarnation {
+        let why = if incarnation_of(self.data, *target) != record.target_incarnation {
             format!(
                 "the target {} restarted: it owns {}, empty, and what the range held is lost (about {})",
-                shown(&self.data, *target),
+                shown(self.data, *target),
                 record.range,
                 counted(record.counters.records, "record")
             )
@@ -150,10 +86,10 @@ impl<M: MetaStore> Coordinator<M> {
         if !attempt.is_withheld && !fault!(GivenBackThoughSent) {
             return None;
         }
-        let [source, target] = [record.source, record.target].map(|node| shown(&self.data, node));
-        let what = if incarnation_of(&self.data, record.target) != record.target_incarnation {
+        let [source, target] = [record.source, record.target].map(|node| shown(self.data, node));
+        let what = if incarnation_of(self.data, record.target) != record.target_incarnation {
             format!("the target {target} restarted")
-        } else if self.members.get(&record.target).is_some_and(|member| member.suspected) {
+        } else if self.members.get(record.target).is_some_and(|member| member.suspected) {
             format!("the target {target} is down, the coordinator has not heard of it lately")
         } else {
             attempt.broken.clone()?
@@ -168,7 +104,7 @@ impl<M: MetaStore> Coordinator<M> {
     /// the data is known to acknowledge no more writes of the range: the target heard so from it, or all its
     /// workers use a map in which the migration runs.
     fn source_has_frozen(&self, record: &MigrationRecord, attempt: &Attempt) -> bool {
-        let published = self.members.get(&record.source).map_or(MapEpoch(0), |member| member.map_epoch);
+        let published = self.members.get(record.source).map_or(MapEpoch(0), |member| member.map_epoch);
         attempt.progress.activated || published >= record.map_epoch
     }
 
@@ -188,9 +124,9 @@ impl<M: MetaStore> Coordinator<M> {
             ("target", record.target, record.target_incarnation),
         ];
         if let Some((role, node, _)) =
-            lives.into_iter().find(|(_, node, incarnation)| incarnation_of(&self.data, *node) != *incarnation)
+            lives.into_iter().find(|(_, node, incarnation)| incarnation_of(self.data, *node) != *incarnation)
         {
-            let node = shown(&self.data, node);
+            let node = shown(self.data, node);
             return fail(format!("the {role} {node} restarted before the range moved; nothing has changed"));
         }
         if let Some(why) = &attempt.broken {
@@ -201,7 +137,7 @@ impl<M: MetaStore> Coordinator<M> {
             (Some(Err(why)), _) => fail(self.refusal_text(record, why)),
             (None, Some(survey)) if record.partitions.is_empty() => Some(Step::Counted(survey.clone())),
             _ if now >= attempt.deadline && attempt.moves_since.is_some() => {
-                let target = shown(&self.data, record.target);
+                let target = shown(self.data, record.target);
                 let seconds = PREPARE_DEADLINE_US / 1_000_000;
                 let stalled = attempt.progress.stalled.as_ref();
                 let stalled = stalled.map_or(String::new(), |stalled| format!(" ({stalled})"));
@@ -211,7 +147,7 @@ impl<M: MetaStore> Coordinator<M> {
             }
             _ if now >= attempt.deadline => {
                 let (role, node) = asked(record);
-                let node = shown(&self.data, node);
+                let node = shown(self.data, node);
                 let seconds = PREPARE_DEADLINE_US / 1_000_000;
                 fail(format!("the {role} {node} did not answer within {seconds} s; nothing has changed"))
             }
@@ -222,134 +158,59 @@ impl<M: MetaStore> Coordinator<M> {
     /// The end of a migration that does not run yet, when one of its nodes is down.
     fn silence(&self, now: MonotonicUs, record: &MigrationRecord) -> Option<Step> {
         let sides = [("source", record.source), ("target", record.target)];
-        let (role, node) = sides.into_iter().find(|(_, node)| self.is_down(now, *node))?;
-        let node = shown(&self.data, node);
+        let (role, node) = sides.into_iter().find(|(_, node)| self.members.is_down(now, *node))?;
+        let node = shown(self.data, node);
         let why = format!(
             "the {role} {node} is down, the coordinator has not heard of it lately; nothing has changed"
         );
         Some(Step::End(MigrationState::Failed { why }))
     }
 
-    /// Commits a step, then does what follows from it.
-    pub(super) fn take(&mut self, now: MonotonicUs, id: MigrationId, step: Step) -> Result<(), MetaError> {
+    /// What is to be committed with a step.
+    pub(super) fn metadata_after(&self, now: MonotonicUs, id: MigrationId, step: Step) -> Metadata {
         let mut next = self.data.clone();
-        let is_withheld = matches!(step, Step::Run);
         let attempt = self.attempts.get(&id);
-        let end = match &step {
-            Step::End(MigrationState::Failed { why }) | Step::GiveBack(why) => {
-                Some(MigrationState::Failed { why: clipped(why.clone(), MAX_TEXT_BYTES) })
+        let record = next.waiting.iter_mut().find(|record| record.id == id);
+        match (step, record) {
+            (Step::Begin, Some(record)) => {
+                record.state = MigrationState::Preparing;
+                record.source_incarnation = incarnation_of(self.data, record.source);
+                record.target_incarnation = incarnation_of(self.data, record.target);
             }
-            Step::End(state) => Some(state.clone()),
-            Step::Begin | Step::Counted(_) | Step::Run => None,
-        };
-        if matches!(step, Step::GiveBack(_)) {
-            let is_whole = attempt.is_some_and(|attempt| attempt.is_withheld);
-            assert!(is_whole || fault!(GivenBackThoughSent), "M1: the source may have frozen the range");
-            next.give_back(id);
-        }
-        if let Some(state) = end {
-            // Of a copy that came to nothing, nothing has moved.
-            let record = next.migration(id).filter(|record| record.ran());
-            let counters = record.and_then(|record| Some(attempt?.counters(now, record)));
-            next.end(id, state, counters);
-        } else {
-            let index = next.waiting.iter().position(|record| record.id == id);
-            let index = index.expect("only a migration that waits begins, is counted or runs");
-            let mut record = next.waiting.remove(index);
-            match step {
-                Step::Begin => {
-                    record.state = MigrationState::Preparing;
-                    record.source_incarnation = incarnation_of(&self.data, record.source);
-                    record.target_incarnation = incarnation_of(&self.data, record.target);
-                }
-                Step::Counted(survey) => {
-                    record.counters.records = survey.records;
-                    record.counters.bytes = survey.bytes;
-                    record.partitions = survey.partitions;
-                    // Nothing that is not over overlaps: until it runs, no epoch in the range changes.
-                    let epochs = next.map.tablets_in(record.range).iter().map(|tablet| tablet.epoch.0);
-                    record.epoch = TabletEpoch(epochs.max().unwrap_or(0) + 1);
-                }
-                Step::Run => {
-                    record.state = MigrationState::Running;
-                    record.map_epoch = MapEpoch(next.map.epoch().0 + 1);
-                }
-                Step::GiveBack(_) | Step::End(_) => unreachable!("handled above"),
+            (Step::Counted(survey), Some(record)) => {
+                record.counters.records = survey.records;
+                record.counters.bytes = survey.bytes;
+                record.partitions = survey.partitions;
+                // Nothing that is not over overlaps: until it runs, no epoch in the range changes.
+                let epochs = next.map.tablets_in(record.range).iter().map(|tablet| tablet.epoch.0);
+                record.epoch = TabletEpoch(epochs.max().unwrap_or(0) + 1);
             }
-            if record.state == MigrationState::Running {
+            (Step::Run, Some(record)) => {
+                record.state = MigrationState::Running;
+                record.map_epoch = MapEpoch(next.map.epoch().0 + 1);
+                let record = record.clone();
+                next.waiting.retain(|record| record.id != id);
                 next.map = Arc::new(next.map.changed(|map| map.start(record)));
-            } else {
-                next.waiting.insert(index, record);
+            }
+            (Step::Begin | Step::Counted(_) | Step::Run, None) => unreachable!("it waits"),
+            (Step::GiveBack(why), _) => {
+                let is_whole = attempt.is_some_and(|attempt| attempt.is_withheld);
+                assert!(is_whole || fault!(GivenBackThoughSent), "M1: the source may have frozen the range");
+                next.give_back(id);
+                next.end(id, MigrationState::Failed { why }, None);
+            }
+            (Step::End(state), _) => {
+                // Of a copy that came to nothing, nothing has moved.
+                let record = self.data.migration(id).filter(|record| record.ran());
+                let counters = record.and_then(|record| Some(attempt?.counters(now, record)));
+                next.end(id, state, counters);
             }
         }
-        self.commit(now, next)?;
-        if let Some(record) = self.data.unfinished().find(|record| record.id == id) {
-            // What was heard belongs to the state before; what comes next is asked for anew.
-            let mut attempt = Attempt::new(now, record);
-            attempt.is_withheld = is_withheld;
-            if let Some(before) = self.attempts.remove(&id) {
-                if !record.partitions.is_empty() {
-                    attempt.deadline = before.deadline;
-                }
-                attempt.go_on(before);
-            }
-            self.attempts.insert(id, attempt);
-        }
-        self.after_change(id);
-        Ok(())
-    }
-
-    /// Tells of a committed change: the event, the answer to who started it, and the end to both sides.
-    pub(super) fn after_change(&mut self, id: MigrationId) {
-        let Some(record) = self.data.migration(id) else { return };
-        let (source, target, state) = (record.source, record.target, record.state.clone());
-        let is_over = state.is_over();
-        self.event(CoordinatorEvent::Migration { migration: id, state });
-        self.answer_start(id);
-        if is_over {
-            self.attempts.remove(&id);
-            self.send_over(source, id);
-            self.send_over(target, id);
-        }
-    }
-
-    /// Asks source or target for what a preparation needs next, if it is time to.
-    pub(super) fn ask(&mut self, now: MonotonicUs) {
-        let mut questions = Vec::new();
-        for record in &self.data.waiting {
-            let Some(attempt) = self.attempts.get_mut(&record.id) else { continue };
-            let due = attempt.asked_at.is_none_or(|at| now >= at.plus_us(RETRY_US));
-            if record.state != MigrationState::Preparing || !due {
-                continue;
-            }
-            attempt.asked_at = Some(now);
-            if record.partitions.is_empty() {
-                // Read before the migration was written down; a coordinator of another version may know it no
-                // more.
-                let Ok(outline) = (self.read_protocol)(&record.protocol) else { continue };
-                let question = CoordinatorSays::Survey {
-                    migration: record.id,
-                    range: record.range,
-                    partitions: outline.partitions,
-                };
-                questions.push((record.source, question));
-            } else if let Some(source) = self.data.map.node(record.source) {
-                if (self.read_protocol)(&record.protocol).is_ok_and(|outline| outline.copies_before_freeze) {
-                    let question = CoordinatorSays::Track { record: Box::new(record.clone()) };
-                    questions.push((record.source, question));
-                }
-                let source_bus_addr = source.bus_addr.clone();
-                let question = CoordinatorSays::Prepare { record: Box::new(record.clone()), source_bus_addr };
-                questions.push((record.target, question));
-            }
-        }
-        for (node, question) in questions {
-            self.send(node, question);
-        }
+        next
     }
 
     /// Whether the migration's protocol copies the range before it changes its owner.
-    fn copies_before_freeze(&self, record: &MigrationRecord) -> bool {
+    pub(super) fn copies_before_freeze(&self, record: &MigrationRecord) -> bool {
         (self.read_protocol)(&record.protocol).is_ok_and(|outline| outline.copies_before_freeze)
     }
 
@@ -373,7 +234,7 @@ impl<M: MetaStore> Coordinator<M> {
 
     /// What a target's refusal means.
     fn refusal_text(&self, record: &MigrationRecord, why: &PrepareRefusal) -> String {
-        let [source, target] = [record.source, record.target].map(|node| shown(&self.data, node));
+        let [source, target] = [record.source, record.target].map(|node| shown(self.data, node));
         match why {
             PrepareRefusal::NoMemory { needed_bytes, free_bytes } => format!(
                 "the target {target} has no memory for it: {needed_bytes} bytes needed, {free_bytes} bytes free; nothing \
@@ -392,4 +253,42 @@ impl<M: MetaStore> Coordinator<M> {
 /// Whose answer a preparation waits for.
 fn asked(record: &MigrationRecord) -> (&'static str, NodeId) {
     if record.partitions.is_empty() { ("source", record.source) } else { ("target", record.target) }
+}
+
+/// What source or target are to be asked for that a preparation needs next, if it is time to.
+pub(super) fn questions(
+    now: MonotonicUs,
+    data: &Metadata,
+    attempts: &mut Attempts,
+    read_protocol: ReadProtocol,
+) -> Vec<(NodeId, CoordinatorSays)> {
+    let mut questions = Vec::new();
+    for record in &data.waiting {
+        let Some(attempt) = attempts.get_mut(&record.id) else { continue };
+        let due = attempt.asked_at.is_none_or(|at| now >= at.plus_us(RETRY_US));
+        if record.state != MigrationState::Preparing || !due {
+            continue;
+        }
+        attempt.asked_at = Some(now);
+        if record.partitions.is_empty() {
+            // Read before the migration was written down; a coordinator of another version may know it no
+            // more.
+            let Ok(outline) = read_protocol(&record.protocol) else { continue };
+            let question = CoordinatorSays::Survey {
+                migration: record.id,
+                range: record.range,
+                partitions: outline.partitions,
+            };
+            questions.push((record.source, question));
+        } else if let Some(source) = data.map.node(record.source) {
+            if read_protocol(&record.protocol).is_ok_and(|outline| outline.copies_before_freeze) {
+                let question = CoordinatorSays::Track { record: Box::new(record.clone()) };
+                questions.push((record.source, question));
+            }
+            let source_bus_addr = source.bus_addr.clone();
+            let question = CoordinatorSays::Prepare { record: Box::new(record.clone()), source_bus_addr };
+            questions.push((record.target, question));
+        }
+    }
+    questions
 }

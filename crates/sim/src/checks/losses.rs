@@ -43,24 +43,14 @@ impl Losses {
     }
 
     /// Which of these keys may be gone when this machine's process dies now.
-    pub fn at_risk(
-        &self,
-        hosts: &[Host],
-        dying: HostId,
-        keys: impl Iterator<Item = String>,
-    ) -> Vec<String> {
+    pub fn at_risk(&self, hosts: &[Host], dying: HostId, keys: impl Iterator<Item = String>) -> Vec<String> {
         let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
         keys.filter(|key| !matches!(self.fate(hosts, dying, &possible, key), Fate::Kept)).collect()
     }
 
     /// Which of these keys, none of which exists, may be set when this machine's process has died and be gone
     /// after that: they are on their way to it or from it, by a map that is being committed perhaps.
-    pub fn in_doubt(
-        &self,
-        hosts: &[Host],
-        dying: HostId,
-        keys: impl Iterator<Item = String>,
-    ) -> Vec<String> {
+    pub fn in_doubt(&self, hosts: &[Host], dying: HostId, keys: impl Iterator<Item = String>) -> Vec<String> {
         let possible = hosts[0].disk.as_ref().map(Disk::possible).unwrap_or_default();
         keys.filter(|key| matches!(self.fate(hosts, dying, &possible, key), Fate::AtRisk)).collect()
     }
@@ -143,7 +133,8 @@ fn goes_back(hosts: &[Host], target: HostId, position: Position) -> bool {
     let Some(coordinator) = seat.map(|seat| &seat.coordinator) else { return false };
     let Some(record) = coordinator.map().migration_at(position) else { return false };
     let workers = hosts[target.0].process.iter().flat_map(|process| &process.workers);
-    let has_reported = workers.map(|worker| worker.worker.ranges().map().epoch()).min() >= Some(record.map_epoch);
+    let has_reported =
+        workers.map(|worker| worker.worker.ranges().map().epoch()).min() >= Some(record.map_epoch);
     record.target == node_id(target) && coordinator.would_give_back(record.id) && !has_reported
 }
 

@@ -6,8 +6,8 @@ use crate::ledger::Ledger;
 use crate::network::StreamId;
 use crate::world::World;
 use sidle_cluster::{
-    ClusterId, Coordinator, CoordinatorInput, Founding, MetaError, NodeInfo, NodeSays, Request,
-    StartNumber, ToCoordinator, ToNode,
+    ClusterId, Coordinator, CoordinatorInput, Founding, MetaError, NodeInfo, NodeSays, Request, StartNumber,
+    ToCoordinator, ToNode,
 };
 use sidle_types::{MonotonicUs, NodeId};
 use std::collections::BTreeMap;
