@@ -166,9 +166,7 @@ impl Bounded for ToNode {
                 }
                 at_most("partitions", *partitions as u64, MAX_PARTITIONS as u64)
             }
-            CoordinatorSays::Prepare { record, .. } | CoordinatorSays::Track { record } => {
-                record.check_bounds()
-            }
+            CoordinatorSays::Prepare { record } | CoordinatorSays::Track { record } => record.check_bounds(),
             CoordinatorSays::Over { migration, record, map_epoch } => {
                 migration.check_bounds()?;
                 record.check_bounds()?;

@@ -319,8 +319,6 @@ pub enum CoordinatorSays {
     Prepare {
         /// The migration, with what the source counted.
         record: Box<MigrationRecord>,
-        /// Where the source is reached.
-        source_bus_addr: HostPort,
     },
     /// To the source, of a migration that copies before the freeze: serve the range on, mark what changes in
     /// it, and let the target copy. Repeated until the target is ready.
@@ -481,10 +479,7 @@ mod tests {
         for message in [
             to_node(CoordinatorSays::Welcome { cluster: ClusterId::from_bits(7), map }),
             to_node(CoordinatorSays::JoinAgain),
-            to_node(CoordinatorSays::Prepare {
-                record: record.clone(),
-                source_bus_addr: "[::1]:7".parse().unwrap(),
-            }),
+            to_node(CoordinatorSays::Prepare { record: record.clone() }),
             to_node(CoordinatorSays::Over {
                 migration: MigrationId(4),
                 record: Some(record),

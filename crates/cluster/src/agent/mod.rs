@@ -246,7 +246,7 @@ impl<X, I> NodeAgent<X, I> {
             CoordinatorSays::Survey { migration, range, partitions } => {
                 self.migrations.asked_to_survey(migration, range, partitions, &mut self.out);
             }
-            CoordinatorSays::Prepare { record, .. } => {
+            CoordinatorSays::Prepare { record } => {
                 self.migrations.asked_to_prepare(now, *record, &mut self.out);
             }
             CoordinatorSays::Track { record } => self.migrations.asked_to_track(*record, &mut self.out),

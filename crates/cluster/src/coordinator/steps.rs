@@ -280,14 +280,12 @@ pub(super) fn questions(
                 partitions: outline.partitions,
             };
             questions.push((record.source, question));
-        } else if let Some(source) = data.map.node(record.source) {
+        } else {
             if read_protocol(&record.protocol).is_ok_and(|outline| outline.copies_before_freeze) {
                 let question = CoordinatorSays::Track { record: Box::new(record.clone()) };
                 questions.push((record.source, question));
             }
-            let source_bus_addr = source.bus_addr.clone();
-            let question = CoordinatorSays::Prepare { record: Box::new(record.clone()), source_bus_addr };
-            questions.push((record.target, question));
+            questions.push((record.target, CoordinatorSays::Prepare { record: Box::new(record.clone()) }));
         }
     }
     questions

@@ -265,9 +265,7 @@ impl Draw {
             7 => {
                 CoordinatorSays::Survey { migration, range: self.range(), partitions: self.number() as usize }
             }
-            8 | 9 => {
-                CoordinatorSays::Prepare { record: Box::new(self.record()), source_bus_addr: self.address() }
-            }
+            8 | 9 => CoordinatorSays::Prepare { record: Box::new(self.record()) },
             10 => CoordinatorSays::Track { record: Box::new(self.record()) },
             11 => {
                 let record = self.one_in(2).then(|| Box::new(self.record()));

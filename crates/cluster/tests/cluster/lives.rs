@@ -62,7 +62,7 @@ fn hear(agent: &mut Agent, body: CoordinatorSays) -> Vec<AgentEvent> {
 }
 
 fn prepare() -> CoordinatorSays {
-    CoordinatorSays::Prepare { record: Box::new(record(2, 1)), source_bus_addr: info(2, 1).bus_addr }
+    CoordinatorSays::Prepare { record: Box::new(record(2, 1)) }
 }
 
 fn over() -> CoordinatorSays {

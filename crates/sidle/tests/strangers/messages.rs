@@ -71,7 +71,7 @@ pub(crate) fn control_messages(victim: &str, cluster: &str, huge: &str) -> Vec<J
         json!({"heard": {"map_epoch": u64::MAX}}),
         json!({"map_update": {"map": map}}),
         json!({"survey": {"migration": 1, "range": everything, "partitions": u64::MAX}}),
-        json!({"prepare": {"record": {}, "source_bus_addr": "127.0.0.1:2"}}),
+        json!({"prepare": {"record": {}}}),
         json!({"track": {"record": {}}}),
         json!({"over": {"migration": 1, "record": null, "map_epoch": u64::MAX}}),
         json!({"reply": {"number": 1, "reply": {"cancelled": {"migration": 1}}}}),
