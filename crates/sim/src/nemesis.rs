@@ -79,6 +79,17 @@ impl NemesisSetup {
             targets_permille: 0,
         }
     }
+
+    /// Draws which deaths are aimed at something.
+    pub(crate) fn aim(&mut self, members: &mut Random, targets: &mut Random) {
+        if self.deaths > 0 && !members.one_in(3) {
+            self.absences_permille = members.between(200, 800);
+        }
+        // With other deaths what is lost could not be told from what is not.
+        if self.rest_us > 0 && self.deaths == 0 && targets.one_in(4) {
+            self.targets_permille = targets.between(100, 600);
+        }
+    }
 }
 
 /// How soon a target dies whose migration begins to run, at most: before its source knows of it, or right
@@ -177,8 +188,8 @@ impl Nemesis {
         }
     }
 
-    /// Chooses whether the targets of the migrations that have just begun to run are to die. The coordinator's
-    /// machine is left alone.
+    /// Chooses whether the targets of the migrations that have just begun to run are to die. The
+    /// coordinator's machine is left alone.
     fn aim(&mut self, hosts: &[Host], world: &mut World) {
         let seat = hosts[0].process.as_ref().and_then(|process| process.control.seat.as_ref());
         let running = seat.into_iter().flat_map(|seat| seat.coordinator.map().migrations());

@@ -48,7 +48,6 @@ impl Plan {
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
         let mut operators_random = Random::new(seed ^ 0x0be2_a705_0000_0000);
         let mut members_random = Random::new(seed ^ 0x3e3b_e250_0000_0000);
-        let mut targets_random = Random::new(seed ^ 0x7a26_e700_0000_0000);
         let mut groups_random = Random::new(seed ^ 0x6e0b_0000_0000);
         let nodes = match random.below(8) {
             0 => random.between(4, 7) as usize,
@@ -84,15 +83,7 @@ impl Plan {
             workload.groups = groups_random.between(1, MOST_GROUPS);
         }
         let mut others = others(&mut random, nodes, think_us, &workload);
-        let operator = OperatorSetup {
-            rest_us: random.magnitude(safety_us / 100, safety_us / 3),
-            cancel_permille: if random.one_in(2) { random.between(100, 700) } else { random.below(100) },
-            return_permille: if random.one_in(2) { 0 } else { random.below(600) },
-            hurry_permille: if operators_random.one_in(2) { 0 } else { operators_random.below(600) },
-            forgets_permille: if members_random.one_in(2) { 0 } else { members_random.between(300, 900) },
-            forgets_seed: members_random.draw(),
-            nodes,
-        };
+        let operator = operator(&mut random, &mut operators_random, &mut members_random, safety_us, nodes);
         others.extend(canceller(&mut operators_random, nodes).map(OtherSetup::Canceller));
         if workload.large_permille == 0 && !is_tight && random.one_in(3) {
             // Moves that last: what happens in the middle of one happens often.
@@ -101,13 +92,7 @@ impl Plan {
         }
         small_pieces(seed, &mut hosts, &mut workload);
         let mut nemesis = NemesisSetup::draw(&mut random, safety_us);
-        if nemesis.deaths > 0 && !members_random.one_in(3) {
-            nemesis.absences_permille = members_random.between(200, 800);
-        }
-        // With other deaths what is lost could not be told from what is not.
-        if nemesis.rest_us > 0 && nemesis.deaths == 0 && targets_random.one_in(4) {
-            nemesis.targets_permille = targets_random.between(100, 600);
-        }
+        nemesis.aim(&mut members_random, &mut Random::new(seed ^ 0x7a26_e700_0000_0000));
         Plan {
             hosts,
             pace,
@@ -202,6 +187,26 @@ fn others(random: &mut Random, nodes: usize, think_us: u64, workload: &Workload)
         }
     }
     others
+}
+
+/// What the operator is like. Its moves, its haste and the members that it forgets are each drawn from a
+/// stream of their own.
+fn operator(
+    random: &mut Random,
+    operators_random: &mut Random,
+    members_random: &mut Random,
+    safety_us: u64,
+    nodes: usize,
+) -> OperatorSetup {
+    OperatorSetup {
+        rest_us: random.magnitude(safety_us / 100, safety_us / 3),
+        cancel_permille: if random.one_in(2) { random.between(100, 700) } else { random.below(100) },
+        return_permille: if random.one_in(2) { 0 } else { random.below(600) },
+        hurry_permille: if operators_random.one_in(2) { 0 } else { operators_random.below(600) },
+        forgets_permille: if members_random.one_in(2) { 0 } else { members_random.between(300, 900) },
+        forgets_seed: members_random.draw(),
+        nodes,
+    }
 }
 
 fn canceller(random: &mut Random, nodes: usize) -> Option<CancellerSetup> {

@@ -156,8 +156,8 @@ faults! {
         /// A restarted target gets its range before the source is known to have frozen it (breaks M1 and the
         /// coordinator's invariant 4).
         RestartedTargetServesAtOnce, "restarted-target-serves-at-once", Some(800);
-        /// A range goes back to a source that may have frozen it, and the target have served it (breaks M1 and
-        /// the coordinator's invariant 7).
+        /// A range goes back to a source that may have frozen it, and the target have served it (breaks M1
+        /// and the coordinator's invariant 7).
         GivenBackThoughSent, "given-back-though-sent", USUAL;
         /// A running migration whose source has only fallen silent is ended as if the source had restarted,
         /// and what had not arrived is given up (breaks linearizability).

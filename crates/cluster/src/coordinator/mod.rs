@@ -14,10 +14,10 @@
 //! 6. When a range changes its owner the target, unless it is down, uses the new map before anybody else
 //!    hears of it. Whom the source redirects is thus awaited at the target. The other way round each would
 //!    send clients to the other, and clients give up after 3 to 16 redirections.
-//! 7. A range goes back to its source only if the source has been sent no map in which the migration runs. Then
-//!    the source has served it all along, and the target, which serves what the source has frozen, nothing
-//!    of it (M1). A coordinator that opens takes every such map for sent, and while it is not known whether
-//!    the range's return is written down, none is sent.
+//! 7. A range goes back to its source only if the source has been sent no map in which the migration runs.
+//!    Then the source has served it all along, and the target, which serves what the source has frozen,
+//!    nothing of it (M1). A coordinator that opens takes every such map for sent, and while it is not known
+//!    whether the range's return is written down, none is sent.
 //!
 //! # Realises
 //! Migration steps 1, 2 and 9 and cancellation. A migration is `Queued` (if an earlier one shares a node with
@@ -29,8 +29,9 @@
 //! coordinator chooses right: the target keeps the range, because only it knows which of the source's frozen
 //! values are stale.
 //! - The source restarted: what had not arrived is lost; the target answers "absent" for it.
-//! - The target restarted, and the source may have frozen the range: all that the range held is lost, the frozen copy included, since newer writes may
-//!   have been acknowledged for any of it; the target owns the range, empty.
+//! - The target restarted, and the source may have frozen the range: all that the range held is lost, the
+//!   frozen copy included, since newer writes may have been acknowledged for any of it; the target owns the
+//!   range, empty.
 //!
 //! A node that is only silent loses nothing: its migrations stall until it is back, or back in a new
 //! incarnation. And where the target restarts, is silent or cannot go on before the source knows that the
@@ -206,7 +207,8 @@ impl<M: MetaStore> Coordinator<M> {
         self.members.silent(now, &self.data.map)
     }
 
-    /// Whether the range of a migration that runs goes back to its source if the target dies now (invariant 7).
+    /// Whether the range of a migration that runs goes back to its source if the target dies now (invariant
+    /// 7).
     pub fn would_give_back(&self, id: MigrationId) -> bool {
         self.attempts.get(&id).is_some_and(|attempt| attempt.is_withheld)
     }

@@ -1,5 +1,5 @@
-//! A target that dies, is silent or gives up before the source knows that its migration runs costs nothing: the
-//! range goes back to the source (the world checks at every step that nothing acknowledged is lost).
+//! A target that dies, is silent or gives up before the source knows that its migration runs costs nothing:
+//! the range goes back to the source (the world checks at every step that nothing acknowledged is lost).
 
 use crate::world::{AHEAD, World, chunks, info, node_id, start_of};
 use sidle_cluster::{CommitFailure, CoordinatorInput, MigrationStatus, NodeSays, ToCoordinator};

@@ -24,8 +24,8 @@ pub struct OperatorSetup {
     /// So many of a thousand ranges are moved in two parts, one right after the other, which then waits for
     /// the first.
     pub hurry_permille: u64,
-    /// So many of a thousand times it has a member forgotten that owns nothing, if there is one and as long as
-    /// something goes wrong: first of those whose process is gone.
+    /// So many of a thousand times it has a member forgotten that owns nothing, if there is one and as long
+    /// as something goes wrong: first of those whose process is gone.
     pub forgets_permille: u64,
     /// Draws when.
     pub forgets_seed: u64,
@@ -130,7 +130,8 @@ impl Operator {
         self.go_on(world);
     }
 
-    /// It has its turn. `map`: the cluster's map, as far as anybody knows it. `gone`: machines without a process.
+    /// It has its turn. `map`: the cluster's map, as far as anybody knows it. `gone`: machines without a
+    /// process.
     pub fn turn(&mut self, map: Option<&TabletMap>, gone: &[HostId], world: &mut World) {
         self.wires.tick(world);
         if self.asked.is_none() && self.next_us <= world.now_us && !self.is_stopped {
