@@ -25,8 +25,8 @@ pub struct Assembly {
 impl Assembly {
     /// Takes memory for so many bytes to arrive.
     pub fn begin(store: &Store, total: usize) -> Result<Assembly, OutOfMemory> {
-        let run = store.log.begin_run(total)?;
-        Ok(Assembly { log: Arc::clone(&store.log), run, total, arrived: 0, is_kept: false })
+        let run = store.data.log.begin_run(total)?;
+        Ok(Assembly { log: Arc::clone(&store.data.log), run, total, arrived: 0, is_kept: false })
     }
 
     /// Appends the next bytes.
@@ -66,7 +66,7 @@ impl Assembly {
         head: &mut LogHead,
         within: PositionRange,
     ) -> Result<Replayed, ReplayError> {
-        assert!(Arc::ptr_eq(&self.log, &store.log), "it was put together for another store");
+        assert!(Arc::ptr_eq(&self.log, &store.data.log), "it was put together for another store");
         let batch = RecordBatch::parse(self.bytes())?;
         let only = batch.iter().next().filter(|_| batch.len() == 1);
         let Some(record) = only else { return store.replay(head, &batch, within) };

@@ -6,11 +6,11 @@
 //!
 //! Nobody else may use the store meanwhile: between two looks the counts would change.
 
-use crate::bucket::{ENTRIES, Word};
+use crate::bucket::Word;
+use crate::data::Data;
 use crate::record::Record;
 use crate::segment::State;
-use crate::store::Store;
-use sidle_types::{PositionRange, Slot};
+use sidle_types::{Position, PositionRange, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is found in one slot, or in all of them.
@@ -29,149 +29,134 @@ struct InSegment {
     spare: u64,
 }
 
-impl Store {
-    /// Gives every entry in the range to `f`: its record, and whether that is a tombstone. Slots come in
-    /// order, what is in one of them does not.
-    pub fn each_entry(&self, range: PositionRange, f: &mut dyn FnMut(Record<'_>, bool)) {
-        self.each_word(range, &mut |word, record| f(record, word.kind().is_tombstone));
-    }
+/// See [`Store::each_entry`](crate::Store::each_entry).
+pub(crate) fn each_entry(data: &Data, range: PositionRange, f: &mut dyn FnMut(Record<'_>, bool)) {
+    each_word(data, range, &mut |word, record| f(record, word.kind().is_tombstone));
+}
 
-    /// Compares all counts with what is there; says which one is wrong.
-    pub fn check_accounting(&self) -> Result<(), String> {
-        let mut by_segment: BTreeMap<u64, InSegment> = BTreeMap::new();
-        let mut runs = BTreeSet::new();
-        let segment_bytes = self.log.segments.segment_bytes();
-        for slot in Slot::all() {
-            let table = self.index.slot(slot);
-            let (entries, is_marked) = (table.entries(), self.index.occupancy.has(slot));
-            if is_marked != (entries != 0) {
-                let mark = if is_marked { "occupied" } else { "empty" };
-                return Err(format!("slot {} has {entries} entries, but is marked {mark}", slot.number()));
-            }
-            if table.is_untouched() {
-                continue;
-            }
-            let whole = PositionRange::of_slots(slot, slot).expect("one slot");
-            let mut found = Found::default();
-            let mut is_earlier = false;
-            self.each_word(whole, &mut |word, record| {
-                found.values += u64::from(!word.kind().is_tombstone);
-                found.tombstones += u64::from(word.kind().is_tombstone);
-                found.expiring += u64::from(word.kind().has_deadline);
-                found.bytes += record.live_bytes() as u64;
-                runs.extend(record.run());
-                is_earlier |=
-                    !word.kind().is_tombstone && record.expires_at().is_some_and(|at| at < table.earliest());
-                if self.log.is_large(word.address()) {
-                    runs.insert(word.address().offset());
-                    return;
-                }
-                let segment = by_segment.entry(word.address().offset() / segment_bytes).or_default();
-                segment.live += record.in_log().len() as u64;
-                segment.spare += if word.kind().is_tombstone { record.spare_bytes() as u64 } else { 0 };
-            });
-            let counted = Found {
-                values: table.live(),
-                tombstones: table.tombstones(),
-                expiring: table.expiring(),
-                bytes: table.bytes(),
-            };
-            if counted != found {
-                return Err(format!("slot {} holds {found:?}, but counts {counted:?}", slot.number()));
-            }
-            if is_earlier {
-                return Err(format!(
-                    "slot {} has a deadline before the earliest that it knows",
-                    slot.number()
-                ));
-            }
+/// See [`Store::check_accounting`](crate::Store::check_accounting).
+pub(crate) fn check_accounting(data: &Data) -> Result<(), String> {
+    let mut by_segment: BTreeMap<u64, InSegment> = BTreeMap::new();
+    let mut runs = BTreeSet::new();
+    let segment_bytes = data.log.segments.segment_bytes();
+    for slot in Slot::all() {
+        let table = data.index.slot(slot);
+        let (entries, is_marked) = (table.entries(), data.index.occupancy.has(slot));
+        if is_marked != (entries != 0) {
+            let mark = if is_marked { "occupied" } else { "empty" };
+            return Err(format!("slot {} has {entries} entries, but is marked {mark}", slot.number()));
         }
-        self.check_segments(&by_segment)?;
-        self.check_runs(&runs)?;
-        let (index, counted) = (self.index.recount(self.pin().pinned()), self.log.segments.index_bytes());
-        if index != counted {
-            return Err(format!("the index takes {index} bytes, but counts {counted}"));
+        if table.is_untouched() {
+            continue;
         }
-        Ok(())
-    }
-
-    fn check_segments(&self, found: &BTreeMap<u64, InSegment>) -> Result<(), String> {
-        let segments = &self.log.segments;
-        let (taken, counted) = (segments.recount(), segments.taken_bytes());
-        if taken != counted {
-            return Err(format!("segments and runs of {taken} bytes are in use, but {counted} are counted"));
-        }
-        let states = (0..segments.ordinary()).map(|number| (number, segments.at(number)));
-        for (number, segment) in states {
-            let InSegment { live, spare } = found.get(&number).copied().unwrap_or_default();
-            let fits = match segment.state() {
-                State::Free => live == 0,
-                // How far it is filled is known to its head alone.
-                State::Open => live <= segments.segment_bytes() && segment.spare_bytes() == spare,
-                State::Closed | State::Leaving => {
-                    segment.live_bytes() == live && segment.spare_bytes() == spare
-                }
-            };
-            if !fits {
-                let (state, counted) = (segment.state(), segment.live_bytes());
-                let counted_spare = segment.spare_bytes();
-                return Err(format!(
-                    "segment {number} is {state:?}, holds {live} live bytes, {spare} of them to spare, and counts {counted}, \
-                     {counted_spare} to spare"
-                ));
+        let whole = PositionRange::of_slots(slot, slot).expect("one slot");
+        let mut found = Found::default();
+        let mut is_earlier = false;
+        each_word(data, whole, &mut |word, record| {
+            found.values += u64::from(!word.kind().is_tombstone);
+            found.tombstones += u64::from(word.kind().is_tombstone);
+            found.expiring += u64::from(word.kind().has_deadline);
+            found.bytes += record.live_bytes() as u64;
+            runs.extend(record.run());
+            is_earlier |=
+                !word.kind().is_tombstone && record.expires_at().is_some_and(|at| at < table.earliest());
+            if data.log.is_large(word.address()) {
+                runs.insert(word.address().offset());
+                return;
             }
-        }
-        Ok(())
-    }
-
-    /// Every large record has a run, and every run that does not wait for readers, or for the rest of its
-    /// bytes, is a record's.
-    fn check_runs(&self, found: &BTreeSet<u64>) -> Result<(), String> {
-        let mut runs: BTreeSet<u64> = self.log.segments.runs().into_iter().collect();
-        self.log.each_in_limbo(|piece| {
-            runs.remove(&piece);
+            let segment = by_segment.entry(word.address().offset() / segment_bytes).or_default();
+            segment.live += record.in_log().len() as u64;
+            segment.spare += if word.kind().is_tombstone { record.spare_bytes() as u64 } else { 0 };
         });
-        self.log.each_begun(|run| {
-            runs.remove(run);
-        });
-        match runs.symmetric_difference(found).next() {
-            Some(run) if runs.contains(run) => Err(format!("the run at {run} is in use, but no record's")),
-            Some(run) => Err(format!("a record lies at {run}, where no run is in use")),
-            None => Ok(()),
+        let counted = Found {
+            values: table.live(),
+            tombstones: table.tombstones(),
+            expiring: table.expiring(),
+            bytes: table.bytes(),
+        };
+        if counted != found {
+            return Err(format!("slot {} holds {found:?}, but counts {counted:?}", slot.number()));
+        }
+        if is_earlier {
+            return Err(format!("slot {} has a deadline before the earliest that it knows", slot.number()));
         }
     }
+    check_segments(data, &by_segment)?;
+    check_runs(data, &runs)?;
+    let (index, counted) = (data.index.recount(data.pin().pinned()), data.log.segments.index_bytes());
+    if index != counted {
+        return Err(format!("the index takes {index} bytes, but counts {counted}"));
+    }
+    Ok(())
+}
 
-    fn each_word(&self, range: PositionRange, f: &mut dyn FnMut(Word<'_>, Record<'_>)) {
-        let guard = self.pin();
-        let pin = guard.pinned();
-        let mut at = Some(range.first());
-        while let Some(from) = at {
-            let inside = |from: &sidle_types::Position| range.contains(*from);
-            let Some(from) = self.skip_empty(from).filter(inside) else { return };
-            let last = match self.bucket_at(from, pin) {
-                Ok(step) => {
-                    for bucket in step.span.chain {
-                        for word in (0..ENTRIES).filter_map(|index| bucket.load(index, pin)) {
-                            let record = self.log.record(word.address(), pin);
-                            if range.contains(record.position()) {
-                                f(word, record);
-                            }
-                        }
-                    }
-                    step.last
-                }
-                Err(last) => last,
-            };
-            at = last.next();
+fn check_segments(data: &Data, found: &BTreeMap<u64, InSegment>) -> Result<(), String> {
+    let segments = &data.log.segments;
+    let (taken, counted) = (segments.recount(), segments.taken_bytes());
+    if taken != counted {
+        return Err(format!("segments and runs of {taken} bytes are in use, but {counted} are counted"));
+    }
+    let states = (0..segments.ordinary()).map(|number| (number, segments.at(number)));
+    for (number, segment) in states {
+        let InSegment { live, spare } = found.get(&number).copied().unwrap_or_default();
+        let fits = match segment.state() {
+            State::Free => live == 0,
+            // How far it is filled is known to its head alone.
+            State::Open => live <= segments.segment_bytes() && segment.spare_bytes() == spare,
+            State::Closed | State::Leaving => segment.live_bytes() == live && segment.spare_bytes() == spare,
+        };
+        if !fits {
+            let (state, counted) = (segment.state(), segment.live_bytes());
+            let counted_spare = segment.spare_bytes();
+            return Err(format!(
+                "segment {number} is {state:?}, holds {live} live bytes, {spare} of them to spare, and counts {counted}, \
+                 {counted_spare} to spare"
+            ));
         }
+    }
+    Ok(())
+}
+
+/// Every large record has a run, and every run that does not wait for readers, or for the rest of its bytes,
+/// is a record's.
+fn check_runs(data: &Data, found: &BTreeSet<u64>) -> Result<(), String> {
+    let mut runs: BTreeSet<u64> = data.log.segments.runs().into_iter().collect();
+    data.log.each_in_limbo(|piece| {
+        runs.remove(&piece);
+    });
+    data.log.each_begun(|run| {
+        runs.remove(run);
+    });
+    match runs.symmetric_difference(found).next() {
+        Some(run) if runs.contains(run) => Err(format!("the run at {run} is in use, but no record's")),
+        Some(run) => Err(format!("a record lies at {run}, where no run is in use")),
+        None => Ok(()),
+    }
+}
+
+fn each_word(data: &Data, range: PositionRange, f: &mut dyn FnMut(Word<'_>, Record<'_>)) {
+    let guard = data.pin();
+    let pin = guard.pinned();
+    let mut at = Some(range.first());
+    while let Some(from) = at {
+        let inside = |from: &Position| range.contains(*from);
+        let Some(from) = data.index.skip_empty(from).filter(inside) else { return };
+        let bucket = data.index.bucket_at(from, pin);
+        for (_, word) in bucket.iter().flat_map(|(span, _)| span.entries(pin)) {
+            let record = data.log.record(word.address(), pin);
+            if range.contains(record.position()) {
+                f(word, record);
+            }
+        }
+        at = bucket.map_or(Position::last_of(from.slot()), |(_, positions)| positions.last()).next();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Leave, LogHead, StoreConfig};
-    use sidle_types::{HashedKey, Position, WallMs};
+    use crate::{Leave, LogHead, Store, StoreConfig};
+    use sidle_types::{HashedKey, WallMs};
 
     fn store() -> (Store, LogHead) {
         let config = StoreConfig { memory_bytes: 1 << 20, segment_bytes: 4 << 10, ..StoreConfig::default() };
@@ -212,16 +197,17 @@ mod tests {
         put(&store, &mut head, b"large", &[1; 2000], None);
         assert_eq!(store.check_accounting(), Ok(()));
         let slot = Slot::of_key(b"key 0");
-        store.index.occupancy.empty(slot);
+        store.data.index.occupancy.empty(slot);
         let wrong = store.check_accounting().expect_err("a slot is said to be empty");
         assert!(wrong.ends_with("is marked empty"), "{wrong}");
-        store.index.occupancy.fill(slot);
-        store.log.segments.index_grew(64);
+        store.data.index.occupancy.fill(slot);
+        store.data.log.segments.index_grew(64);
         let wrong = store.check_accounting().expect_err("the index is said to be larger");
         assert!(wrong.starts_with("the index takes"), "{wrong}");
-        store.log.segments.index_grew(-64);
+        store.data.log.segments.index_grew(-64);
         head.close();
-        let mut closed = (0..store.log.segments.ordinary()).map(|number| store.log.segments.at(number));
+        let mut closed =
+            (0..store.data.log.segments.ordinary()).map(|number| store.data.log.segments.at(number));
         let closed = closed.rfind(|segment| segment.state() == State::Closed);
         closed.expect("a head was closed").add_dead(8);
         let wrong = store.check_accounting().expect_err("a record is said to be dead");
@@ -230,7 +216,7 @@ mod tests {
             kind: crate::bucket::EntryKind { is_tombstone: true, has_deadline: false },
             bytes: 0,
         };
-        store.index.slot(Slot::of_key(b"key 1")).count(None, Some(word));
+        store.data.index.slot(Slot::of_key(b"key 1")).count(None, Some(word));
         let wrong = store.check_accounting().expect_err("a tombstone too many is counted");
         assert!(wrong.starts_with("slot"), "{wrong}");
     }

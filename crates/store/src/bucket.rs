@@ -75,7 +75,7 @@ impl<'p> Word<'p> {
 
     /// The same entry for the same record, which counts as removed from now on.
     #[inline]
-    pub(crate) fn pending_tombstones(self) -> Word<'p> {
+    pub(crate) fn struck_out(self) -> Word<'p> {
         Word { bits: self.bits & !DEADLINE | TOMBSTONE, _pin: std::marker::PhantomData }
     }
 

@@ -23,10 +23,11 @@
 use crate::address::Address;
 use crate::bucket::Word;
 use crate::config::OutOfMemory;
+use crate::data::{Data, Guard};
 use crate::log::{LogHead, SEGMENT_START};
 use crate::record::Record;
 use crate::segment::{MOST_LIVE_PERCENT, Purpose, State};
-use crate::store::{Guard, Store};
+use crate::writer::SlotGuard;
 use sidle_types::{HashedKey, SLOT_COUNT, Slot};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -86,32 +87,6 @@ struct Victim {
     at: u64,
 }
 
-/// The handle that the background thread steps.
-#[derive(Debug)]
-pub struct Cleaner<'s> {
-    store: &'s Store,
-}
-
-impl Cleaner<'_> {
-    /// Does a piece of work: goes through about `budget_bytes` of log. Also frees what readers have left, and
-    /// backs free segments with pages ahead of their use.
-    pub fn step(&mut self, budget_bytes: usize) -> CleanOutcome {
-        let store = self.store;
-        store.index.collect(&store.log.epochs, &store.log.segments);
-        let mut cleaning = lock(&store.cleaning);
-        let outcome = store.clean(&mut cleaning, budget_bytes);
-        drop(cleaning);
-        if outcome != CleanOutcome::Progress && store.log.warm_one() {
-            return CleanOutcome::Progress;
-        }
-        outcome
-    }
-}
-
-fn lock(cleaning: &Mutex<Cleaning>) -> MutexGuard<'_, Cleaning> {
-    cleaning.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Lets readers go on that hold up a writer, which has waited for them so many times.
 #[expect(
     clippy::disallowed_methods,
@@ -121,56 +96,82 @@ fn give_way(waits: usize) {
     if waits < HELP_YIELDS { std::thread::yield_now() } else { std::thread::sleep(HELP_REST) }
 }
 
-impl Store {
-    /// The cleaner, to be stepped by one background thread. A store without one fills up.
-    pub fn cleaner(&self) -> Cleaner<'_> {
-        Cleaner { store: self }
+/// Makes room, lent the data: the handle that the background thread steps, and the help that writers give.
+#[derive(Clone, Copy)]
+pub struct Cleaner<'s> {
+    data: &'s Data,
+    cleaning: &'s Mutex<Cleaning>,
+}
+
+impl<'s> Cleaner<'s> {
+    pub(crate) fn new(data: &'s Data, cleaning: &'s Mutex<Cleaning>) -> Cleaner<'s> {
+        Cleaner { data, cleaning }
     }
 
-    /// Cleans until values of this many bytes in all, with their keys, fit; false if it does not come to
-    /// that. For what takes much at once: less finds room by itself. A caller with a guard or a lock is told
-    /// only; nobody is promised anything, since other writers may take the room.
-    pub fn make_room(&self, bytes: usize) -> bool {
-        let room = self.log.room_for(bytes as u64 + crate::record::OVERHEAD_ALLOWANCE_BYTES);
-        let fits = || self.log.segments.available(Purpose::Value) >= room;
-        if fits() || self.log.epochs.participant().is_pinned() {
+    /// Does a piece of work: goes through about `budget_bytes` of log. Also frees what readers have left, and
+    /// backs free segments with pages ahead of their use.
+    pub fn step(&mut self, budget_bytes: usize) -> CleanOutcome {
+        self.collect_arrays();
+        let outcome = self.clean(&mut self.lock(), budget_bytes);
+        if outcome != CleanOutcome::Progress && self.data.log.warm_one() {
+            return CleanOutcome::Progress;
+        }
+        outcome
+    }
+
+    fn lock(self) -> MutexGuard<'s, Cleaning> {
+        self.cleaning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn collect_arrays(self) {
+        self.data.index.collect(&self.data.log.epochs, &self.data.log.segments);
+    }
+
+    /// See [`Store::make_room`](crate::Store::make_room).
+    pub(crate) fn make_room(self, bytes: usize) -> bool {
+        let room = self.data.log.room_for(bytes as u64 + crate::record::OVERHEAD_ALLOWANCE_BYTES);
+        let fits = || self.data.log.segments.available(Purpose::Value) >= room;
+        if fits() || self.data.log.epochs.participant().is_pinned() {
             return fits();
         }
-        self.log.segments.want(room);
-        self.help((room / self.log.segments.segment_bytes()) as usize * HELP_STEPS);
+        self.data.log.segments.want(room);
+        self.help((room / self.data.log.segments.segment_bytes()) as usize * HELP_STEPS);
         fits()
     }
 
-    /// Whether values of so many bytes fit by now: for a write that was refused while it held a guard, which
-    /// keeps it from cleaning, and that may run again. Cleans if that is not known to be in vain.
-    pub fn has_room(&self, bytes: usize) -> bool {
-        let is_hopeless = lock(&self.cleaning).is_hopeless(self);
+    /// See [`Store::has_room`](crate::Store::has_room).
+    pub(crate) fn has_room(self, bytes: usize) -> bool {
+        let is_hopeless = self.lock().is_hopeless(self.data);
         if is_hopeless {
-            self.index.collect(&self.log.epochs, &self.log.segments);
+            self.collect_arrays();
         }
-        let room = self.log.room_for(bytes as u64 + crate::record::OVERHEAD_ALLOWANCE_BYTES);
-        if is_hopeless { self.log.segments.available(Purpose::Value) >= room } else { self.make_room(bytes) }
+        let room = self.data.log.room_for(bytes as u64 + crate::record::OVERHEAD_ALLOWANCE_BYTES);
+        if is_hopeless {
+            self.data.log.segments.available(Purpose::Value) >= room
+        } else {
+            self.make_room(bytes)
+        }
     }
 
     /// Cleans until memory is no longer short. The caller neither holds a slot's lock nor is pinned.
     #[cold]
-    pub(crate) fn relieve(&self) {
-        let is_hopeless = lock(&self.cleaning).is_hopeless(self);
-        if is_hopeless || self.log.segments.is_overdrawn() {
-            self.index.collect(&self.log.epochs, &self.log.segments);
+    pub(crate) fn relieve(self) {
+        let is_hopeless = self.lock().is_hopeless(self.data);
+        if is_hopeless || self.data.log.segments.is_overdrawn() {
+            self.collect_arrays();
         }
         if !is_hopeless {
             self.help(HELP_STEPS);
         }
     }
 
-    fn help(&self, steps: usize) {
-        debug_assert!(!self.log.epochs.participant().is_pinned(), "a pinned thread waits for itself");
+    fn help(self, steps: usize) {
+        debug_assert!(!self.data.log.epochs.participant().is_pinned(), "a pinned thread waits for itself");
         // Unless they are in the way, arrays are freed by the background thread: a large one takes longer
         // than a write should.
         let (mut steps, mut waits) = (steps, 0);
-        while steps != 0 && self.log.segments.is_short() {
-            let mut cleaning = lock(&self.cleaning);
+        while steps != 0 && self.data.log.segments.is_short() {
+            let mut cleaning = self.lock();
             let outcome = self.clean(&mut cleaning, HELP_BYTES);
             drop(cleaning);
             match outcome {
@@ -186,34 +187,35 @@ impl Store {
 
     /// Closes the cleaner's own head, so that every record lies in a closed segment.
     #[cfg(feature = "testing")]
-    pub(crate) fn close_own_head(&self) {
-        lock(&self.cleaning).head = None;
+    pub(crate) fn close_own_head(self) {
+        self.lock().head = None;
     }
 
-    fn clean(&self, cleaning: &mut Cleaning, budget_bytes: usize) -> CleanOutcome {
-        let freed = self.log.collect() != 0;
-        let waiting =
-            || if self.log.segments.is_limbo_empty() { CleanOutcome::Idle } else { CleanOutcome::Waiting };
-        if !self.pending_tombstones.is_empty()
-            && self.shrink_large(cleaning.head.get_or_insert_with(|| self.log_head())).is_ok()
+    fn clean(self, cleaning: &mut Cleaning, budget_bytes: usize) -> CleanOutcome {
+        let freed = self.data.log.collect() != 0;
+        let waiting = || {
+            if self.data.log.segments.is_limbo_empty() { CleanOutcome::Idle } else { CleanOutcome::Waiting }
+        };
+        if !self.data.pending_tombstones.is_empty()
+            && self.shrink_large(cleaning.head.get_or_insert_with(|| self.data.log_head())).is_ok()
         {
             return CleanOutcome::Progress;
         }
         if cleaning.current.is_none() {
-            if self.log.segments.is_plenty() {
-                cleaning.put_back(self);
+            if self.data.log.segments.is_plenty() {
+                cleaning.put_back(self.data);
                 return if freed { CleanOutcome::Progress } else { waiting() };
             }
-            let prospects = self.log.segments.prospects();
+            let prospects = self.data.log.segments.prospects();
             if cleaning.victims.is_empty() {
                 cleaning.victims = self.choose_victims();
             }
             let Some(number) = cleaning.victims.pop() else {
-                self.index.collect(&self.log.epochs, &self.log.segments);
+                self.collect_arrays();
                 if self.shrink_tables(&mut cleaning.next_slot) {
                     return CleanOutcome::Progress;
                 }
-                self.log.segments.want(0);
+                self.data.log.segments.want(0);
                 cleaning.hopeless_at = Some(prospects);
                 return if freed { CleanOutcome::Progress } else { waiting() };
             };
@@ -225,16 +227,34 @@ impl Store {
         }
     }
 
+    /// Gives back what the large values take that were struck out, as far as there is room for their
+    /// tombstones.
+    fn shrink_large(self, head: &mut LogHead) -> Result<(), OutOfMemory> {
+        let pending = &self.data.pending_tombstones;
+        while let Some(large) = pending.take() {
+            let slot = SlotGuard::lock(self.data, large.slot);
+            let is_it = |word: Word<'_>| word.address() == large.address && word.kind().is_tombstone;
+            let Some((place, word)) = slot.table().find(large.hash.0, slot.pinned(), is_it) else { continue };
+            let record = slot.record(word);
+            if let Err(out) = slot.shrink(head, place, word, record) {
+                pending.add(large);
+                return Err(out);
+            }
+            self.data.log.bury(word, record);
+        }
+        Ok(())
+    }
+
     /// Goes on with tables that are larger than they need to be, of some slots: those for whose new array
     /// there was no room when entries were removed, and those that nobody has written to since. Returns
     /// whether there was any.
-    fn shrink_tables(&self, next_slot: &mut usize) -> bool {
+    fn shrink_tables(self, next_slot: &mut usize) -> bool {
         let mut steps = 0;
         for _ in 0..SLOTS_PER_LOOK {
             let slot = Slot::new(*next_slot as u16).expect("below the number of slots");
             while steps < SHRINKING_STEPS
-                && self.index.slot(slot).is_to_shrink()
-                && self.lock_slot_now(slot).shrink_table()
+                && self.data.index.slot(slot).is_to_shrink()
+                && SlotGuard::lock(self.data, slot).shrink_table()
             {
                 steps += 1;
             }
@@ -247,8 +267,8 @@ impl Store {
     }
 
     /// Takes the closed segments that are best to clean, best last.
-    fn choose_victims(&self) -> Vec<u64> {
-        let segments = &self.log.segments;
+    fn choose_victims(self) -> Vec<u64> {
+        let segments = &self.data.log.segments;
         let clock = segments.clock();
         let mut best: Vec<(f64, u64)> = Vec::with_capacity(VICTIMS_PER_CHOICE + 1);
         for number in 0..segments.ordinary() {
@@ -284,22 +304,22 @@ impl Store {
     }
 
     /// Walks on through the current victim; retires it at its end.
-    fn clean_current(&self, cleaning: &mut Cleaning, budget_bytes: u64) -> Result<(), OutOfMemory> {
+    fn clean_current(self, cleaning: &mut Cleaning, budget_bytes: u64) -> Result<(), OutOfMemory> {
         let victim = cleaning.current.as_mut().expect("there is a current victim");
-        let head = cleaning.head.get_or_insert_with(|| self.log_head());
-        let segment = self.log.segments.at(victim.number);
+        let head = cleaning.head.get_or_insert_with(|| self.data.log_head());
+        let segment = self.data.log.segments.at(victim.number);
         let until = victim.at + budget_bytes;
-        let mut records = self.log.records_of(victim.number, victim.at);
+        let mut records = self.data.log.records_of(victim.number, victim.at);
         let mut batch: [Option<(Address, Record<'_>, HashedKey<'_>)>; RECORDS_TOGETHER] =
             [None; RECORDS_TOGETHER];
         while segment.live_bytes() != 0 && victim.at < until {
-            let guard = self.pin();
+            let guard = self.data.pin();
             for (place, next) in
                 batch.iter_mut().zip(records.by_ref().map(Some).chain(std::iter::repeat(None)))
             {
                 *place = next.map(|(address, record)| {
                     let key = record.hashed_key();
-                    self.prefetch_slot(key.slot());
+                    self.data.index.prefetch(key.slot());
                     (address, record, key)
                 });
             }
@@ -323,7 +343,7 @@ impl Store {
             }
         }
         if segment.live_bytes() == 0 || victim.at >= segment.used_bytes() {
-            self.log.retire_emptied(victim.number);
+            self.data.log.retire_emptied(victim.number);
             cleaning.current = None;
         }
         Ok(())
@@ -332,7 +352,7 @@ impl Store {
     /// Moves a record to the cleaner's head if it is still referred to (C1); whether it was. The caller
     /// counts the old copy as dead. A mark of absence is dropped instead, and counted (C5).
     fn relocate(
-        &self,
+        self,
         guard: &Guard<'_>,
         head: &mut LogHead,
         age: u64,
@@ -340,13 +360,13 @@ impl Store {
         record: Record<'_>,
         key: HashedKey<'_>,
     ) -> Result<bool, OutOfMemory> {
-        let table = self.index.slot(key.slot());
+        let table = self.data.index.slot(key.slot());
         let is_it = |word: Word<'_>| word.address() == address;
         // An address that has lost its entry never gets one again: no lock is needed to skip the dead.
         if table.find(key.hash().0, guard.pinned(), is_it).is_none() {
             return Ok(false);
         }
-        let lock = self.lock_slot_now(key.slot());
+        let lock = SlotGuard::lock(self.data, key.slot());
         let Some((place, word)) = table.find(key.hash().0, lock.pinned(), is_it) else { return Ok(false) };
         if record.is_absence() {
             lock.clear(place, word);
@@ -356,9 +376,9 @@ impl Store {
         let open = head.open_segment();
         if word.kind().is_tombstone && !record.is_tombstone() {
             lock.shrink(head, place, word, lock.record(word))?;
-            self.log.forget_spare(address, record);
+            self.data.log.forget_spare(address, record);
             if let Some(run) = record.run() {
-                self.log.retire(run);
+                self.data.log.retire(run);
             }
         } else {
             let copy = head.append_copy(record.in_log(), Purpose::Survivor)?;
@@ -367,7 +387,7 @@ impl Store {
         if head.open_segment() != open
             && let Some(number) = head.open_segment()
         {
-            self.log.segments.at(number).set_age(age);
+            self.data.log.segments.at(number).set_age(age);
         }
         Ok(true)
     }
@@ -377,18 +397,24 @@ impl Cleaning {
     /// Whether helping is in vain: no segment was worth cleaning, and since then none has been opened or has
     /// lost enough of its records. One helper in some looks again all the same: marks of absence, and what is
     /// cut short, are not counted.
-    fn is_hopeless(&mut self, store: &Store) -> bool {
-        if self.current.is_some() || self.hopeless_at != Some(store.log.segments.prospects()) {
+    fn is_hopeless(&mut self, data: &Data) -> bool {
+        if self.current.is_some() || self.hopeless_at != Some(data.log.segments.prospects()) {
             return false;
         }
         self.turned_away = (self.turned_away + 1) % HELPERS_TURNED_AWAY;
-        self.turned_away != 0 && store.pending_tombstones.is_empty() && store.log.segments.is_limbo_empty()
+        self.turned_away != 0 && data.pending_tombstones.is_empty() && data.log.segments.is_limbo_empty()
     }
 
     /// Leaves the chosen segments that were not begun.
-    fn put_back(&mut self, store: &Store) {
+    fn put_back(&mut self, data: &Data) {
         for number in self.victims.drain(..) {
-            store.log.segments.at(number).set_state(State::Closed);
+            data.log.segments.at(number).set_state(State::Closed);
         }
+    }
+}
+
+impl std::fmt::Debug for Cleaner<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cleaner").finish_non_exhaustive()
     }
 }

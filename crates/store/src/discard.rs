@@ -1,11 +1,10 @@
 //! Taking entries out of a range: everything, or tombstones only. In slices, so that nobody waits long.
 
-use crate::bucket::{ENTRIES, Word};
+use crate::bucket::Word;
 use crate::slot_table::Place;
 use crate::store::Store;
-use crate::walk::lowest_hash;
 use crate::writer::SlotGuard;
-use sidle_types::{KeyHash, Position, PositionRange};
+use sidle_types::{Position, PositionRange};
 
 /// Buckets taken out under one hold of a slot's lock.
 const BUCKETS_PER_LOCK: usize = 16;
@@ -37,9 +36,9 @@ impl Store {
             if seen >= budget.max(1) {
                 return at;
             }
-            let from = self.skip_empty(from).filter(|from| range.contains(*from))?;
+            let from = self.data.index.skip_empty(from).filter(|from| range.contains(*from))?;
             let slot = from.slot();
-            let next = if what == What::Tombstones && self.index.slot(slot).tombstones() == 0 {
+            let next = if what == What::Tombstones && self.data.index.slot(slot).tombstones() == 0 {
                 Position::last_of(slot).next()
             } else {
                 let guard = self.lock_slot(slot);
@@ -69,20 +68,16 @@ impl Store {
         let mut at = from;
         let mut next = Position::last_of(slot).next();
         for _ in 0..BUCKETS_PER_LOCK {
-            let Some(span) = guard.table().span(lowest_hash(at), pin) else { break };
+            let Some((span, positions)) = self.data.index.bucket_at(at, pin) else { break };
             *seen += 1;
-            let whole = range.contains(Position::new(slot, KeyHash(span.first)))
-                && range.contains(Position::new(slot, KeyHash(span.last)));
-            for bucket in span.chain {
-                for index in 0..ENTRIES {
-                    let Some(word) = bucket.load(index, pin) else { continue };
-                    if what == What::Everything || word.kind().is_tombstone {
-                        self.log.prefetch(word.address());
-                        found.push((Place { bucket, index, level: span.level }, word, whole));
-                    }
+            let whole = range.covers(positions);
+            for (place, word) in span.entries(pin) {
+                if what == What::Everything || word.kind().is_tombstone {
+                    self.data.log.prefetch(word.address());
+                    found.push((place, word, whole));
                 }
             }
-            next = Position::new(slot, KeyHash(span.last)).next();
+            next = positions.last().next();
             match next {
                 Some(next) if next.slot() == slot && range.contains(next) => at = next,
                 _ => break,
@@ -90,7 +85,7 @@ impl Store {
         }
         *seen += found.len();
         for (place, word, whole) in found {
-            if whole || range.contains(self.log.record(word.address(), pin).position()) {
+            if whole || range.contains(self.data.log.record(word.address(), pin).position()) {
                 guard.clear(place, word);
             }
         }

@@ -13,16 +13,13 @@
 //!
 //! Whether and how a value may be removed is for the caller to say, who knows what is moved just now.
 
-use crate::bucket::ENTRIES;
+use crate::data::{Data, Entry};
 use crate::log::{LogHead, SEGMENT_START};
+use crate::record::NEVER;
 use crate::segment::State;
 use crate::slot_table::SlotTable;
-use crate::store::{Entry, Store};
-use crate::writer::Leave;
+use crate::writer::{Leave, SlotGuard};
 use sidle_types::{HashedKey, Position, Slot, WallMs};
-
-/// Later than every deadline.
-pub(crate) const NEVER: WallMs = WallMs(u64::MAX);
 
 /// What is told of values past their deadline, and decides about them.
 pub trait Expiring {
@@ -43,22 +40,22 @@ pub struct ExpirySweep {
     pub next: Option<Position>,
 }
 
-impl Store {
-    /// Removes values past their deadline from `from` on, until about `budget` values with a deadline have
-    /// been looked at. Slots in which nothing can have expired cost a look at each.
-    pub fn expire(
-        &self,
-        head: &mut LogHead,
-        from: Position,
-        now: WallMs,
-        budget: usize,
-        expiring: &mut dyn Expiring,
-    ) -> ExpirySweep {
+/// A removal, with what it is lent.
+pub(crate) struct Expiry<'e> {
+    pub(crate) data: &'e Data,
+    pub(crate) head: &'e mut LogHead,
+    pub(crate) now: WallMs,
+    pub(crate) expiring: &'e mut dyn Expiring,
+}
+
+impl Expiry<'_> {
+    /// See [`Store::expire`](crate::Store::expire).
+    pub(crate) fn expire(&mut self, from: Position, budget: usize) -> ExpirySweep {
         let mut sweep = ExpirySweep::default();
-        for slot in self.index.occupancy.between(from.slot(), Slot::LAST) {
+        for slot in self.data.index.occupancy.between(from.slot(), Slot::LAST) {
             let from = if slot == from.slot() { from } else { Position::first_of(slot) };
-            if self.index.slot(slot).may_have_expired(now) {
-                sweep.next = self.expire_in_slot(head, from, now, budget, expiring, &mut sweep);
+            if self.data.index.slot(slot).may_have_expired(self.now) {
+                sweep.next = self.expire_in_slot(from, budget, &mut sweep);
                 if sweep.next.is_some_and(|next| next.slot() == slot) || sweep.looked >= budget {
                     return sweep;
                 }
@@ -69,59 +66,41 @@ impl Store {
     }
 
     /// Goes through a slot; returns where to go on.
-    fn expire_in_slot(
-        &self,
-        head: &mut LogHead,
-        from: Position,
-        now: WallMs,
-        budget: usize,
-        expiring: &mut dyn Expiring,
-        sweep: &mut ExpirySweep,
-    ) -> Option<Position> {
-        let slot = from.slot();
-        let table = self.index.slot(slot);
-        let before = self.with_lock(slot, SlotTable::take_earliest);
+    fn expire_in_slot(&mut self, from: Position, budget: usize, sweep: &mut ExpirySweep) -> Option<Position> {
+        let (data, now, slot) = (self.data, self.now, from.slot());
+        let table = data.index.slot(slot);
+        let before = with_lock(data, slot, SlotTable::take_earliest);
         let mut earliest = NEVER;
         let mut at = Some(from);
         while let Some(from) = at.filter(|at| at.slot() == slot && sweep.looked < budget) {
-            let guard = self.pin();
+            let guard = data.pin();
             let pin = guard.pinned();
-            let Ok(step) = self.bucket_at(from, pin) else {
+            let Some((span, positions)) = data.index.bucket_at(from, pin) else {
                 at = Position::last_of(slot).next();
                 break;
             };
-            let words = step
-                .span
-                .chain
-                .flat_map(|bucket| (0..ENTRIES).filter_map(|index| bucket.load(index, pin)))
-                .filter(|word| word.kind().has_deadline);
-            words.clone().for_each(|word| self.log.prefetch(word.address()));
+            let words = span.entries(pin).map(|(_, word)| word).filter(|word| word.kind().has_deadline);
+            words.clone().for_each(|word| data.log.prefetch(word.address()));
             for word in words {
-                let record = self.log.record(word.address(), pin);
+                let record = data.log.record(word.address(), pin);
                 sweep.looked += 1;
-                let is_removed =
-                    record.is_expired(now) && self.remove_expired(head, record.hashed_key(), now, expiring);
+                let is_removed = record.is_expired(now) && self.remove_expired(record.hashed_key());
                 sweep.removed += usize::from(is_removed);
                 if !is_removed && let Some(deadline) = record.expires_at() {
                     earliest = earliest.min(deadline);
                 }
             }
-            at = step.last.next();
+            at = positions.last().next();
         }
         let is_whole = from == Position::first_of(slot) && at.is_none_or(|at| at.slot() != slot);
-        self.with_lock(slot, |_| table.note_deadline(if is_whole { earliest } else { before }));
+        with_lock(data, slot, |_| table.note_deadline(if is_whole { earliest } else { before }));
         at
     }
 
-    /// Removes the values past their deadline that lie in one closed segment: of those that may have any, the
-    /// one that was written first. None if there is no such segment.
-    pub fn expire_segment(
-        &self,
-        head: &mut LogHead,
-        now: WallMs,
-        expiring: &mut dyn Expiring,
-    ) -> Option<ExpirySweep> {
-        let segments = &self.log.segments;
+    /// See [`Store::expire_segment`](crate::Store::expire_segment).
+    pub(crate) fn expire_segment(&mut self) -> Option<ExpirySweep> {
+        let (data, now) = (self.data, self.now);
+        let segments = &data.log.segments;
         let may_have_expired = |&number: &u64| {
             let segment = segments.at(number);
             segment.earliest() < now && segment.state() == State::Closed
@@ -131,42 +110,34 @@ impl Store {
         let number = oldest.filter(|&number| segments.at(number).try_leave())?;
         let mut sweep = ExpirySweep::default();
         let mut earliest = NEVER;
-        for (_, record) in self.log.records_of(number, SEGMENT_START) {
+        for (_, record) in data.log.records_of(number, SEGMENT_START) {
             let Some(deadline) = record.expires_at() else { continue };
             sweep.looked += 1;
             if deadline >= now {
                 earliest = earliest.min(deadline);
                 continue;
             }
-            let key = record.hashed_key();
-            sweep.removed += usize::from(self.remove_expired(head, key, now, expiring));
+            sweep.removed += usize::from(self.remove_expired(record.hashed_key()));
         }
         // What had to stay is found in the order of positions: here nobody would get past it.
         segments.at(number).set_earliest(earliest);
-        self.log.stay_or_retire(number);
+        data.log.stay_or_retire(number);
         Some(sweep)
     }
 
     /// Removes the value of a key if it is past its deadline and may go; whether it did.
-    fn remove_expired(
-        &self,
-        head: &mut LogHead,
-        key: HashedKey<'_>,
-        now: WallMs,
-        expiring: &mut dyn Expiring,
-    ) -> bool {
-        let Some(leave) = expiring.leave(key.position()) else { return false };
-        let slot = self.lock_slot_now(key.slot());
-        let is_expired = matches!(slot.get(key), Entry::Value(record) if record.is_expired(now));
+    fn remove_expired(&mut self, key: HashedKey<'_>) -> bool {
+        let Some(leave) = self.expiring.leave(key.position()) else { return false };
+        let slot = SlotGuard::lock(self.data, key.slot());
+        let is_expired = matches!(slot.get(key), Entry::Value(record) if record.is_expired(self.now));
         if is_expired {
-            slot.remove(head, key, leave).expect("what has an entry can be removed");
-            expiring.removed(key.position());
+            slot.remove(self.head, key, leave).expect("what has an entry can be removed");
+            self.expiring.removed(key.position());
         }
         is_expired
     }
+}
 
-    fn with_lock<T>(&self, slot: Slot, f: impl FnOnce(&SlotTable) -> T) -> T {
-        let guard = self.lock_slot_now(slot);
-        f(guard.table())
-    }
+fn with_lock<T>(data: &Data, slot: Slot, f: impl FnOnce(&SlotTable) -> T) -> T {
+    f(SlotGuard::lock(data, slot).table())
 }

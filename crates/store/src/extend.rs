@@ -64,7 +64,7 @@ impl SlotGuard<'_> {
         draft.value_crc = added.iter().fold(crc, |crc, part| crc32c::crc32c_append(crc, part));
         let written = self.write_outside_record(head, key, (place, word), old, &draft);
         if written.is_err() && old.run() != Some(draft.run) {
-            self.store().log.forget_outside(draft.run);
+            self.data().log.forget_outside(draft.run);
         }
         written
     }
@@ -121,16 +121,16 @@ impl SlotGuard<'_> {
         place.bucket.store(place.index, Word::new(address, key.hash().0, place.level, kind));
         self.table().count(Some(counted(word, old)), Some(now));
         if old.run() == Some(draft.run) {
-            self.store().log.bury_in_log(word, old)
+            self.data().log.bury_in_log(word, old)
         } else {
-            self.store().log.bury(word, old)
+            self.data().log.bury(word, old)
         }
         Ok(draft.version)
     }
 
     /// Has the value with what is added lie in a run; returns which one.
     fn write_longer(&self, old: Record<'_>, bytes: usize, added: &[&[u8]]) -> Result<u64, OutOfMemory> {
-        let log = &self.store().log;
+        let log = &self.data().log;
         if let Some(run) = old.run()
             && log.extend_outside(run, old.value().len(), bytes, added)?
         {

@@ -2,11 +2,25 @@
 #![allow(unsafe_code)] // frees arrays that have passed their epoch
 
 use crate::array::ArrayWord;
-use crate::epoch::{Epochs, Limbo};
+use crate::epoch::{Epochs, Limbo, Pinned};
 use crate::occupancy::{Occupancy, Occupied};
 use crate::segment::Segments;
-use crate::slot_table::{Arrays, SlotTable};
-use sidle_types::{PositionRange, SLOT_COUNT, Slot};
+use crate::slot_table::{Arrays, SlotTable, Span};
+use sidle_types::{KeyHash, Position, PositionRange, SLOT_COUNT, Slot};
+
+/// How many low bits of a hash do not show in the position.
+const HIDDEN_BITS: u32 = 64 - Position::HASH_BITS;
+
+/// The lowest hash at a position.
+fn lowest_hash(position: Position) -> u64 {
+    position.hash_bits() << HIDDEN_BITS
+}
+
+/// The slots that a range touches.
+pub(crate) fn slots_of(range: PositionRange) -> impl Iterator<Item = Slot> {
+    let (first, last) = range.slots();
+    (first.number()..=last.number()).map(|number| Slot::new(number).expect("between two slots"))
+}
 
 /// The tables of all slots.
 pub(crate) struct Index {
@@ -29,15 +43,48 @@ impl Index {
         &self.slots[slot.index()]
     }
 
+    /// Starts loading a slot.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: Slot) {
+        crate::memory::prefetch(self.slot(slot));
+    }
+
     /// The slots that have entries, in order.
     pub(crate) fn occupied(&self) -> Occupied<'_> {
-        let (first, last) = PositionRange::ALL.slots();
+        self.occupied_in(PositionRange::ALL)
+    }
+
+    /// The slots that a range touches and that have entries.
+    pub(crate) fn occupied_in(&self, range: PositionRange) -> Occupied<'_> {
+        let (first, last) = range.slots();
         self.occupancy.between(first, last)
     }
 
     /// The tables of all slots that have entries.
     pub(crate) fn occupied_tables(&self) -> impl Iterator<Item = &SlotTable> {
         self.occupied().map(|slot| self.slot(slot))
+    }
+
+    /// How many values there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.occupied_tables().map(SlotTable::live).sum()
+    }
+
+    /// The bucket that `from` belongs to, with the positions that it is for; none if its slot is empty.
+    pub(crate) fn bucket_at<'p>(
+        &'p self,
+        from: Position,
+        pin: Pinned<'p>,
+    ) -> Option<(Span<'p>, PositionRange)> {
+        let at = |hash| Position::new(from.slot(), KeyHash(hash));
+        let span = self.slot(from.slot()).span(lowest_hash(from), pin)?;
+        Some((span, PositionRange::new(at(span.first), at(span.last)).expect("hashes in order")))
+    }
+
+    /// The first slot from this position on that has any entry, as the position to go on from.
+    pub(crate) fn skip_empty(&self, from: Position) -> Option<Position> {
+        let slot = self.occupancy.between(from.slot(), Slot::LAST).next()?;
+        Some(if slot == from.slot() { from } else { Position::first_of(slot) })
     }
 
     /// Frees the arrays that no reader sees any more.
@@ -53,7 +100,7 @@ impl Index {
 #[cfg(feature = "testing")]
 impl Index {
     /// Bytes of all arrays with their chains, those in limbo included, counted one by one.
-    pub(crate) fn recount(&self, pin: crate::epoch::Pinned<'_>) -> u64 {
+    pub(crate) fn recount(&self, pin: Pinned<'_>) -> u64 {
         let mut bytes =
             self.slots.iter().flat_map(SlotTable::arrays_in_use).map(|array| array.count_bytes(pin)).sum();
         self.limbo.each(|array| bytes += array.count_bytes(pin));

@@ -42,7 +42,9 @@
 //!   moment (X1 to X3).
 //! - `occupancy`: which slots have entries, so that walks and counts pass over the others.
 //! - `epoch`: when what has been unlinked may be reused (E1 to E3).
-//! - `store`, `writer`, `walk`, `scan`, `partition`, `replay`, `discard`, `expiry`: what others call.
+//! - `data`, `writer`: log and index together; look-ups under a pin, writes under a slot's lock.
+//! - `walk`, `scan`, `partition`, `expiry`: what goes through a range; `store`, `replay`, `discard`: the
+//!   store, which lends them the data and has whoever writes make room.
 //! - `publish`: changes of several keys (X1).
 //! - `extend`: values that grow (L5).
 //! - `pending_tombstones`: removals where there is no room for tombstones.
@@ -61,6 +63,7 @@ mod batch;
 mod bucket;
 mod cleaner;
 mod config;
+mod data;
 mod discard;
 #[cfg(all(test, not(loom)))]
 mod documented;
@@ -99,12 +102,13 @@ pub use config::{
     MAX_KEY_BYTES, MAX_SEGMENT_BYTES, MAX_VALUE_BYTES, MIN_SEGMENT_BYTES, OutOfMemory, StoreConfig,
     StoreError,
 };
+pub use data::{Entry, Guard};
 pub use expiry::{Expiring, ExpirySweep};
 pub use log::LogHead;
 pub use publish::{Change, SlotGuards};
 pub use record::{Record, RecordError};
 pub use replay::{ReplayError, Replayed};
 pub use scan::{Image, Packed, ScanEnd};
-pub use store::{Entry, Guard, MemoryUse, Store};
+pub use store::{MemoryUse, Store};
 pub use together::Entries;
 pub use writer::{Leave, SlotGuard};

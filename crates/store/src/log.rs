@@ -18,11 +18,10 @@ use crate::address::Address;
 use crate::bucket::Word;
 use crate::config::{OutOfMemory, StoreConfig, StoreError};
 use crate::epoch::{Epochs, Limbo, Pinned};
-use crate::expiry::NEVER;
 use crate::memory::Region;
-use crate::record::{Draft, OutsideDraft, Record, Shape};
+use crate::record::{Draft, NEVER, OutsideDraft, Record, Shape};
 use crate::segment::{Purpose, Segment, Segments, State};
-use sidle_types::{Position, WallMs};
+use sidle_types::{KeyHash, Position, Slot, WallMs};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The first unit of a segment is left free, so that no record has address 0.
@@ -413,6 +412,13 @@ impl<'l> Iterator for SegmentRecords<'l> {
     }
 }
 
+/// One record of the batch being replayed.
+#[derive(Clone, Copy)]
+pub(crate) struct Incoming {
+    pub(crate) slot: Slot,
+    pub(crate) hash: KeyHash,
+}
+
 /// Appends records to a segment of its own: a side log. One per worker and per replay slot.
 ///
 /// `Send`, not `Sync`. Dropping it leaves its segment to the cleaner.
@@ -433,8 +439,8 @@ pub struct LogHead {
     filled: Option<Vec<(u64, u64)>>,
     /// Where keys got an entry that had none, while that [is noted](Self::note_new_entries).
     new_entries: Option<Vec<Position>>,
-    /// Positions of the batch being replayed, kept for its memory.
-    pub(crate) replay: Vec<crate::replay::Incoming>,
+    /// The batch being replayed, kept for its memory.
+    pub(crate) replay: Vec<Incoming>,
     _not_sync: std::marker::PhantomData<std::cell::Cell<()>>,
 }
 

@@ -5,10 +5,11 @@
 
 use crate::address::Address;
 use crate::config::OutOfMemory;
+use crate::data::Entry;
 use crate::log::LogHead;
 use crate::record::Draft;
 use crate::segment::Purpose;
-use crate::store::{Entry, Store};
+use crate::store::Store;
 use crate::writer::{Leave, SlotGuard};
 use sidle_types::{HashedKey, Slot, Version, WallMs};
 
@@ -82,7 +83,7 @@ impl<'s> SlotGuards<'s> {
 
 /// Makes sure that there is memory for these changes.
 fn prepare(steps: &[Step<'_, '_>], head: &mut LogHead) -> Result<(), OutOfMemory> {
-    let Some(store) = steps.first().map(|step| step.slot.store()) else { return Ok(()) };
+    let Some(data) = steps.first().map(|step| step.slot.data()) else { return Ok(()) };
     for step in steps {
         step.slot.check(head, step.key);
     }
@@ -92,7 +93,7 @@ fn prepare(steps: &[Step<'_, '_>], head: &mut LogHead) -> Result<(), OutOfMemory
     // Nobody is asked for the few pieces of index that come with few keys.
     let index_bytes = |keys: usize| keys as u64 * INDEX_BYTES_PER_KEY;
     let beside = match index_bytes(steps.len()) {
-        few if few < store.log.segments.segment_bytes() => 0,
+        few if few < data.log.segments.segment_bytes() => 0,
         _ => index_bytes(with_record().filter(|step| !has_entry(step)).count()),
     };
     head.prepare(with_record().map(|step| step.bytes), beside)

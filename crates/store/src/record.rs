@@ -49,6 +49,9 @@ const KIND_SHIFT: u32 = 56;
 /// The byte of the kind.
 const KIND_AT: usize = 19;
 
+/// Later than every deadline.
+pub(crate) const NEVER: WallMs = WallMs(u64::MAX);
+
 /// What a record is: its number in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -5,11 +5,11 @@
 
 use crate::batch::{BatchError, RecordBatch};
 use crate::config::OutOfMemory;
-use crate::log::LogHead;
+use crate::log::{Incoming, LogHead};
 use crate::segment::Purpose;
 use crate::store::Store;
 use crate::writer::SlotGuard;
-use sidle_types::{KeyHash, Position, PositionRange, Slot};
+use sidle_types::{Position, PositionRange};
 
 /// Records under one hold of a slot's lock.
 const RECORDS_PER_LOCK: usize = 32;
@@ -39,13 +39,6 @@ pub enum ReplayError {
     Corrupt(#[from] BatchError),
 }
 
-/// One record of the batch at hand.
-#[derive(Clone, Copy)]
-pub(crate) struct Incoming {
-    slot: Slot,
-    hash: KeyHash,
-}
-
 impl Store {
     /// Inserts the records whose keys have no entry, live or tombstone, here (M5). Idempotent. A batch with a
     /// record outside `within` is refused as a whole.
@@ -55,7 +48,7 @@ impl Store {
         batch: &RecordBatch<'_>,
         within: PositionRange,
     ) -> Result<Replayed, ReplayError> {
-        assert!(head.belongs_to(&self.log), "the head belongs to another store");
+        assert!(head.belongs_to(&self.data.log), "the head belongs to another store");
         let mut incoming = std::mem::take(&mut head.replay);
         incoming.clear();
         let mut outside = None;
@@ -86,7 +79,7 @@ impl Store {
         let prefetch = |at: usize| {
             if let Some(incoming) = incoming.get(at) {
                 let _pinned = self.pin();
-                self.index.slot(incoming.slot).prefetch(incoming.hash.0);
+                self.data.index.slot(incoming.slot).prefetch(incoming.hash.0);
             }
         };
         (0..PREFETCH_AHEAD).for_each(prefetch);

@@ -1,4 +1,4 @@
-//! Tables that grow and shrink while they are read.
+//! Tables that are added to, and grow and shrink while they are read.
 //!
 //! A table of 2^n buckets grows into a new array of 2^(n+1), bucket b into 2b and 2b + 1; or it shrinks into
 //! one of 2^(n-1), two buckets into one. Either way a bucket of the smaller array and two of the larger one
@@ -15,7 +15,7 @@ use crate::array::{Array, ArrayWord, Chain, MAX_LEVEL, extend};
 use crate::bucket::{Bucket, ENTRIES, Word};
 use crate::epoch::Pinned;
 use crate::slot_table::{Arrays, SlotTable};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 
 /// Units moved by one write. Two would be enough to be done before the next resizing is due.
 const MOVED_PER_WRITE: usize = if cfg!(loom) { 1 } else { 8 };
@@ -27,24 +27,77 @@ const CROWDED_PER_TEN_BUCKETS: u64 = if cfg!(loom) { 10 } else { 56 };
 const SPARSE_PER_TEN_BUCKETS: u64 = if cfg!(loom) { 100 } else { 14 };
 
 /// Whether so many entries are too many for a table of this level.
-pub(crate) fn is_crowded(entries: u64, level: u32) -> bool {
+fn is_crowded(entries: u64, level: u32) -> bool {
     entries * 10 >= CROWDED_PER_TEN_BUCKETS << level
 }
 
 impl SlotTable {
-    fn array_of(word: &crate::sync::AtomicU64) -> Option<ArrayWord> {
-        let array = ArrayWord::from_bits(word.load(Ordering::Relaxed));
-        (!array.is_none()).then_some(array)
-    }
-
-    /// Starts growing when it is time, and moves some units when the table is being resized. To be called
-    /// before an entry is added.
-    pub(crate) fn grow<'p>(
+    /// Adds an entry for a key that has none.
+    pub(crate) fn insert<'p>(
         &'p self,
+        hash: u64,
+        make: impl FnOnce(u32) -> Word<'p>,
         pin: Pinned<'p>,
         arrays: &impl Arrays,
         hash_of: impl Fn(Word<'p>) -> u64,
     ) {
+        self.grow(pin, arrays, hash_of);
+        let (word, number) = self.locate(hash).unwrap_or_else(|| (self.start(0, arrays), 0));
+        let array = word.array(pin);
+        place(array.chain(number), make(array.level), pin, arrays);
+    }
+
+    /// Makes a slot without a table one in which so many entries have room. What arrives in the order of the
+    /// hash would else fill the first buckets of each size that the table grows through, and their chains.
+    /// Without memory for that the slot is left as it is.
+    pub(crate) fn reserve(&self, entries: usize, arrays: &impl Arrays) {
+        if !ArrayWord::from_bits(self.table.load(Ordering::Relaxed)).is_none() {
+            return;
+        }
+        let level = (0..MAX_LEVEL).find(|&level| !is_crowded(entries as u64, level)).unwrap_or(MAX_LEVEL);
+        if arrays.has_room(size_of::<Bucket>() << level) {
+            self.start(level, arrays);
+        }
+    }
+
+    /// Gives a slot without a table one of this level.
+    fn start(&self, level: u32, arrays: &impl Arrays) -> ArrayWord {
+        let array = ArrayWord::allocate(level);
+        arrays.grew(size_of::<Bucket>() << level);
+        self.table.store(array.bits(), Ordering::Release);
+        array
+    }
+
+    /// Unlinks the whole table, whatever is in it; the caller has accounted for the entries.
+    pub(crate) fn drop_table(&self, arrays: &impl Arrays) {
+        let table = ArrayWord::from_bits(self.table.load(Ordering::Relaxed));
+        let next = ArrayWord::from_bits(self.next.load(Ordering::Relaxed));
+        self.table.store(0, Ordering::Release);
+        self.next.store(0, Ordering::Release);
+        for array in [table, next] {
+            if !array.is_none() {
+                arrays.retire(array);
+            }
+        }
+    }
+
+    /// Both arrays, to be freed by whoever owns the store alone.
+    pub(crate) fn take_arrays(&mut self) -> [ArrayWord; 2] {
+        let take = |word: &AtomicU64| ArrayWord::from_bits(word.load(Ordering::Relaxed));
+        let arrays = [take(&self.table), take(&self.next)];
+        self.table.store(0, Ordering::Relaxed);
+        self.next.store(0, Ordering::Relaxed);
+        arrays
+    }
+
+    fn array_of(word: &AtomicU64) -> Option<ArrayWord> {
+        let array = ArrayWord::from_bits(word.load(Ordering::Relaxed));
+        (!array.is_none()).then_some(array)
+    }
+
+    /// Starts growing when it is time, and moves some units when the table is being resized. Before an
+    /// entry is added.
+    fn grow<'p>(&'p self, pin: Pinned<'p>, arrays: &impl Arrays, hash_of: impl Fn(Word<'p>) -> u64) {
         let Some(table) = SlotTable::array_of(&self.table) else { return };
         let starts = || is_crowded(self.entries(), table.level()) && table.level() < MAX_LEVEL;
         self.resize(table, starts, table.level() + 1, pin, arrays, hash_of);
@@ -126,7 +179,7 @@ impl SlotTable {
 }
 
 /// Puts an entry into the first free place of a chain.
-pub(crate) fn place<'p>(chain: Chain<'p>, word: Word<'p>, pin: Pinned<'p>, arrays: &impl Arrays) {
+fn place<'p>(chain: Chain<'p>, word: Word<'p>, pin: Pinned<'p>, arrays: &impl Arrays) {
     let mut last = None;
     for bucket in chain {
         for index in 0..ENTRIES {

@@ -5,8 +5,8 @@
 //! apart. What is too large to be packed at once is packed in pieces. A visit ends between two
 //! [stretches](ScanCursor), since clients hold its cursors.
 
+use crate::data::{Data, Entry, Guard};
 use crate::record::Record;
-use crate::store::{Entry, Guard, Store};
 use crate::walk::{Reading, Walk};
 use sidle_types::{HashedKey, KeyHash, Position, PositionRange, ScanCursor, Slot, Version};
 
@@ -48,146 +48,128 @@ pub enum Packed {
     Large,
 }
 
-impl Store {
-    /// Appends the values from `from` to `last` to `batch`, as they lie in the log, until another position
-    /// would make the batch longer than `max_bytes`. Ends between two positions and always makes progress: at
-    /// least one position's records are packed, however large. Tombstones are not packed.
-    pub fn scan(&self, from: Position, last: Position, max_bytes: usize, batch: &mut Vec<u8>) -> ScanEnd {
-        self.scan_to_large(from, last, max_bytes, usize::MAX, batch)
+/// See [`Store::scan_to_large`](crate::Store::scan_to_large).
+pub(crate) fn scan_to_large(
+    data: &Data,
+    from: Position,
+    last: Position,
+    max_bytes: usize,
+    large_bytes: usize,
+    batch: &mut Vec<u8>,
+) -> ScanEnd {
+    let guard = data.pin();
+    let start = batch.len();
+    let mut end = ScanEnd { next: None, records: 0, is_large: false };
+    let Some(range) = PositionRange::new(from, last) else { return end };
+    let mut walk = Walk::new(data, guard.pinned(), range, Reading::Records, usize::MAX);
+    // Where the records of the current position start, to be undone if they do not all fit.
+    let mut boundary = (start, 0, from);
+    while let Some((position, record)) = walk.next() {
+        if position != boundary.2 || end.records == 0 {
+            boundary = (batch.len(), end.records, position);
+        }
+        let bytes = batch.len() + record.packed_bytes();
+        let is_large = bytes - boundary.0 > large_bytes;
+        if is_large || bytes - start > max_bytes && boundary.1 != 0 {
+            batch.truncate(boundary.0);
+            return ScanEnd { next: Some(position), records: boundary.1, is_large };
+        }
+        record.pack(batch);
+        end.records += 1;
+        if bytes - start > max_bytes && walk.peek().is_none_or(|(next, _)| next != position) {
+            // The first position alone was too large.
+            end.next = position.next().filter(|&next| next <= last);
+            return end;
+        }
     }
+    end
+}
 
-    /// As [`scan`](Self::scan), but ends before a position at which more than `large_bytes` stand.
-    pub fn scan_to_large(
-        &self,
-        from: Position,
-        last: Position,
-        max_bytes: usize,
-        large_bytes: usize,
-        batch: &mut Vec<u8>,
-    ) -> ScanEnd {
-        let guard = self.pin();
-        let start = batch.len();
-        let mut end = ScanEnd { next: None, records: 0, is_large: false };
-        let Some(range) = PositionRange::new(from, last) else { return end };
-        let mut walk = Walk::new(self, guard.pinned(), range, Reading::Records, usize::MAX);
-        // Where the records of the current position start, to be undone if they do not all fit.
-        let mut boundary = (start, 0, from);
-        while let Some((position, record)) = walk.next() {
-            if position != boundary.2 || end.records == 0 {
-                boundary = (batch.len(), end.records, position);
-            }
-            let bytes = batch.len() + record.packed_bytes();
-            let is_large = bytes - boundary.0 > large_bytes;
-            if is_large || bytes - start > max_bytes && boundary.1 != 0 {
-                batch.truncate(boundary.0);
-                return ScanEnd { next: Some(position), records: boundary.1, is_large };
-            }
+/// See [`Store::pack_unless_large`](crate::Store::pack_unless_large).
+pub(crate) fn pack_unless_large(
+    data: &Data,
+    key: HashedKey<'_>,
+    large_bytes: usize,
+    batch: &mut Vec<u8>,
+) -> Packed {
+    let guard = data.pin();
+    match guard.get(key) {
+        Entry::Value(record) if record.packed_bytes() > large_bytes => Packed::Large,
+        Entry::Value(record) => {
             record.pack(batch);
-            end.records += 1;
-            if bytes - start > max_bytes && walk.peek().is_none_or(|(next, _)| next != position) {
-                // The first position alone was too large.
-                end.next = position.next().filter(|&next| next <= last);
-                return end;
-            }
+            Packed::Whole
         }
-        end
+        Entry::Absent | Entry::Tombstone(_) => Packed::Absent,
     }
+}
 
-    /// Appends one key's record to `batch`; whether it has a value.
-    pub fn pack(&self, key: HashedKey<'_>, batch: &mut Vec<u8>) -> bool {
-        self.pack_unless_large(key, usize::MAX, batch) == Packed::Whole
+/// See [`Store::pack_piece`](crate::Store::pack_piece).
+pub(crate) fn pack_piece(
+    data: &Data,
+    position: Position,
+    from: impl FnOnce(Image) -> usize,
+    most: usize,
+    batch: &mut Vec<u8>,
+) -> Option<(Image, usize)> {
+    let guard = data.pin();
+    let range = PositionRange::new(position, position)?;
+    let walk = Walk::new(data, guard.pinned(), range, Reading::Keys, usize::MAX);
+    let records: Vec<Record<'_>> = walk.map(|(_, record)| record).collect();
+    let version = records.iter().map(Record::version).max()?;
+    let image = Image { version, bytes: records.iter().map(Record::packed_bytes).sum() };
+    let offset = from(image).min(image.bytes);
+    let (mut at, end) = (0, offset + most.min(image.bytes - offset));
+    for record in &records {
+        let bytes = record.packed_bytes();
+        let part = |edge: usize| edge.clamp(at, at + bytes) - at;
+        record.pack_part(part(offset)..part(end), batch);
+        at += bytes;
     }
+    Some((image, offset))
+}
 
-    /// Appends one key's record to `batch`, if it is no larger than `large_bytes`.
-    pub fn pack_unless_large(&self, key: HashedKey<'_>, large_bytes: usize, batch: &mut Vec<u8>) -> Packed {
-        let guard = self.pin();
-        match guard.get(key) {
-            Entry::Value(record) if record.packed_bytes() > large_bytes => Packed::Large,
-            Entry::Value(record) => {
-                record.pack(batch);
-                Packed::Whole
-            }
-            Entry::Absent | Entry::Tombstone(_) => Packed::Absent,
+/// See [`Store::visit`](crate::Store::visit).
+pub(crate) fn visit(
+    data: &Data,
+    from: Position,
+    last: Position,
+    budget: usize,
+    f: &mut dyn FnMut(Record<'_>),
+) -> Option<Position> {
+    let guard = data.pin();
+    let range = PositionRange::new(from, last)?;
+    let most_buckets = budget.saturating_mul(BUCKETS_PER_RECORD).saturating_add(MORE_BUCKETS);
+    let mut walk = Walk::new(data, guard.pinned(), range, Reading::Keys, most_buckets);
+    let mut visited = 0;
+    let mut at = None;
+    while let Some((position, record)) = walk.peek() {
+        let stretch = ScanCursor::stretch_start(position);
+        if visited >= budget.max(1) && at != Some(stretch) {
+            return Some(stretch);
         }
+        walk.next();
+        f(record);
+        visited += 1;
+        at = Some(stretch);
     }
-
-    /// Appends all values at a position to `batch`; how many.
-    pub fn pack_position(&self, position: Position, batch: &mut Vec<u8>) -> u32 {
-        self.scan(position, position, usize::MAX, batch).records
-    }
-
-    /// Appends at most `most` bytes of what stands at a position to `batch`, from where `from` says. Returns
-    /// what they are of and where in it they begin; nothing if nothing stands there.
-    pub fn pack_piece(
-        &self,
-        position: Position,
-        from: impl FnOnce(Image) -> usize,
-        most: usize,
-        batch: &mut Vec<u8>,
-    ) -> Option<(Image, usize)> {
-        let guard = self.pin();
-        let range = PositionRange::new(position, position)?;
-        let walk = Walk::new(self, guard.pinned(), range, Reading::Keys, usize::MAX);
-        let records: Vec<Record<'_>> = walk.map(|(_, record)| record).collect();
-        let version = records.iter().map(Record::version).max()?;
-        let image = Image { version, bytes: records.iter().map(Record::packed_bytes).sum() };
-        let offset = from(image).min(image.bytes);
-        let (mut at, end) = (0, offset + most.min(image.bytes - offset));
-        for record in &records {
-            let bytes = record.packed_bytes();
-            let part = |edge: usize| edge.clamp(at, at + bytes) - at;
-            record.pack_part(part(offset)..part(end), batch);
-            at += bytes;
-        }
-        Some((image, offset))
-    }
-
-    /// Gives the values from `from` to `last` to `f` in the order of positions, about `budget` of them (fewer
-    /// where the table is sparse, more where many share a [stretch](ScanCursor)), and returns where to go on,
-    /// which is always the start of a stretch. A value that exists throughout the visits of a range is
-    /// visited; no locks are held meanwhile.
-    pub fn visit(
-        &self,
-        from: Position,
-        last: Position,
-        budget: usize,
-        f: &mut dyn FnMut(Record<'_>),
-    ) -> Option<Position> {
-        let guard = self.pin();
-        let range = PositionRange::new(from, last)?;
-        let most_buckets = budget.saturating_mul(BUCKETS_PER_RECORD).saturating_add(MORE_BUCKETS);
-        let mut walk = Walk::new(self, guard.pinned(), range, Reading::Keys, most_buckets);
-        let mut visited = 0;
-        let mut at = None;
-        while let Some((position, record)) = walk.peek() {
-            let stretch = ScanCursor::stretch_start(position);
-            if visited >= budget.max(1) && at != Some(stretch) {
-                return Some(stretch);
-            }
-            walk.next();
-            f(record);
-            visited += 1;
-            at = Some(stretch);
-        }
-        // The walk ends between two buckets, and a bucket is never finer than a stretch: that would take 2^39
-        // of them.
-        debug_assert!(walk.rest().is_none_or(ScanCursor::is_boundary), "a bucket is finer than a stretch");
-        walk.rest()
-    }
+    // The walk ends between two buckets, and a bucket is never finer than a stretch: that would take 2^39
+    // of them.
+    debug_assert!(walk.rest().is_none_or(ScanCursor::is_boundary), "a bucket is finer than a stretch");
+    walk.rest()
 }
 
 impl Guard<'_> {
     /// A random value: slots are drawn by how many values they have, the place in the slot is uniform. None
     /// only when there was no value.
     pub fn random_record(&self, random: u64) -> Option<Record<'_>> {
-        let total = self.store.len();
+        let total = self.data.index.len();
         if total == 0 {
             return None;
         }
         let mut rank = random % total;
         let mut slot = None;
-        for candidate in self.store.index.occupied() {
-            let live = self.store.count_in_slot(candidate);
+        for candidate in self.data.index.occupied() {
+            let live = self.data.index.slot(candidate).live();
             if rank < live {
                 slot = Some(candidate);
                 break;
@@ -197,7 +179,7 @@ impl Guard<'_> {
         let slot = slot.unwrap_or(Slot::LAST);
         let hash = random.wrapping_mul(SCRAMBLE) ^ random.rotate_left(29);
         let from = Position::new(slot, KeyHash(hash));
-        let first_at = |range| Walk::new(self.store, self.pinned(), range, Reading::Keys, usize::MAX).next();
+        let first_at = |range| Walk::new(self.data, self.pinned(), range, Reading::Keys, usize::MAX).next();
         let after = first_at(PositionRange::new(from, Position::last_of(slot)).expect("inside the slot"));
         let around =
             || first_at(PositionRange::new(Position::first_of(slot), Position::LAST).expect("up to the end"));

@@ -9,7 +9,7 @@
 //! A piece is named by its offset in the range: a segment, or a run.
 
 use crate::config::OutOfMemory;
-use crate::expiry::NEVER;
+use crate::record::NEVER;
 use crate::runs::Runs;
 use sidle_types::WallMs;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};

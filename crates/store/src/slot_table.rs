@@ -19,11 +19,10 @@
 //!
 //! Ownership: everything but the look-ups happens under the slot's lock, held by any thread.
 
-use crate::array::{ArrayWord, Chain, MAX_LEVEL, bucket_number};
+use crate::array::{ArrayWord, Chain, bucket_number};
 use crate::bucket::{Bucket, ENTRIES, EntryKind, Word};
 use crate::epoch::Pinned;
-use crate::expiry::NEVER;
-use crate::resize::{is_crowded, place};
+use crate::record::NEVER;
 use crate::slot_lock::SlotLock;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use sidle_types::WallMs;
@@ -85,6 +84,20 @@ pub(crate) struct Span<'p> {
     pub(crate) last: u64,
 }
 
+impl<'p> Span<'p> {
+    /// The entries, each with its place.
+    pub(crate) fn entries(
+        self,
+        pin: Pinned<'p>,
+    ) -> impl Iterator<Item = (Place<'p>, Word<'p>)> + Clone + use<'p> {
+        let level = self.level;
+        self.chain.flat_map(move |bucket| {
+            (0..ENTRIES)
+                .filter_map(move |index| Some((Place { bucket, index, level }, bucket.load(index, pin)?)))
+        })
+    }
+}
+
 /// Where resizing leaves arrays that are no longer needed, and how it tells what the index takes.
 pub(crate) trait Arrays {
     /// An array has been unlinked; it is freed when its readers have gone.
@@ -123,7 +136,7 @@ impl SlotTable {
 
     /// The array and number of the bucket for a hash.
     #[inline]
-    fn locate(&self, hash: u64) -> Option<(ArrayWord, usize)> {
+    pub(crate) fn locate(&self, hash: u64) -> Option<(ArrayWord, usize)> {
         let (table, resizing) = self.arrays();
         if table.is_none() {
             return None;
@@ -195,68 +208,6 @@ impl SlotTable {
     pub(crate) fn level(&self) -> Option<u32> {
         let (table, _) = self.arrays();
         (!table.is_none()).then(|| table.level())
-    }
-}
-
-// ---- writing, under the lock ----
-
-impl SlotTable {
-    /// Adds an entry for a key that has none.
-    pub(crate) fn insert<'p>(
-        &'p self,
-        hash: u64,
-        make: impl FnOnce(u32) -> Word<'p>,
-        pin: Pinned<'p>,
-        arrays: &impl Arrays,
-        hash_of: impl Fn(Word<'p>) -> u64,
-    ) {
-        self.grow(pin, arrays, hash_of);
-        let (word, number) = self.locate(hash).unwrap_or_else(|| (self.start(0, arrays), 0));
-        let array = word.array(pin);
-        place(array.chain(number), make(array.level), pin, arrays);
-    }
-
-    /// Makes a slot without a table one in which so many entries have room. What arrives in the order of the
-    /// hash would else fill the first buckets of each size that the table grows through, and their chains.
-    /// Without memory for that the slot is left as it is.
-    pub(crate) fn reserve(&self, entries: usize, arrays: &impl Arrays) {
-        if !ArrayWord::from_bits(self.table.load(Ordering::Relaxed)).is_none() {
-            return;
-        }
-        let level = (0..MAX_LEVEL).find(|&level| !is_crowded(entries as u64, level)).unwrap_or(MAX_LEVEL);
-        if arrays.has_room(size_of::<Bucket>() << level) {
-            self.start(level, arrays);
-        }
-    }
-
-    /// Gives a slot without a table one of this level.
-    fn start(&self, level: u32, arrays: &impl Arrays) -> ArrayWord {
-        let array = ArrayWord::allocate(level);
-        arrays.grew(size_of::<Bucket>() << level);
-        self.table.store(array.bits(), Ordering::Release);
-        array
-    }
-
-    /// Unlinks the whole table, whatever is in it; the caller has accounted for the entries.
-    pub(crate) fn drop_table(&self, arrays: &impl Arrays) {
-        let table = ArrayWord::from_bits(self.table.load(Ordering::Relaxed));
-        let next = ArrayWord::from_bits(self.next.load(Ordering::Relaxed));
-        self.table.store(0, Ordering::Release);
-        self.next.store(0, Ordering::Release);
-        for array in [table, next] {
-            if !array.is_none() {
-                arrays.retire(array);
-            }
-        }
-    }
-
-    /// Both arrays, to be freed by whoever owns the store alone.
-    pub(crate) fn take_arrays(&mut self) -> [ArrayWord; 2] {
-        let take = |word: &AtomicU64| ArrayWord::from_bits(word.load(Ordering::Relaxed));
-        let arrays = [take(&self.table), take(&self.next)];
-        self.table.store(0, Ordering::Relaxed);
-        self.next.store(0, Ordering::Relaxed);
-        arrays
     }
 }
 

@@ -1,46 +1,26 @@
-//! The store itself: look-ups under a pin, and what is counted.
+//! The store itself: the data and who makes room in it. What others call stands here, and with whoever does
+//! it in [slices](crate::Store::discard) that let writers clean in between.
 
-use crate::address::Address;
-use crate::bucket::Word;
-use crate::cleaner::Cleaning;
+#[cfg(feature = "testing")]
+use crate::audit;
+use crate::cleaner::{Cleaner, Cleaning};
 use crate::config::{StoreConfig, StoreError};
-use crate::epoch::{Participant, Pinned};
-use crate::index::{Index, IndexMemory};
+use crate::data::{Data, Guard};
+use crate::expiry::{Expiring, Expiry, ExpirySweep};
+use crate::index::{Index, slots_of};
 use crate::log::{Log, LogHead};
-use crate::occupancy::Occupied;
 use crate::pending_tombstones::PendingTombstones;
 use crate::record::Record;
-use sidle_types::{HashedKey, KeyHash, PositionRange, Slot, Version};
+use crate::scan::{self, Image, Packed, ScanEnd};
+use crate::writer::SlotGuard;
+use crate::{partition, together};
+use sidle_types::{HashedKey, Position, PositionRange, Slot, Version, WallMs};
 use std::sync::{Arc, Mutex};
 
 /// Log-structured memory with a hash index per slot; shared by all threads.
 pub struct Store {
-    pub(crate) log: Arc<Log>,
-    pub(crate) index: Index,
-    pub(crate) cleaning: Mutex<Cleaning>,
-    pub(crate) pending_tombstones: PendingTombstones,
-}
-
-/// What a key has.
-#[derive(Clone, Copy, Debug)]
-pub enum Entry<'g> {
-    /// Nothing.
-    Absent,
-    /// A mark that the key was removed, with the version of the value that was (its own where there was
-    /// none); or, with version 0, that another node said that there is no such key.
-    Tombstone(Version),
-    /// A value; it may be past its deadline.
-    Value(Record<'g>),
-}
-
-impl<'g> Entry<'g> {
-    /// The value, if that is what the key has.
-    pub fn value(self) -> Option<Record<'g>> {
-        match self {
-            Entry::Value(record) => Some(record),
-            Entry::Absent | Entry::Tombstone(_) => None,
-        }
-    }
+    pub(crate) data: Data,
+    cleaning: Mutex<Cleaning>,
 }
 
 /// Where the memory is. Bytes.
@@ -60,41 +40,39 @@ impl Store {
     /// Reserves the memory and makes an empty store.
     pub fn new(config: StoreConfig) -> Result<Store, StoreError> {
         config.validate()?;
-        Ok(Store {
+        let data = Data {
             log: Arc::new(Log::new(&config)?),
             index: Index::new(),
-            cleaning: Mutex::default(),
             pending_tombstones: PendingTombstones::default(),
-        })
+        };
+        Ok(Store { data, cleaning: Mutex::default() })
     }
 
     /// Whether so little memory is left that writers clean before they write, and marks of absence make way.
     pub fn is_short(&self) -> bool {
-        self.log.segments.is_short()
+        self.data.log.segments.is_short()
     }
 
     /// Pins the calling thread: what it finds stays readable until the guard is dropped. Hold it briefly, for
     /// a batch of commands at most: memory is not given back meanwhile. Nests.
     #[inline]
     pub fn pin(&self) -> Guard<'_> {
-        let participant = self.log.epochs.participant();
-        self.log.epochs.pin(participant);
-        Guard { store: self, participant, _not_send: std::marker::PhantomData }
+        self.data.pin()
     }
 
     /// A head of its own for a worker or a replay slot to append to.
     pub fn log_head(&self) -> LogHead {
-        LogHead::new(self.log.clone())
+        self.data.log_head()
     }
 
     /// How many values there are. Values past their deadline count until they are removed.
     pub fn len(&self) -> u64 {
-        self.index.occupied_tables().map(|slot| slot.live()).sum()
+        self.data.index.len()
     }
 
     /// Whether there is no value.
     pub fn is_empty(&self) -> bool {
-        self.index.occupied_tables().all(|slot| slot.live() == 0)
+        self.data.index.occupied_tables().all(|slot| slot.live() == 0)
     }
 
     /// Starts loading the key's slot. In a pipelined batch: this for every key, then
@@ -102,39 +80,39 @@ impl Store {
     /// step waits for what the one before it loads.
     #[inline]
     pub fn prefetch_slot(&self, slot: Slot) {
-        crate::memory::prefetch(self.index.slot(slot));
+        self.data.index.prefetch(slot);
     }
 
     /// How many values a slot has.
     pub fn count_in_slot(&self, slot: Slot) -> u64 {
-        self.index.slot(slot).live()
+        self.data.index.slot(slot).live()
     }
 
     /// How many values of a slot have a deadline.
     pub fn expires_in_slot(&self, slot: Slot) -> u64 {
-        self.index.slot(slot).expiring()
+        self.data.index.slot(slot).expiring()
     }
 
     /// How many values have a deadline.
     pub fn expiring_len(&self) -> u64 {
-        self.index.occupied_tables().map(|slot| slot.expiring()).sum()
+        self.data.index.occupied_tables().map(|slot| slot.expiring()).sum()
     }
 
     /// How many tombstones there are in the slots that the range touches.
     pub fn tombstones_in(&self, range: PositionRange) -> u64 {
-        self.occupied_in(range).map(|slot| self.index.slot(slot).tombstones()).sum()
+        self.data.index.occupied_in(range).map(|slot| self.data.index.slot(slot).tombstones()).sum()
     }
 
     /// The highest version given or seen in the slots that the range touches.
     pub fn highest_version(&self, range: PositionRange) -> Version {
-        let highest = self.slots_of(range).map(|slot| self.index.slot(slot).version()).max();
+        let highest = slots_of(range).map(|slot| self.data.index.slot(slot).version()).max();
         Version(highest.unwrap_or(0))
     }
 
     /// From here on, versions given in the slots that the range touches are higher than `floor`.
     pub fn raise_version_floor(&self, range: PositionRange, floor: Version) {
-        for slot in self.slots_of(range) {
-            let table = self.index.slot(slot);
+        for slot in slots_of(range) {
+            let table = self.data.index.slot(slot);
             table.lock.acquire();
             table.raise_version(floor.0);
             table.lock.release();
@@ -143,11 +121,11 @@ impl Store {
 
     /// Where the memory is.
     pub fn memory(&self) -> MemoryUse {
-        let segments = &self.log.segments;
+        let segments = &self.data.log.segments;
         MemoryUse {
             limit: segments.limit_bytes(),
             log_used: segments.taken_bytes(),
-            log_live: self.index.occupied_tables().map(|slot| slot.bytes()).sum(),
+            log_live: self.data.index.occupied_tables().map(|slot| slot.bytes()).sum(),
             index: segments.index_bytes(),
         }
     }
@@ -155,101 +133,165 @@ impl Store {
     /// What data and index take, cheap to ask for: `log_used` and `index` of [`memory`](Self::memory)
     /// together.
     pub fn used_bytes(&self) -> u64 {
-        self.log.segments.taken_bytes() + self.log.segments.index_bytes()
+        self.data.log.segments.taken_bytes() + self.data.log.segments.index_bytes()
     }
 
-    /// The slots that a range touches.
-    pub(crate) fn slots_of(&self, range: PositionRange) -> impl Iterator<Item = Slot> + use<> {
-        let (first, last) = range.slots();
-        (first.number()..=last.number()).map(|number| Slot::new(number).expect("between two slots"))
+    /// Appends the values from `from` to `last` to `batch`, as they lie in the log, until another position
+    /// would make the batch longer than `max_bytes`. Ends between two positions and always makes progress: at
+    /// least one position's records are packed, however large. Tombstones are not packed.
+    pub fn scan(&self, from: Position, last: Position, max_bytes: usize, batch: &mut Vec<u8>) -> ScanEnd {
+        self.scan_to_large(from, last, max_bytes, usize::MAX, batch)
     }
 
-    /// The slots that a range touches and that have entries.
-    pub(crate) fn occupied_in(&self, range: PositionRange) -> Occupied<'_> {
-        let (first, last) = range.slots();
-        self.index.occupancy.between(first, last)
+    /// As [`scan`](Self::scan), but ends before a position at which more than `large_bytes` stand.
+    pub fn scan_to_large(
+        &self,
+        from: Position,
+        last: Position,
+        max_bytes: usize,
+        large_bytes: usize,
+        batch: &mut Vec<u8>,
+    ) -> ScanEnd {
+        scan::scan_to_large(&self.data, from, last, max_bytes, large_bytes, batch)
     }
 
-    pub(crate) fn index_memory(&self) -> IndexMemory<'_> {
-        IndexMemory { index: &self.index, epochs: &self.log.epochs, segments: &self.log.segments }
+    /// Appends one key's record to `batch`; whether it has a value.
+    pub fn pack(&self, key: HashedKey<'_>, batch: &mut Vec<u8>) -> bool {
+        self.pack_unless_large(key, usize::MAX, batch) == Packed::Whole
     }
 
-    /// The hash of the key that an entry is for.
+    /// Appends one key's record to `batch`, if it is no larger than `large_bytes`.
+    pub fn pack_unless_large(&self, key: HashedKey<'_>, large_bytes: usize, batch: &mut Vec<u8>) -> Packed {
+        scan::pack_unless_large(&self.data, key, large_bytes, batch)
+    }
+
+    /// Appends all values at a position to `batch`; how many.
+    pub fn pack_position(&self, position: Position, batch: &mut Vec<u8>) -> u32 {
+        self.scan(position, position, usize::MAX, batch).records
+    }
+
+    /// Appends at most `most` bytes of what stands at a position to `batch`, from where `from` says. Returns
+    /// what they are of and where in it they begin; nothing if nothing stands there.
+    pub fn pack_piece(
+        &self,
+        position: Position,
+        from: impl FnOnce(Image) -> usize,
+        most: usize,
+        batch: &mut Vec<u8>,
+    ) -> Option<(Image, usize)> {
+        scan::pack_piece(&self.data, position, from, most, batch)
+    }
+
+    /// Gives the values from `from` to `last` to `f` in the order of positions, about `budget` of them (fewer
+    /// where the table is sparse, more where many share a [stretch](sidle_types::ScanCursor)), and returns
+    /// where to go on, which is always the start of a stretch. A value that exists throughout the visits of a
+    /// range is visited; no locks are held meanwhile.
+    pub fn visit(
+        &self,
+        from: Position,
+        last: Position,
+        budget: usize,
+        f: &mut dyn FnMut(Record<'_>),
+    ) -> Option<Position> {
+        scan::visit(&self.data, from, last, budget, f)
+    }
+
+    /// How many values a range has.
+    pub fn len_in(&self, range: PositionRange) -> u64 {
+        partition::len_in(&self.data, range)
+    }
+
+    /// Bytes of log that the records in a range take; where the range cuts a slot, in proportion to its
+    /// positions.
+    pub fn bytes_in(&self, range: PositionRange) -> u64 {
+        partition::bytes_in(&self.data, range)
+    }
+
+    /// Cuts a range into at most `n` parts that tile it and hold about equally many values: exact to a
+    /// bucket.
+    pub fn partition(&self, range: PositionRange, n: usize) -> Vec<PositionRange> {
+        partition::partition(&self.data, range, n)
+    }
+
+    /// What `count` counts of the whole store as it is at one moment. It may be called more than once, and
+    /// locks nothing. Costs a look at each slot that has entries, before and after; where writers never rest
+    /// they are all held up once.
+    pub fn at_one_moment<T>(&self, count: impl Fn() -> T) -> T {
+        together::at_one_moment(&self.data, count)
+    }
+
+    /// Removes values past their deadline from `from` on, until about `budget` values with a deadline have
+    /// been looked at. Slots in which nothing can have expired cost a look at each.
+    pub fn expire(
+        &self,
+        head: &mut LogHead,
+        from: Position,
+        now: WallMs,
+        budget: usize,
+        expiring: &mut dyn Expiring,
+    ) -> ExpirySweep {
+        Expiry { data: &self.data, head, now, expiring }.expire(from, budget)
+    }
+
+    /// Removes the values past their deadline that lie in one closed segment: of those that may have any, the
+    /// one that was written first. None if there is no such segment.
+    pub fn expire_segment(
+        &self,
+        head: &mut LogHead,
+        now: WallMs,
+        expiring: &mut dyn Expiring,
+    ) -> Option<ExpirySweep> {
+        Expiry { data: &self.data, head, now, expiring }.expire_segment()
+    }
+
+    /// The cleaner, to be stepped by one background thread. A store without one fills up.
     #[inline]
-    pub(crate) fn hash_of<'p>(&'p self, word: Word<'p>, pin: Pinned<'p>) -> u64 {
-        KeyHash::of_key(self.log.record(word.address(), pin).key()).0
+    pub fn cleaner(&self) -> Cleaner<'_> {
+        Cleaner::new(&self.data, &self.cleaning)
     }
 
-    /// What a key has.
+    /// Cleans until values of this many bytes in all, with their keys, fit; false if it does not come to
+    /// that. For what takes much at once: less finds room by itself. A caller with a guard or a lock is told
+    /// only; nobody is promised anything, since other writers may take the room.
+    pub fn make_room(&self, bytes: usize) -> bool {
+        self.cleaner().make_room(bytes)
+    }
+
+    /// Whether values of so many bytes fit by now: for a write that was refused while it held a guard, which
+    /// keeps it from cleaning, and that may run again. Cleans if that is not known to be in vain.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.cleaner().has_room(bytes)
+    }
+
+    /// Locks a slot for writing. Readers go on. Locking a slot twice in one thread waits for ever.
+    ///
+    /// When memory is short and the calling thread holds no [`Guard`] and no lock, it first helps the
+    /// cleaner.
     #[inline]
-    pub(crate) fn look_up<'p>(&'p self, key: HashedKey<'_>, pin: Pinned<'p>) -> Entry<'p> {
-        let mut shape = None;
-        let found = self.index.slot(key.slot()).find(key.hash().0, pin, |word| {
-            shape = self.log.shape_with_key(word.address(), key.bytes(), pin);
-            shape.is_some()
-        });
-        let (Some((_, word)), Some(shape)) = (found, shape) else { return Entry::Absent };
-        let record = self.log.record_with_shape(word.address(), shape, pin);
-        match word.kind().is_tombstone {
-            true => Entry::Tombstone(record.version()),
-            false => Entry::Value(record),
+    pub fn lock_slot(&self, slot: Slot) -> SlotGuard<'_> {
+        if self.data.log.segments.is_short() && !self.data.log.epochs.participant().is_pinned() {
+            self.cleaner().relieve();
         }
+        SlotGuard::lock(&self.data, slot)
+    }
+}
+
+#[cfg(feature = "testing")]
+impl Store {
+    /// Gives every entry in the range to `f`: its record, and whether that is a tombstone. Slots come in
+    /// order, what is in one of them does not.
+    pub fn each_entry(&self, range: PositionRange, f: &mut dyn FnMut(Record<'_>, bool)) {
+        audit::each_entry(&self.data, range, f);
+    }
+
+    /// Compares all counts with what is there; says which one is wrong.
+    pub fn check_accounting(&self) -> Result<(), String> {
+        audit::check_accounting(&self.data)
     }
 }
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store").field("memory", &self.memory()).finish_non_exhaustive()
-    }
-}
-
-/// A pin on the store by one thread; what is found through it stays readable while it lives.
-pub struct Guard<'s> {
-    pub(crate) store: &'s Store,
-    participant: &'s Participant,
-    _not_send: std::marker::PhantomData<*const ()>,
-}
-
-impl Guard<'_> {
-    #[inline]
-    pub(crate) fn pinned(&self) -> Pinned<'_> {
-        Pinned::by(self)
-    }
-
-    /// What a key has. Takes no lock; waits for who changes several keys of the slot in one step. Asked by
-    /// the thread that does so it waits for ever.
-    #[inline]
-    pub fn get(&self, key: HashedKey<'_>) -> Entry<'_> {
-        self.store.index.slot(key.slot()).lock.await_turn();
-        self.store.look_up(key, self.pinned())
-    }
-
-    /// Starts loading the key's bucket; reads its slot.
-    #[inline]
-    pub fn prefetch_bucket(&self, slot: Slot, hash: KeyHash) {
-        self.store.index.slot(slot).prefetch(hash.0);
-    }
-
-    /// Starts loading the records that may be the key's; reads its bucket.
-    #[inline]
-    pub fn prefetch_record(&self, slot: Slot, hash: KeyHash) {
-        let prefetch = |address: Address| self.store.log.prefetch(address);
-        self.store.index.slot(slot).find(hash.0, self.pinned(), |word| {
-            prefetch(word.address());
-            false
-        });
-    }
-}
-
-impl Drop for Guard<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.participant.unpin();
-    }
-}
-
-impl std::fmt::Debug for Guard<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard").finish_non_exhaustive()
     }
 }

@@ -482,7 +482,7 @@ impl Side {
         });
         assert_eq!(self.store.memory().log_live, live);
         assert_eq!(self.store.bytes_in(PositionRange::ALL), live);
-        self.store.close_own_head();
+        self.store.cleaner().close_own_head();
         assert_eq!(self.store.check_accounting(), Ok(()));
     }
 }

@@ -4,8 +4,9 @@
 //! slots meanwhile (X3 in `slot_lock`). After a few tries without luck they take the locks, as a writer
 //! would; look-ups of single keys go on meanwhile.
 
+use crate::data::{Data, Entry, Guard};
+use crate::index::slots_of;
 use crate::slot_lock::read_undisturbed;
-use crate::store::{Entry, Guard, Store};
 use crate::writer::SlotGuard;
 use sidle_types::{HashedKey, PositionRange, Slot};
 use smallvec::SmallVec;
@@ -23,9 +24,9 @@ impl Guard<'_> {
     /// ([`publish`](crate::SlotGuards::publish)) is seen whole or not at all. The calling thread has no slot
     /// locked.
     pub fn get_together<'g>(&'g self, keys: &[HashedKey<'_>]) -> Entries<'g> {
-        let store = self.store;
-        let look_up = || keys.iter().map(|&key| store.look_up(key, self.pinned())).collect();
-        let locks = || keys.iter().map(|key| &store.index.slot(key.slot()).lock);
+        let data = self.data;
+        let look_up = || keys.iter().map(|&key| data.look_up(key, self.pinned())).collect();
+        let locks = || keys.iter().map(|key| &data.index.slot(key.slot()).lock);
         for _ in 0..TRIES {
             if let Some(entries) = read_undisturbed(locks, look_up) {
                 return entries;
@@ -35,30 +36,26 @@ impl Guard<'_> {
         slots.sort_unstable();
         slots.dedup();
         let _locks: SmallVec<[SlotGuard<'_>; INLINE_KEYS]> =
-            slots.into_iter().map(|slot| store.lock_slot_now(slot)).collect();
+            slots.into_iter().map(|slot| SlotGuard::lock(data, slot)).collect();
         look_up()
     }
 }
 
-impl Store {
-    /// What `count` counts of the whole store as it is at one moment. It may be called more than once, and
-    /// locks nothing. Costs a look at each slot that has entries, before and after; where writers never rest
-    /// they are all held up once.
-    pub fn at_one_moment<T>(&self, count: impl Fn() -> T) -> T {
-        let occupancy = &self.index.occupancy;
-        let locks = || self.index.occupied_tables().map(|table| &table.lock);
-        for _ in 0..TRIES {
-            // Slots without entries are not looked at, so none may come or go.
-            let changes = occupancy.changes();
-            let counted = read_undisturbed(locks, &count);
-            if let Some(counted) = counted
-                && occupancy.changes() == changes
-            {
-                return counted;
-            }
+/// See [`Store::at_one_moment`](crate::Store::at_one_moment).
+pub(crate) fn at_one_moment<T>(data: &Data, count: impl Fn() -> T) -> T {
+    let occupancy = &data.index.occupancy;
+    let locks = || data.index.occupied_tables().map(|table| &table.lock);
+    for _ in 0..TRIES {
+        // Slots without entries are not looked at, so none may come or go.
+        let changes = occupancy.changes();
+        let counted = read_undisturbed(locks, &count);
+        if let Some(counted) = counted
+            && occupancy.changes() == changes
+        {
+            return counted;
         }
-        let _locks: Vec<SlotGuard<'_>> =
-            self.slots_of(PositionRange::ALL).map(|slot| self.lock_slot_now(slot)).collect();
-        count()
     }
+    let _locks: Vec<SlotGuard<'_>> =
+        slots_of(PositionRange::ALL).map(|slot| SlotGuard::lock(data, slot)).collect();
+    count()
 }

@@ -2,45 +2,13 @@
 //! of. Of each bucket a walk sees what a look-up would see (X2).
 
 use crate::bucket::{ENTRIES, Word};
+use crate::data::Data;
 use crate::epoch::Pinned;
 use crate::record::Record;
-use crate::slot_table::Span;
-use crate::store::Store;
-use sidle_types::{KeyHash, Position, PositionRange, Slot};
+use sidle_types::{KeyHash, Position, PositionRange};
 
-/// How many low bits of a hash do not show in the position.
-const HIDDEN_BITS: u32 = 64 - Position::HASH_BITS;
 /// Buckets whose records are loaded together.
 const BUCKETS_TOGETHER: usize = 8;
-
-/// A bucket on the way, with the positions that it is for.
-pub(crate) struct Step<'p> {
-    pub(crate) span: Span<'p>,
-    /// The last position of the bucket, or of the slot if it is empty.
-    pub(crate) last: Position,
-}
-
-/// The lowest hash at a position.
-pub(crate) fn lowest_hash(position: Position) -> u64 {
-    position.hash_bits() << HIDDEN_BITS
-}
-
-impl Store {
-    /// The bucket that `from` belongs to; else the last position of its slot, which is empty.
-    pub(crate) fn bucket_at<'p>(&'p self, from: Position, pin: Pinned<'p>) -> Result<Step<'p>, Position> {
-        let slot = from.slot();
-        match self.index.slot(slot).span(lowest_hash(from), pin) {
-            Some(span) => Ok(Step { span, last: Position::new(slot, KeyHash(span.last)) }),
-            None => Err(Position::last_of(slot)),
-        }
-    }
-
-    /// The first slot from this position on that has any entry, as the position to go on from.
-    pub(crate) fn skip_empty(&self, from: Position) -> Option<Position> {
-        let slot = self.index.occupancy.between(from.slot(), Slot::LAST).next()?;
-        Some(if slot == from.slot() { from } else { Position::first_of(slot) })
-    }
-}
 
 /// What of a walk's records is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +21,7 @@ pub(crate) enum Reading {
 
 /// Values in the order of their positions, loaded some buckets at a time.
 pub(crate) struct Walk<'p> {
-    store: &'p Store,
+    data: &'p Data,
     pin: Pinned<'p>,
     range: PositionRange,
     reading: Reading,
@@ -72,14 +40,14 @@ pub(crate) struct Walk<'p> {
 impl<'p> Walk<'p> {
     /// The values in `range`. After `most_buckets` the walk ends early; see [`rest`](Self::rest).
     pub(crate) fn new(
-        store: &'p Store,
+        data: &'p Data,
         pin: Pinned<'p>,
         range: PositionRange,
         reading: Reading,
         most_buckets: usize,
     ) -> Walk<'p> {
         Walk {
-            store,
+            data,
             pin,
             range,
             reading,
@@ -114,27 +82,19 @@ impl<'p> Walk<'p> {
         self.words.clear();
         for _ in 0..BUCKETS_TOGETHER.min(self.buckets_left) {
             let inside = |position: &Position| *position <= self.range.last();
-            let Some(from) = self.next.and_then(|next| self.store.skip_empty(next)).filter(inside) else {
+            let Some(from) = self.next.and_then(|next| self.data.index.skip_empty(next)).filter(inside)
+            else {
                 self.next = None;
                 return;
             };
-            self.store.index.slot(from.slot()).lock.await_turn();
-            let last = match self.store.bucket_at(from, self.pin) {
-                Ok(step) => {
-                    for bucket in step.span.chain {
-                        for index in 0..ENTRIES {
-                            if let Some(word) = bucket.load(index, self.pin)
-                                && !word.kind().is_tombstone
-                            {
-                                self.store.log.prefetch(word.address());
-                                self.words.push((from, word));
-                            }
-                        }
-                    }
-                    step.last
-                }
-                Err(last) => last,
-            };
+            self.data.index.slot(from.slot()).lock.await_turn();
+            let bucket = self.data.index.bucket_at(from, self.pin);
+            let entries = bucket.iter().flat_map(|(span, _)| span.entries(self.pin));
+            for (_, word) in entries.filter(|(_, word)| !word.kind().is_tombstone) {
+                self.data.log.prefetch(word.address());
+                self.words.push((from, word));
+            }
+            let last = bucket.map_or(Position::last_of(from.slot()), |(_, positions)| positions.last());
             self.buckets_left -= 1;
             self.next = last.next().filter(inside);
         }
@@ -146,9 +106,9 @@ impl<'p> Walk<'p> {
         self.found.clear();
         self.given = 0;
         for &(from, word) in &self.words {
-            let record = self.store.log.record(word.address(), self.pin);
+            let record = self.data.log.record(word.address(), self.pin);
             if self.reading == Reading::Records {
-                self.store.log.prefetch_rest(word.address(), record);
+                self.data.log.prefetch_rest(word.address(), record);
             }
             let position = Position::new(from.slot(), KeyHash::of_key(record.key()));
             if position >= from && position <= self.range.last() {

@@ -3,12 +3,13 @@
 use crate::address::Address;
 use crate::bucket::{EntryKind, Word};
 use crate::config::OutOfMemory;
+use crate::data::{Data, Entry, Guard};
 use crate::epoch::Pinned;
 use crate::log::LogHead;
+use crate::pending_tombstones::Large;
 use crate::record::{Draft, Record};
 use crate::segment::Purpose;
 use crate::slot_table::{Counted, Place, SlotTable};
-use crate::store::{Entry, Guard, Store};
 use sidle_types::{HashedKey, KeyHash, Slot, Version, WallMs};
 
 /// What a removal leaves behind.
@@ -27,41 +28,27 @@ pub struct SlotGuard<'s> {
     slot: Slot,
 }
 
-impl Store {
-    /// Locks a slot for writing. Readers go on. Locking a slot twice in one thread waits for ever.
-    ///
-    /// When memory is short and the calling thread holds no [`Guard`] and no lock, it first helps the
-    /// cleaner.
-    #[inline]
-    pub fn lock_slot(&self, slot: Slot) -> SlotGuard<'_> {
-        if self.log.segments.is_short() && !self.log.epochs.participant().is_pinned() {
-            self.relieve();
-        }
-        self.lock_slot_now(slot)
-    }
-
+impl<'s> SlotGuard<'s> {
     /// Locks a slot without helping the cleaner.
     #[inline]
-    pub(crate) fn lock_slot_now(&self, slot: Slot) -> SlotGuard<'_> {
-        let guard = self.pin();
-        self.index.slot(slot).lock.acquire();
+    pub(crate) fn lock(data: &'s Data, slot: Slot) -> SlotGuard<'s> {
+        let guard = data.pin();
+        data.index.slot(slot).lock.acquire();
         SlotGuard { guard, slot }
     }
-}
 
-impl<'s> SlotGuard<'s> {
     /// The slot that is locked.
     pub fn slot(&self) -> Slot {
         self.slot
     }
 
-    pub(crate) fn store(&self) -> &'s Store {
-        self.guard.store
+    pub(crate) fn data(&self) -> &'s Data {
+        self.guard.data
     }
 
     #[inline]
     pub(crate) fn table(&self) -> &'s SlotTable {
-        self.guard.store.index.slot(self.slot)
+        self.guard.data.index.slot(self.slot)
     }
 
     #[inline]
@@ -72,14 +59,14 @@ impl<'s> SlotGuard<'s> {
     #[inline]
     pub(crate) fn check(&self, head: &LogHead, key: HashedKey<'_>) {
         assert!(key.slot() == self.slot, "the key lies in slot {}, not {}", key.slot(), self.slot);
-        assert!(head.belongs_to(&self.guard.store.log), "the head belongs to another store");
+        assert!(head.belongs_to(&self.guard.data.log), "the head belongs to another store");
     }
 
     /// What a key of this slot has.
     #[inline]
     pub fn get(&self, key: HashedKey<'_>) -> Entry<'_> {
         debug_assert_eq!(key.slot(), self.slot);
-        self.guard.store.look_up(key, self.pinned())
+        self.guard.data.look_up(key, self.pinned())
     }
 
     /// The key's entry, tombstones included.
@@ -91,8 +78,8 @@ impl<'s> SlotGuard<'s> {
     /// The entry of a key of this slot, tombstones included.
     #[inline]
     pub(crate) fn find_hashed(&self, hash: KeyHash, key: &[u8]) -> Option<(Place<'_>, Word<'_>)> {
-        let (store, pin) = (self.guard.store, self.pinned());
-        self.table().find(hash.0, pin, |word| store.log.shape_with_key(word.address(), key, pin).is_some())
+        let (data, pin) = (self.guard.data, self.pinned());
+        self.table().find(hash.0, pin, |word| data.log.shape_with_key(word.address(), key, pin).is_some())
     }
 
     /// Sets a key's value, `value` being the parts to join, and its deadline or none; returns the new
@@ -182,7 +169,7 @@ impl<'s> SlotGuard<'s> {
     /// only keys that have an entry may be written.
     #[inline]
     pub(crate) fn admit(&self, has_entry: impl FnOnce() -> bool) -> Result<(), OutOfMemory> {
-        match self.guard.store.log.segments.is_overdrawn() && !has_entry() {
+        match self.guard.data.log.segments.is_overdrawn() && !has_entry() {
             true => Err(OutOfMemory),
             false => Ok(()),
         }
@@ -208,7 +195,7 @@ impl<'s> SlotGuard<'s> {
             self.table().note_deadline(deadline);
         }
         if draft.is_absence() {
-            self.guard.store.log.note_spare(address, self.guard.store.log.record(address, self.pinned()));
+            self.guard.data.log.note_spare(address, self.guard.data.log.record(address, self.pinned()));
         }
         match self.find(key) {
             Some((place, old)) => {
@@ -216,7 +203,7 @@ impl<'s> SlotGuard<'s> {
                 let removed = counted(old, record);
                 place.bucket.store(place.index, Word::new(address, key.hash().0, place.level, kind));
                 self.table().count(Some(removed), Some(added));
-                self.guard.store.log.bury(old, record);
+                self.guard.data.log.bury(old, record);
                 false
             }
             None => {
@@ -228,28 +215,28 @@ impl<'s> SlotGuard<'s> {
 
     /// Makes room in the index for so many keys, if the slot has none yet.
     pub(crate) fn reserve(&self, keys: usize) {
-        self.table().reserve(keys, &self.guard.store.index_memory());
+        self.table().reserve(keys, &self.guard.data.index_memory());
     }
 
     /// Adds the entry of a key that has none.
     pub(crate) fn insert(&self, hash: u64, address: Address, added: Counted) {
-        let (store, pin) = (self.guard.store, self.pinned());
+        let (data, pin) = (self.guard.data, self.pinned());
         if self.table().entries() == 0 {
-            store.index.occupancy.fill(self.slot);
+            data.index.occupancy.fill(self.slot);
         }
         self.table().insert(
             hash,
             |level| Word::new(address, hash, level, added.kind),
             pin,
-            &store.index_memory(),
-            |word| store.hash_of(word, pin),
+            &data.index_memory(),
+            |word| data.hash_of(word, pin),
         );
         self.table().count(None, Some(added));
     }
 
     #[inline]
     pub(crate) fn record(&self, word: Word<'_>) -> Record<'_> {
-        self.guard.store.log.record(word.address(), self.pinned())
+        self.guard.data.log.record(word.address(), self.pinned())
     }
 
     /// Removes an entry.
@@ -258,24 +245,52 @@ impl<'s> SlotGuard<'s> {
         place.bucket.clear(place.index);
         self.table().count(Some(counted(word, record)), None);
         if self.table().entries() == 0 {
-            self.guard.store.index.occupancy.empty(self.slot);
+            self.guard.data.index.occupancy.empty(self.slot);
         }
-        self.guard.store.log.bury(word, record);
+        self.guard.data.log.bury(word, record);
+    }
+
+    /// Turns a value's entry into a tombstone; the record stays where it is.
+    #[cold]
+    pub(crate) fn strike_out(&self, hash: KeyHash, place: Place<'_>, word: Word<'_>) {
+        let (data, record, struck_out) = (self.guard.data, self.record(word), word.struck_out());
+        data.log.note_spare(word.address(), record);
+        place.bucket.store(place.index, struck_out);
+        self.table().count(Some(counted(word, record)), Some(counted(struck_out, record)));
+        if data.log.is_large(word.address()) || record.run().is_some() {
+            data.pending_tombstones.add(Large { slot: self.slot(), hash, address: word.address() });
+        }
+    }
+
+    /// Gives a value that was struck out a tombstone of its own, in the cleaner's head. The caller counts the
+    /// value's record as dead.
+    pub(crate) fn shrink(
+        &self,
+        head: &mut LogHead,
+        place: Place<'_>,
+        word: Word<'_>,
+        record: Record<'_>,
+    ) -> Result<(), OutOfMemory> {
+        let tombstone = Draft::tombstone(record.key(), record.version());
+        let shrunk = word.moved_to(head.append(&tombstone, Purpose::Survivor)?);
+        place.bucket.store(place.index, shrunk);
+        self.table().count(Some(counted(word, record)), Some(counted(shrunk, self.record(shrunk))));
+        Ok(())
     }
 
     /// Makes the slot's table smaller where it has become too large for what is left, and gives it back where
     /// nothing is; the smallest is kept for the next key. After removals, with no place of the table in hand.
     /// Returns whether anything was done.
     pub(crate) fn shrink_table(&self) -> bool {
-        let (store, table, pin) = (self.guard.store, self.table(), self.pinned());
+        let (data, table, pin) = (self.guard.data, self.table(), self.pinned());
         if table.entries() == 0 {
             let is_large = table.level().is_some_and(|level| level > 0);
             if is_large {
-                table.drop_table(&store.index_memory());
+                table.drop_table(&data.index_memory());
             }
             return is_large;
         }
-        table.is_to_shrink() && table.shrink(pin, &store.index_memory(), |word| store.hash_of(word, pin))
+        table.is_to_shrink() && table.shrink(pin, &data.index_memory(), |word| data.hash_of(word, pin))
     }
 }
 

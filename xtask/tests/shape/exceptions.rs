@@ -15,7 +15,6 @@ pub(crate) const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("migration", "Importer", 10),
     ("node", "Worker", 9),
     ("sim", "Process", 5),
-    ("store", "Store", 12),
 ];
 
 /// Circles of files: the crate, the files below its `src`, and the reason.
@@ -127,22 +126,5 @@ pub(crate) const CIRCLES: &[(&str, &[&str], &str)] = &[
         "sim",
         &["simulation.rs", "summary.rs"],
         "a summary is made of a simulation's parts, and a simulation ends in a summary",
-    ),
-    (
-        "store",
-        &[
-            "cleaner.rs",
-            "expiry.rs",
-            "index.rs",
-            "log.rs",
-            "pending_tombstones.rs",
-            "replay.rs",
-            "resize.rs",
-            "segment.rs",
-            "slot_table.rs",
-            "store.rs",
-            "writer.rs",
-        ],
-        "`Store` holds index, log and cleaner, whose operations are methods of it",
     ),
 ];
