@@ -8,8 +8,8 @@
 //! lives on looks there before it serves it, and is woken when [`endings`](Clients::endings) has grown.
 
 use crate::session::Session;
-use crate::table::CommandId;
 use crate::tally::Tally;
+use sidle_commands::CommandId;
 use sidle_resp::RequestParser;
 use sidle_types::WallMs;
 use std::collections::BTreeMap;

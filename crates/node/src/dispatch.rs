@@ -4,41 +4,30 @@
 //! node owns everything that the command touches.
 //!
 //! A request that parks leaves no trace but its ticket: the session is put back as it was, so that running
-//! the request again is running it for the first time. The one exception is [`Flush`](crate::flush::Flush),
+//! the request again is running it for the first time. The one exception is [`Flush`],
 //! which works in steps.
 
 use crate::call::{Awaited, CommandResult, Flow};
-use crate::commands::{NOT_EXECUTED, aborted};
-use crate::forward::{self, NOT_HERE_ERROR};
+use crate::commands::{NOT_EXECUTED, aborted, commands};
+use crate::execute::Executor;
+use crate::flush::Flush;
+use crate::forward::{Channels, NOT_HERE_ERROR};
 use crate::half::Half;
 use crate::now::Now;
 use crate::outcome::{Closing, Outcome};
-use crate::parking::Ticket;
-use crate::progress_reports::tell_progress;
-use crate::queue::ToMover;
+use crate::parking::ParkingLot;
+use crate::queue::{Ticket, ToMover, WorkerPort};
 use crate::range_table::Redirect;
+use crate::request::{Clearance, Request, keys_of};
 use crate::routing::{INLINE_KEYS, Missing, Verdict, judge};
 use crate::session::Session;
-use crate::table::{Access, CommandFlags, Found};
-use crate::worker::Worker;
-use sidle_commands::ReplyError;
+use crate::table::{Access, CommandFlags, Found, NodeExecutor};
+use sidle_commands::{CommandTable, ReplyError};
 use sidle_migration::{OnMissing, WaiterRefusal};
 use sidle_resp::ReplyWriter;
 use sidle_types::{HashedKey, MigrationId, Position, fault};
 use smallvec::SmallVec;
 use std::fmt::Write;
-
-/// The keys of one command.
-pub(crate) type Keys<'k> = SmallVec<[HashedKey<'k>; INLINE_KEYS]>;
-
-/// A request whose command is known, name first.
-#[derive(Clone, Copy)]
-pub(crate) struct Request<'r> {
-    pub(crate) found: Found,
-    /// The keys among `args`.
-    pub(crate) keys: &'r [HashedKey<'r>],
-    pub(crate) args: &'r [&'r [u8]],
-}
 
 /// How far an attempt to run a command came.
 pub(crate) enum Attempt {
@@ -63,33 +52,39 @@ pub(crate) enum Attempt {
     Parked(Ticket),
 }
 
-/// What goes with the decision that a command may run.
-#[derive(Default)]
-pub(crate) struct Clearance {
-    /// What it changes is copied at present, and has to be marked (M11).
-    pub(crate) marks: bool,
-    /// Of keys that it writes without looking, and that have not arrived: by which migration they come, and
-    /// where they lie.
-    pub(crate) unseen: SmallVec<[(MigrationId, Position); INLINE_KEYS]>,
+/// What runs requests on one worker: who decides, who executes, and where commands wait.
+pub(crate) struct Dispatcher {
+    pub(crate) commands: &'static CommandTable<NodeExecutor>,
+    /// Runs commands, and removes what has expired.
+    pub(crate) executor: Executor,
+    pub(crate) parking: ParkingLot,
+    /// Requests to other nodes.
+    pub(crate) lines: Channels,
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) hooks: crate::testing::Hooks,
 }
 
-impl Clearance {
-    /// What goes with a judgement to run a request. `unseen`: by their numbers among its keys.
-    #[inline]
-    pub(crate) fn new(request: Request<'_>, is_tracked: bool, unseen: &[Missing]) -> Clearance {
-        let marks = is_tracked && request.found.spec.access.is_write();
-        let placed = |missing: &Missing| (missing.migration, request.keys[missing.key].position());
-        Clearance { marks, unseen: unseen.iter().map(placed).collect() }
+impl Dispatcher {
+    /// The dispatcher of a worker. `ports`: its ends of the queues, by mover.
+    pub(crate) fn new(executor: Executor, ports: Vec<WorkerPort>) -> Dispatcher {
+        Dispatcher {
+            commands: commands(),
+            executor,
+            parking: ParkingLot::new(ports),
+            lines: Channels::default(),
+            #[cfg(any(test, feature = "testing"))]
+            hooks: crate::testing::Hooks::default(),
+        }
     }
-}
 
-impl Worker {
     /// Runs one request, name first, and appends its reply to `out`.
-    ///
-    /// # Panics
-    /// On a request without arguments, which the parser's caller skips.
-    pub fn execute(&mut self, now: Now, session: &mut Session, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
-        self.pass_boundary();
+    pub(crate) fn execute(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        args: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Outcome {
         match self.commands.resolve(args) {
             Ok(found) => self.run(now, session, found, &keys_of(found, args), args, out),
             Err(error) => self.refuse_unresolved(now, session, args, error, out),
@@ -188,7 +183,7 @@ impl Worker {
         out: &mut Vec<u8>,
     ) -> Attempt {
         if let Some(why) = self.parking.take_refusal(ticket) {
-            return Attempt::Ran(Err(cannot_wait(session, request, why)));
+            return Attempt::Ran(Err(cannot_wait(session, why)));
         }
         let asked = std::mem::take(&mut session.route.asked);
         session.route.waited_out = self.parking.take_waited_out(ticket);
@@ -234,7 +229,7 @@ impl Worker {
             Attempt::Refused(error) => return Ok(self.refuse(session, found, error, start, out)),
             Attempt::NotHereYet { migration, position, sample_one_in } => {
                 if sample_one_in.is_some_and(|one_in| self.executor.random.draw(u64::from(one_in))) {
-                    self.offer(migration, ToMover::Sampled { migration, position });
+                    self.parking.offer(migration, ToMover::Sampled { migration, position });
                 }
                 // Named, so that a double read never pairs it with what a source froze for another migration
                 // (M4).
@@ -244,7 +239,7 @@ impl Worker {
             Attempt::Retry(after_us, missing) => {
                 for Missing { migration, key } in missing {
                     let key = keys[key].bytes().into();
-                    self.send_if_room(migration, ToMover::Wanted { migration, key });
+                    self.parking.send_if_room(migration, ToMover::Wanted { migration, key });
                 }
                 let text = format!("SIDLERETRY {after_us} the key is on its way");
                 self.write_error(session, ReplyError::owned(text), out);
@@ -293,15 +288,31 @@ impl Worker {
             }
         }
         if fault!(HalfMsetVisible)
-            && let Some(half) = self.call_half(now, session, request, &clearance, out)
+            && let Some(half) = Half::next(&self.executor.store, request)
         {
-            return match half {
-                Half::First(ticket) => Attempt::Parked(ticket),
-                Half::Last(result) => Attempt::Ran(result),
-            };
+            return self.call_half(now, session, &half, &clearance, out);
         }
         let (result, is_cut) = self.call(now, session, request, &clearance, out);
         if is_cut && session.sends_reply() { Attempt::ReplyTooLong } else { Attempt::Ran(result) }
+    }
+
+    /// Runs half of an MSET; after the first half others have their turn.
+    #[cold]
+    fn call_half(
+        &mut self,
+        now: Now,
+        session: &mut Session,
+        half: &Half<'_>,
+        clearance: &Clearance,
+        out: &mut Vec<u8>,
+    ) -> Attempt {
+        let start = out.len();
+        let (result, _) = self.call(now, session, half.request(), clearance, out);
+        if half.is_last || result.is_err() {
+            return Attempt::Ran(result);
+        }
+        out.truncate(start);
+        Attempt::Parked(self.parking.park_for_a_turn())
     }
 
     /// Decides whether a command may run here, and what goes with that; otherwise what becomes of it.
@@ -324,7 +335,7 @@ impl Worker {
         let is_aware = session.is_aware();
         let mut tell = || {
             if let Some(view) = judgement.import.filter(|_| is_aware) {
-                tell_progress(session, now.mono, view, out);
+                session.route.told.tell(session.version, now.mono, view, out);
             }
         };
         match judgement.verdict {
@@ -385,7 +396,7 @@ impl Worker {
     fn tell_unseen(&mut self, unseen: &[(MigrationId, Position)]) {
         for position in self.executor.head.take_new_entries() {
             if let Some(&(migration, _)) = unseen.iter().find(|(_, written)| *written == position) {
-                self.offer(migration, ToMover::WrittenUnseen { migration, position });
+                self.parking.offer(migration, ToMover::WrittenUnseen { migration, position });
             }
         }
     }
@@ -406,17 +417,34 @@ impl Worker {
         match flow {
             Flow::Done => Ok(Outcome::Done),
             Flow::Close => Ok(Outcome::Close(Closing::Asked)),
-            Flow::Flush => self.flush(session, out).map(|()| Outcome::Done),
+            Flow::Flush => self.flush(session, out),
             Flow::Await(awaited) => Err(self.await_arrival(awaited)),
             Flow::Shutdown => Ok(Outcome::Shutdown),
             Flow::Control(request) => Ok(Outcome::Control(request)),
         }
     }
 
+    /// Goes one step further with the flush that the session asked for; `Err` when there is more to do.
+    fn flush(&mut self, session: &mut Session, out: &mut Vec<u8>) -> Result<Outcome, Ticket> {
+        let Executor { ranges, store, .. } = &self.executor;
+        let begun = session.route.flush.take();
+        if begun.is_none() && !Flush::may_begin(ranges) {
+            self.write_error(session, NOT_SERVED, out);
+            return Ok(Outcome::Done);
+        }
+        let mut flush = begun.unwrap_or_default();
+        if let Some(ticket) = flush.step(ranges, store, &mut self.parking) {
+            session.route.flush = Some(flush);
+            return Err(ticket);
+        }
+        ReplyWriter::new(out, session.version).ok();
+        Ok(Outcome::Done)
+    }
+
     /// Has a mover say when positions have arrived that a command waits for.
     fn await_arrival(&mut self, Awaited { migration, range, patience_us }: Awaited) -> Ticket {
         let ticket = self.parking.park_for_arrival(migration);
-        self.send(migration, ToMover::Await { migration, range, patience_us, ticket });
+        self.parking.send(migration, ToMover::Await { migration, range, patience_us, ticket });
         ticket
     }
 
@@ -432,7 +460,7 @@ impl Worker {
         }
         let ticket = self.parking.park_for_answers(on);
         for &Missing { migration, key } in missing {
-            self.send(migration, ToMover::Pull { migration, key: keys[key].bytes().into(), ticket });
+            self.parking.send(migration, ToMover::Pull { migration, key: keys[key].bytes().into(), ticket });
         }
         ticket
     }
@@ -490,7 +518,7 @@ fn not_here(session: &Session, verdict: Verdict<'_>) -> Attempt {
 
 /// The error of a command that cannot wait for its keys, even if others of them were done elsewhere.
 #[cold]
-fn cannot_wait(session: &mut Session, request: Request<'_>, why: WaiterRefusal) -> ReplyError {
+fn cannot_wait(session: &mut Session, why: WaiterRefusal) -> ReplyError {
     let error = match why {
         WaiterRefusal::OutOfMemory => ReplyError::OutOfMemory,
         WaiterRefusal::TooManyWait => TOO_MANY_WAIT,
@@ -498,7 +526,7 @@ fn cannot_wait(session: &mut Session, request: Request<'_>, why: WaiterRefusal) 
     match session.route.forward.take() {
         Some(progress) => {
             session.client.collected.set(0);
-            forward::refused(&progress, request, error)
+            progress.refused(error)
         }
         None => error,
     }
@@ -558,20 +586,4 @@ pub(crate) fn redirect_error(redirect: Redirect<'_>) -> ReplyError {
     };
     written.expect("writing to a string cannot fail");
     ReplyError::owned(text)
-}
-
-/// The keys of a request, hashed once.
-#[inline]
-pub(crate) fn keys_of<'k>(found: Found, args: &[&'k [u8]]) -> Keys<'k> {
-    let mut keys = Keys::new();
-    add_keys(found, args, &mut keys);
-    keys
-}
-
-/// Adds the keys of a request, hashed once.
-#[inline]
-pub(crate) fn add_keys<'k>(found: Found, args: &[&'k [u8]], keys: &mut Keys<'k>) {
-    for index in found.spec.keys.indices(args.len()) {
-        keys.push(HashedKey::new(args[index]));
-    }
 }

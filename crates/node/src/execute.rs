@@ -6,18 +6,17 @@
 //! copied at present is marked (M11).
 
 use crate::call::{Call, CommandResult, Flow};
-use crate::dispatch::{Clearance, Request};
 use crate::keyspace::{NodeKeyspace, Reads, Scene, Together, Writes};
 use crate::now::Now;
 use crate::queue::WorkerIndex;
 use crate::random::Random;
 use crate::range_table::RangeTable;
+use crate::request::{Clearance, Request};
 use crate::routing::INLINE_KEYS;
 use crate::session::Session;
-use crate::shared::NodeShared;
+use crate::shared::{NodeParts, NodeShared};
 use crate::stats::WorkerStats;
 use crate::table::NodeExecutor;
-use crate::worker::NodeParts;
 use sidle_commands::{Change, CommandFlags, OverKeys, Overlay, Own, ReplyError, Run};
 use sidle_resp::ReplyWriter;
 use sidle_store::{LogHead, SlotGuards, Store};
@@ -36,6 +35,8 @@ pub(crate) struct Executor {
     pub(crate) head: LogHead,
     /// The range table in use.
     pub(crate) ranges: Arc<RangeTable>,
+    /// Tells it from the others.
+    pub(crate) seen: u64,
     pub(crate) shared: Arc<NodeShared>,
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) random: Random,
@@ -62,6 +63,7 @@ impl Executor {
             store: Arc::clone(&parts.store),
             head: parts.store.log_head(),
             ranges: parts.published.table(),
+            seen: 0,
             shared: Arc::clone(&parts.shared),
             stats: Arc::clone(&parts.shared.workers[usize::from(index.0)]),
             random: Random::new(seed),

@@ -11,14 +11,11 @@
 //! - Frozen copies (exports) belong to another node, and are left alone: their owner is still being sent
 //!   them.
 
-use crate::dispatch::NOT_SERVED;
-use crate::parking::Ticket;
+use crate::parking::ParkingLot;
 use crate::position_set::PositionSet;
-use crate::queue::ToMover;
-use crate::range_table::Role;
-use crate::session::Session;
-use crate::worker::Worker;
-use sidle_resp::ReplyWriter;
+use crate::queue::{Ticket, ToMover};
+use crate::range_table::{RangeTable, Role};
+use sidle_store::Store;
 use sidle_types::{MigrationId, PositionRange, fault};
 
 /// How many records are cleared before other connections have their turn: well under a millisecond of work.
@@ -34,46 +31,41 @@ pub(crate) struct Flush {
     asked: Option<(Ticket, Vec<(MigrationId, PositionRange)>)>,
 }
 
-impl Worker {
-    /// Goes one step further with the flush that the session asked for; `Err` when there is more to do.
-    pub(crate) fn flush(&mut self, session: &mut Session, out: &mut Vec<u8>) -> Result<(), Ticket> {
-        let begun = session.route.flush.take();
-        if begun.is_none()
-            && self.executor.ranges.entries().iter().any(|entry| matches!(entry.role, Role::Lost))
-        {
-            self.write_error(session, NOT_SERVED, out);
-            return Ok(());
-        }
-        let mut flush = begun.unwrap_or_default();
-        if let Some((ticket, asked)) = flush.asked.take() {
-            let flushed = self.parking.take_flushed(ticket);
+impl Flush {
+    /// Whether everything that this node owns is here, so that a flush may begin.
+    pub(crate) fn may_begin(ranges: &RangeTable) -> bool {
+        !ranges.entries().iter().any(|entry| matches!(entry.role, Role::Lost))
+    }
+
+    /// Goes one step further; returns the ticket to go on with when there is more to do.
+    pub(crate) fn step(
+        &mut self,
+        ranges: &RangeTable,
+        store: &Store,
+        parking: &mut ParkingLot,
+    ) -> Option<Ticket> {
+        if let Some((ticket, asked)) = self.asked.take() {
+            let flushed = parking.take_flushed(ticket);
             // An import that was over before its mover was asked is the node's own, and is cleared as such.
             for (migration, range) in asked {
                 if flushed.contains(&migration) && !fault!(ImportFlushedTwice) {
-                    flush.done.add(range);
+                    self.done.add(range);
                 }
             }
         }
-        match self.flush_imports(&mut flush).or_else(|| self.clear_slice(&mut flush)) {
-            Some(ticket) => {
-                session.route.flush = Some(flush);
-                Err(ticket)
-            }
-            None => {
-                ReplyWriter::new(out, session.version).ok();
-                Ok(())
-            }
+        if let Some(ticket) = self.flush_imports(ranges, parking) {
+            return Some(ticket);
         }
+        self.clear_slice(ranges, store).then(|| parking.park_for_a_turn())
     }
 
     /// Has the movers flush the imports; returns what to wait for when there are any. An import that touches
     /// what was flushed already came to this node later, and is left alone.
-    fn flush_imports(&mut self, flush: &mut Flush) -> Option<Ticket> {
+    fn flush_imports(&mut self, ranges: &RangeTable, parking: &mut ParkingLot) -> Option<Ticket> {
         let mut imports: Vec<(MigrationId, PositionRange)> = Vec::new();
-        for view in self.executor.ranges.imports().filter(|view| !flush.done.touches(view.range())) {
+        for view in ranges.imports().filter(|view| !self.done.touches(view.range())) {
             if !view.activated() {
-                let migration = view.id();
-                return Some(self.parking.park_for_activation(migration));
+                return Some(parking.park_for_activation(view.id()));
             }
             imports.push((view.id(), view.range()));
         }
@@ -82,28 +74,28 @@ impl Worker {
         if imports.is_empty() {
             return None;
         }
-        let ticket = self.parking.park_for_flush(imports.iter().map(|(migration, _)| *migration));
+        let ticket = parking.park_for_flush(imports.iter().map(|(migration, _)| *migration));
         for &(migration, _) in &imports {
-            self.send(migration, ToMover::Flush { migration, ticket });
+            parking.send(migration, ToMover::Flush { migration, ticket });
         }
-        flush.asked = Some((ticket, imports));
+        self.asked = Some((ticket, imports));
         Some(ticket)
     }
 
-    /// Clears some of what this node owns whole and has not cleared; returns the ticket to go on with.
-    fn clear_slice(&mut self, flush: &mut Flush) -> Option<Ticket> {
-        let owned = self.executor.ranges.entries().iter().filter(|entry| matches!(entry.role, Role::Owned));
-        let (gap, tracked) =
-            owned.into_iter().find_map(|entry| Some((flush.done.first_gap(entry.range)?, &entry.tracked)))?;
+    /// Clears some of what this node owns whole and has not cleared; whether there was any.
+    fn clear_slice(&mut self, ranges: &RangeTable, store: &Store) -> bool {
+        let mut owned = ranges.entries().iter().filter(|entry| matches!(entry.role, Role::Owned));
+        let next = owned.find_map(|entry| Some((self.done.first_gap(entry.range)?, &entry.tracked)));
+        let Some((gap, tracked)) = next else { return false };
         // One slice a turn, even when it came to the range's end with less.
-        let next = self.executor.store.discard(gap.first(), gap.last(), FLUSH_SLICE_RECORDS);
+        let next = store.discard(gap.first(), gap.last(), FLUSH_SLICE_RECORDS);
         let last = next.and_then(|next| next.previous()).unwrap_or(gap.last());
         let cleared = PositionRange::new(gap.first(), last).expect("a slice makes progress");
         if let Some(view) = tracked.as_ref().filter(|_| !fault!(FlushMarksNothing)) {
             // M11: after it was cleared, under the same range table.
             view.mark_range(cleared);
         }
-        flush.done.add(cleared);
-        Some(self.parking.park_for_a_turn())
+        self.done.add(cleared);
+        true
     }
 }

@@ -4,51 +4,36 @@
 //! command parks with its first key published, and publishes the rest when it is woken and finds that key as
 //! it left it.
 
-use crate::call::CommandResult;
-use crate::dispatch::{Clearance, Request};
-use crate::now::Now;
-use crate::parking::Ticket;
+use crate::request::Request;
 use crate::routing::INLINE_KEYS;
-use crate::session::Session;
-use crate::worker::Worker;
 use sidle_commands::Split;
+use sidle_store::Store;
+use sidle_types::HashedKey;
 use smallvec::SmallVec;
 
-/// What became of a half.
-pub(crate) enum Half {
-    /// It was the first.
-    First(Ticket),
-    /// It was the last.
-    Last(CommandResult),
+/// Half of an MSET.
+pub(crate) struct Half<'r> {
+    request: Request<'r>,
+    keys: &'r [HashedKey<'r>],
+    words: SmallVec<[&'r [u8]; 2 * INLINE_KEYS]>,
+    pub(crate) is_last: bool,
 }
 
-impl Worker {
-    /// Runs the first half of an MSET, or the second; nothing if it is no MSET of several keys.
-    pub(crate) fn call_half(
-        &mut self,
-        now: Now,
-        session: &mut Session,
-        request: Request<'_>,
-        clearance: &Clearance,
-        out: &mut Vec<u8>,
-    ) -> Option<Half> {
+impl<'r> Half<'r> {
+    /// The half that is next; none if it is no MSET of several keys.
+    pub(crate) fn next(store: &Store, request: Request<'r>) -> Option<Half<'r>> {
         let Request { found, keys, args } = request;
         if found.spec.split != Split::AllOk || keys.len() < 2 || args.len() != 1 + 2 * keys.len() {
             return None;
         }
-        let pin = self.executor.store.pin();
-        let is_last = pin.get(keys[0]).value().is_some_and(|record| record.value() == args[2]);
-        drop(pin);
+        let is_last = store.pin().get(keys[0]).value().is_some_and(|record| record.value() == args[2]);
         let (places, words) = if is_last { (1..keys.len(), 3..args.len()) } else { (0..1, 1..3) };
-        let words: SmallVec<[&[u8]; 2 * INLINE_KEYS]> =
-            args[..1].iter().chain(&args[words]).copied().collect();
-        let half = Request { found, keys: &keys[places], args: &words };
-        let start = out.len();
-        let (result, _) = self.call(now, session, half, clearance, out);
-        if is_last || result.is_err() {
-            return Some(Half::Last(result));
-        }
-        out.truncate(start);
-        Some(Half::First(self.parking.park_for_a_turn()))
+        let words = args[..1].iter().chain(&args[words]).copied().collect();
+        Some(Half { request, keys: &keys[places], words, is_last })
+    }
+
+    /// The half as a request.
+    pub(crate) fn request(&self) -> Request<'_> {
+        Request { found: self.request.found, keys: self.keys, args: &self.words }
     }
 }

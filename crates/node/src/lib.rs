@@ -25,10 +25,11 @@ mod outcome;
 mod parking;
 mod position_set;
 mod progress_reports;
-mod push;
 mod queue;
 mod random;
 mod range_table;
+mod request;
+mod route;
 mod routing;
 mod serve;
 mod session;
@@ -50,15 +51,14 @@ pub use forward::{ForwardEvent, ForwardLink, PATIENCE_US, REACH_US, UNKNOWN};
 pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, MoverStep, PendingReplay, Table};
 pub use now::Now;
 pub use outcome::{Closing, ControlReply, ControlRequest, Outcome};
-pub use parking::Ticket;
 pub use queue::{
-    MoverIndex, MoverPort, TO_MOVER_CAPACITY, TO_WORKER_CAPACITY, ToMover, ToWorker, WorkerIndex, WorkerPort,
-    connect,
+    MAX_MOVERS, MoverIndex, MoverPort, TO_MOVER_CAPACITY, TO_WORKER_CAPACITY, Ticket, ToMover, ToWorker,
+    WorkerIndex, WorkerPort, connect,
 };
 pub use range_table::{RangeEntry, RangeTable, Reach, Redirect, Role};
 pub use serve::{BATCH_REQUESTS, SERVE_REPLY_BYTES, SERVE_REQUESTS, Served, Then};
 pub use session::{Replies, Session};
-pub use shared::{Gauges, MigrationTotals, NodeShared, ProcessFacts, REDIS_VERSION};
+pub use shared::{Gauges, MigrationTotals, NodeParts, NodeShared, ProcessFacts, REDIS_VERSION};
 pub use stats::{Counter, WorkerStats};
 pub use table::CommandSpec;
-pub use worker::{MAX_MOVERS, NodeParts, Worker};
+pub use worker::Worker;

@@ -1,6 +1,6 @@
 //! How a request ends as far as its worker is concerned, and what it may ask of the control thread.
 
-use crate::parking::Ticket;
+use crate::queue::Ticket;
 use sidle_cluster::NodeName;
 use sidle_types::{MigrationId, MigrationPolicy, PositionRange};
 

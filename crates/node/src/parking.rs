@@ -1,4 +1,4 @@
-//! Commands that wait, by ticket.
+//! Commands that wait, by ticket, and the queues to the movers whom they wait for.
 //!
 //! A parked command holds no locks and no memory but its entry here: its connection stops reading, keeps the
 //! request in its buffer, and runs it again from the start once the ticket is woken. Running it again is what
@@ -15,14 +15,10 @@
 //!
 //! Ownership: one lot for each worker, touched by that worker's thread only.
 
-use crate::queue::{MoverIndex, ToMover, ToWorker};
+use crate::queue::{MAX_MOVERS, MoverIndex, Ticket, ToMover, ToWorker, WorkerPort};
 use sidle_migration::WaiterRefusal;
 use sidle_types::{Fill, MigrationId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// Names one parked command of one worker; never given twice by the same worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
 
 #[derive(Debug)]
 struct Waiting {
@@ -33,8 +29,8 @@ struct Waiting {
     ends_with_import: bool,
 }
 
-/// The parked commands of one worker.
-#[derive(Debug, Default)]
+/// The parked commands of one worker, and its ends of the queues.
+#[derive(Default)]
 pub(crate) struct ParkingLot {
     last_ticket: u64,
     waiting: BTreeMap<Ticket, Waiting>,
@@ -50,9 +46,47 @@ pub(crate) struct ParkingLot {
     /// Messages that found their queue full; sent again each turn. At most as many as there are answers to
     /// come: when nobody waits for one any more it is not sent.
     unsent: VecDeque<(MoverIndex, ToMover)>,
+    /// The queues, by mover.
+    ports: Vec<WorkerPort>,
+    /// A bit for each mover whose queue is not empty.
+    notify: u64,
 }
 
 impl ParkingLot {
+    /// Nothing is parked. `ports`: the worker's ends of the queues, by mover.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_MOVERS`] movers.
+    pub(crate) fn new(ports: Vec<WorkerPort>) -> ParkingLot {
+        assert!(ports.len() <= usize::from(MAX_MOVERS), "more than {MAX_MOVERS} movers");
+        ParkingLot { ports, ..ParkingLot::default() }
+    }
+
+    /// Hears what the movers said, and sends what found its queue full.
+    pub(crate) fn turn(&mut self) {
+        for mover in 0..self.ports.len() {
+            while let Ok(message) = self.ports[mover].from_mover.pop() {
+                self.handle(message);
+            }
+        }
+        while let Some((mover, message)) = self.unsent.pop_front() {
+            if let Err(message) = self.try_send(mover, message) {
+                self.unsent.push_front((mover, message));
+                break;
+            }
+        }
+    }
+
+    /// The next mover whose thread has to be woken, since its queue is not empty.
+    pub(crate) fn poll_notify(&mut self) -> Option<MoverIndex> {
+        if self.notify == 0 {
+            return None;
+        }
+        let mover = self.notify.trailing_zeros();
+        self.notify &= self.notify - 1;
+        Some(MoverIndex(mover as u16))
+    }
+
     /// Parks a command until the import may be served.
     pub(crate) fn park_for_activation(&mut self, migration: MigrationId) -> Ticket {
         self.park(vec![(migration, 0)], true)
@@ -216,19 +250,36 @@ impl ParkingLot {
         self.flushed.remove(&ticket);
     }
 
-    /// Keeps a message that found its queue full.
-    pub(crate) fn keep(&mut self, mover: MoverIndex, message: ToMover) {
-        self.unsent.push_back((mover, message));
+    /// Sends a message that must not be lost.
+    pub(crate) fn send(&mut self, migration: MigrationId, message: ToMover) {
+        let mover = self.mover_of(migration);
+        if let Err(message) = self.try_send(mover, message) {
+            self.unsent.push_back((mover, message));
+        }
     }
 
-    /// The oldest kept message, to be tried again.
-    pub(crate) fn poll_unsent(&mut self) -> Option<(MoverIndex, ToMover)> {
-        self.unsent.pop_front()
+    /// Sends a message that may be lost.
+    pub(crate) fn send_if_room(&mut self, migration: MigrationId, message: ToMover) {
+        let mover = self.mover_of(migration);
+        // A full queue means that the mover has more than enough to do.
+        let _ = self.try_send(mover, message);
     }
 
-    /// Puts a message back that found its queue full again.
-    pub(crate) fn put_back(&mut self, mover: MoverIndex, message: ToMover) {
-        self.unsent.push_front((mover, message));
+    /// Leaves a message that may be lost and need not be heard at once: the mover is not woken for it.
+    pub(crate) fn offer(&mut self, migration: MigrationId, message: ToMover) {
+        let mover = self.mover_of(migration);
+        // A full queue means that the mover has samples enough.
+        let _ = self.ports[usize::from(mover.0)].to_mover.push(message);
+    }
+
+    fn mover_of(&self, migration: MigrationId) -> MoverIndex {
+        MoverIndex::of(migration, self.ports.len())
+    }
+
+    fn try_send(&mut self, mover: MoverIndex, message: ToMover) -> Result<(), ToMover> {
+        self.notify |= 1 << mover.0;
+        let port = &mut self.ports[usize::from(mover.0)];
+        port.to_mover.push(message).map_err(|rtrb::PushError::Full(message)| message)
     }
 
     /// How full the queues are. `connections`: how many commands may wait (P2).
@@ -284,7 +335,8 @@ mod tests {
         let ask = |lot: &mut ParkingLot| {
             let ticket = lot.park_for_answers(vec![(M, 2)]);
             for key in [b"a", b"b"] {
-                lot.keep(MoverIndex(0), ToMover::Pull { migration: M, key: key.as_slice().into(), ticket });
+                let pull = ToMover::Pull { migration: M, key: key.as_slice().into(), ticket };
+                lot.unsent.push_back((MoverIndex(0), pull));
             }
             ticket
         };
@@ -293,7 +345,7 @@ mod tests {
         lot.forget(gone);
         assert!(is_within(&lot), "{:?}", lot.queues(2));
         assert_eq!(lot.unsent.len(), 2);
-        assert!(matches!(lot.poll_unsent(), Some((_, ToMover::Pull { ticket, .. })) if ticket == stays));
+        assert!(matches!(lot.unsent.pop_front(), Some((_, ToMover::Pull { ticket, .. })) if ticket == stays));
         // After a new range table it asks again.
         lot.wake_everything();
         assert_eq!((drain(&mut lot), lot.unsent.len()), (vec![stays], 0));

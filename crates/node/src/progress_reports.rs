@@ -4,9 +4,8 @@
 //! reply, only when it moved by 1/256 of the range, or moved at all and some time has passed since that
 //! connection was told.
 
-use crate::session::Session;
 use sidle_migration::ImportView;
-use sidle_resp::ReplyWriter;
+use sidle_resp::{ReplyWriter, RespVersion};
 use sidle_types::{MigrationId, MonotonicUs, Position, PositionRange};
 use smallvec::SmallVec;
 
@@ -35,7 +34,7 @@ pub(crate) struct ProgressReports {
 
 impl ProgressReports {
     /// Whether to tell now; if so, notes that it was told. `arrived`: how many positions of `range` are here.
-    pub(crate) fn is_due(
+    fn is_due(
         &mut self,
         now: MonotonicUs,
         migration: MigrationId,
@@ -58,24 +57,31 @@ impl ProgressReports {
         }
         due
     }
-}
 
-/// Writes the progress of an import as an attribute of the reply that follows, if the connection is due to be
-/// told: the migration's number, then for each partition its first position that is not here yet, or `done`.
-pub(crate) fn tell_progress(session: &mut Session, now: MonotonicUs, view: &ImportView, out: &mut Vec<u8>) {
-    let arrived = positions_arrived(view);
-    if !session.route.told.is_due(now, view.id(), view.range(), arrived) {
-        return;
-    }
-    let mut reply = ReplyWriter::new(out, session.version);
-    reply.attribute(1);
-    reply.simple("sidle-progress");
-    reply.array(1 + view.partitions().len());
-    reply.integer(i64::try_from(view.id().0).expect("the coordinator counts migrations from 1"));
-    for next in view.progress() {
-        match next {
-            Some(position) => reply.bulk(position.to_string().as_bytes()),
-            None => reply.bulk(b"done"),
+    /// Writes the progress of an import as an attribute of the reply that follows, if the connection is due
+    /// to be told: the migration's number, then for each partition its first position that is not here yet,
+    /// or `done`.
+    pub(crate) fn tell(
+        &mut self,
+        version: RespVersion,
+        now: MonotonicUs,
+        view: &ImportView,
+        out: &mut Vec<u8>,
+    ) {
+        let arrived = positions_arrived(view);
+        if !self.is_due(now, view.id(), view.range(), arrived) {
+            return;
+        }
+        let mut reply = ReplyWriter::new(out, version);
+        reply.attribute(1);
+        reply.simple("sidle-progress");
+        reply.array(1 + view.partitions().len());
+        reply.integer(i64::try_from(view.id().0).expect("the coordinator counts migrations from 1"));
+        for next in view.progress() {
+            match next {
+                Some(position) => reply.bulk(position.to_string().as_bytes()),
+                None => reply.bulk(b"done"),
+            }
         }
     }
 }

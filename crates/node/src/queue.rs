@@ -4,7 +4,6 @@
 //! Neither side ever waits for the other. A worker whose queue is full drops a sample, and keeps a pull in
 //! its parking lot until the next turn; a mover whose queue is full keeps the wake until its next step.
 
-use crate::parking::Ticket;
 use rtrb::{Consumer, Producer, RingBuffer};
 use sidle_migration::WaiterRefusal;
 use sidle_types::{MigrationId, Position, PositionRange};
@@ -13,9 +12,16 @@ use sidle_types::{MigrationId, Position, PositionRange};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerIndex(pub u16);
 
+/// Names one parked command of one worker; never given twice by the same worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
 /// A mover's index on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MoverIndex(pub u16);
+
+/// The most movers that a node may have: notifications are bits of one word.
+pub const MAX_MOVERS: u16 = 64;
 
 impl MoverIndex {
     /// The mover that a migration belongs to, for its whole life.

@@ -24,7 +24,6 @@
 //! Ownership: any worker; reads its snapshot of the range table, the views' atomics and the store.
 
 use crate::range_table::{RangeTable, Redirect, Role};
-use crate::session::Asked;
 use sidle_migration::ImportView;
 use sidle_store::{Entry, Store};
 use sidle_types::{HashedKey, MigrationId, NodeId, fault};
@@ -33,6 +32,9 @@ use std::sync::Arc;
 
 /// How many keys of one command are handled without allocating.
 pub(crate) const INLINE_KEYS: usize = 4;
+
+/// Keys of one request, by their index, each with the import that it was asked of.
+pub(crate) type Asked = SmallVec<[(MigrationId, u32); INLINE_KEYS]>;
 
 /// A key that has not arrived: it has to be pulled before the command can run, unless the command writes it
 /// without looking.

@@ -6,12 +6,12 @@
 //! "Batches prefetch"). Requests that come one by one over many connections are a batch too, if all that is
 //! here is [foreseen](Worker::foresee) before the first of it is served.
 
-use crate::dispatch::{Keys, add_keys};
-use crate::forward::Skip;
+use crate::forward::{Aside, Skip};
 use crate::now::Now;
 use crate::observe::{Lap, SlowEntry, Spent, event_of, shown_arguments};
 use crate::outcome::{Closing, ControlRequest, Outcome};
-use crate::parking::Ticket;
+use crate::queue::Ticket;
+use crate::request::{Keys, add_keys, keys_of};
 use crate::session::Session;
 use crate::table::{CommandFlags, Found};
 use crate::worker::Worker;
@@ -130,7 +130,7 @@ impl Worker {
             && self.foreseen.len() < FORESEEN_KEYS
         {
             let key = HashedKey::new(key);
-            self.executor.store.prefetch_slot(key.slot());
+            self.dispatcher.executor.store.prefetch_slot(key.slot());
             self.foreseen.push((key.slot(), key.hash()));
         }
     }
@@ -139,7 +139,7 @@ impl Worker {
     #[inline]
     fn load_foreseen(&mut self) {
         if self.foreseen.len() > 1 {
-            let guard = self.executor.store.pin();
+            let guard = self.dispatcher.executor.store.pin();
             self.foreseen.iter().for_each(|&(slot, hash)| guard.prefetch_bucket(slot, hash));
             self.foreseen.iter().for_each(|&(slot, hash)| guard.prefetch_record(slot, hash));
         }
@@ -164,7 +164,7 @@ impl Worker {
             arguments.resize_with(BATCH_REQUESTS, Args::new);
         }
         let start = out.len();
-        let full_at = start + SERVE_REPLY_BYTES.min(self.executor.reply_bytes);
+        let full_at = start + SERVE_REPLY_BYTES.min(self.dispatcher.executor.reply_bytes);
         let mut consumed = 0;
         let mut work = 0;
         let then = loop {
@@ -210,8 +210,59 @@ impl Worker {
             }
         };
         self.read_ahead = arguments;
-        self.executor.stats.parked.set(self.parking.len() as u64);
+        self.dispatcher.executor.stats.parked.set(self.dispatcher.parking.len() as u64);
         Served { consumed, then }
+    }
+
+    /// Runs those of a connection's requests that have stepped aside and were woken, and appends their
+    /// replies to `out`. Returns whether some are left for the next turn.
+    #[cold]
+    pub fn serve_asides(&mut self, now: Now, session: &mut Session, out: &mut Vec<u8>) -> bool {
+        self.pass_boundary();
+        let woken: Vec<Ticket> =
+            session.aside_tickets().filter(|&ticket| !self.dispatcher.parking.is_waiting(ticket)).collect();
+        let start = out.len();
+        for ticket in woken {
+            if out.len() - start >= SERVE_REPLY_BYTES {
+                return true;
+            }
+            let Some(aside) = session.asides.as_mut().and_then(|asides| asides.take(ticket)) else {
+                continue;
+            };
+            self.resume_aside(now, session, aside, out);
+        }
+        false
+    }
+
+    fn resume_aside(&mut self, now: Now, session: &mut Session, mut aside: Aside, out: &mut Vec<u8>) {
+        let args: Vec<&[u8]> = aside.args.iter().map(|arg| &arg[..]).collect();
+        let mut reply = Vec::new();
+        // The request that the connection itself may wait with is another one.
+        std::mem::swap(&mut session.route, &mut aside.route);
+        let began_ns = self.reading_ns();
+        let outcome = match self.dispatcher.commands.resolve(&args) {
+            Ok(found) => {
+                let outcome =
+                    self.dispatcher.run(now, session, found, &keys_of(found, &args), &args, &mut reply);
+                if std::mem::take(&mut self.dispatcher.executor.has_run) {
+                    let took_ns = self.reading_ns().saturating_sub(began_ns);
+                    let tracks = self.dispatcher.executor.shared.config.thresholds().tracks();
+                    self.dispatcher.executor.stats.command(found.id).took(took_ns, 1, tracks);
+                }
+                outcome
+            }
+            Err(error) => self.dispatcher.refuse_unresolved(now, session, &args, error, &mut reply),
+        };
+        std::mem::swap(&mut session.route, &mut aside.route);
+        match (outcome, &mut session.asides) {
+            (Outcome::Parked(ticket), Some(asides)) => asides.add(ticket, aside),
+            _ => {
+                let mut late = ReplyWriter::new(out, sidle_resp::RespVersion::Resp3);
+                late.push(2);
+                late.integer(aside.number as i64);
+                late.bulk(&reply);
+            }
+        }
     }
 
     /// Runs requests that were read ahead, until `out` is as long as `full_at`. Returns how many are spent,
@@ -252,16 +303,16 @@ impl Worker {
             }
             let before = out.len();
             let outcome = match &ahead.found {
-                Ok(found) => self.run(now, session, *found, &ahead.keys, &ahead.args, out),
-                Err(error) => self.refuse_unresolved(now, session, &ahead.args, error.clone(), out),
+                Ok(found) => self.dispatcher.run(now, session, *found, &ahead.keys, &ahead.args, out),
+                Err(error) => {
+                    self.dispatcher.refuse_unresolved(now, session, &ahead.args, error.clone(), out)
+                }
             };
             let outcome = match outcome {
-                Outcome::Parked(ticket) if session.asides.is_some() => {
-                    self.step_aside(session, ticket, &ahead.args, out)
-                }
+                Outcome::Parked(ticket) => session.step_aside(ticket, &ahead.args, out),
                 outcome => outcome,
             };
-            let has_run = std::mem::take(&mut self.executor.has_run);
+            let has_run = std::mem::take(&mut self.dispatcher.executor.has_run);
             if has_run && matches!(outcome, Outcome::Parked(_)) {
                 session.route.spent_ns = self.lap.elapsed(self.reading_ns());
             } else {
@@ -293,11 +344,11 @@ impl Worker {
         }
         let lap = self.lap;
         let spent = self.lap.end(self.reading_ns());
-        let thresholds = self.executor.shared.config.thresholds();
+        let thresholds = self.dispatcher.executor.shared.config.thresholds();
         match lap.only_kind() {
             Some(kind) if spent.each_ns == spent.heaviest_ns => {
                 let calls = lap.places().len() as u64;
-                self.executor.stats.command(kind).took(spent.each_ns, calls, thresholds.tracks());
+                self.dispatcher.executor.stats.command(kind).took(spent.each_ns, calls, thresholds.tracks());
             }
             _ => self.count_lap(batch, lap, spent, thresholds.tracks()),
         }
@@ -310,7 +361,7 @@ impl Worker {
     fn count_lap(&self, batch: &[Ahead<'_>], lap: Lap, spent: Spent, tracks: bool) {
         for place in lap.places().filter(|&place| lap.has_run(place)) {
             if let Some(found) = batch[place].command() {
-                self.executor.stats.command(found.id).took(spent.of(place, lap), 1, tracks);
+                self.dispatcher.executor.stats.command(found.id).took(spent.of(place, lap), 1, tracks);
             }
         }
     }
@@ -318,13 +369,13 @@ impl Worker {
     /// Enters those of a lap's commands that took long into SLOWLOG and LATENCY.
     #[cold]
     fn note_lap(&self, now: Now, session: &Session, batch: &[Ahead<'_>], lap: Lap, spent: Spent) {
-        let thresholds = self.executor.shared.config.thresholds();
+        let thresholds = self.dispatcher.executor.shared.config.thresholds();
         for place in lap.places().filter(|&place| lap.has_run(place)) {
             let Some(found) = batch[place].command() else { continue };
             let ns = spent.of(place, lap);
             if thresholds.is_spike(ns) {
                 let event = event_of(found.spec.flags.contains(CommandFlags::FAST));
-                self.executor.shared.spikes.enter(event, (now.wall.0 / 1000, ns / 1_000_000));
+                self.dispatcher.executor.shared.spikes.enter(event, (now.wall.0 / 1000, ns / 1_000_000));
             }
             if thresholds.is_slow(ns) && !found.spec.flags.contains(CommandFlags::SKIP_SLOWLOG) {
                 let entry = SlowEntry {
@@ -335,7 +386,7 @@ impl Worker {
                     address: session.client.address.clone(),
                     name: session.client.details().name.clone(),
                 };
-                self.executor.shared.slow_log.enter(entry, thresholds.log_length());
+                self.dispatcher.executor.shared.slow_log.enter(entry, thresholds.log_length());
             }
         }
     }
@@ -344,16 +395,16 @@ impl Worker {
     /// while its session is looked at.
     #[inline]
     fn look_ahead(&self, ahead: &mut Ahead<'_>) {
-        ahead.found = self.commands.resolve(&ahead.args);
+        ahead.found = self.dispatcher.commands.resolve(&ahead.args);
         if let Ok(found) = &ahead.found {
             add_keys(*found, &ahead.args, &mut ahead.keys);
-            ahead.keys.iter().for_each(|key| self.executor.store.prefetch_slot(key.slot()));
+            ahead.keys.iter().for_each(|key| self.dispatcher.executor.store.prefetch_slot(key.slot()));
         }
     }
 
     /// Asks for every bucket of the batch, then for every record that the buckets point at.
     fn prefetch(&self, batch: &[Ahead<'_>]) {
-        let guard = self.executor.store.pin();
+        let guard = self.dispatcher.executor.store.pin();
         for ahead in batch {
             ahead.keys.iter().for_each(|key| guard.prefetch_bucket(key.slot(), key.hash()));
         }

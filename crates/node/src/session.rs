@@ -1,14 +1,11 @@
 //! The state of one connection.
 
 use crate::clients::Registration;
-use crate::flush::Flush;
-use crate::forward::{Asides, Progress, Skip};
-use crate::parking::Ticket;
-use crate::progress_reports::ProgressReports;
-use crate::routing::INLINE_KEYS;
-use sidle_resp::RespVersion;
-use sidle_types::{MapEpoch, MigrationId};
-use smallvec::SmallVec;
+use crate::forward::{Asides, Skip, Skipped};
+use crate::outcome::Outcome;
+use crate::queue::Ticket;
+use crate::route::RouteState;
+use sidle_resp::{ProtocolError, RespVersion};
 
 /// One connection's state; lives and dies on one worker.
 pub struct Session {
@@ -40,33 +37,6 @@ pub struct Session {
     pub(crate) asides: Option<Box<Asides>>,
     /// Of another node's connection: the request that is skipped at present.
     pub(crate) skip: Option<Skip>,
-}
-
-/// Keys of one request, by their index, each with the import that it was asked of.
-pub(crate) type Asked = SmallVec<[(MigrationId, u32); INLINE_KEYS]>;
-
-/// What the dispatcher remembers of a connection.
-#[derive(Debug, Default)]
-pub(crate) struct RouteState {
-    /// The newest map that an opted-in client was told of.
-    pub(crate) map_told: MapEpoch,
-    /// What an opted-in client was told of each running migration.
-    pub(crate) told: ProgressReports,
-    /// The ticket of the request that waits, or has been woken and not run since.
-    pub(crate) ticket: Option<Ticket>,
-    /// Of the request that waits: which of its keys were asked of which import.
-    pub(crate) asked: Asked,
-    /// Of the request that is run again: which of its keys an import has answered for. What the store does
-    /// not have of these is absent, even if the mark that said so has made way since.
-    pub(crate) settled: Asked,
-    /// Whether the request that is run again has waited as long as it would.
-    pub(crate) waited_out: bool,
-    /// How far a FLUSHALL has come that works in steps.
-    pub(crate) flush: Option<Flush>,
-    /// What its steps have taken so far.
-    pub(crate) spent_ns: u64,
-    /// How far a command has come that other nodes run, or run parts of.
-    pub(crate) forward: Option<Box<Progress>>,
 }
 
 /// What becomes of replies (CLIENT REPLY).
@@ -141,5 +111,67 @@ impl Session {
     #[inline]
     pub fn sends_reply(&self) -> bool {
         self.replies == Replies::On
+    }
+
+    /// From now on requests that have to wait step aside. Whoever drives the connection looks for
+    /// [tickets](Self::take_aside_tickets) after it was served, and calls
+    /// [`serve_asides`](crate::Worker::serve_asides) when one of them is woken.
+    pub fn let_step_aside(&mut self) {
+        self.asides = Some(Box::default());
+    }
+
+    /// Lets a request that has parked step aside, if it may: then it is done for now.
+    #[cold]
+    pub(crate) fn step_aside(&mut self, ticket: Ticket, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
+        let (route, version) = (&mut self.route, self.version);
+        match &mut self.asides {
+            Some(asides) if asides.has_room() => {
+                asides.step_aside(ticket, route, args, version, out);
+                Outcome::Done
+            }
+            _ => Outcome::Parked(ticket),
+        }
+    }
+
+    /// The tickets of requests that have stepped aside since the last time.
+    pub fn take_aside_tickets(&mut self) -> Vec<Ticket> {
+        self.asides.as_mut().map_or_else(Vec::new, |asides| asides.take_untold())
+    }
+
+    /// The tickets of all requests that are aside. Whoever drops the session has the worker forget them.
+    pub fn aside_tickets(&self) -> impl Iterator<Item = Ticket> + '_ {
+        self.asides.iter().flat_map(|asides| asides.tickets())
+    }
+
+    /// Whether any request is aside.
+    #[inline]
+    pub fn has_asides(&self) -> bool {
+        self.asides.as_ref().is_some_and(|asides| !asides.is_empty())
+    }
+
+    /// Whether a request that breaks the protocol in this way is to be skipped, and the connection to go on.
+    pub(crate) fn skips(&self, error: &ProtocolError) -> bool {
+        let is_too_long = matches!(
+            error,
+            ProtocolError::InvalidMultibulkLength
+                | ProtocolError::InvalidBulkLength
+                | ProtocolError::ExceedsMemory { .. }
+                | ProtocolError::QueryBufferLimit
+        );
+        self.is_forwarded && is_too_long
+    }
+
+    /// Goes on skipping: how many bytes of the input are skipped, and whether the request ends there. `None`:
+    /// it is no request.
+    #[cold]
+    pub(crate) fn skip(&mut self, input: &[u8]) -> Option<(usize, bool)> {
+        match self.skip.as_mut().map_or(Skipped::All(0), |skip| skip.take(input)) {
+            Skipped::More(bytes) => Some((bytes, false)),
+            Skipped::All(bytes) => {
+                self.skip = None;
+                Some((bytes, true))
+            }
+            Skipped::Nonsense => None,
+        }
     }
 }

@@ -3,16 +3,29 @@
 use crate::clients::Clients;
 use crate::cluster_view::Unheard;
 use crate::config::Config;
+use crate::current_table::CurrentTable;
 use crate::observe::{Distribution, SlowLog, Spikes};
 use crate::stats::WorkerStats;
-use crate::table::CommandId;
+use sidle_commands::CommandId;
 use sidle_migration::ImporterCounters;
+use sidle_store::Store;
 use sidle_types::{NodeId, WallMs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The Redis whose replies are the reference, and what clients are told that they talk to.
 pub const REDIS_VERSION: &str = "7.0.15";
+
+/// What a node's workers, movers and control thread have in common.
+#[derive(Clone)]
+pub struct NodeParts {
+    /// The data.
+    pub store: Arc<Store>,
+    /// Configuration, clients, counters.
+    pub shared: Arc<NodeShared>,
+    /// The range table.
+    pub published: Arc<CurrentTable>,
+}
 
 /// Shared by all workers of a node.
 pub struct NodeShared {
@@ -33,12 +46,17 @@ pub struct NodeShared {
 }
 
 impl NodeShared {
-    /// The shared part of a node with so many workers.
-    pub fn new(config: Config, workers: usize, process: ProcessFacts) -> NodeShared {
+    /// The shared part of a node with so many workers, which count that many commands.
+    pub(crate) fn with_commands(
+        commands: usize,
+        config: Config,
+        workers: usize,
+        process: ProcessFacts,
+    ) -> NodeShared {
         NodeShared {
             config,
             clients: Arc::default(),
-            workers: (0..workers).map(|_| Arc::default()).collect(),
+            workers: (0..workers).map(|_| Arc::new(WorkerStats::new(commands))).collect(),
             process,
             gauges: Gauges::default(),
             slow_log: SlowLog::default(),

@@ -1,7 +1,7 @@
 //! Counters. Each worker writes its own, so no counter is contended; readers add them up.
 
 use crate::observe::Latencies;
-use crate::table::{CommandId, commands};
+use sidle_commands::CommandId;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -88,10 +88,13 @@ pub struct WorkerStats {
     errors_by_code: Mutex<BTreeMap<String, u64>>,
 }
 
-impl Default for WorkerStats {
-    fn default() -> WorkerStats {
+impl WorkerStats {
+    /// Nothing is counted yet, of so many commands.
+    pub(crate) fn new(commands: usize) -> WorkerStats {
+        let mut counters = Vec::new();
+        counters.resize_with(commands, CommandCounters::default);
         WorkerStats {
-            commands: commands().all().iter().map(|_| CommandCounters::default()).collect(),
+            commands: counters.into(),
             hits: Counter::default(),
             misses: Counter::default(),
             expired: Counter::default(),
@@ -103,9 +106,7 @@ impl Default for WorkerStats {
             errors_by_code: Mutex::default(),
         }
     }
-}
 
-impl WorkerStats {
     /// One command's counters.
     #[inline]
     pub fn command(&self, id: CommandId) -> &CommandCounters {

@@ -1,11 +1,11 @@
-//! The table of all commands that a node has: those over keys, and its own.
+//! What the table of all commands that a node has is made of.
 
 use crate::call::{Call, CommandResult};
 use crate::keyspace::NodeKeyspace;
-use sidle_commands::{CommandTable, Executor, families};
+use sidle_commands::Executor;
 use sidle_resp::ReplyWriter;
-use std::sync::LazyLock;
 
+pub use crate::commands::commands;
 pub use sidle_commands::{Access, CommandFlags, CommandId, Docs, KeySpec};
 
 /// The node as the one who runs commands.
@@ -23,11 +23,3 @@ impl Executor for NodeExecutor {
 pub type CommandSpec = sidle_commands::CommandSpec<NodeExecutor>;
 /// A command that was found.
 pub type Found = sidle_commands::Found<NodeExecutor>;
-
-/// The table, built on first use.
-pub fn commands() -> &'static CommandTable<NodeExecutor> {
-    static TABLE: LazyLock<CommandTable<NodeExecutor>> = LazyLock::new(|| {
-        CommandTable::new(families().into_iter().chain(crate::commands::GROUPS.iter().copied()))
-    });
-    &TABLE
-}

@@ -19,83 +19,53 @@
 //!
 //! Ownership: one thread for each worker.
 
+use crate::commands::commands;
+use crate::config::Config;
 use crate::current_table::CurrentTable;
+use crate::dispatch::Dispatcher;
 use crate::execute::Executor;
-use crate::forward::Channels;
+use crate::forward::{ForwardEvent, ForwardLink};
 use crate::now::Now;
 use crate::observe::Lap;
-use crate::parking::{ParkingLot, Ticket};
-use crate::queue::{MoverIndex, ToMover, WorkerIndex, WorkerPort};
+use crate::outcome::{ControlReply, Outcome};
+use crate::queue::{MoverIndex, Ticket, WorkerIndex, WorkerPort};
 use crate::range_table::RangeTable;
-use crate::shared::NodeShared;
-use crate::table::{NodeExecutor, commands};
-use sidle_commands::CommandTable;
-use sidle_resp::Args;
-use sidle_store::{ExpirySweep, Store};
-use sidle_types::{Fill, KeyHash, MigrationId, Slot, fault};
+use crate::session::Session;
+use crate::shared::{NodeParts, NodeShared, ProcessFacts};
+use sidle_resp::{Args, ReplyWriter};
+use sidle_store::ExpirySweep;
+use sidle_types::{Fill, KeyHash, MonotonicUs, Slot, fault};
 use std::sync::Arc;
-
-/// The most movers that a node may have: notifications are bits of one word.
-pub const MAX_MOVERS: u16 = 64;
-
-/// What a node's workers, movers and control thread have in common.
-#[derive(Clone)]
-pub struct NodeParts {
-    /// The data.
-    pub store: Arc<Store>,
-    /// Configuration, clients, counters.
-    pub shared: Arc<NodeShared>,
-    /// The range table.
-    pub published: Arc<CurrentTable>,
-}
 
 /// A serving thread's state.
 pub struct Worker {
-    pub(crate) index: WorkerIndex,
-    /// Runs commands, and removes what has expired.
-    pub(crate) executor: Executor,
-    pub(crate) commands: &'static CommandTable<NodeExecutor>,
+    index: WorkerIndex,
+    pub(crate) dispatcher: Dispatcher,
     published: Arc<CurrentTable>,
-    seen: u64,
-    ports: Vec<WorkerPort>,
-    notify: u64,
-    pub(crate) parking: ParkingLot,
-    /// Requests to other nodes.
-    pub(crate) lines: Channels,
     /// The requests that `serve` has read ahead; kept for their memory.
     pub(crate) read_ahead: Vec<Args>,
     /// Tells the time, in nanoseconds from any beginning on.
-    pub(crate) stopwatch: Box<dyn Fn() -> u64 + Send>,
+    stopwatch: Box<dyn Fn() -> u64 + Send>,
     pub(crate) lap: Lap,
     /// Keys of requests that were foreseen and whose slots are on their way.
     pub(crate) foreseen: Vec<(Slot, KeyHash)>,
-    #[cfg(any(test, feature = "testing"))]
-    pub(crate) hooks: crate::testing::Hooks,
 }
 
 impl Worker {
     /// A worker of the node made of `parts`. `ports`: its ends of the queues, by mover. `seed`: for sampling.
     ///
     /// # Panics
-    /// If there are more than [`MAX_MOVERS`] movers, or the node has no counters for the worker.
+    /// If there are more than [`MAX_MOVERS`](crate::MAX_MOVERS) movers, or the node has no counters for the
+    /// worker.
     pub fn new(parts: &NodeParts, index: WorkerIndex, ports: Vec<WorkerPort>, seed: u64) -> Worker {
-        assert!(ports.len() <= usize::from(MAX_MOVERS), "more than {MAX_MOVERS} movers");
         Worker {
             index,
-            executor: Executor::new(parts, index, seed),
-            commands: commands(),
+            dispatcher: Dispatcher::new(Executor::new(parts, index, seed), ports),
             published: Arc::clone(&parts.published),
-            seen: 0,
-            ports,
-            notify: 0,
-            parking: ParkingLot::default(),
-            lines: Channels::default(),
             read_ahead: Vec::new(),
             stopwatch: Box::new(|| 0),
             lap: Lap::default(),
             foreseen: Vec::new(),
-            #[cfg(any(test, feature = "testing"))]
-            hooks: crate::testing::Hooks::default(),
         }
     }
 
@@ -121,18 +91,8 @@ impl Worker {
     /// push ([`write_pushes`](Worker::write_pushes)).
     pub fn turn(&mut self) -> bool {
         let changed = self.pass_boundary();
-        for port in &mut self.ports {
-            while let Ok(message) = port.from_mover.pop() {
-                self.parking.handle(message);
-            }
-        }
-        while let Some((mover, message)) = self.parking.poll_unsent() {
-            if let Err(message) = self.try_send(mover, message) {
-                self.parking.put_back(mover, message);
-                break;
-            }
-        }
-        self.executor.stats.parked.set(self.parking.len() as u64);
+        self.dispatcher.parking.turn();
+        self.dispatcher.executor.stats.parked.set(self.dispatcher.parking.len() as u64);
         changed
     }
 
@@ -140,68 +100,71 @@ impl Worker {
     /// that are past it. Ends at the last position; the next call begins at the first.
     pub fn expire(&mut self, now: Now, budget: usize) -> ExpirySweep {
         self.pass_boundary();
-        self.executor.expire(now.wall, budget)
+        self.dispatcher.executor.expire(now.wall, budget)
+    }
+
+    /// Runs one request, name first, and appends its reply to `out`.
+    ///
+    /// # Panics
+    /// On a request without arguments, which the parser's caller skips.
+    pub fn execute(&mut self, now: Now, session: &mut Session, args: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
+        self.pass_boundary();
+        self.dispatcher.execute(now, session, args, out)
     }
 
     /// The next parked command that may run again.
     pub fn poll_woken(&mut self) -> Option<Ticket> {
-        self.parking.poll_woken()
+        self.dispatcher.parking.poll_woken()
     }
 
     /// The next mover whose thread has to be woken, since its queue is not empty.
     pub fn poll_notify(&mut self) -> Option<MoverIndex> {
-        if self.notify == 0 {
-            return None;
-        }
-        let mover = self.notify.trailing_zeros();
-        self.notify &= self.notify - 1;
-        Some(MoverIndex(mover as u16))
+        self.dispatcher.parking.poll_notify()
     }
 
     /// Forgets a parked command: its connection is gone.
     pub fn forget(&mut self, ticket: Ticket) {
-        self.parking.forget(ticket);
-        self.lines.forget(ticket);
-        self.executor.stats.parked.set(self.parking.len() as u64);
+        self.dispatcher.parking.forget(ticket);
+        self.dispatcher.lines.forget(ticket);
+        self.dispatcher.executor.stats.parked.set(self.dispatcher.parking.len() as u64);
     }
 
     /// How many commands are parked here.
     pub fn parked(&self) -> usize {
-        self.parking.len()
+        self.dispatcher.parking.len()
     }
 
     /// How full its queues are. `connections`: how many of its commands may wait at once: one a connection,
     /// and those that have stepped aside.
     pub fn queues(&self, connections: usize) -> impl Iterator<Item = Fill> {
-        self.parking.queues(connections).into_iter().chain(self.lines.queues(connections))
+        self.dispatcher
+            .parking
+            .queues(connections)
+            .into_iter()
+            .chain(self.dispatcher.lines.queues(connections))
     }
 
     /// What is in hand, in words, each with how many of it there are: nothing when no command waits.
     pub fn in_hand(&self) -> Vec<(&'static str, usize)> {
-        let mut in_hand = self.parking.in_hand();
-        if self.lines.len() > 0 {
-            in_hand.push(("commands that wait for other nodes", self.lines.len()));
+        let mut in_hand = self.dispatcher.parking.in_hand();
+        if self.dispatcher.lines.len() > 0 {
+            in_hand.push(("commands that wait for other nodes", self.dispatcher.lines.len()));
         }
         in_hand
     }
 
-    /// Tells one range table from another.
-    pub(crate) fn table_seen(&self) -> u64 {
-        self.seen
-    }
-
     /// The range table in use.
     pub fn ranges(&self) -> &Arc<RangeTable> {
-        &self.executor.ranges
+        &self.dispatcher.executor.ranges
     }
 
     /// W1: the only place where the snapshot changes.
     #[inline]
     pub(crate) fn pass_boundary(&mut self) -> bool {
-        self.executor.reply_bytes =
-            usize::try_from(self.executor.shared.config.output_bytes()).unwrap_or(usize::MAX);
+        self.dispatcher.executor.reply_bytes =
+            usize::try_from(self.dispatcher.executor.shared.config.output_bytes()).unwrap_or(usize::MAX);
         let epoch = self.published.epoch();
-        if epoch == self.seen {
+        if epoch == self.dispatcher.executor.seen {
             return false;
         }
         self.take_table(epoch);
@@ -210,46 +173,102 @@ impl Worker {
 
     #[cold]
     fn take_table(&mut self, epoch: u64) {
-        self.executor.ranges = self.published.table();
-        self.seen = epoch;
+        self.dispatcher.executor.ranges = self.published.table();
+        self.dispatcher.executor.seen = epoch;
         // Only now: from here on nothing on this thread refers to an older table.
         self.published.pass(self.index, epoch);
         // P3: whatever was waited for may have changed hands.
         if !fault!(NewTableWakesNobody) {
-            self.parking.wake_everything();
-            self.lines.table_changed(&self.executor.ranges, &mut self.parking);
+            self.dispatcher.parking.wake_everything();
+            self.dispatcher
+                .lines
+                .table_changed(&self.dispatcher.executor.ranges, &mut self.dispatcher.parking);
         }
     }
 
-    /// Sends a message that must not be lost.
-    pub(crate) fn send(&mut self, migration: MigrationId, message: ToMover) {
-        let mover = self.mover_of(migration);
-        if let Err(message) = self.try_send(mover, message) {
-            self.parking.keep(mover, message);
+    /// The next thing that the driver is to do for requests to other nodes.
+    #[inline]
+    pub fn poll_forward(&mut self) -> Option<ForwardEvent> {
+        self.dispatcher.lines.poll_event()
+    }
+
+    /// A connection that was asked for stands; everything that was to be said first has been said. Returns
+    /// whether it is still wanted.
+    pub fn forward_connected(&mut self, now: MonotonicUs, link: ForwardLink) -> bool {
+        self.dispatcher.lines.connected(now, link)
+    }
+
+    /// A connection could not be made, or is over.
+    pub fn forward_lost(&mut self, now: MonotonicUs, link: ForwardLink) {
+        self.dispatcher.lines.lost(now, link, &mut self.dispatcher.parking);
+    }
+
+    /// Bytes came over a connection: other nodes' replies.
+    pub fn forward_received(&mut self, now: MonotonicUs, link: ForwardLink, bytes: &[u8]) {
+        self.dispatcher.lines.received(now, link, bytes, &mut self.dispatcher.parking);
+    }
+
+    /// Moves some of what is to be sent over a connection to `out`; returns whether there was any.
+    pub fn forward_output(&mut self, link: ForwardLink, out: &mut Vec<u8>) -> bool {
+        self.dispatcher.lines.take_output(link, out, &mut self.dispatcher.parking)
+    }
+
+    /// Time has passed: ends what waits for too long.
+    pub fn forward_time(&mut self, now: MonotonicUs) {
+        self.dispatcher.lines.pass_time(now, &mut self.dispatcher.parking);
+    }
+
+    /// When [`forward_time`](Self::forward_time) is to be called though nothing happens.
+    pub fn forward_timeout(&self) -> Option<MonotonicUs> {
+        self.dispatcher.lines.poll_timeout()
+    }
+
+    /// Tells an opted-in client of a new tablet map, unless it knows: `>2 sidle-map <map epoch>`. To be
+    /// called between two replies. Returns whether anything was written.
+    pub fn write_pushes(&self, session: &mut Session, out: &mut Vec<u8>) -> bool {
+        let epoch = self.dispatcher.executor.ranges.map().epoch();
+        if !session.is_aware()
+            || !self.dispatcher.executor.ranges.is_joined()
+            || session.route.map_told >= epoch
+        {
+            return false;
+        }
+        session.route.map_told = epoch;
+        let mut reply = ReplyWriter::new(out, session.version);
+        reply.push(2);
+        reply.bulk(b"sidle-map");
+        reply.integer(i64::try_from(epoch.0).expect("map epochs are counted from 1"));
+        true
+    }
+
+    /// Writes the reply that a connection has waited for since its request ended as
+    /// [`Then::Control`](crate::Then::Control).
+    pub fn answer(&self, session: &mut Session, reply: &ControlReply, out: &mut Vec<u8>) {
+        if !session.sends_reply() {
+            return;
+        }
+        let mut writer = ReplyWriter::new(out, session.version);
+        match reply {
+            ControlReply::Ok => writer.ok(),
+            ControlReply::Integer(number) => writer.integer(*number),
+            ControlReply::Text(text) => writer.bulk(text.as_bytes()),
+            ControlReply::Error(text) => {
+                self.dispatcher.executor.stats.count_error(text.split(' ').next().unwrap_or("ERR").into());
+                writer.error(text);
+            }
         }
     }
 
-    /// Sends a message that may be lost.
-    pub(crate) fn send_if_room(&mut self, migration: MigrationId, message: ToMover) {
-        let mover = self.mover_of(migration);
-        // A full queue means that the mover has more than enough to do.
-        let _ = self.try_send(mover, message);
+    /// The worker's hooks.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn hooks(&mut self) -> &mut crate::testing::Hooks {
+        &mut self.dispatcher.hooks
     }
+}
 
-    /// Leaves a message that may be lost and need not be heard at once: the mover is not woken for it.
-    pub(crate) fn offer(&mut self, migration: MigrationId, message: ToMover) {
-        let mover = self.mover_of(migration);
-        // A full queue means that the mover has samples enough.
-        let _ = self.ports[usize::from(mover.0)].to_mover.push(message);
-    }
-
-    fn mover_of(&self, migration: MigrationId) -> MoverIndex {
-        MoverIndex::of(migration, self.ports.len())
-    }
-
-    fn try_send(&mut self, mover: MoverIndex, message: ToMover) -> Result<(), ToMover> {
-        self.notify |= 1 << mover.0;
-        let port = &mut self.ports[usize::from(mover.0)];
-        port.to_mover.push(message).map_err(|rtrb::PushError::Full(message)| message)
+impl NodeShared {
+    /// The shared part of a node with so many workers.
+    pub fn new(config: Config, workers: usize, process: ProcessFacts) -> NodeShared {
+        NodeShared::with_commands(commands().all().len(), config, workers, process)
     }
 }

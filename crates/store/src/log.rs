@@ -182,7 +182,7 @@ impl Log {
     }
 
     /// Counts a record as dead whose entry the caller has just unlinked from the index.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn bury(&self, word: Word<'_>, record: Record<'_>) {
         if let Some(run) = record.run() {
             self.retire(run);

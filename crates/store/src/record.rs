@@ -226,7 +226,7 @@ impl<'a> Draft<'a> {
 }
 
 /// Everything between the checksum and the value.
-#[inline]
+#[inline(always)]
 fn write_head(
     shape: Shape,
     kind: RecordKind,

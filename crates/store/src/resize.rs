@@ -33,6 +33,7 @@ fn is_crowded(entries: u64, level: u32) -> bool {
 
 impl SlotTable {
     /// Adds an entry for a key that has none.
+    #[inline(always)]
     pub(crate) fn insert<'p>(
         &'p self,
         hash: u64,

@@ -150,7 +150,7 @@ impl SlotTable {
     }
 
     /// Finds the entry whose tag fits and that `is_it`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find<'p>(
         &'p self,
         hash: u64,

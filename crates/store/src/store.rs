@@ -88,11 +88,6 @@ impl Store {
         self.data.index.slot(slot).live()
     }
 
-    /// How many values of a slot have a deadline.
-    pub fn expires_in_slot(&self, slot: Slot) -> u64 {
-        self.data.index.slot(slot).expiring()
-    }
-
     /// How many values have a deadline.
     pub fn expiring_len(&self) -> u64 {
         self.data.index.occupied_tables().map(|slot| slot.expiring()).sum()

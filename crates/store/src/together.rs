@@ -25,10 +25,14 @@ impl Guard<'_> {
     /// locked.
     pub fn get_together<'g>(&'g self, keys: &[HashedKey<'_>]) -> Entries<'g> {
         let data = self.data;
-        let look_up = || keys.iter().map(|&key| data.look_up(key, self.pinned())).collect();
+        let mut entries = Entries::new();
+        let mut look_up = || {
+            entries.clear();
+            entries.extend(keys.iter().map(|&key| data.look_up(key, self.pinned())));
+        };
         let locks = || keys.iter().map(|key| &data.index.slot(key.slot()).lock);
         for _ in 0..TRIES {
-            if let Some(entries) = read_undisturbed(locks, look_up) {
+            if read_undisturbed(locks, &mut look_up).is_some() {
                 return entries;
             }
         }
@@ -37,7 +41,8 @@ impl Guard<'_> {
         slots.dedup();
         let _locks: SmallVec<[SlotGuard<'_>; INLINE_KEYS]> =
             slots.into_iter().map(|slot| SlotGuard::lock(data, slot)).collect();
-        look_up()
+        look_up();
+        entries
     }
 }
 

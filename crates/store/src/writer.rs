@@ -30,7 +30,7 @@ pub struct SlotGuard<'s> {
 
 impl<'s> SlotGuard<'s> {
     /// Locks a slot without helping the cleaner.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lock(data: &'s Data, slot: Slot) -> SlotGuard<'s> {
         let guard = data.pin();
         data.index.slot(slot).lock.acquire();

@@ -1,11 +1,11 @@
 //! CLIENT and its subcommands.
 
 use super::client_kill::{Kind, kill};
+use super::commands;
 use super::connection::{check_name_length, check_word, set_name};
 use crate::call::{Call, CommandResult, Flow, ReplyError};
 use crate::clients::ClientRecord;
 use crate::session::Replies;
-use crate::table::commands;
 use crate::table::{CommandFlags, CommandSpec};
 use sidle_commands::parse_i64;
 use sidle_commands::reply_help;

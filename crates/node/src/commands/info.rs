@@ -5,10 +5,10 @@
 //! clients or tools look for it.
 
 use super::cluster::coordinator_fields;
+use super::commands;
 use crate::call::{Call, CommandResult, Flow};
 use crate::observe::percentiles;
 use crate::shared::{Gauges, REDIS_VERSION};
-use crate::table::commands;
 use crate::table::{CommandFlags, CommandSpec};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};

@@ -1,6 +1,8 @@
 //! The node's own commands, a file for each family: about the node, its connections and its cluster.
 
-use crate::table::CommandSpec;
+use crate::table::{CommandSpec, NodeExecutor};
+use sidle_commands::{CommandTable, families};
+use std::sync::LazyLock;
 
 mod client;
 mod client_kill;
@@ -18,7 +20,7 @@ mod walk;
 pub(crate) use transaction::{NOT_EXECUTED, aborted};
 
 /// Every family's commands.
-pub(crate) const GROUPS: &[&[CommandSpec]] = &[
+const GROUPS: &[&[CommandSpec]] = &[
     walk::COMMANDS,
     connection::COMMANDS,
     client::COMMANDS,
@@ -31,3 +33,10 @@ pub(crate) const GROUPS: &[&[CommandSpec]] = &[
     cluster::COMMANDS,
     sidle::COMMANDS,
 ];
+
+/// The table of all commands, those over keys and the node's own; built on first use.
+pub fn commands() -> &'static CommandTable<NodeExecutor> {
+    static TABLE: LazyLock<CommandTable<NodeExecutor>> =
+        LazyLock::new(|| CommandTable::new(families().into_iter().chain(GROUPS.iter().copied())));
+    &TABLE
+}

@@ -45,7 +45,7 @@ use crate::mover::{MoverCommand, MoverReport, MoverStep, Table};
 use crate::outcome::{ControlReply, ControlRequest};
 use crate::queue::MoverIndex;
 use crate::range_table::RangeTable;
-use crate::worker::NodeParts;
+use crate::shared::NodeParts;
 use imports::Import;
 use jobs::Jobs;
 use requests::Requests;

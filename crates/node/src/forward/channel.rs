@@ -4,7 +4,7 @@ use super::{
     Ending, ForwardLink, IDLE_US, INPUT_KEEP_BYTES, OUTPUT_BYTES, PATIENCE_US, PAUSE_US, QUEUE_BYTES,
     REACH_US, WAITS, WINDOW,
 };
-use crate::parking::Ticket;
+use crate::queue::Ticket;
 use sidle_cluster::NodeInfo;
 use sidle_resp::{ParsedReply, Reply, ReplyLimits, ReplyParser};
 use sidle_types::MonotonicUs;

@@ -2,7 +2,8 @@
 
 use super::channel::{Channel, Endings, Part, Request, Wants};
 use super::{ANSWER_FRAME_BYTES, Ending, ForwardLink, LOOK_AGAIN_US, WINDOW};
-use crate::parking::{ParkingLot, Ticket};
+use crate::parking::ParkingLot;
+use crate::queue::Ticket;
 use crate::range_table::RangeTable;
 use crate::tally::Tally;
 use sidle_cluster::{HostPort, NodeInfo};

@@ -39,12 +39,11 @@ mod progress;
 mod run;
 mod skip;
 
-pub(crate) use aside::Asides;
+pub(crate) use aside::{Aside, Asides};
 pub(crate) use channels::Channels;
 pub use channels::ForwardEvent;
 pub(crate) use progress::{NOT_HERE_ERROR, Progress};
-pub(crate) use run::refused;
-pub(crate) use skip::Skip;
+pub(crate) use skip::{Skip, Skipped};
 
 /// A connection to another node that a worker sends requests over, by number; never given twice by the same
 /// worker.

@@ -1,10 +1,10 @@
 //! How far a command has come that other nodes run, or run parts of (F3).
 
-use super::{Ending, NOT_HERE};
+use super::{Ending, NOT_HERE, UNKNOWN};
 use sidle_commands::ReplyError;
 use sidle_commands::Split;
 use sidle_resp::{ParsedReply, Reply, ReplyLimits, ReplyParser, ReplyWriter};
-use sidle_types::MonotonicUs;
+use sidle_types::{MonotonicUs, Slot};
 use std::ops::Range;
 
 /// Where one of a command's keys stands.
@@ -52,6 +52,9 @@ pub(crate) struct Progress {
     pub(super) sent_under: u64,
     /// Part 0 is the command as the client sent it.
     pub(super) is_whole: bool,
+    /// The slot of its first key.
+    slot: Slot,
+    is_write: bool,
     keys: Vec<KeyState>,
     /// What came of each key, if the reply has an element for each: where its value stands in `bytes`.
     values: Vec<Option<Range<usize>>>,
@@ -60,12 +63,14 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of a command with so many keys, of which nothing has been done.
-    pub(super) fn new(now: MonotonicUs, keys: usize) -> Progress {
+    /// Of a command with so many keys, the first of them in `slot`, of which nothing has been done.
+    pub(super) fn new(now: MonotonicUs, slot: Slot, is_write: bool, keys: usize) -> Progress {
         Progress {
             since: now,
             sent_under: 0,
             is_whole: false,
+            slot,
+            is_write,
             keys: vec![KeyState::Todo; keys],
             values: Vec::new(),
             bytes: Vec::new(),
@@ -100,7 +105,7 @@ impl Progress {
     }
 
     /// Takes in how the parts ended that were under way.
-    pub(super) fn settle(&mut self, ended: Vec<(u32, Ending)>, split: Split, is_write: bool) -> Settled {
+    pub(super) fn settle(&mut self, ended: Vec<(u32, Ending)>, split: Split) -> Settled {
         let mut was_elsewhere = false;
         let mut failure = None;
         for (part, ending) in ended {
@@ -114,7 +119,7 @@ impl Progress {
                 Ending::MapChanged => {}
                 Ending::Unreachable => failure = failure.or(Some(Failure::Unreachable)),
                 // F2: what only reads is read again.
-                Ending::Broken if !is_write => {}
+                Ending::Broken if !self.is_write => {}
                 Ending::Broken => failure = Some(Failure::Broken),
             }
         }
@@ -165,6 +170,37 @@ impl Progress {
             Split::Never => unreachable!("a command that is never split has no parts"),
         }
     }
+
+    /// The error of the command, of which this node's part, or what is left of it, was refused.
+    pub(crate) fn refused(&self, error: ReplyError) -> ReplyError {
+        self.failed(Failure::Refused(error.line().into_owned()))
+    }
+
+    /// The error of the command, which comes to nothing, or to no more than has been done.
+    pub(super) fn failed(&self, failure: Failure) -> ReplyError {
+        let slot = self.slot;
+        let is_lost = failure == Failure::Broken;
+        let why = match failure {
+            Failure::Unreachable => format!(
+                "CLUSTERDOWN hash slot {slot} is split between nodes, and the node that owns one of the keys \
+                 cannot be reached"
+            ),
+            Failure::Broken => format!(
+                "the connection to the node that owns one of the keys broke before it answered (hash slot {slot} \
+                 is split between nodes)"
+            ),
+            Failure::Refused(text) => String::from_utf8_lossy(&text).into_owned(),
+        };
+        match (self.is_write && self.has_done(), is_lost) {
+            (true, _) => ReplyError::owned(format!(
+                "{UNKNOWN} the command was carried out for some of its keys, and perhaps not for others: {why}"
+            )),
+            (false, true) => {
+                ReplyError::owned(format!("{UNKNOWN} whether the command was carried out is unknown: {why}"))
+            }
+            (false, false) => ReplyError::owned(why),
+        }
+    }
 }
 
 fn is_not_here(reply: &[u8]) -> bool {
@@ -193,7 +229,7 @@ mod tests {
 
     /// Keys 0 and 2 of three are part 0, key 1 is part 1.
     fn two_parts() -> Progress {
-        let mut progress = Progress::new(AT, 3);
+        let mut progress = Progress::new(AT, Slot::LAST, true, 3);
         progress.send(0, &[0, 2]);
         progress.send(1, &[1]);
         progress
@@ -203,7 +239,7 @@ mod tests {
     fn values_are_merged_in_the_order_of_the_keys() {
         let mut progress = two_parts();
         let ended = vec![(1, answer(b"*1\r\n$1\r\nb\r\n")), (0, answer(b"*2\r\n$1\r\na\r\n$-1\r\n"))];
-        assert_eq!(progress.settle(ended, Split::Each, false), Settled::GoOn { was_elsewhere: false });
+        assert_eq!(progress.settle(ended, Split::Each), Settled::GoOn { was_elsewhere: false });
         assert_eq!(progress.todo().count(), 0);
         assert_eq!(written(&progress, Split::Each), "*3\r\n$1\r\na\r\n$1\r\nb\r\n$-1\r\n");
     }
@@ -211,7 +247,7 @@ mod tests {
     #[test]
     fn counts_are_added() {
         let mut progress = two_parts();
-        progress.settle(vec![(0, answer(b":2\r\n")), (1, answer(b":1\r\n"))], Split::Sum, true);
+        progress.settle(vec![(0, answer(b":2\r\n")), (1, answer(b":1\r\n"))], Split::Sum);
         assert_eq!(written(&progress, Split::Sum), ":3\r\n");
     }
 
@@ -219,7 +255,7 @@ mod tests {
     fn what_was_not_done_is_to_be_done_again_and_only_that() {
         let mut progress = two_parts();
         let ended = vec![(0, answer(b"-SIDLENOTHERE look\r\n")), (1, answer(b"+OK\r\n"))];
-        assert_eq!(progress.settle(ended, Split::AllOk, true), Settled::GoOn { was_elsewhere: true });
+        assert_eq!(progress.settle(ended, Split::AllOk), Settled::GoOn { was_elsewhere: true });
         assert_eq!(progress.todo().collect::<Vec<_>>(), [0, 2]);
         assert!(progress.has_done());
     }
@@ -228,8 +264,9 @@ mod tests {
     fn what_was_lost_is_read_again_but_never_written_again() {
         for is_write in [false, true] {
             let mut progress = two_parts();
+            progress.is_write = is_write;
             let ended = vec![(0, Ending::Broken), (1, Ending::MapChanged)];
-            let settled = progress.settle(ended, Split::Sum, is_write);
+            let settled = progress.settle(ended, Split::Sum);
             let expected = match is_write {
                 true => Settled::Failed(Failure::Broken),
                 false => Settled::GoOn { was_elsewhere: false },
@@ -243,7 +280,7 @@ mod tests {
         let mut progress = two_parts();
         let ended = vec![(0, answer(b"-OOM no\r\n")), (1, answer(b"+OK\r\n"))];
         let refused = Failure::Refused(b"OOM no".to_vec());
-        assert_eq!(progress.settle(ended, Split::AllOk, true), Settled::Failed(refused));
+        assert_eq!(progress.settle(ended, Split::AllOk), Settled::Failed(refused));
         assert!(progress.has_done());
     }
 
@@ -264,10 +301,10 @@ mod tests {
 
     #[test]
     fn a_whole_command_is_answered_in_the_owners_words() {
-        let mut progress = Progress::new(AT, 1);
+        let mut progress = Progress::new(AT, Slot::LAST, true, 1);
         progress.is_whole = true;
         progress.send(0, &[0]);
-        let settled = progress.settle(vec![(0, answer(b"-WRONGTYPE x\r\n"))], Split::Never, true);
+        let settled = progress.settle(vec![(0, answer(b"-WRONGTYPE x\r\n"))], Split::Never);
         assert_eq!(settled, Settled::Reply(b"-WRONGTYPE x\r\n".to_vec()));
     }
 }

@@ -2,21 +2,20 @@
 
 use super::channels::Forwarded;
 use super::progress::{Failure, Progress, Settled};
-use super::{Ending, ForwardEvent, ForwardLink, PATIENCE_US, UNKNOWN};
+use super::{Ending, PATIENCE_US};
 use crate::call::Flow;
-use crate::dispatch::{Attempt, CROSSSLOT, Clearance, Keys, NOT_SERVED, Request, redirect_error};
+use crate::dispatch::{Attempt, CROSSSLOT, Dispatcher, NOT_SERVED, redirect_error};
 use crate::now::Now;
-use crate::parking::Ticket;
+use crate::queue::Ticket;
 use crate::range_table::Redirect;
+use crate::request::{Clearance, Keys, Request};
 use crate::routing::{Verdict, judge};
 use crate::session::Session;
-use crate::worker::Worker;
 use sidle_cluster::NodeInfo;
 use sidle_commands::ReplyError;
 use sidle_commands::Split;
 use sidle_resp::{ReplyWriter, RequestWriter};
 use sidle_types::{MonotonicUs, fault};
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Who is to do the keys that are still to be done, by number.
@@ -25,44 +24,7 @@ struct Places {
     elsewhere: Vec<(NodeInfo, Vec<usize>)>,
 }
 
-impl Worker {
-    /// The next thing that the driver is to do for requests to other nodes.
-    #[inline]
-    pub fn poll_forward(&mut self) -> Option<ForwardEvent> {
-        self.lines.poll_event()
-    }
-
-    /// A connection that was asked for stands; everything that was to be said first has been said. Returns
-    /// whether it is still wanted.
-    pub fn forward_connected(&mut self, now: MonotonicUs, link: ForwardLink) -> bool {
-        self.lines.connected(now, link)
-    }
-
-    /// A connection could not be made, or is over.
-    pub fn forward_lost(&mut self, now: MonotonicUs, link: ForwardLink) {
-        self.lines.lost(now, link, &mut self.parking);
-    }
-
-    /// Bytes came over a connection: other nodes' replies.
-    pub fn forward_received(&mut self, now: MonotonicUs, link: ForwardLink, bytes: &[u8]) {
-        self.lines.received(now, link, bytes, &mut self.parking);
-    }
-
-    /// Moves some of what is to be sent over a connection to `out`; returns whether there was any.
-    pub fn forward_output(&mut self, link: ForwardLink, out: &mut Vec<u8>) -> bool {
-        self.lines.take_output(link, out, &mut self.parking)
-    }
-
-    /// Time has passed: ends what waits for too long.
-    pub fn forward_time(&mut self, now: MonotonicUs) {
-        self.lines.pass_time(now, &mut self.parking);
-    }
-
-    /// When [`forward_time`](Self::forward_time) is to be called though nothing happens.
-    pub fn forward_timeout(&self) -> Option<MonotonicUs> {
-        self.lines.poll_timeout()
-    }
-
+impl Dispatcher {
     /// Goes on with a command that has waited for other nodes, or for keys that its own part needs, and
     /// counts what it holds from then on.
     #[cold]
@@ -90,7 +52,6 @@ impl Worker {
         ticket: Ticket,
         out: &mut Vec<u8>,
     ) -> Attempt {
-        let spec = request.found.spec;
         let Ok(mut ended) = self.lines.take_endings(ticket) else {
             let has_reader = session.sends_reply();
             return if has_reader { Attempt::ReplyTooLong } else { Attempt::Ran(Ok(Flow::Done)) };
@@ -100,7 +61,7 @@ impl Worker {
                 *ending = Ending::MapChanged;
             }
         }
-        match progress.settle(ended, spec.split, spec.access.is_write()) {
+        match progress.settle(ended, request.found.spec.split) {
             Settled::Reply(reply) if reply.len() > self.executor.reply_bytes && session.sends_reply() => {
                 Attempt::ReplyTooLong
             }
@@ -108,12 +69,12 @@ impl Worker {
                 out.extend_from_slice(&reply);
                 Attempt::Ran(Ok(Flow::Done))
             }
-            Settled::Failed(failure) => Attempt::Ran(Err(failed(&progress, request, failure))),
+            Settled::Failed(failure) => Attempt::Ran(Err(progress.failed(failure))),
             Settled::GoOn { .. } if now.mono.since(progress.since) >= PATIENCE_US => {
-                Attempt::Ran(Err(failed(&progress, request, Failure::Unreachable)))
+                Attempt::Ran(Err(progress.failed(Failure::Unreachable)))
             }
             // Who has no newer map than the one that it was sent by would be told the same again.
-            Settled::GoOn { was_elsewhere: true } if progress.sent_under == self.table_seen() => {
+            Settled::GoOn { was_elsewhere: true } if progress.sent_under == self.executor.seen => {
                 session.route.forward = Some(progress);
                 Attempt::Parked(self.lines.park_to_look_again(now.mono, &mut self.parking))
             }
@@ -130,7 +91,8 @@ impl Worker {
         request: Request<'_>,
         out: &mut Vec<u8>,
     ) -> Attempt {
-        let progress = Box::new(Progress::new(now.mono, request.keys.len()));
+        let (keys, is_write) = (request.keys, request.found.spec.access.is_write());
+        let progress = Box::new(Progress::new(now.mono, keys[0].slot(), is_write, keys.len()));
         self.go_on(now, session, request, progress, out)
     }
 
@@ -143,7 +105,7 @@ impl Worker {
         out: &mut Vec<u8>,
     ) -> Attempt {
         match self.places(request, &progress) {
-            Err(error) if progress.has_done() => Attempt::Ran(Err(refused(&progress, request, error))),
+            Err(error) if progress.has_done() => Attempt::Ran(Err(progress.refused(error))),
             Err(error) => Attempt::Refused(error),
             // It has all come here meanwhile.
             Ok(Places { elsewhere, .. }) if elsewhere.is_empty() && !progress.has_done() => {
@@ -210,7 +172,7 @@ impl Worker {
             session.route.forward = Some(progress);
             return self.lines.park_for_room(now, &mut self.parking);
         }
-        progress.sent_under = self.table_seen();
+        progress.sent_under = self.executor.seen;
         progress.is_whole = here.is_empty() && elsewhere.len() == 1 && !progress.has_done();
         let mut requests = Vec::new();
         for (part, (node, keys)) in elsewhere.into_iter().enumerate() {
@@ -271,13 +233,13 @@ impl Worker {
             let mut reply = Vec::new();
             let (result, is_cut) = self.call(now, session, part, &clearance, &mut reply);
             if let Err(error) = result {
-                return Attempt::Ran(Err(refused(&progress, request, error)));
+                return Attempt::Ran(Err(progress.refused(error)));
             }
             if is_cut {
                 return Attempt::ReplyTooLong;
             }
             if let Err(failure) = progress.take_in(here, &reply, spec.split) {
-                return Attempt::Ran(Err(failed(&progress, request, failure)));
+                return Attempt::Ran(Err(progress.failed(failure)));
             }
         }
         let mut reply = ReplyWriter::bounded(out, session.version, self.executor.reply_bytes);
@@ -300,50 +262,5 @@ impl Worker {
              is split between nodes: move what others own of the slot here (sidle migrate --slots {slot} --to \
              {to}), or name keys of one node only"
         ))
-    }
-}
-
-impl<'r> Request<'r> {
-    /// The words of the command over these of its keys, with what belongs to each of them.
-    fn part(&self, keys: &[usize]) -> SmallVec<[&'r [u8]; 8]> {
-        let spec = self.found.spec.keys;
-        let (first, step) = (usize::from(spec.first), usize::from(spec.step));
-        let mut words = SmallVec::from_slice(&self.args[..first]);
-        for &key in keys {
-            words.extend_from_slice(&self.args[first + key * step..][..step]);
-        }
-        words
-    }
-}
-
-/// The error of a command of which this node's part, or what is left of it, was refused.
-pub(crate) fn refused(progress: &Progress, request: Request<'_>, error: ReplyError) -> ReplyError {
-    failed(progress, request, Failure::Refused(error.line().into_owned()))
-}
-
-/// The error of a command that comes to nothing, or to no more than has been done.
-fn failed(progress: &Progress, request: Request<'_>, failure: Failure) -> ReplyError {
-    let slot = request.keys[0].slot();
-    let is_lost = failure == Failure::Broken;
-    let why = match failure {
-        Failure::Unreachable => format!(
-            "CLUSTERDOWN hash slot {slot} is split between nodes, and the node that owns one of the keys \
-             cannot be reached"
-        ),
-        Failure::Broken => format!(
-            "the connection to the node that owns one of the keys broke before it answered (hash slot {slot} \
-             is split between nodes)"
-        ),
-        Failure::Refused(text) => String::from_utf8_lossy(&text).into_owned(),
-    };
-    let is_write = request.found.spec.access.is_write();
-    match (is_write && progress.has_done(), is_lost) {
-        (true, _) => ReplyError::owned(format!(
-            "{UNKNOWN} the command was carried out for some of its keys, and perhaps not for others: {why}"
-        )),
-        (false, true) => {
-            ReplyError::owned(format!("{UNKNOWN} whether the command was carried out is unknown: {why}"))
-        }
-        (false, false) => ReplyError::owned(why),
     }
 }

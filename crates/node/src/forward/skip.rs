@@ -1,9 +1,6 @@
 //! Skips a request that is longer than this node takes: the connection that it came over carries other
 //! clients' requests too, and goes on behind it.
 
-use crate::session::Session;
-use sidle_resp::ProtocolError;
-
 /// What of the request is still to come.
 #[derive(Debug, Default)]
 pub(crate) struct Skip {
@@ -14,7 +11,7 @@ pub(crate) struct Skip {
 }
 
 /// What came of the input.
-enum Skipped {
+pub(crate) enum Skipped {
     /// So many bytes of it are skipped, and the request has more.
     More(usize),
     /// The request ended after so many bytes.
@@ -24,7 +21,7 @@ enum Skipped {
 }
 
 impl Skip {
-    fn take(&mut self, input: &[u8]) -> Skipped {
+    pub(crate) fn take(&mut self, input: &[u8]) -> Skipped {
         let mut at = 0;
         loop {
             let here = self.bytes.min((input.len() - at) as u64);
@@ -52,34 +49,6 @@ impl Skip {
                 _ => return Skipped::Nonsense,
             }
             at += end + 1;
-        }
-    }
-}
-
-impl Session {
-    /// Whether a request that breaks the protocol in this way is to be skipped, and the connection to go on.
-    pub(crate) fn skips(&self, error: &ProtocolError) -> bool {
-        let is_too_long = matches!(
-            error,
-            ProtocolError::InvalidMultibulkLength
-                | ProtocolError::InvalidBulkLength
-                | ProtocolError::ExceedsMemory { .. }
-                | ProtocolError::QueryBufferLimit
-        );
-        self.is_forwarded && is_too_long
-    }
-
-    /// Goes on skipping: how many bytes of the input are skipped, and whether the request ends there. `None`:
-    /// it is no request.
-    #[cold]
-    pub(crate) fn skip(&mut self, input: &[u8]) -> Option<(usize, bool)> {
-        match self.skip.as_mut().map_or(Skipped::All(0), |skip| skip.take(input)) {
-            Skipped::More(bytes) => Some((bytes, false)),
-            Skipped::All(bytes) => {
-                self.skip = None;
-                Some((bytes, true))
-            }
-            Skipped::Nonsense => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Each is told once, by a wake when the positions are here, or that it has waited in vain. An import that
 //! this mover does not have counts as one that has not come on: the range table that ends it wakes who waits.
 
-use crate::parking::Ticket;
+use crate::queue::Ticket;
 use crate::queue::{ToWorker, WorkerIndex};
 use sidle_types::{Fill, MigrationId, MonotonicUs, PositionRange};
 

@@ -2,7 +2,7 @@
 
 use super::arrivals::Arrival;
 use super::*;
-use crate::parking::Ticket;
+use crate::queue::Ticket;
 use crate::queue::{ToMover, ToWorker};
 use sidle_migration::{Load, SourceInput, Waiter};
 use sidle_wire::{Hello, Message};

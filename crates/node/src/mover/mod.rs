@@ -31,7 +31,7 @@ mod wakes;
 pub use links::Link;
 
 use crate::queue::{MoverIndex, MoverPort, WorkerIndex};
-use crate::worker::NodeParts;
+use crate::shared::NodeParts;
 use arrivals::Arrivals;
 use dialing::Dialing;
 use links::{Lanes, LinkEnd, Links};

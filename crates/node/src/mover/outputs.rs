@@ -1,7 +1,7 @@
 //! What comes out of a mover: frames, wakes, reports, and when it wants to be called again.
 
 use super::*;
-use crate::parking::Ticket;
+use crate::queue::Ticket;
 use crate::queue::ToWorker;
 use sidle_migration::{SourceEvent, SourceInput, TargetEvent, Waiter};
 

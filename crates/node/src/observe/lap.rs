@@ -5,7 +5,7 @@
 //! share that a light command can have taken goes to the one that moved most bytes. Every other command is
 //! measured by itself, and so is one that moved many bytes.
 
-use crate::table::CommandId;
+use sidle_commands::CommandId;
 
 /// A light command takes no longer than this; what a lap took beyond is one command's.
 const LIGHT_NS: u64 = 5_000;

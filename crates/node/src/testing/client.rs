@@ -2,7 +2,7 @@
 
 use crate::now::Now;
 use crate::outcome::{ControlReply, ControlRequest};
-use crate::parking::Ticket;
+use crate::queue::Ticket;
 use crate::serve::Then;
 use crate::session::Session;
 use crate::shared::NodeShared;

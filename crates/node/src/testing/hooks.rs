@@ -1,6 +1,5 @@
 //! Places in a worker's path where a test can let something happen.
 
-use crate::worker::Worker;
 use sidle_store::Store;
 
 type Hook = Box<dyn FnOnce(&Store) + Send>;
@@ -9,13 +8,6 @@ type Hook = Box<dyn FnOnce(&Store) + Send>;
 #[derive(Default)]
 pub struct Hooks {
     judged: Option<Hook>,
-}
-
-impl Worker {
-    /// The worker's hooks.
-    pub fn hooks(&mut self) -> &mut Hooks {
-        &mut self.hooks
-    }
 }
 
 impl Hooks {

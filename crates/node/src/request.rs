@@ -1,0 +1,67 @@
+//! A request whose command is known, and what goes with it once it may run.
+
+use crate::routing::{INLINE_KEYS, Missing};
+use crate::table::Found;
+use sidle_types::{HashedKey, MigrationId, Position};
+use smallvec::SmallVec;
+
+/// The keys of one command.
+pub(crate) type Keys<'k> = SmallVec<[HashedKey<'k>; INLINE_KEYS]>;
+
+/// A request whose command is known, name first.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'r> {
+    pub(crate) found: Found,
+    /// The keys among `args`.
+    pub(crate) keys: &'r [HashedKey<'r>],
+    pub(crate) args: &'r [&'r [u8]],
+}
+
+impl<'r> Request<'r> {
+    /// The words of the command over these of its keys, with what belongs to each of them.
+    pub(crate) fn part(&self, keys: &[usize]) -> SmallVec<[&'r [u8]; 8]> {
+        let spec = self.found.spec.keys;
+        let (first, step) = (usize::from(spec.first), usize::from(spec.step));
+        let mut words = SmallVec::from_slice(&self.args[..first]);
+        for &key in keys {
+            words.extend_from_slice(&self.args[first + key * step..][..step]);
+        }
+        words
+    }
+}
+
+/// What goes with the decision that a command may run.
+#[derive(Default)]
+pub(crate) struct Clearance {
+    /// What it changes is copied at present, and has to be marked (M11).
+    pub(crate) marks: bool,
+    /// Of keys that it writes without looking, and that have not arrived: by which migration they come, and
+    /// where they lie.
+    pub(crate) unseen: SmallVec<[(MigrationId, Position); INLINE_KEYS]>,
+}
+
+impl Clearance {
+    /// What goes with a judgement to run a request. `unseen`: by their numbers among its keys.
+    #[inline]
+    pub(crate) fn new(request: Request<'_>, is_tracked: bool, unseen: &[Missing]) -> Clearance {
+        let marks = is_tracked && request.found.spec.access.is_write();
+        let placed = |missing: &Missing| (missing.migration, request.keys[missing.key].position());
+        Clearance { marks, unseen: unseen.iter().map(placed).collect() }
+    }
+}
+
+/// The keys of a request, hashed once.
+#[inline]
+pub(crate) fn keys_of<'k>(found: Found, args: &[&'k [u8]]) -> Keys<'k> {
+    let mut keys = Keys::new();
+    add_keys(found, args, &mut keys);
+    keys
+}
+
+/// Adds the keys of a request, hashed once.
+#[inline]
+pub(crate) fn add_keys<'k>(found: Found, args: &[&'k [u8]], keys: &mut Keys<'k>) {
+    for index in found.spec.keys.indices(args.len()) {
+        keys.push(HashedKey::new(args[index]));
+    }
+}
