@@ -1,17 +1,22 @@
 //! What arrives: replies are paired with what awaits them, and decided on.
 
-use crate::connection::{Awaited, ConnectionId, Role};
-use crate::core::{Core, Event};
+use crate::config::CONNECTED_AHEAD;
+use crate::connection::{ConnectionId, Role};
+use crate::core::Core;
 use crate::double_read::{SourceSays, TargetSays, Verdict};
+use crate::event::Event;
 use crate::index::{ConnectionIndex, NodeIndex};
 use crate::mcr::PartitionProgress;
 use crate::operation::{Class, Place};
 use crate::outcome::{Completions, Outcome};
 use crate::redirect::{ErrorMeaning, RedirectTo};
-use sidle_cluster::{HostPort, MAX_PARTITIONS};
+use crate::routing::Routes;
+use crate::slots_map::map_of_slots;
+use sidle_cluster::{HostPort, MAX_PARTITIONS, NodeInfo, TabletMap};
 use sidle_resp::{Frame, ParsedReply, Reply};
 use sidle_types::{MapEpoch, MigrationId, MonotonicUs, Position, fault};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 impl Core {
     /// Takes in what a connection received: `bytes` start behind what the last call consumed. Gives how many
@@ -27,7 +32,7 @@ impl Core {
         let index = connection.index;
         let mut at = 0;
         loop {
-            let of = &mut self.connections[connection.index()];
+            let of = &mut self.links.connections[connection.index()];
             if of.generation != connection.generation {
                 // Given up, perhaps on account of what was just read: the rest means nothing any more.
                 return bytes.len();
@@ -42,7 +47,7 @@ impl Core {
                 Ok(ParsedReply::Incomplete { .. }) => break,
                 Err(error) => {
                     let node = of.node;
-                    self.trouble(node, error.to_string());
+                    self.links.trouble(node, error.to_string());
                     self.give_up(now, index, done);
                     return bytes.len();
                 }
@@ -64,7 +69,7 @@ impl Core {
         if frame.has_attributes() {
             self.attributes(&frame);
         }
-        let connection = &mut self.connections[on as usize];
+        let connection = &mut self.links.connections[on as usize];
         let from = connection.node;
         if let Reply::Push(_) = frame.reply {
             self.counters.extra_reply_bytes += bytes as u64;
@@ -72,13 +77,13 @@ impl Core {
             return;
         }
         let Some(awaited) = connection.awaited.pop_front() else {
-            self.trouble(from, "it answered what was not asked".to_owned());
+            self.links.trouble(from, "it answered what was not asked".to_owned());
             self.give_up(now, on, done);
             return;
         };
-        self.list_if_idle(on);
+        self.links.list_if_idle(on);
         match awaited.role {
-            Role::Answer if self.is_current(awaited) => {
+            Role::Answer if self.operations.is_attempt(awaited.place, awaited.attempt) => {
                 let useful = self.answer(now, from, awaited.place, frame.reply, done);
                 if !useful {
                     self.counters.extra_reply_bytes += bytes as u64;
@@ -87,7 +92,7 @@ impl Core {
                 }
                 return;
             }
-            Role::Source if self.is_current(awaited) => {
+            Role::Source if self.operations.is_attempt(awaited.place, awaited.attempt) => {
                 self.source_answer(now, from, awaited.place, frame.reply, bytes, done);
                 return;
             }
@@ -97,12 +102,6 @@ impl Core {
             Role::Answer | Role::Source | Role::Asking | Role::AskedAnswer => {}
         }
         self.counters.extra_reply_bytes += bytes as u64;
-    }
-
-    #[inline]
-    pub(crate) fn is_current(&self, awaited: Awaited) -> bool {
-        let operation = &self.operations[awaited.place];
-        operation.is_live && operation.attempt == awaited.attempt
     }
 
     /// The owner's answer; says whether it ended the operation.
@@ -128,7 +127,7 @@ impl Core {
                     Some(verdict) => self.decide(now, place, verdict, done),
                     None => {
                         // The target imports the range, and this client's map does not say so yet.
-                        self.want_map(Some(from));
+                        self.refresh.want(Some(from));
                         self.again(now, place, false, done);
                     }
                 }
@@ -170,20 +169,20 @@ impl Core {
         match ErrorMeaning::of(text) {
             ErrorMeaning::Redirect { is_ask, to } => {
                 self.counters.redirects += 1;
-                self.want_map(Some(from));
+                self.refresh.want(Some(from));
                 let to = match to {
                     RedirectTo::Address(address) => Some(address),
                     RedirectTo::SameHost(port) => {
-                        HostPort::new(self.nodes[usize::from(from)].address.host(), port).ok()
+                        HostPort::new(self.links.nodes[usize::from(from)].address.host(), port).ok()
                     }
                 };
-                let to = to.and_then(|address| self.node_at(&address));
+                let to = to.and_then(|address| self.links.node_at(&address));
                 self.operations[place].redirect = to.map(|node| (node, is_ask));
                 self.again(now, place, true, done);
                 false
             }
             ErrorMeaning::NotNow => {
-                self.want_map(Some(from));
+                self.refresh.want(Some(from));
                 self.again(now, place, false, done);
                 false
             }
@@ -221,7 +220,7 @@ impl Core {
             _ => SourceSays::Failed,
         };
         if says != SourceSays::Frozen {
-            self.want_map(Some(from));
+            self.refresh.want(Some(from));
         }
         let takes_source_value_alone = fault!(SourceValueWithoutTargetAnswer);
         let operation = &mut self.operations[place];
@@ -277,11 +276,11 @@ impl Core {
                 None => self.again(now, place, true, done),
             },
             Verdict::AgainNow => {
-                self.want_map(None);
+                self.refresh.want(None);
                 self.again(now, place, true, done);
             }
             Verdict::AgainLater | Verdict::TakeSource => {
-                self.want_map(None);
+                self.refresh.want(None);
                 self.again(now, place, false, done);
             }
         }
@@ -339,14 +338,86 @@ impl Core {
         {
             // Every connection tells of it; after the first the map is being asked for.
             if self.refresh.announce(MapEpoch(epoch as u64)) {
-                self.want_map(Some(from));
+                self.refresh.want(Some(from));
             }
         }
     }
 
-    pub(crate) fn trouble(&mut self, node: NodeIndex, why: String) {
-        let address = self.nodes[usize::from(node)].address.clone();
-        self.events.push_back(Event::Trouble { address, why });
+    /// Asks for a map, if one is wanted and none is under way.
+    pub(crate) fn ask_for_map(&mut self, now: MonotonicUs) {
+        let Some(index) = self.refresh.poll_question(now, &mut self.links) else { return };
+        let question: &[&[u8]] = if self.is_aware() { &[b"SIDLE.MAP"] } else { &[b"CLUSTER", b"SLOTS"] };
+        let connection = &mut self.links.connections[index as usize];
+        let before = connection.out.len();
+        connection.write_own(Role::Map, question);
+        self.count_own(index, before);
+    }
+
+    fn map_answer(
+        &mut self,
+        now: MonotonicUs,
+        from: ConnectionIndex,
+        reply: Reply<'_>,
+        done: &mut impl Completions,
+    ) {
+        self.refresh.answered(from);
+        let node = self.links.connections[from as usize].node;
+        let address = &self.links.nodes[usize::from(node)].address;
+        let map = match reply {
+            Reply::Error(text) if self.is_aware() => Err(String::from_utf8_lossy(text).into_owned()),
+            reply if !self.is_aware() => map_of_slots(reply, address, MapEpoch(self.map_epoch.0 + 1)),
+            reply => serde_json::from_slice::<TabletMap>(reply.as_bytes().unwrap_or_default())
+                .map_err(|error| format!("its map cannot be read: {error}")),
+        };
+        match map {
+            Ok(map) => self.install_map(now, map),
+            Err(why) => {
+                self.links.trouble(node, why);
+                if self.map.is_none() {
+                    self.give_up(now, from, done);
+                }
+                self.refresh.want(None);
+            }
+        }
+        if self.refresh.announced() > self.map_epoch {
+            self.refresh.want(None);
+        }
+    }
+
+    /// Uses a map, unless the one in use is as new. For drivers that know a map from elsewhere; the core asks
+    /// nodes by itself.
+    pub fn install_map(&mut self, now: MonotonicUs, map: TabletMap) {
+        if self.map.is_some() && map.epoch() <= self.map_epoch {
+            // What waits for a map has learnt that there is none; its own time to wait goes on.
+            return;
+        }
+        let mut known: Vec<(&NodeInfo, NodeIndex)> = Vec::with_capacity(map.nodes().len());
+        for node in map.nodes() {
+            match self.links.node_at(&node.client_addr) {
+                Some(index) => known.push((node, index)),
+                None => return,
+            }
+        }
+        self.routes = Routes::new(&map, |node| {
+            known
+                .iter()
+                .find(|(other, _)| other.id == node.id)
+                .expect("every node of the map was just added")
+                .1
+        });
+        if self.is_aware() && known.len() <= CONNECTED_AHEAD {
+            // A migration sends all clients to its target at one moment: those that are connected by then do
+            // not wait.
+            let owners: Vec<NodeIndex> = known.iter().map(|&(_, index)| index).collect();
+            owners.into_iter().for_each(|index| self.links.want_all_connections(now, index));
+        }
+        self.trackings.install(map.migrations());
+        self.map_epoch = map.epoch();
+        self.refresh.announce(map.epoch());
+        self.map = Some(Arc::new(map));
+        self.counters.maps += 1;
+        self.links.events.push_back(Event::MapChanged(self.map_epoch));
+        self.wake_all(now);
     }
 }
 

@@ -3,28 +3,23 @@
 use crate::config::{
     Awareness, Config, IMMEDIATE_TRIES, MAX_RETRY_DELAY_US, MAX_TRIES, RETRY_DELAY_US, backoff_us,
 };
-use crate::connection::{Awaited, Connection, ConnectionId, Role};
+use crate::connection::{Awaited, ConnectionId, Role};
 use crate::counters::Counters;
 use crate::deferred::DeferredRequest;
 use crate::double_read::DoubleRead;
+use crate::event::Event;
 use crate::index::{ConnectionIndex, NodeIndex};
-use crate::node::Node;
+use crate::links::{Links, Node};
 use crate::operation::{Class, Goes, Operations, Place};
 use crate::outcome::{Completions, Failure, Outcome, Reason, Token};
 use crate::refresh::Refresh;
 use crate::routing::Routes;
+use crate::timers::Timers;
 use crate::tracking::Trackings;
 use sidle_cluster::{HostPort, TabletMap};
 use sidle_resp::RequestWriter;
 use sidle_types::{HashedKey, MapEpoch, MonotonicUs, Position};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
-
-/// How many deadlines, of operations that ended too, are kept for each operation under way.
-const DEADLINES_PER_OPERATION: usize = 4;
-/// As if so many more were under way: below this, tidying up is not worth it.
-const MIN_DEADLINES: usize = 256;
 
 /// Refuses an operation because as many are under way as the settings allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,40 +44,6 @@ pub enum Destination<'r> {
     Any,
 }
 
-/// What the driver tells the core, beside the bytes that arrive ([`Core::received`]).
-#[derive(Clone, Copy, Debug)]
-pub enum Input {
-    /// The connection that [`Event::Connect`] asked for stands.
-    Connected(ConnectionId),
-    /// It could not be made, or is lost.
-    Disconnected(ConnectionId),
-    /// Time has passed: [`Core::poll_timeout`] has come.
-    Tick,
-}
-
-/// What the core tells the driver, beside the bytes to send ([`Core::poll_transmit`]).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// Connect to this address; then [`Input::Connected`] or [`Input::Disconnected`].
-    Connect {
-        /// What to call the connection.
-        connection: ConnectionId,
-        /// Where to.
-        address: HostPort,
-    },
-    /// Drop the connection. Nothing about it need be told any more.
-    Close(ConnectionId),
-    /// Another map is in use.
-    MapChanged(MapEpoch),
-    /// A node refused the greeting or does not know of maps; the core goes on trying.
-    Trouble {
-        /// The node.
-        address: HostPort,
-        /// What it said.
-        why: String,
-    },
-}
-
 /// The client's logic without input or output: routing by the tablet map, MCR and SPH of each running
 /// migration, double reads, redirects, retries and timeouts, over one or several connections to each node,
 /// which share all that is known.
@@ -102,27 +63,16 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Core {
     pub(crate) config: Config,
-    pub(crate) nodes: Vec<Node>,
-    /// All connections to all nodes, those that are closed at present too.
-    pub(crate) connections: Vec<Connection>,
-    /// Those that are on the way to being ready.
-    pub(crate) making: Vec<ConnectionIndex>,
+    pub(crate) links: Links,
     pub(crate) operations: Operations,
     pub(crate) routes: Routes,
     pub(crate) trackings: Trackings,
     pub(crate) map: Option<Arc<TabletMap>>,
     pub(crate) map_epoch: MapEpoch,
     pub(crate) refresh: Refresh,
-    /// Deadlines in the order of submission, which is their order since all operations have the same time.
-    pub(crate) deadlines: VecDeque<(MonotonicUs, Place, u64)>,
-    /// Operations that wait before the next attempt.
-    pub(crate) resting: BinaryHeap<Reverse<(MonotonicUs, Place, u64)>>,
-    /// Operations that wait for the first map.
-    pub(crate) unrouted: Vec<(Place, u64)>,
-    pub(crate) dirty: Vec<ConnectionIndex>,
+    pub(crate) timers: Timers,
     /// What leaves with the other requests of this round.
-    pub(crate) deferred: Vec<DeferredRequest>,
-    pub(crate) events: VecDeque<Event>,
+    deferred: Vec<DeferredRequest>,
     pub(crate) counters: Counters,
 }
 
@@ -139,28 +89,22 @@ impl Core {
             Config::MAX_CONNECTIONS_PER_NODE
         );
         let mut core = Core {
-            nodes: Vec::new(),
-            connections: Vec::new(),
-            making: Vec::new(),
+            links: Links::new(config.connections_per_node),
             operations: Operations::new(config.max_outstanding),
             routes: Routes::default(),
             trackings: Trackings::default(),
             map: None,
             map_epoch: MapEpoch(0),
             refresh: Refresh::default(),
-            deadlines: VecDeque::new(),
-            resting: BinaryHeap::new(),
-            unrouted: Vec::new(),
-            dirty: Vec::new(),
+            timers: Timers::default(),
             deferred: Vec::new(),
-            events: VecDeque::new(),
             counters: Counters::default(),
             config,
         };
         for seed in core.config.seeds.clone() {
-            core.node_at(&seed);
+            core.links.node_at(&seed);
         }
-        core.want_map(None);
+        core.refresh.want(None);
         core
     }
 
@@ -201,7 +145,7 @@ impl Core {
         let goes = match destination {
             Destination::Key(_) => Goes::ByPosition,
             Destination::Node(node) => {
-                assert!(node < self.nodes.len(), "there is no node {node}");
+                assert!(node < self.links.nodes.len(), "there is no node {node}");
                 Goes::ToNode(node as NodeIndex)
             }
             Destination::Any => Goes::Anywhere,
@@ -219,12 +163,7 @@ impl Core {
     #[inline]
     fn start(&mut self, now: MonotonicUs, place: Place) {
         let deadline = now.plus_us(self.config.operation_timeout_us);
-        if self.deadlines.len() > DEADLINES_PER_OPERATION * (self.operations.len() + MIN_DEADLINES) {
-            // One operation without an answer holds up the deadlines of all that ended after it.
-            let operations = &self.operations;
-            self.deadlines.retain(|&(_, place, serial)| operations.is_current(place, serial));
-        }
-        self.deadlines.push_back((deadline, place, self.operations[place].serial));
+        self.timers.start(deadline, place, &self.operations);
         self.attempt(now, place);
     }
 
@@ -249,7 +188,7 @@ impl Core {
                 None => self.wait_for_map(place),
             },
             Goes::ToNode(node) => self.send(now, place, node, Role::Answer),
-            Goes::Anywhere => match self.nodes.iter().position(Node::is_ready) {
+            Goes::Anywhere => match self.links.nodes.iter().position(Node::is_ready) {
                 Some(node) => self.send(now, place, node as NodeIndex, Role::Answer),
                 None => self.wait_for_map(place),
             },
@@ -281,13 +220,40 @@ impl Core {
     #[inline]
     pub(crate) fn send(&mut self, now: MonotonicUs, place: Place, to: NodeIndex, role: Role) {
         let awaited = Awaited { place, attempt: self.operations[place].attempt, role };
-        let connection = self.choose(now, to);
+        let connection = self.links.choose(now, to);
         self.write_or_park(now, connection, to, awaited);
+    }
+
+    /// Sends a request of the present attempt with others of this round.
+    pub(crate) fn defer(&mut self, now: MonotonicUs, place: Place, to: NodeIndex, role: Role) {
+        let awaited = Awaited { place, attempt: self.operations[place].attempt, role };
+        self.deferred.push(DeferredRequest { to, awaited, asked_at: now });
+    }
+
+    /// Gives every request that has deferred its connection: one that reads are written to anyway, or else
+    /// any.
+    #[inline]
+    fn place_deferred(&mut self) {
+        if !self.deferred.is_empty() {
+            self.place_all_deferred();
+        }
+    }
+
+    fn place_all_deferred(&mut self) {
+        let mut deferred = std::mem::take(&mut self.deferred);
+        for request in deferred.drain(..) {
+            let DeferredRequest { to, awaited, asked_at } = request;
+            if self.operations.is_attempt(awaited.place, awaited.attempt) {
+                let connection = request.connection(&mut self.links, &self.operations);
+                self.write_or_park(asked_at, connection, to, awaited);
+            }
+        }
+        self.deferred = deferred;
     }
 
     /// Sends a request on the connection chosen, or lets it wait for one.
     #[inline]
-    pub(crate) fn write_or_park(
+    fn write_or_park(
         &mut self,
         now: MonotonicUs,
         connection: Option<ConnectionIndex>,
@@ -297,8 +263,8 @@ impl Core {
         match connection {
             Some(connection) => self.write(now, connection, awaited),
             None => {
-                self.nodes[usize::from(to)].parked.push(awaited);
-                self.want_connection(now, to);
+                self.links.nodes[usize::from(to)].parked.push(awaited);
+                self.links.want_connection(now, to);
             }
         }
     }
@@ -307,7 +273,7 @@ impl Core {
     #[inline]
     pub(crate) fn write(&mut self, now: MonotonicUs, to: ConnectionIndex, awaited: Awaited) {
         let operation = &mut self.operations[awaited.place];
-        let connection = &mut self.connections[to as usize];
+        let connection = &mut self.links.connections[to as usize];
         let before = connection.out.len();
         let is_extra = match (awaited.role, &operation.read) {
             (Role::Source, Some(read)) => {
@@ -327,21 +293,12 @@ impl Core {
         if is_extra {
             self.counters.extra_request_bytes += written;
         }
-        self.mark_dirty(to);
-    }
-
-    #[inline]
-    pub(crate) fn mark_dirty(&mut self, index: ConnectionIndex) {
-        let connection = &mut self.connections[index as usize];
-        if !connection.is_dirty {
-            connection.is_dirty = true;
-            self.dirty.push(index);
-        }
+        self.links.mark_dirty(to);
     }
 
     fn wait_for_map(&mut self, place: Place) {
-        self.unrouted.push((place, self.operations[place].serial));
-        self.want_map(None);
+        self.timers.wait_for_map(place, &self.operations);
+        self.refresh.want(None);
     }
 
     /// Makes another attempt after an answer that says the last one had no effect: at once for the first few
@@ -376,7 +333,7 @@ impl Core {
         operation.attempt = operation.attempt.wrapping_add(1);
         operation.read = None;
         self.counters.extra_reply_bytes += u64::from(std::mem::take(&mut operation.source_reply_bytes));
-        self.resting.push(Reverse((until, place, operation.serial)));
+        self.timers.rest(until, place, &self.operations);
     }
 
     pub(crate) fn fail(&mut self, place: Place, failure: Failure, done: &mut impl Completions) {
@@ -393,8 +350,8 @@ impl Core {
     #[inline]
     pub fn poll_transmit(&mut self) -> Option<ConnectionId> {
         self.place_deferred();
-        while let Some(index) = self.dirty.pop() {
-            let connection = &mut self.connections[index as usize];
+        while let Some(index) = self.links.dirty.pop() {
+            let connection = &mut self.links.connections[index as usize];
             connection.is_dirty = false;
             if !connection.out.is_empty() {
                 return Some(ConnectionId { index, generation: connection.generation });
@@ -407,7 +364,7 @@ impl Core {
     /// capacity is used on. From now on the requests count as sent.
     #[inline]
     pub fn take_output(&mut self, connection: ConnectionId, buffer: &mut Vec<u8>) {
-        let of = &mut self.connections[connection.index()];
+        let of = &mut self.links.connections[connection.index()];
         if of.generation != connection.generation {
             return;
         }
@@ -423,7 +380,7 @@ impl Core {
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.place_deferred();
-        self.events.pop_front()
+        self.links.events.pop_front()
     }
 
     /// What the client has counted so far.
@@ -453,12 +410,12 @@ impl Core {
 
     /// The addresses of the nodes, in the order of their numbers: the seeds come first.
     pub fn nodes(&self) -> impl Iterator<Item = &HostPort> {
-        self.nodes.iter().map(|node| &node.address)
+        self.links.nodes.iter().map(|node| &node.address)
     }
 
     /// The address of the node that a connection leads to.
     pub fn address_of(&self, connection: ConnectionId) -> &HostPort {
-        &self.nodes[usize::from(self.connections[connection.index()].node)].address
+        &self.links.nodes[usize::from(self.links.connections[connection.index()].node)].address
     }
 
     /// Whether a read of this position would ask the target alone (or its only owner), as MCR and SPH say.

@@ -25,10 +25,11 @@ mod core;
 mod counters;
 mod deferred;
 mod double_read;
+mod event;
 mod index;
 mod lifecycle;
+mod links;
 mod mcr;
-mod node;
 mod operation;
 mod outcome;
 #[cfg(test)]
@@ -49,7 +50,8 @@ mod tracking;
 
 pub use config::{Awareness, Config};
 pub use connection::ConnectionId;
-pub use core::{Busy, Core, Destination, Event, Input};
+pub use core::{Busy, Core, Destination};
 pub use counters::Counters;
+pub use event::{Event, Input};
 pub use operation::Class;
 pub use outcome::{Completions, Effect, Failure, Outcome, Reason, Token};

@@ -1,11 +1,11 @@
-//! The generation of a connection: greeted, given up, lost.
+//! The generation of a connection, greeted, given up, lost; and the passing of time.
 
-use crate::config::{Awareness, CONNECT_TIMEOUT_US, RETRY_DELAY_US};
+use crate::config::{Awareness, RETRY_DELAY_US};
 use crate::connection::{Awaited, ConnectionId, Phase, Role};
-use crate::core::{Core, Event, Input};
-use crate::index::{ConnectionIndex, NodeIndex};
-use crate::node::Node;
-use crate::operation::Class;
+use crate::core::Core;
+use crate::event::{Event, Input};
+use crate::index::ConnectionIndex;
+use crate::operation::{Class, Place};
 use crate::outcome::{Completions, Failure, Reason};
 use sidle_resp::Reply;
 use sidle_types::{MonotonicUs, fault};
@@ -16,7 +16,7 @@ impl Core {
         match input {
             Input::Connected(connection) => self.connected(now, connection),
             Input::Disconnected(connection) => {
-                if self.connections[connection.index()].generation == connection.generation {
+                if self.links.connections[connection.index()].generation == connection.generation {
                     self.lost(now, connection.index, done);
                 }
             }
@@ -26,7 +26,7 @@ impl Core {
     }
 
     fn connected(&mut self, now: MonotonicUs, id: ConnectionId) {
-        let connection = &mut self.connections[id.index()];
+        let connection = &mut self.links.connections[id.index()];
         if connection.generation != id.generation {
             return;
         }
@@ -50,10 +50,10 @@ impl Core {
 
     /// Counts what was written beyond `before`, as not asked for by any operation.
     pub(crate) fn count_own(&mut self, index: ConnectionIndex, before: usize) {
-        let written = (self.connections[index as usize].out.len() - before) as u64;
+        let written = (self.links.connections[index as usize].out.len() - before) as u64;
         self.counters.request_bytes += written;
         self.counters.extra_request_bytes += written;
-        self.mark_dirty(index);
+        self.links.mark_dirty(index);
     }
 
     pub(crate) fn greeting_answer(
@@ -64,10 +64,10 @@ impl Core {
         reply: Reply<'_>,
         done: &mut impl Completions,
     ) {
-        let connection = &mut self.connections[from as usize];
+        let connection = &mut self.links.connections[from as usize];
         let of = connection.node;
         if let Reply::Error(text) = reply {
-            self.trouble(of, String::from_utf8_lossy(text).into_owned());
+            self.links.trouble(of, String::from_utf8_lossy(text).into_owned());
             self.give_up(now, from, done);
             return;
         }
@@ -75,8 +75,8 @@ impl Core {
             return;
         }
         connection.phase = Phase::Ready;
-        self.making.retain(|&index| index != from);
-        let node = &mut self.nodes[usize::from(of)];
+        self.links.making.retain(|&index| index != from);
+        let node = &mut self.links.nodes[usize::from(of)];
         let is_first = !node.is_ready();
         node.got_ready();
         if self.map.is_some() {
@@ -86,11 +86,11 @@ impl Core {
         let parked = std::mem::take(&mut node.parked);
         self.refresh.nodes_changed(now);
         for awaited in parked {
-            if self.is_current(awaited) {
+            if self.operations.is_attempt(awaited.place, awaited.attempt) {
                 self.write(now, from, awaited);
             }
         }
-        self.list_if_idle(from);
+        self.links.list_if_idle(from);
         // What goes to any node waits for a node to be ready as well as for a map.
         if is_first && self.map.is_some() {
             self.wake_all(now);
@@ -99,22 +99,22 @@ impl Core {
 
     /// Closes a connection that is of no use any more.
     pub(crate) fn give_up(&mut self, now: MonotonicUs, index: ConnectionIndex, done: &mut impl Completions) {
-        let generation = self.connections[index as usize].generation;
-        self.events.push_back(Event::Close(ConnectionId { index, generation }));
+        let generation = self.links.connections[index as usize].generation;
+        self.links.events.push_back(Event::Close(ConnectionId { index, generation }));
         self.lost(now, index, done);
     }
 
     /// A connection is gone. Requests that never left go out anew; so do reads; what became of writes is
     /// unknown. The node's other connections go on.
     fn lost(&mut self, now: MonotonicUs, index: ConnectionIndex, done: &mut impl Completions) {
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.links.connections[index as usize];
         let was_ready = connection.is_ready();
         let (awaited, taken) = connection.close();
-        let node = &mut self.nodes[usize::from(connection.node)];
+        let node = &mut self.links.nodes[usize::from(connection.node)];
         node.lost_one(now, was_ready);
         // While another connection is on its way, what waits for any of them goes on waiting.
         let parked = if node.has_connection() { Vec::new() } else { std::mem::take(&mut node.parked) };
-        self.making.retain(|&other| other != index);
+        self.links.making.retain(|&other| other != index);
         self.refresh.lost(index);
         if !was_ready {
             self.refresh.nodes_changed(now);
@@ -127,7 +127,7 @@ impl Core {
             self.answer_lost(now, awaited, false, done);
         }
         // Its range may have another owner by now.
-        self.want_map(None);
+        self.refresh.want(None);
     }
 
     fn answer_lost(
@@ -138,7 +138,7 @@ impl Core {
         done: &mut impl Completions,
     ) {
         if !matches!(awaited.role, Role::Answer | Role::AskedAnswer | Role::Source)
-            || !self.is_current(awaited)
+            || !self.operations.is_attempt(awaited.place, awaited.attempt)
         {
             return;
         }
@@ -159,25 +159,46 @@ impl Core {
         self.rest(now.plus_us(RETRY_DELAY_US), place);
     }
 
-    /// Gives up connections that do not come about in time, and makes those that somebody waits for.
-    pub(crate) fn tick_connections(&mut self, now: MonotonicUs, done: &mut impl Completions) {
-        let late = |&index: &ConnectionIndex| {
-            let began = self.connections[index as usize].began();
-            began.is_some_and(|since| now.since(since) >= CONNECT_TIMEOUT_US)
-        };
-        let late: Vec<ConnectionIndex> = self.making.iter().copied().filter(late).collect();
-        late.into_iter().for_each(|index| self.give_up(now, index, done));
-        for index in 0..self.nodes.len() {
-            if self.nodes[index].reconnects_at().is_some_and(|at| at <= now) {
-                self.want_connection(now, index as NodeIndex);
-            }
+    /// When the driver must call [`handle`](Self::handle) with [`Input::Tick`], whatever else happens.
+    pub fn poll_timeout(&mut self) -> Option<MonotonicUs> {
+        let timers = self.timers.timeout(&self.operations);
+        [timers, self.links.timeout(), self.refresh.timeout()].into_iter().flatten().min()
+    }
+
+    fn tick(&mut self, now: MonotonicUs, done: &mut impl Completions) {
+        while let Some(place) = self.timers.poll_expired(now, &self.operations) {
+            self.expire(now, place, done);
+        }
+        while let Some(place) = self.timers.poll_rested(now, &self.operations) {
+            self.attempt(now, place);
+        }
+        self.links.late(now).into_iter().for_each(|index| self.give_up(now, index, done));
+        self.links.reconnect(now);
+        self.refresh.tick(now);
+    }
+
+    fn expire(&mut self, now: MonotonicUs, place: Place, done: &mut impl Completions) {
+        self.counters.timeouts += 1;
+        let operation = &self.operations[place];
+        let (connection, was_sent, sent_at) =
+            (operation.connection, operation.may_have_run, operation.sent_at);
+        let effect = operation.effect_without_answer();
+        self.fail(place, Failure { reason: Reason::TimedOut, effect }, done);
+        // A node that has said nothing at all since then is hung or cut off: a new connection may reach it,
+        // or its successor, where this one will not.
+        let state = &self.links.connections[connection as usize];
+        if was_sent && state.is_ready() && state.heard_at <= sent_at {
+            self.give_up(now, connection, done);
         }
     }
 
-    /// When [`tick_connections`](Self::tick_connections) has something to do next.
-    pub(crate) fn connections_timeout(&self) -> Option<MonotonicUs> {
-        let making = self.making.iter().filter_map(|&index| self.connections[index as usize].began());
-        let given_up = making.map(|since| since.plus_us(CONNECT_TIMEOUT_US));
-        given_up.chain(self.nodes.iter().filter_map(Node::reconnects_at)).min()
+    /// Makes the next attempt of every operation that waits for anything but an answer: the map has changed.
+    pub(crate) fn wake_all(&mut self, now: MonotonicUs) {
+        let waiting: Vec<(Place, u64)> = self.timers.take_all().collect();
+        for (place, serial) in waiting {
+            if self.operations.is_current(place, serial) {
+                self.attempt(now, place);
+            }
+        }
     }
 }

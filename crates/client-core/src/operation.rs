@@ -164,6 +164,13 @@ impl Operations {
         self.places.len() - self.vacant.len()
     }
 
+    /// Whether an answer to this attempt of the operation at the place still counts.
+    #[inline]
+    pub(crate) fn is_attempt(&self, place: Place, attempt: u32) -> bool {
+        let operation = &self.places[place as usize];
+        operation.is_live && operation.attempt == attempt
+    }
+
     /// Whether the operation with this serial number is still the one at the place.
     #[inline]
     pub(crate) fn is_current(&self, place: Place, serial: u64) -> bool {

@@ -1,17 +1,10 @@
-//! The tablet map: asked for at the start, when a node announces another, and when answers say that ours is
-//! old.
+//! When a tablet map is asked for: at the start, when a node announces another, and when answers say that
+//! ours is old.
 
-use crate::config::{CONNECT_STAGGER_US, CONNECTED_AHEAD, REFRESH_INTERVAL_US, REFRESH_TIMEOUT_US};
-use crate::connection::Role;
-use crate::core::{Core, Event};
+use crate::config::{CONNECT_STAGGER_US, REFRESH_INTERVAL_US, REFRESH_TIMEOUT_US};
 use crate::index::{ConnectionIndex, NodeIndex};
-use crate::outcome::Completions;
-use crate::routing::Routes;
-use crate::slots_map::map_of_slots;
-use sidle_cluster::{NodeInfo, TabletMap};
-use sidle_resp::Reply;
+use crate::links::Links;
 use sidle_types::{MapEpoch, MonotonicUs};
-use std::sync::Arc;
 
 /// Whether a map is wanted, and from whom.
 #[derive(Debug, Default)]
@@ -58,119 +51,49 @@ impl Refresh {
             None => self.is_wanted.then_some(self.not_before),
         }
     }
-}
 
-impl Core {
     /// Wants a newer map, best from this node.
-    pub(crate) fn want_map(&mut self, from: Option<NodeIndex>) {
-        self.refresh.is_wanted = true;
-        self.refresh.hint = from.or(self.refresh.hint);
+    pub(crate) fn want(&mut self, from: Option<NodeIndex>) {
+        self.is_wanted = true;
+        self.hint = from.or(self.hint);
     }
 
-    /// Asks for a map, if one is wanted and none is under way.
-    pub(crate) fn ask_for_map(&mut self, now: MonotonicUs) {
-        if !self.refresh.is_wanted || self.refresh.under_way.is_some() || now < self.refresh.not_before {
-            return;
+    /// The connection to ask for a map on, if one is wanted and none is under way: it is under way then.
+    pub(crate) fn poll_question(&mut self, now: MonotonicUs, links: &mut Links) -> Option<ConnectionIndex> {
+        if !self.is_wanted || self.under_way.is_some() || now < self.not_before {
+            return None;
         }
-        let is_ready = |index: usize| self.nodes[index].is_ready();
-        let hint = self.refresh.hint.take().map(usize::from).filter(|&index| is_ready(index));
-        let count = self.nodes.len();
-        let turn = self.refresh.turn;
+        let is_ready = |index: usize| links.nodes[index].is_ready();
+        let hint = self.hint.take().map(usize::from).filter(|&index| is_ready(index));
+        let (count, turn) = (links.nodes.len(), self.turn);
         let ready =
             hint.or_else(|| (0..count).map(|step| (turn + step) % count).find(|&index| is_ready(index)));
-        self.refresh.turn = turn.wrapping_add(1);
-        let asked = ready.and_then(|index| self.choose(now, index as NodeIndex));
+        self.turn = turn.wrapping_add(1);
+        let asked = ready.and_then(|index| links.choose(now, index as NodeIndex));
         let Some(index) = asked else {
             // Nobody can be asked: try the nodes one after the other.
-            self.refresh.not_before = now.plus_us(CONNECT_STAGGER_US);
-            self.want_connection(now, (turn % count) as NodeIndex);
-            return;
+            self.not_before = now.plus_us(CONNECT_STAGGER_US);
+            links.want_connection(now, (turn % count) as NodeIndex);
+            return None;
         };
-        self.refresh.not_before = now.plus_us(REFRESH_INTERVAL_US);
-        self.refresh.is_wanted = false;
-        self.refresh.under_way = Some((index, now));
-        let question: &[&[u8]] = if self.is_aware() { &[b"SIDLE.MAP"] } else { &[b"CLUSTER", b"SLOTS"] };
-        let connection = &mut self.connections[index as usize];
-        let before = connection.out.len();
-        connection.write_own(Role::Map, question);
-        self.count_own(index, before);
+        self.not_before = now.plus_us(REFRESH_INTERVAL_US);
+        self.is_wanted = false;
+        self.under_way = Some((index, now));
+        Some(index)
     }
 
-    pub(crate) fn tick_refresh(&mut self, now: MonotonicUs) {
-        if let Some((_, since)) = self.refresh.under_way
-            && now.since(since) >= REFRESH_TIMEOUT_US
-        {
-            self.refresh.under_way = None;
-            self.refresh.is_wanted = true;
+    /// An answer has come over this connection.
+    pub(crate) fn answered(&mut self, from: ConnectionIndex) {
+        if self.under_way.is_some_and(|(asked, _)| asked == from) {
+            self.under_way = None;
         }
     }
 
-    pub(crate) fn map_answer(
-        &mut self,
-        now: MonotonicUs,
-        from: ConnectionIndex,
-        reply: Reply<'_>,
-        done: &mut impl Completions,
-    ) {
-        if self.refresh.under_way.is_some_and(|(asked, _)| asked == from) {
-            self.refresh.under_way = None;
+    /// Time has passed.
+    pub(crate) fn tick(&mut self, now: MonotonicUs) {
+        if self.under_way.is_some_and(|(_, since)| now.since(since) >= REFRESH_TIMEOUT_US) {
+            self.under_way = None;
+            self.is_wanted = true;
         }
-        let node = self.connections[from as usize].node;
-        let address = &self.nodes[usize::from(node)].address;
-        let map = match reply {
-            Reply::Error(text) if self.is_aware() => Err(String::from_utf8_lossy(text).into_owned()),
-            reply if !self.is_aware() => map_of_slots(reply, address, MapEpoch(self.map_epoch.0 + 1)),
-            reply => serde_json::from_slice::<TabletMap>(reply.as_bytes().unwrap_or_default())
-                .map_err(|error| format!("its map cannot be read: {error}")),
-        };
-        match map {
-            Ok(map) => self.install_map(now, map),
-            Err(why) => {
-                self.trouble(node, why);
-                if self.map.is_none() {
-                    self.give_up(now, from, done);
-                }
-                self.refresh.is_wanted = true;
-            }
-        }
-        if self.refresh.announced > self.map_epoch {
-            self.want_map(None);
-        }
-    }
-
-    /// Uses a map, unless the one in use is as new. For drivers that know a map from elsewhere; the core asks
-    /// nodes by itself.
-    pub fn install_map(&mut self, now: MonotonicUs, map: TabletMap) {
-        if self.map.is_some() && map.epoch() <= self.map_epoch {
-            // What waits for a map has learnt that there is none; its own time to wait goes on.
-            return;
-        }
-        let mut known: Vec<(&NodeInfo, NodeIndex)> = Vec::with_capacity(map.nodes().len());
-        for node in map.nodes() {
-            match self.node_at(&node.client_addr) {
-                Some(index) => known.push((node, index)),
-                None => return,
-            }
-        }
-        self.routes = Routes::new(&map, |node| {
-            known
-                .iter()
-                .find(|(other, _)| other.id == node.id)
-                .expect("every node of the map was just added")
-                .1
-        });
-        if self.is_aware() && known.len() <= CONNECTED_AHEAD {
-            // A migration sends all clients to its target at one moment: those that are connected by then do
-            // not wait.
-            let owners: Vec<NodeIndex> = known.iter().map(|&(_, index)| index).collect();
-            owners.into_iter().for_each(|index| self.want_all_connections(now, index));
-        }
-        self.trackings.install(map.migrations());
-        self.map_epoch = map.epoch();
-        self.refresh.announce(map.epoch());
-        self.map = Some(Arc::new(map));
-        self.counters.maps += 1;
-        self.events.push_back(Event::MapChanged(self.map_epoch));
-        self.wake_all(now);
     }
 }

@@ -1,74 +1,92 @@
-//! Deadlines, and operations that wait before their next attempt.
+//! Deadlines, and operations that wait for anything but an answer.
 
-use crate::core::Core;
-use crate::outcome::{Completions, Failure, Reason};
+use crate::operation::{Operations, Place};
 use sidle_types::MonotonicUs;
 use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
-impl Core {
-    /// When the driver must call [`handle`](Self::handle) with [`Input::Tick`](crate::Input::Tick), whatever
-    /// else happens.
-    pub fn poll_timeout(&mut self) -> Option<MonotonicUs> {
+/// How many deadlines, of operations that ended too, are kept for each operation under way.
+const DEADLINES_PER_OPERATION: usize = 4;
+/// As if so many more were under way: below this, tidying up is not worth it.
+const MIN_DEADLINES: usize = 256;
+
+/// Operations by time, each with its serial number: those that ended are passed over.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    /// Deadlines in the order of submission, which is their order since all operations have the same time.
+    deadlines: VecDeque<(MonotonicUs, Place, u64)>,
+    /// Operations that wait before the next attempt.
+    resting: BinaryHeap<Reverse<(MonotonicUs, Place, u64)>>,
+    /// Operations that wait for the first map.
+    unrouted: Vec<(Place, u64)>,
+}
+
+impl Timers {
+    /// An operation has started that is to end by then.
+    #[inline]
+    pub(crate) fn start(&mut self, deadline: MonotonicUs, place: Place, operations: &Operations) {
+        if self.deadlines.len() > DEADLINES_PER_OPERATION * (operations.len() + MIN_DEADLINES) {
+            // One operation without an answer holds up the deadlines of all that ended after it.
+            self.deadlines.retain(|&(_, place, serial)| operations.is_current(place, serial));
+        }
+        self.deadlines.push_back((deadline, place, operations[place].serial));
+    }
+
+    /// Puts an operation aside until then, or until the map changes.
+    pub(crate) fn rest(&mut self, until: MonotonicUs, place: Place, operations: &Operations) {
+        self.resting.push(Reverse((until, place, operations[place].serial)));
+    }
+
+    /// Puts an operation aside until the map changes.
+    pub(crate) fn wait_for_map(&mut self, place: Place, operations: &Operations) {
+        self.unrouted.push((place, operations[place].serial));
+    }
+
+    /// When something is due.
+    pub(crate) fn timeout(&mut self, operations: &Operations) -> Option<MonotonicUs> {
         // Operations that ended leave their deadlines behind: nearly always the first one is such.
         while let Some(&(_, place, serial)) = self.deadlines.front()
-            && !self.operations.is_current(place, serial)
+            && !operations.is_current(place, serial)
         {
             self.deadlines.pop_front();
         }
         let deadline = self.deadlines.front().map(|&(at, ..)| at);
         let resting = self.resting.peek().map(|&Reverse((at, ..))| at);
-        let times = [deadline, resting, self.connections_timeout(), self.refresh.timeout()];
-        times.into_iter().flatten().min()
+        deadline.into_iter().chain(resting).min()
     }
 
-    pub(crate) fn tick(&mut self, now: MonotonicUs, done: &mut impl Completions) {
-        self.expire(now, done);
+    /// The next operation whose time is over.
+    pub(crate) fn poll_expired(&mut self, now: MonotonicUs, operations: &Operations) -> Option<Place> {
+        while let Some(&(deadline, place, serial)) = self.deadlines.front() {
+            let is_current = operations.is_current(place, serial);
+            if is_current && deadline > now {
+                return None;
+            }
+            self.deadlines.pop_front();
+            if is_current {
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    /// The next operation that has waited long enough before its next attempt.
+    pub(crate) fn poll_rested(&mut self, now: MonotonicUs, operations: &Operations) -> Option<Place> {
         while let Some(&Reverse((at, place, serial))) = self.resting.peek()
             && at <= now
         {
             self.resting.pop();
-            if self.operations.is_current(place, serial) {
-                self.attempt(now, place);
+            if operations.is_current(place, serial) {
+                return Some(place);
             }
         }
-        self.tick_connections(now, done);
-        self.tick_refresh(now);
+        None
     }
 
-    fn expire(&mut self, now: MonotonicUs, done: &mut impl Completions) {
-        while let Some(&(deadline, place, serial)) = self.deadlines.front() {
-            let is_current = self.operations.is_current(place, serial);
-            if is_current && deadline > now {
-                break;
-            }
-            self.deadlines.pop_front();
-            if !is_current {
-                continue;
-            }
-            self.counters.timeouts += 1;
-            let operation = &self.operations[place];
-            let (connection, was_sent, sent_at) =
-                (operation.connection, operation.may_have_run, operation.sent_at);
-            let effect = operation.effect_without_answer();
-            self.fail(place, Failure { reason: Reason::TimedOut, effect }, done);
-            // A node that has said nothing at all since then is hung or cut off: a new connection may reach
-            // it, or its successor, where this one will not.
-            let state = &self.connections[connection as usize];
-            if was_sent && state.is_ready() && state.heard_at <= sent_at {
-                self.give_up(now, connection, done);
-            }
-        }
-    }
-
-    /// Makes the next attempt of every operation that waits for anything but an answer: the map has changed.
-    pub(crate) fn wake_all(&mut self, now: MonotonicUs) {
+    /// All operations that wait for anything but an answer; they wait no more. Some may have ended.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (Place, u64)> + use<> {
         let resting = std::mem::take(&mut self.resting).into_iter();
         let resting = resting.map(|Reverse((_, place, serial))| (place, serial));
-        let waiting: Vec<_> = std::mem::take(&mut self.unrouted).into_iter().chain(resting).collect();
-        for (place, serial) in waiting {
-            if self.operations.is_current(place, serial) {
-                self.attempt(now, place);
-            }
-        }
+        std::mem::take(&mut self.unrouted).into_iter().chain(resting)
     }
 }

@@ -10,7 +10,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
 
 /// Types with methods in more than three files: the crate, the type, and how many.
 pub(crate) const SPREAD_TYPES: &[(&str, &str, usize)] = &[
-    ("client-core", "Core", 7),
     ("migration", "Exporter", 5),
     ("migration", "Importer", 10),
     ("sim", "Process", 5),
@@ -27,11 +26,6 @@ pub(crate) const CIRCLES: &[(&str, &[&str], &str)] = &[
         "lab",
         &["cell.rs", "folder.rs", "settings.rs"],
         "a folder keeps cells and settings, and a cell's command line names the folder's file of costs",
-    ),
-    (
-        "client-core",
-        &["core.rs", "deferred.rs", "node.rs", "refresh.rs"],
-        "`Core` holds the state of these files, which is changed by methods of `Core`",
     ),
     (
         "cluster",

@@ -1,4 +1,4 @@
-//! One node with its connections, and which of them a request takes.
+//! All nodes with their connections, and which of them a request takes.
 //!
 //! A request takes a connection that owes no answer if there is one, of those the one used last: what is in
 //! the caches stays in use, and what a burst needed beyond that falls silent. If all owe answers it takes the
@@ -11,13 +11,16 @@
 //! Connections are made with demand, one at a time: each time that none is idle and not all stand yet. To the
 //! nodes of a small cluster all of them are made ahead (`CONNECTED_AHEAD`).
 
-use crate::config::{FEWEST_AMONG, MAX_RECONNECT_DELAY_US, RECONNECT_DELAY_US, backoff_us};
+use crate::config::{
+    CONNECT_TIMEOUT_US, FEWEST_AMONG, MAX_NODES, MAX_RECONNECT_DELAY_US, RECONNECT_DELAY_US, backoff_us,
+};
 use crate::connection::{Awaited, Connection, ConnectionId, Phase};
-use crate::core::{Core, Event};
+use crate::event::Event;
 use crate::index::{ConnectionIndex, NodeIndex};
 use sidle_cluster::HostPort;
 use sidle_types::MonotonicUs;
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 
 /// One node.
 #[derive(Debug)]
@@ -94,13 +97,47 @@ impl Node {
     }
 }
 
-impl Core {
+/// Nodes, connections, and what the driver has to do for them.
+#[derive(Debug)]
+pub(crate) struct Links {
+    connections_per_node: usize,
+    pub(crate) nodes: Vec<Node>,
+    /// All connections to all nodes, those that are closed at present too.
+    pub(crate) connections: Vec<Connection>,
+    /// Those that are on the way to being ready.
+    pub(crate) making: Vec<ConnectionIndex>,
+    /// Those with requests to send.
+    pub(crate) dirty: Vec<ConnectionIndex>,
+    pub(crate) events: VecDeque<Event>,
+}
+
+impl Links {
+    pub(crate) fn new(connections_per_node: usize) -> Links {
+        Links {
+            connections_per_node,
+            nodes: Vec::new(),
+            connections: Vec::new(),
+            making: Vec::new(),
+            dirty: Vec::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn mark_dirty(&mut self, index: ConnectionIndex) {
+        let connection = &mut self.connections[index as usize];
+        if !connection.is_dirty {
+            connection.is_dirty = true;
+            self.dirty.push(index);
+        }
+    }
+
     /// The connection that a request to this node takes; `None` when none is ready. Wants one more when all
     /// owe answers.
     #[inline]
     pub(crate) fn choose(&mut self, now: MonotonicUs, to: NodeIndex) -> Option<ConnectionIndex> {
         let node = &mut self.nodes[usize::from(to)];
-        if self.config.connections_per_node == 1 {
+        if self.connections_per_node == 1 {
             let only = *node.connections.first()?;
             return self.connections[only as usize].is_ready().then_some(only);
         }
@@ -138,7 +175,7 @@ impl Core {
     /// Notes that a connection may owe no answer any more.
     #[inline]
     pub(crate) fn list_if_idle(&mut self, index: ConnectionIndex) {
-        if self.config.connections_per_node == 1 {
+        if self.connections_per_node == 1 {
             return;
         }
         let connection = &mut self.connections[index as usize];
@@ -164,7 +201,7 @@ impl Core {
     /// whether.
     fn make_another(&mut self, now: MonotonicUs, index: NodeIndex) -> bool {
         let node = &mut self.nodes[usize::from(index)];
-        if node.ready + node.making == self.config.connections_per_node || node.rests_until > now {
+        if node.ready + node.making == self.connections_per_node || node.rests_until > now {
             return false;
         }
         let is_closed = |index: &&ConnectionIndex| self.connections[**index as usize].phase == Phase::Closed;
@@ -191,10 +228,41 @@ impl Core {
         if let Some(index) = self.nodes.iter().position(|node| node.address == *address) {
             return Some(index as NodeIndex);
         }
-        if self.nodes.len() == crate::config::MAX_NODES {
+        if self.nodes.len() == MAX_NODES {
             return None;
         }
         self.nodes.push(Node::new(address.clone()));
         Some(self.nodes.len() as NodeIndex - 1)
+    }
+
+    /// The connections that have not come about in time.
+    pub(crate) fn late(&self, now: MonotonicUs) -> Vec<ConnectionIndex> {
+        let is_late = |index: &ConnectionIndex| {
+            let began = self.connections[*index as usize].began();
+            began.is_some_and(|since| now.since(since) >= CONNECT_TIMEOUT_US)
+        };
+        self.making.iter().copied().filter(is_late).collect()
+    }
+
+    /// Makes the connections that somebody waits for.
+    pub(crate) fn reconnect(&mut self, now: MonotonicUs) {
+        for index in 0..self.nodes.len() {
+            if self.nodes[index].reconnects_at().is_some_and(|at| at <= now) {
+                self.want_connection(now, index as NodeIndex);
+            }
+        }
+    }
+
+    /// When a connection has not come about in time, or one has to be made.
+    pub(crate) fn timeout(&self) -> Option<MonotonicUs> {
+        let making = self.making.iter().filter_map(|&index| self.connections[index as usize].began());
+        let given_up = making.map(|since| since.plus_us(CONNECT_TIMEOUT_US));
+        given_up.chain(self.nodes.iter().filter_map(Node::reconnects_at)).min()
+    }
+
+    /// Has the driver told of what a node said.
+    pub(crate) fn trouble(&mut self, node: NodeIndex, why: String) {
+        let address = self.nodes[usize::from(node)].address.clone();
+        self.events.push_back(Event::Trouble { address, why });
     }
 }
