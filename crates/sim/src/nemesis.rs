@@ -42,10 +42,10 @@ pub struct NemesisSetup {
     /// How often, of a thousand steps that a migration takes and commands that wait, trouble comes right
     /// after one.
     pub follows_permille: u64,
-    /// How often, of a thousand deaths, it takes so long to start the process again that the node may be
-    /// forgotten, and then perhaps on an older copy of its data directory.
+    /// For scripted plans: how often, of a thousand deaths, it takes so long to start the process again that
+    /// the node may be forgotten, and then perhaps on an older copy of its data directory.
     pub absences_permille: u64,
-    /// How often, of a thousand migrations that begin to run, the target dies right then.
+    /// For scripted plans: how often, of a thousand migrations that begin to run, the target dies right then.
     pub targets_permille: u64,
 }
 
@@ -77,17 +77,6 @@ impl NemesisSetup {
             follows_permille: if random.one_in(2) { 0 } else { random.below(200) },
             absences_permille: 0,
             targets_permille: 0,
-        }
-    }
-
-    /// Draws which deaths are aimed at something.
-    pub(crate) fn aim(&mut self, members: &mut Random, targets: &mut Random) {
-        if self.deaths > 0 && !members.one_in(3) {
-            self.absences_permille = members.between(200, 800);
-        }
-        // With other deaths what is lost could not be told from what is not.
-        if self.rest_us > 0 && self.deaths == 0 && targets.one_in(4) {
-            self.targets_permille = targets.between(100, 600);
         }
     }
 }

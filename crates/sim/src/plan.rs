@@ -47,7 +47,6 @@ impl Plan {
         // What is drawn from a stream of its own leaves the rest of every seed's plan as it was without.
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
         let mut operators_random = Random::new(seed ^ 0x0be2_a705_0000_0000);
-        let mut members_random = Random::new(seed ^ 0x3e3b_e250_0000_0000);
         let mut groups_random = Random::new(seed ^ 0x6e0b_0000_0000);
         let nodes = match random.below(8) {
             0 => random.between(4, 7) as usize,
@@ -83,7 +82,7 @@ impl Plan {
             workload.groups = groups_random.between(1, MOST_GROUPS);
         }
         let mut others = others(&mut random, nodes, think_us, &workload);
-        let operator = operator(&mut random, &mut operators_random, &mut members_random, safety_us, nodes);
+        let operator = operator(&mut random, &mut operators_random, safety_us, nodes);
         others.extend(canceller(&mut operators_random, nodes).map(OtherSetup::Canceller));
         if workload.large_permille == 0 && !is_tight && random.one_in(3) {
             // Moves that last: what happens in the middle of one happens often.
@@ -91,8 +90,7 @@ impl Plan {
             hosts.iter_mut().for_each(|host| host.max_bytes_per_s = Some(limit));
         }
         small_pieces(seed, &mut hosts, &mut workload);
-        let mut nemesis = NemesisSetup::draw(&mut random, safety_us);
-        nemesis.aim(&mut members_random, &mut Random::new(seed ^ 0x7a26_e700_0000_0000));
+        let nemesis = NemesisSetup::draw(&mut random, safety_us);
         Plan {
             hosts,
             pace,
@@ -189,12 +187,10 @@ fn others(random: &mut Random, nodes: usize, think_us: u64, workload: &Workload)
     others
 }
 
-/// What the operator is like. Its moves, its haste and the members that it forgets are each drawn from a
-/// stream of their own.
+/// What the operator is like. Only scripted plans have members forgotten.
 fn operator(
     random: &mut Random,
     operators_random: &mut Random,
-    members_random: &mut Random,
     safety_us: u64,
     nodes: usize,
 ) -> OperatorSetup {
@@ -203,8 +199,7 @@ fn operator(
         cancel_permille: if random.one_in(2) { random.between(100, 700) } else { random.below(100) },
         return_permille: if random.one_in(2) { 0 } else { random.below(600) },
         hurry_permille: if operators_random.one_in(2) { 0 } else { operators_random.below(600) },
-        forgets_permille: if members_random.one_in(2) { 0 } else { members_random.between(300, 900) },
-        forgets_seed: members_random.draw(),
+        forgets_permille: 0,
         nodes,
     }
 }

@@ -1,5 +1,5 @@
-//! Members that are away for long: they are forgotten, and come back as new ones, or on an older copy of their
-//! data directory, on which they are not let in and are told what to do.
+//! Members that are away for long: they are forgotten, and come back as new ones, or on an older copy of
+//! their data directory, on which they are not let in and are told what to do.
 
 use sidle_sim::{Plan, Simulation, Story};
 use std::collections::BTreeMap;

@@ -158,7 +158,7 @@ faults! {
         RestartedTargetServesAtOnce, "restarted-target-serves-at-once", Some(800);
         /// A range goes back to a source that may have frozen it, and the target have served it (breaks M1
         /// and the coordinator's invariant 7).
-        GivenBackThoughSent, "given-back-though-sent", USUAL;
+        GivenBackThoughSent, "given-back-though-sent", Some(300);
         /// A running migration whose source has only fallen silent is ended as if the source had restarted,
         /// and what had not arrived is given up (breaks linearizability).
         SilenceCountsAsDeath, "silence-counts-as-death", Some(300);

@@ -27,8 +27,6 @@ pub struct OperatorSetup {
     /// So many of a thousand times it has a member forgotten that owns nothing, if there is one and as long
     /// as something goes wrong: first of those whose process is gone.
     pub forgets_permille: u64,
-    /// Draws when.
-    pub forgets_seed: u64,
     /// How many nodes there are.
     pub nodes: usize,
 }
@@ -53,7 +51,6 @@ pub struct Operator {
     setup: OperatorSetup,
     random: Random,
     manners: Manners,
-    forgets: Random,
     /// What the last request for a move is met as.
     protocol: &'static str,
     wires: Wires,
@@ -96,7 +93,6 @@ impl Operator {
             setup,
             random,
             manners,
-            forgets: Random::new(setup.forgets_seed),
             protocol: "",
             wires: Wires::new(Actor::Client(number), config),
             asked: None,
@@ -199,7 +195,7 @@ impl Operator {
     }
 
     fn draw(&mut self, map: Option<&TabletMap>, gone: &[HostId]) -> String {
-        let forgets = self.forgets.permille(self.setup.forgets_permille);
+        let forgets = self.setup.forgets_permille > 0 && self.random.permille(self.setup.forgets_permille);
         if let Some(idle) = map.filter(|_| forgets).and_then(|map| self.idle_member(map, gone)) {
             return format!("{FORGET} {}", client_address(idle));
         }
@@ -239,8 +235,8 @@ impl Operator {
         let members = map.nodes().iter().map(|node| host_of(node.id));
         let idle: Vec<HostId> = members.filter(|&host| host != HostId(0) && !owns(host)).collect();
         let first = idle.iter().copied().find(|host| gone.contains(host));
-        let is_drawn = !idle.is_empty() && self.forgets.one_in(20);
-        first.or_else(|| is_drawn.then(|| idle[self.forgets.index(idle.len())]))
+        let is_drawn = !idle.is_empty() && self.random.one_in(20);
+        first.or_else(|| is_drawn.then(|| idle[self.random.index(idle.len())]))
     }
 
     fn start(&mut self, range: PositionRange, to: HostId) -> String {
