@@ -1,8 +1,9 @@
-//! Which members are suspected, as the coordinator tells every node.
+//! Which members are suspected: as the coordinator tells every node, and as one node knows it.
 
 use crate::bounds;
 use serde::{Deserialize, Serialize};
 use sidle_types::NodeId;
+use std::collections::BTreeSet;
 
 /// What the coordinator knows of the members' health at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +14,15 @@ pub struct Health {
     /// The members that have been silent for too long, in order of their ids.
     #[serde(deserialize_with = "bounds::suspected")]
     pub suspected: Vec<NodeId>,
+}
+
+/// The members that are not well, as one node knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Suspects {
+    /// By the coordinator's word.
+    pub by_coordinator: BTreeSet<NodeId>,
+    /// By this node's own experience only.
+    pub by_this_node: BTreeSet<NodeId>,
 }
 
 impl Health {

@@ -28,7 +28,7 @@ pub use agent::{
 };
 pub use bounds::OutOfBounds;
 pub use coordinator::{Coordinator, CoordinatorEvent, CoordinatorInput, Founding};
-pub use health::Health;
+pub use health::{Health, Suspects};
 pub use host_port::{HostPort, ParseHostPortError};
 pub use limits::{HISTORY, MAX_PARTITIONS};
 pub use message::{

@@ -1,15 +1,15 @@
 //! The cluster as this node shows it to clients of Redis Cluster: members, slots, and who is not well.
 //!
 //! Redis takes a node for failed when most agree that it is not reached, and until then suspects it. Here the
-//! coordinator's word is what all agree on. Of the coordinator's own silence each node knows by itself only:
-//! the node that it runs on is suspected.
+//! coordinator's word is what all agree on. While the coordinator is silent each node knows by itself only:
+//! it suspects the node that the coordinator runs on, and those that it does not reach.
 //!
 //! Without a map there are no slots. A slot counts as served while its owner is not suspected, and this
 //! node's own slots only once the coordinator has confirmed that they are its own.
 
 use crate::range_table::RangeTable;
 use arc_swap::ArcSwap;
-use sidle_cluster::{NodeInfo, SlotRun};
+use sidle_cluster::{NodeInfo, SlotRun, Suspects};
 use sidle_types::NodeId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,23 +21,22 @@ pub struct Unheard(ArcSwap<Who>);
 /// Who they are.
 #[derive(Debug, Default)]
 struct Who {
-    nodes: BTreeSet<NodeId>,
+    suspects: Suspects,
     /// The node that runs the coordinator.
     coordinator: Option<NodeId>,
 }
 
 impl Unheard {
-    /// From now on these are not heard of, and no others: by the coordinator's word, but for the node that it
-    /// runs on.
-    pub fn replace(&self, nodes: BTreeSet<NodeId>, coordinator: Option<NodeId>) {
-        self.0.store(Arc::new(Who { nodes, coordinator }));
+    /// From now on these are not heard of, and no others.
+    pub fn replace(&self, suspects: Suspects, coordinator: Option<NodeId>) {
+        self.0.store(Arc::new(Who { suspects, coordinator }));
     }
 
     /// This node runs the coordinator from now on, as far as known.
     pub fn set_coordinator(&self, coordinator: Option<NodeId>) {
         let who = self.0.load();
         if who.coordinator != coordinator {
-            self.replace(who.nodes.clone(), coordinator);
+            self.replace(who.suspects.clone(), coordinator);
         }
     }
 
@@ -96,10 +95,13 @@ impl<'t> ClusterView<'t> {
     }
 
     pub(crate) fn health(&self, node: NodeId) -> Health {
-        match self.unheard.nodes.contains(&node) {
-            false => Health::Well,
-            true if self.unheard.coordinator == Some(node) => Health::Suspected,
-            true => Health::Failed,
+        let suspects = &self.unheard.suspects;
+        if suspects.by_coordinator.contains(&node) {
+            Health::Failed
+        } else if suspects.by_this_node.contains(&node) {
+            Health::Suspected
+        } else {
+            Health::Well
         }
     }
 

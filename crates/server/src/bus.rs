@@ -60,6 +60,24 @@ pub(crate) enum BusError {
     TimedOut,
 }
 
+impl BusError {
+    /// Whether it is the other end's failure, or the network's: not one of this node's own means.
+    pub(crate) fn is_of_the_other_end(&self) -> bool {
+        match self {
+            BusError::Io(error) => !is_out_of_means(error),
+            BusError::Unproven(why) => !matches!(why, Unproven::NoSecret),
+            _ => true,
+        }
+    }
+}
+
+/// Whether this process, or its machine, has no descriptor, memory or port left.
+fn is_out_of_means(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let means = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
+    Errno::from_io_error(error).is_some_and(|error| means.contains(&error))
+}
+
 /// Where the coordinator is to be found, from a node that does not run it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

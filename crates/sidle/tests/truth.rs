@@ -74,6 +74,46 @@ fn a_killed_node_is_shown_as_failing_until_it_is_back() {
     assert!(nodes(&mut cluster.client(2)).values().all(|(flags, ..)| !flags.contains("fail")));
 }
 
+/// Without the coordinator each node judges by what it reaches.
+#[test]
+fn a_node_killed_after_the_coordinator_is_shown_as_failing_too() {
+    let mut cluster = three_nodes();
+    let [founder, dead] = [0, 1].map(|index| cluster.nodes[index].address());
+    let mut client = cluster.client(2);
+    let shown = |client: &mut Client, address: &str| {
+        let (flags, link, _) = nodes(client).remove(address).expect("a member stays one");
+        (flags, link)
+    };
+    let [well, failing] = [("master", "connected"), ("master,fail?", "disconnected")]
+        .map(|(flags, link)| (flags.to_owned(), link.to_owned()));
+    cluster.nodes[0].kill();
+    eventually("the coordinator's silence is noticed", || {
+        (shown(&mut client, &founder) == failing).then_some(())
+    });
+    assert_eq!(shown(&mut client, &dead), well, "it still answers");
+    assert_eq!(info(&mut client)["cluster_slots_pfail"], "8192");
+
+    cluster.nodes[1].kill();
+    eventually("the other's is noticed", || (shown(&mut client, &dead) == failing).then_some(()));
+    assert_eq!(shown(&mut client, &founder), failing);
+    let told = info(&mut client);
+    let values = ["state", "slots_assigned", "slots_ok", "slots_pfail", "slots_fail"];
+    let values = values.map(|name| told[&format!("cluster_{name}")].as_str());
+    assert_eq!(values, ["fail", "16384", "0", "16384", "0"]);
+    let shards = format!("{:?}", client.request(&["CLUSTER", "SHARDS"]));
+    let count = |health: &str| shards.matches(&format!("{:?}", bulk(health))).count();
+    assert_eq!((count("fail"), count("online")), (2, 1));
+
+    // It is back, though nobody can take it in.
+    cluster.nodes[1].restart_unready();
+    eventually("it is reached again", || (shown(&mut client, &dead) == well).then_some(()));
+    assert_eq!(shown(&mut client, &founder), failing);
+    cluster.nodes[0].restart();
+    eventually("all is well again", || {
+        (0..3).all(|index| info(&mut cluster.client(index))["cluster_state"] == "ok").then_some(())
+    });
+}
+
 #[test]
 fn a_member_that_restarts_without_the_coordinator_shows_the_last_map_and_serves_nothing() {
     let mut cluster = three_nodes();

@@ -2,11 +2,11 @@
 
 use crate::limits::{MAX_EVENTS, MAX_TRANSMIT};
 use crate::{
-    ClusterId, Incarnation, MigrationRecord, NodeInfo, NodeLoad, NodeSays, Reply, Request, TabletMap,
-    ToCoordinator, ToNode,
+    ClusterId, Incarnation, MigrationRecord, NodeInfo, NodeLoad, NodeSays, Reply, Request, Suspects,
+    TabletMap, ToCoordinator, ToNode,
 };
 use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What happens to a node agent.
@@ -26,6 +26,9 @@ pub enum AgentInput {
     /// What is wrong with the node's data directory, or that nothing is any more; sent along with every
     /// heartbeat.
     Trouble(Option<String>),
+    /// The driver has tried to reach these members, which share one address, while it looked for the
+    /// coordinator: whether it did.
+    Tried(Vec<NodeId>, bool),
     /// A client asks the coordinator for something. Answered by [`AgentEvent::Reply`] with the same number,
     /// the driver's name for the request.
     Request(u64, Request),
@@ -69,8 +72,8 @@ pub enum AgentEvent {
     /// what the driver has refused. It is dropped when the driver keeps nothing for it any more.
     Over(MigrationId, End),
     /// These members are suspected from now on, and no others: the coordinator has not heard of them for too
-    /// long, or this node not of the one that runs the coordinator.
-    Suspected(BTreeSet<NodeId>),
+    /// long, or this node not of the one that runs the coordinator, and does not reach them.
+    Suspected(Suspects),
     /// Another process has joined with this node's identity, later: serve nothing any more and exit.
     Superseded,
     /// Answers the request with this number.

@@ -113,6 +113,7 @@ impl<X, I> NodeAgent<X, I> {
             AgentInput::Trouble(trouble) => {
                 self.trouble = trouble.map(|trouble| clipped(trouble, MAX_REASON_BYTES));
             }
+            AgentInput::Tried(nodes, is_reached) => self.health.tried(nodes, is_reached),
             AgentInput::Request(ticket, request) => self.requests.open(now, ticket, request, &mut self.out),
         }
         self.beat(now);

@@ -1,6 +1,7 @@
 //! Who is suspected is known to every node soon after the coordinator knows it, and no longer than that.
 
 use crate::world::{BAD, GOOD, World, node_id};
+use sidle_cluster::AgentInput;
 use sidle_types::NodeId;
 use std::collections::BTreeSet;
 
@@ -53,6 +54,43 @@ fn a_silent_coordinator_makes_its_node_suspected_by_those_who_do_not_hear_of_it(
     world.start_coordinator();
     world.run_for(NOTICED_US);
     assert_eq!(suspected(&mut world, 2), set(&[3]));
+}
+
+/// Node 2 has tried to reach another one.
+fn tries(world: &mut World, other: u8, is_reached: bool) {
+    let now = world.now;
+    let agent = world.node(2).agent.as_mut().expect("node 2 runs");
+    agent.handle(now, AgentInput::Tried(vec![node_id(other)], is_reached));
+    world.run_for(1_000);
+}
+
+#[test]
+fn without_the_coordinator_a_node_suspects_whom_it_does_not_reach() {
+    let mut world = World::new(2, 4);
+    world.kill_node(3);
+    world.run_for(NOTICED_US);
+    tries(&mut world, 4, false);
+    assert_eq!(suspected(&mut world, 2), set(&[3]), "the coordinator's word counts while there is one");
+    world.kill_coordinator();
+    world.run_for(NOTICED_US);
+    for (other, is_reached, by_all, alone) in [
+        (4, true, &[1, 3][..], &[1][..]),
+        (4, false, &[1, 3, 4], &[1, 4]),
+        (3, false, &[1, 3, 4], &[1, 4]),
+        (3, true, &[1, 4], &[1, 4]),
+        (1, true, &[1, 4], &[1, 4]),
+        (2, false, &[1, 4], &[1, 4]),
+        (4, true, &[1], &[1]),
+        (3, false, &[1, 3], &[1]),
+    ] {
+        tries(&mut world, other, is_reached);
+        let known = (suspected(&mut world, 2), world.node(2).suspected_alone.clone());
+        assert_eq!(known, (set(by_all), set(alone)), "{other}, {is_reached}");
+    }
+    tries(&mut world, 4, false);
+    world.start_coordinator();
+    world.run_for(NOTICED_US);
+    assert_eq!((suspected(&mut world, 2), suspected(&mut world, 4)), (set(&[3]), set(&[3])));
 }
 
 #[test]

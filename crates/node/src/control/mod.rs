@@ -50,8 +50,8 @@ use imports::Import;
 use jobs::Jobs;
 use requests::Requests;
 use sidle_cluster::{
-    AgentEvent, AgentInput, ClusterId, End, MigrationRecord, NodeAgent, NodeInfo, NodeLoad, SourceStage,
-    StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
+    AgentEvent, AgentInput, ClusterId, End, HostPort, MigrationRecord, NodeAgent, NodeInfo, NodeLoad,
+    SourceStage, StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_migration::{BarrierPassed, BarrierTicket, ExportView, ImportView, MigrationSpec, Tuning};
 use sidle_types::{MigrationId, MonotonicUs, NodeId, fault};
@@ -80,6 +80,13 @@ pub enum ControlInput {
     },
     /// What is wrong with the node's data directory, or that nothing is any more.
     Trouble(Option<String>),
+    /// While the driver looked for the coordinator it tried to reach the node at this address.
+    Tried {
+        /// Where nodes connect to it.
+        bus_addr: HostPort,
+        /// Whether it proved that it belongs to the cluster.
+        is_reached: bool,
+    },
     /// Time has passed.
     Timer,
 }
@@ -163,6 +170,12 @@ impl NodeControl {
                 self.agent.handle(now, AgentInput::Request(tag, request));
             }
             ControlInput::Trouble(trouble) => self.agent.handle(now, AgentInput::Trouble(trouble)),
+            ControlInput::Tried { bus_addr, is_reached } => {
+                let table = self.parts.published.table();
+                let there = table.map().nodes().iter().filter(|node| node.bus_addr == bus_addr);
+                let there = there.map(|node| node.id).collect();
+                self.agent.handle(now, AgentInput::Tried(there, is_reached));
+            }
             ControlInput::Timer => {}
         }
         self.follow_agent();

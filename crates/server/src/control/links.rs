@@ -4,7 +4,7 @@
 //! Every message may be lost (M10), so a conversation that cannot take more simply loses some.
 
 use super::outbox::{Outbox, Outboxes, Queue};
-use super::search::{Ended, Heard};
+use super::search::{Ended, FIRST_WORD_TIMEOUT, Heard};
 use crate::bus::{self, BusError, ROOM_UNIT_BYTES, Said};
 use crate::door::{Door, Member, Place};
 use crate::thread::start_task;
@@ -39,6 +39,8 @@ pub(crate) enum BusEvent {
     CoordinatorLost,
     /// A coordinator that has not heard of this node says where it is.
     CoordinatorCalls(HostPort),
+    /// While the coordinator was looked for, the node at this address was tried: whether it was reached.
+    Tried(HostPort, bool),
     /// A target opens a lane of a migration that this node is the source of.
     Lane(Hello, Box<Lane>),
     /// A node opens a connection over which it forwards what its clients ask.
@@ -192,6 +194,18 @@ impl Reception {
     }
 }
 
+/// Connects to the node at this address, for as long as a first word may take, and reports whether it was
+/// reached.
+async fn reach(address: &str, door: &Door, events: &Events) -> Result<TcpStream, BusError> {
+    let connecting = tokio::time::timeout(FIRST_WORD_TIMEOUT, door.connect(address));
+    let reached = connecting.await.unwrap_or(Err(BusError::TimedOut));
+    let is_news = reached.as_ref().err().is_none_or(BusError::is_of_the_other_end);
+    if let (true, Ok(address)) = (is_news, address.parse()) {
+        events.send_small(BusEvent::Tried(address, reached.is_ok())).await;
+    }
+    reached
+}
+
 /// One conversation with whoever is at this address, to its end. An error when there was no connection.
 pub(super) async fn converse_with_coordinator(
     address: &str,
@@ -199,7 +213,7 @@ pub(super) async fn converse_with_coordinator(
     events: &Events,
     outboxes: &Outboxes,
 ) -> Result<Ended, BusError> {
-    let stream = door.connect(address).await?;
+    let stream = reach(address, door, events).await?;
     let (outbox, queue) = outboxes.open(FROM_NODE_BODY_BYTES_MAX);
     events.send_small(BusEvent::CoordinatorReached(outbox)).await;
     let (heard, detour) = (Heard::nothing(), std::cell::RefCell::new(None));

@@ -296,6 +296,9 @@ impl ControlThread {
                     tracing::info!("the coordinator calls from {address}");
                 }
             }
+            BusEvent::Tried(bus_addr, is_reached) => {
+                self.input(ControlInput::Tried { bus_addr, is_reached });
+            }
             BusEvent::Lane(hello, lane) => self.hand_over(hello, lane),
             BusEvent::Forward(forward, lane) => {
                 tracing::debug!("node {} forwards requests to this one", forward.node);

@@ -3,6 +3,9 @@
 //! Any address may be old, and whoever answers there may hang, be a node that sends elsewhere, or have no
 //! idea. So each address gets a little time to answer, and then the next one is tried. What is waited for
 //! stands in the log.
+//!
+//! Every member's address is among them, so that the search also finds out which members can be reached: all
+//! that a node knows of the others' health without the coordinator.
 
 use super::links::{Events, converse_with_coordinator};
 use super::outbox::Outboxes;
@@ -18,9 +21,9 @@ use tokio::time::{Instant, sleep_until};
 /// The first pause before all addresses are tried again, and the longest.
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_LAST: Duration = Duration::from_secs(2);
-/// How long a coordinator may take for its first word. A node that asks to join, or shows a sign of life, is
-/// answered at once.
-const FIRST_WORD_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a node may take until it has proven itself, and a coordinator for its first word. A node that
+/// asks to join, or shows a sign of life, is answered at once.
+pub(super) const FIRST_WORD_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long it may be silent after that: longer than a node that was refused waits before it asks again.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many addresses that others named are tried before all are tried again.

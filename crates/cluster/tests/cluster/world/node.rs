@@ -60,7 +60,7 @@ pub(crate) struct SimNode {
     pub(crate) info: NodeInfo,
     incarnation: u64,
     cluster: Option<ClusterId>,
-    agent: Option<NodeAgent>,
+    pub(crate) agent: Option<NodeAgent>,
     driver: Driver,
     /// Whether the coordinator cannot be reached.
     pub(crate) cut_off: bool,
@@ -74,6 +74,8 @@ pub(crate) struct SimNode {
     pub(crate) refuse: Option<PrepareRefusal>,
     /// The members that the agent announced as suspected last.
     pub(crate) suspected: BTreeSet<NodeId>,
+    /// Those of them that only this node suspects.
+    pub(crate) suspected_alone: BTreeSet<NodeId>,
     /// How often it announced that.
     pub(crate) announcements: u64,
     /// Values that were lost with an incarnation of the node.
@@ -94,6 +96,7 @@ impl SimNode {
             copy_steps: 5,
             refuse: None,
             suspected: BTreeSet::new(),
+            suspected_alone: BTreeSet::new(),
             announcements: 0,
             lost: BTreeSet::new(),
         }
@@ -105,6 +108,7 @@ impl SimNode {
         let agent = NodeAgent::new(now, self.info.clone(), start_of(self.incarnation), self.cluster);
         self.agent = Some(agent);
         self.suspected.clear();
+        self.suspected_alone.clear();
         self.input(now, AgentInput::Connected);
     }
 
@@ -354,7 +358,8 @@ impl SimNode {
         match event {
             AgentEvent::Joined(cluster) => self.cluster = Some(cluster),
             AgentEvent::Suspected(nodes) => {
-                self.suspected = nodes;
+                self.suspected = &nodes.by_coordinator | &nodes.by_this_node;
+                self.suspected_alone = nodes.by_this_node;
                 self.announcements += 1;
             }
             AgentEvent::JoinRefused(_) | AgentEvent::Superseded | AgentEvent::Policy(..) => {}
