@@ -17,6 +17,9 @@ pub const MAX_SEGMENT_BYTES: u32 = 64 << 20;
 const CHOSEN_SEGMENTS: u64 = 256;
 /// And so many where they are small: what is kept weighs more then, but less than what large values lose.
 const CHOSEN_SMALL_SEGMENTS: u64 = 128;
+/// A value that is just large, over a quarter of a segment, may waste most of a page: this, divided by the
+/// segment's size, is the part of the memory that such values lose.
+const ROUNDING_BYTES: u64 = 4 * 4096;
 /// What a store needs beside what its heads take: the cleaner's reserve and head, some index, and something
 /// to clean.
 const SEGMENTS_BESIDE_HEADS: u64 = 12;
@@ -79,11 +82,14 @@ impl StoreConfig {
         self
     }
 
-    /// The least memory that such segments are chosen for.
+    /// The least memory that such segments are chosen for: enough of them, and what heads have open no larger
+    /// a part of it than large values lose at the ends of their pages.
     fn chosen_memory_bytes(&self) -> u64 {
+        let segment = u64::from(self.segment_bytes);
         let is_small = self.segment_bytes <= SMALL_SEGMENT_BYTES;
         let count = if is_small { CHOSEN_SMALL_SEGMENTS } else { CHOSEN_SEGMENTS };
-        count * u64::from(self.segment_bytes)
+        let open = u64::from(self.heads) * segment;
+        (count * segment).max(open * segment / ROUNDING_BYTES)
     }
 
     /// The least memory that works with these segments and heads.
@@ -147,11 +153,14 @@ mod tests {
     fn many_heads_in_little_memory_get_smaller_segments() {
         let segment =
             |memory_bytes, heads| StoreConfig::with_memory(memory_bytes).for_heads(heads).segment_bytes;
-        assert_eq!(segment(1 << 30, 64), 1 << 20);
+        assert_eq!(segment(4 << 30, 64), 1 << 20);
+        assert_eq!(segment(1 << 30, 64), 512 << 10);
+        assert_eq!(segment(512 << 20, 64), 256 << 10);
         assert_eq!(segment(256 << 20, 2), 1 << 20);
         assert_eq!(segment(64 << 20, 2), 256 << 10);
-        assert_eq!(segment(64 << 20, 64), 256 << 10);
-        assert_eq!(segment(64 << 20, 128), 128 << 10);
+        assert_eq!(segment(64 << 20, 8), 256 << 10);
+        assert_eq!(segment(64 << 20, 64), 128 << 10);
+        assert_eq!(segment(64 << 20, 128), 64 << 10);
         assert_eq!(segment(32 << 20, 2), 256 << 10);
         assert_eq!(segment(16 << 20, 2), 128 << 10);
         assert_eq!(segment(16 << 20, 64), 64 << 10);

@@ -2,8 +2,9 @@
 //!
 //! The measure: what is live (keys, values, and the 20 bytes and padding of each record) and the index (64
 //! bytes for every bucket of up to seven keys) are together at least nine tenths of the limit when a value is
-//! refused, or would be with that value. The rest is what the cleaner keeps for itself, what heads have open,
-//! what is lost at the ends of segments and pages, and garbage that is too thinly spread to be worth copying.
+//! refused, or would be with that value: what no further value fits into counts as used. The rest is what the
+//! cleaner keeps for itself, what heads have open, what is lost at the ends of segments and pages, and
+//! garbage that is too thinly spread to be worth copying.
 
 #![expect(clippy::unwrap_used, reason = "tests may fail")]
 
@@ -88,6 +89,58 @@ fn six_sevenths_of_a_small_limit_hold_values_of_any_size() {
             assert!(used + bytes as u64 >= limit / 7 * 6, "{bytes}: {} %, {memory:?}", used * 100 / limit);
             assert_eq!(store.check_accounting(), Ok(()));
         }
+    }
+}
+
+/// Puts values of this size by all heads in turn until one of them is refused.
+fn fill_by_heads(limit: u64, heads: u16, bytes: usize) -> Store {
+    let config = StoreConfig::with_memory(limit).for_heads(heads);
+    let store = Store::new(StoreConfig { huge_pages: false, ..config }).unwrap();
+    let mut heads: Vec<LogHead> = (0..heads).map(|_| store.log_head()).collect();
+    let value = vec![7; bytes];
+    let (mut refused, mut number) = (0, 0);
+    while refused < 3 {
+        let at = number as usize % heads.len();
+        match put(&store, &mut heads[at], number, &value) {
+            Ok(()) => (number, refused) = (number + 1, 0),
+            Err(OutOfMemory) => refused += 1,
+        }
+    }
+    assert_eq!(store.check_accounting(), Ok(()));
+    store
+}
+
+/// Each head has a segment open: with many of them segments are smaller.
+#[test]
+fn nine_tenths_of_the_limit_hold_values_that_several_heads_write() {
+    for (limit, heads) in [(64, 8), (128, 16)] {
+        let limit = limit << 20;
+        for bytes in [100, 3_000, 30_000, 66_000, 70_000, 262_200, 1_050_000] {
+            let store = fill_by_heads(limit, heads, bytes);
+            let (used, memory) = (used(&store), store.memory());
+            assert!(used + bytes as u64 >= limit / 10 * 9, "{heads}, {bytes}: {used}, {memory:?}");
+        }
+    }
+}
+
+/// With less than 8 MiB for each head it is less.
+#[test]
+fn three_quarters_of_a_limit_that_is_small_for_its_heads_hold_values() {
+    for (heads, bytes) in [(16, 66_000), (32, 66_000), (64, 100), (64, 30_000), (64, 33_000), (64, 66_000)] {
+        let store = fill_by_heads(LIMIT, heads, bytes);
+        let (used, memory) = (used(&store), store.memory());
+        assert!(used + bytes as u64 >= LIMIT / 4 * 3, "{heads}, {bytes}: {used}, {memory:?}");
+    }
+}
+
+/// What is left is too little for one more: of large values that may be much.
+#[test]
+fn as_many_large_values_fit_as_nine_tenths_of_the_limit_hold() {
+    for (bytes, fit) in [(4_000_000, 15), (10_000_000, 6), (25_000_000, 2)] {
+        let (store, mut head) = store(LIMIT);
+        let count = fill(&store, &mut head, 0, bytes);
+        assert!(count >= fit, "{count} of {bytes}: {:?}", store.memory());
+        assert_eq!(LIMIT / 10 * 9 / (bytes as u64 + 4_096), fit);
     }
 }
 
