@@ -86,6 +86,8 @@ struct Numbers {
     most_clients: AtomicU64,
     client_bytes: AtomicU64,
     output_bytes: AtomicU64,
+    query_buffer_bytes: AtomicU64,
+    held_bytes: AtomicU64,
     idle_seconds: AtomicU64,
 }
 
@@ -115,7 +117,32 @@ impl Default for Config {
 impl Config {
     /// The parameter's value; empty when there is no such parameter.
     pub fn value(&self, name: &str) -> String {
-        self.values().get(name).cloned().unwrap_or_default()
+        self.values().get(name).map_or_else(String::new, |value| self.enforced(name, value))
+    }
+
+    /// The value that holds: what a request may take is set once, and bounded by what all clients and the
+    /// node's data may take, which CONFIG SET may change.
+    fn enforced(&self, name: &str, value: &str) -> String {
+        match name {
+            "client-query-buffer-limit" => self.query_buffer_bytes().to_string(),
+            "proto-max-bulk-len" => self.argument_bytes().to_string(),
+            _ => value.to_owned(),
+        }
+    }
+
+    /// How long one whole request may be.
+    pub fn query_buffer_bytes(&self) -> u64 {
+        self.numbers.query_buffer_bytes.load(Relaxed)
+    }
+
+    /// How long one argument may be that is no longer than values may be: what the node could hold of it.
+    pub fn held_bytes(&self) -> u64 {
+        self.numbers.held_bytes.load(Relaxed)
+    }
+
+    /// How long one argument may be.
+    fn argument_bytes(&self) -> u64 {
+        self.longest_value_bytes().min(self.held_bytes())
     }
 
     /// The password that clients must give; `None` when they need none.
@@ -172,7 +199,8 @@ impl Config {
     /// All parameters whose names match the glob, by name.
     pub fn matching(&self, pattern: &[u8]) -> Vec<(&'static str, String)> {
         let matches = |(name, value): (&&'static str, &String)| {
-            glob::matches_ignore_case(pattern, name.as_bytes()).then(|| (*name, value.clone()))
+            let is_match = glob::matches_ignore_case(pattern, name.as_bytes());
+            is_match.then(|| (*name, self.enforced(name, value)))
         };
         self.values().iter().filter_map(matches).collect()
     }
@@ -279,6 +307,12 @@ impl Numbers {
         let all = if client_bytes == 0 { memory_bytes.max(LEAST_REPLY_BYTES) } else { client_bytes };
         let own = if own_output_bytes == 0 { u64::MAX } else { own_output_bytes };
         self.output_bytes.store(own.min(all), Relaxed);
+        let or_unbounded = |bytes: u64| if bytes == 0 { u64::MAX } else { bytes };
+        let clients = or_unbounded(client_bytes);
+        // Arguments are ranges of 32-bit numbers.
+        let query_bytes = number("client-query-buffer-limit").min(u64::from(u32::MAX));
+        self.query_buffer_bytes.store(query_bytes.min(clients), Relaxed);
+        self.held_bytes.store(or_unbounded(memory_bytes).min(clients), Relaxed);
     }
 }
 
@@ -389,6 +423,32 @@ mod tests {
         assert_eq!((config.output_bytes(), config.value("maxmemory-clients")), (2048, "2048".into()));
         config.set_own_output_bytes(1000);
         assert_eq!(config.output_bytes(), 1000);
+    }
+
+    #[test]
+    fn what_a_request_may_take_is_shown_as_it_is_enforced() {
+        let config = Config::default();
+        let shown = |config: &Config| {
+            let names = ["client-query-buffer-limit", "proto-max-bulk-len"];
+            let [query, bulk] = names.map(|name| {
+                let found = config.matching(name.as_bytes());
+                assert_eq!(found, [(name, config.value(name))]);
+                found[0].1.clone()
+            });
+            (query, bulk)
+        };
+        let pair = |query: u64, bulk: u64| (query.to_string(), bulk.to_string());
+        assert_eq!(shown(&config), pair(1 << 30, 512 << 20));
+        config.apply(vec![("maxmemory", (64u64 << 20).to_string())]);
+        assert_eq!(shown(&config), pair(1 << 30, 64 << 20));
+        config.apply(vec![("maxmemory-clients", "50%".into())]);
+        assert_eq!(shown(&config), pair(32 << 20, 32 << 20));
+        config
+            .apply(vec![("proto-max-bulk-len", "2048".into()), ("client-query-buffer-limit", "4096".into())]);
+        assert_eq!(shown(&config), pair(4096, 2048));
+        config.apply(vec![("client-query-buffer-limit", (1u64 << 40).to_string())]);
+        config.apply(vec![("maxmemory-clients", "0".into())]);
+        assert_eq!(shown(&config), pair(u64::from(u32::MAX), 2048));
     }
 
     #[test]

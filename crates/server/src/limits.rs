@@ -23,7 +23,6 @@ impl ClientLimits {
             arguments: config.arguments as usize,
             bulk_bytes: config.value.0 as usize,
             held_bytes: usize::try_from(memory_bytes).unwrap_or(usize::MAX),
-            query_buffer_bytes: config.query_buffer.0.min(u64::from(u32::MAX)) as usize,
             ..Limits::default()
         };
         let password_patience_us =
@@ -41,10 +40,9 @@ impl ClientLimits {
     /// The limits of requests on a new connection: what all connections together may hold bounds one of them
     /// too, and CONFIG SET may have changed that.
     pub(crate) fn requests(&self, config: &Config) -> Limits {
-        let all_bytes = config.client_bytes().map_or(usize::MAX, |bytes| bytes as usize);
         Limits {
-            held_bytes: self.requests.held_bytes.min(all_bytes),
-            query_buffer_bytes: self.requests.query_buffer_bytes.min(all_bytes),
+            held_bytes: usize::try_from(config.held_bytes()).unwrap_or(usize::MAX),
+            query_buffer_bytes: config.query_buffer_bytes() as usize,
             ..self.requests
         }
     }
@@ -135,6 +133,7 @@ mod tests {
     fn one_request_is_held_to_what_all_may_hold() {
         let limits = ClientLimits::new(&LimitsConfig::default(), 64 << 20);
         let config = Config::default();
+        config.apply(vec![("maxmemory", (64_u64 << 20).to_string())]);
         assert_eq!(limits.requests(&config).held_bytes, 64 << 20);
         assert_eq!(limits.requests(&config).query_buffer_bytes, 1 << 30);
         config.apply(vec![("maxmemory-clients", "1mb".into())]);
