@@ -14,7 +14,7 @@ use sidle_resp::RequestParser;
 use sidle_types::WallMs;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a connection takes that holds no request and no reply.
@@ -35,6 +35,7 @@ pub struct ClientRecord {
     pub local_address: String,
     /// When it connected.
     pub connected_at: WallMs,
+    descriptor: AtomicI32,
     last_active_ms: AtomicU64,
     last_command: AtomicU16,
     buffers: [AtomicU64; 4],
@@ -119,6 +120,7 @@ impl ClientRecord {
             address,
             local_address,
             connected_at: now,
+            descriptor: AtomicI32::new(-1),
             last_active_ms: AtomicU64::new(now.0),
             last_command: AtomicU16::new(u16::MAX),
             buffers: Default::default(),
@@ -128,6 +130,16 @@ impl ClientRecord {
             is_leaving: AtomicBool::new(false),
             details: Mutex::default(),
         }
+    }
+
+    /// Notes by which descriptor the process has its socket.
+    pub fn note_descriptor(&self, descriptor: i32) {
+        self.descriptor.store(descriptor, Relaxed);
+    }
+
+    /// The descriptor of its socket; -1: it has none.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.descriptor.load(Relaxed)
     }
 
     /// Notes that the client sent a command, or what is none.
@@ -244,9 +256,30 @@ pub struct Clients {
     evicting: AtomicU64,
     /// What all of them take in memory.
     memory_bytes: Arc<AtomicU64>,
+    recent_max: RecentMax,
     /// What happened to clients so far.
     pub totals: ClientTotals,
     connected: Mutex<BTreeMap<u64, Arc<ClientRecord>>>,
+}
+
+/// The most that one connection has held of late: in this window, and in the one before.
+#[derive(Debug, Default)]
+struct RecentMax {
+    input: [AtomicU64; 2],
+    output: [AtomicU64; 2],
+}
+
+impl RecentMax {
+    fn note(&self, now: Buffers) {
+        self.input[0].fetch_max(now.input + now.input_free, Relaxed);
+        self.output[0].fetch_max(now.output, Relaxed);
+    }
+
+    fn begin_window(&self) {
+        for [this, before] in [&self.input, &self.output] {
+            before.store(this.swap(0, Relaxed), Relaxed);
+        }
+    }
 }
 
 /// What happened to clients since the start, or since CONFIG RESETSTAT. Each is rare.
@@ -319,6 +352,17 @@ impl Clients {
     /// What all connections take in memory.
     pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Relaxed)
+    }
+
+    /// The most that one connection held between two of its turns, of late: of requests, and of replies.
+    pub fn recent_max_bytes(&self) -> [u64; 2] {
+        [&self.recent_max.input, &self.recent_max.output]
+            .map(|windows| windows.iter().map(|window| window.load(Relaxed)).max().unwrap_or(0))
+    }
+
+    /// Begins a new window for [`recent_max_bytes`](Self::recent_max_bytes), which forgets the last but one.
+    pub fn begin_window(&self) {
+        self.recent_max.begin_window();
     }
 
     /// How often a connection was told to end. Where it has grown there is one to be closed.
@@ -409,6 +453,7 @@ impl Registration {
         let parts = [now.input, now.input_free, now.arguments, now.output];
         self.record.buffers.iter().zip(parts).for_each(|(buffer, bytes)| buffer.store(bytes, Relaxed));
         if self.is_listed() {
+            self.clients.recent_max.note(now);
             // Wraps where it shrinks; the sum does not.
             self.clients.memory_bytes.fetch_add(now.total().wrapping_sub(before), Relaxed);
         }
@@ -494,6 +539,22 @@ mod tests {
         assert_eq!(held[1].ending(), None);
         drop(held);
         assert!(!clients.is_making_room(), "all have ended");
+    }
+
+    #[test]
+    fn what_one_held_of_late_is_remembered_for_two_windows() {
+        let clients = Arc::new(Clients::default());
+        let client = holding(&clients, 1000);
+        client.hold(Buffers { input: 7, input_free: 3, ..Buffers::default() });
+        client.hold(Buffers::default());
+        assert_eq!(clients.recent_max_bytes(), [10, 1000]);
+        clients.begin_window();
+        client.hold(Buffers { input: 12, ..Buffers::default() });
+        assert_eq!(clients.recent_max_bytes(), [12, 1000]);
+        clients.begin_window();
+        assert_eq!(clients.recent_max_bytes(), [12, 0]);
+        clients.begin_window();
+        assert_eq!(clients.recent_max_bytes(), [0, 0]);
     }
 
     #[test]

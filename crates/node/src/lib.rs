@@ -23,6 +23,7 @@ mod now;
 mod observe;
 mod outcome;
 mod parking;
+mod peers;
 mod position_set;
 mod progress_reports;
 mod queue;
@@ -51,6 +52,7 @@ pub use forward::{ForwardEvent, ForwardLink, PATIENCE_US, REACH_US, UNKNOWN};
 pub use mover::{Link, Mover, MoverCommand, MoverEvent, MoverReport, MoverStep, PendingReplay, Table};
 pub use now::Now;
 pub use outcome::{Closing, ControlReply, ControlRequest, Outcome};
+pub use peers::{PeerLink, Peers};
 pub use queue::{
     MAX_MOVERS, MoverIndex, MoverPort, TO_MOVER_CAPACITY, TO_WORKER_CAPACITY, Ticket, ToMover, ToWorker,
     WorkerIndex, WorkerPort, connect,

@@ -5,6 +5,7 @@ use crate::cluster_view::Unheard;
 use crate::config::Config;
 use crate::current_table::CurrentTable;
 use crate::observe::{Distribution, SlowLog, Spikes};
+use crate::peers::Peers;
 use crate::stats::WorkerStats;
 use sidle_commands::CommandId;
 use sidle_migration::ImporterCounters;
@@ -43,6 +44,8 @@ pub struct NodeShared {
     pub(crate) spikes: Spikes,
     /// The members that are not heard of.
     pub unheard: Unheard,
+    /// The conversations with other nodes.
+    pub peers: Arc<Peers>,
 }
 
 impl NodeShared {
@@ -62,6 +65,7 @@ impl NodeShared {
             slow_log: SlowLog::default(),
             spikes: Spikes::default(),
             unheard: Unheard::default(),
+            peers: Arc::default(),
         }
     }
 

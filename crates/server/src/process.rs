@@ -8,6 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Over how long a time rates are measured: Redis averages over 16 samples of 100 ms.
 const RATE_WINDOW_US: u64 = 1_600_000;
 
+/// Over so many of these it is remembered what one connection held at most: as long as in Redis, 8 seconds.
+const SAMPLES_PER_WINDOW: u32 = 5;
+
 /// The kernel counts CPU time in hundredths of a second on every Linux there is.
 const US_PER_CLOCK_TICK: u64 = 10_000;
 
@@ -59,6 +62,7 @@ pub(crate) struct Sampler {
     commands: u64,
     bytes_in: u64,
     bytes_out: u64,
+    samples: u32,
 }
 
 impl Sampler {
@@ -73,7 +77,11 @@ impl Sampler {
             commands: shared.sum(command_calls),
             bytes_in: shared.sum(|worker| worker.bytes_in.read()),
             bytes_out: shared.sum(|worker| worker.bytes_out.read()),
+            samples: self.samples.wrapping_add(1),
         };
+        if sampled.samples.is_multiple_of(SAMPLES_PER_WINDOW) {
+            shared.clients.begin_window();
+        }
         // The counters start again from 0 with CONFIG RESETSTAT.
         let rate = |now: u64, before: u64| now.saturating_sub(before) * 1_000_000 / elapsed_us;
         let gauges = &shared.gauges;

@@ -274,12 +274,19 @@ fn replies_that_nobody_reads_are_shown() {
         let list = String::from_utf8_lossy(list.as_bytes()?).into_owned();
         let line = list.lines().find(|line| line.contains(&format!("addr={address} ")))?.to_owned();
         let omem: u64 = line.split(' ').find_map(|word| word.strip_prefix("omem="))?.parse().ok()?;
-        (omem > 10 << 20 && line.contains(" oll=1 ")).then_some(())
+        let descriptor = line.split(' ').find_map(|word| word.strip_prefix("fd="))?;
+        let socket = std::fs::read_link(format!("/proc/{}/fd/{descriptor}", node.process_id())).ok()?;
+        assert!(socket.to_string_lossy().starts_with("socket:"), "{socket:?}: {line}");
+        (omem > 10 << 20 && line.contains(" oll=1 ") && line.contains(" events=w ")).then_some(())
     });
     assert!(figure(&node, "mem_clients_normal") > 10 << 20);
+    assert!(figure(&node, "client_recent_max_output_buffer") > 10 << 20);
     let mut whole = vec![0; (20 << 20) + b"$20971520\r\n\r\n".len()];
     reader.read_exact(&mut whole).expect("all of it comes");
     eventually("it is given back", || (figure(&node, "mem_clients_normal") < 1 << 20).then_some(()));
+    eventually("it is long ago", || {
+        (figure(&node, "client_recent_max_output_buffer") < 1 << 20).then_some(())
+    });
 }
 
 #[test]

@@ -133,12 +133,15 @@ fn list(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// One line in the form of CLIENT LIST; what has no counterpart here is 0, as in an idle Redis.
+/// One line in the form of CLIENT LIST. What has no counterpart here is left out, but for what says that
+/// nothing of the kind is there: databases, subscriptions, transactions.
 fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
     let seconds_since = |then: WallMs| now.0.saturating_sub(then.0) / 1000;
     let details = client.details().clone();
     let buffers = client.buffers();
     let output = buffers.output + client.collected_bytes();
+    // While replies wait to be taken nothing is read.
+    let events = if buffers.output > 0 { "w" } else { "r" };
     let mut flags = String::new();
     for (set, letter) in [(details.readonly, 'r'), (details.no_evict, 'e'), (details.no_touch, 'T')] {
         if set {
@@ -151,12 +154,13 @@ fn describe(client: &ClientRecord, now: WallMs, out: &mut String) {
     let command = client.last_command().map_or("NULL", |id| commands().all()[id.0 as usize].spec.name);
     writeln!(
         out,
-        "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 ssub=0 \
-         multi=-1 qbuf={} qbuf-free={} argv-mem={} multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={} tot-mem={} \
-         events=r cmd={command} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 ssub=0 \
+         multi=-1 qbuf={} qbuf-free={} argv-mem={} multi-mem=0 oll={} omem={} tot-mem={} \
+         events={events} cmd={command} user=default redir=-1 resp={} lib-name={} lib-ver={}",
         client.id,
         client.address,
         client.local_address,
+        client.descriptor(),
         details.name,
         seconds_since(client.connected_at),
         seconds_since(client.last_active()),

@@ -5,6 +5,7 @@
 
 use crate::call::{Call, CommandResult, Flow};
 use crate::cluster_view::{ClusterView, Health, SlotCounts};
+use crate::peers::ShownLink;
 use crate::table::{CommandFlags, CommandSpec};
 use sidle_cluster::{NodeInfo, SlotRun};
 use sidle_commands::ReplyError;
@@ -208,11 +209,12 @@ fn info(call: &mut Call<'_>) -> CommandResult {
     let SlotCounts { assigned, failed, suspected } = view.slot_counts();
     let served = assigned - failed - suspected;
     let is_ok = served == u64::from(SLOT_COUNT);
+    let [sent, received] = call.shared.peers.messages();
     let text = format!(
         "cluster_state:{}\r\ncluster_slots_assigned:{assigned}\r\ncluster_slots_ok:{served}\r\n\
          cluster_slots_pfail:{suspected}\r\ncluster_slots_fail:{failed}\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\n\
-         cluster_current_epoch:{}\r\ncluster_my_epoch:{}\r\ncluster_stats_messages_sent:0\r\n\
-         cluster_stats_messages_received:0\r\ntotal_cluster_links_buffer_limit_exceeded:0\r\n{}",
+         cluster_current_epoch:{}\r\ncluster_my_epoch:{}\r\ncluster_stats_messages_sent:{sent}\r\n\
+         cluster_stats_messages_received:{received}\r\n{}",
         if is_ok { "ok" } else { "fail" },
         view.nodes().len(),
         view.owners(),
@@ -227,8 +229,9 @@ fn info(call: &mut Call<'_>) -> CommandResult {
 fn nodes(call: &mut Call<'_>) -> CommandResult {
     let view = view(call);
     let mut text = String::new();
+    let links = shown_links(call);
     for node in view.nodes() {
-        append_node(&mut text, &view, node, call.ranges.node());
+        append_node(&mut text, &view, node, call.ranges.node(), &links);
         for run in view.slots_of(node.id) {
             let written = match run.first == run.last {
                 true => write!(text, " {}", run.first),
@@ -242,8 +245,20 @@ fn nodes(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// One line of CLUSTER NODES without the slots. There is no gossip, so there are no pings to tell of.
-fn append_node(text: &mut String, view: &ClusterView<'_>, node: &NodeInfo, this: NodeId) {
+/// The conversations with other nodes.
+fn shown_links(call: &Call<'_>) -> Vec<ShownLink> {
+    call.shared.peers.shown(call.shared.unheard.coordinator())
+}
+
+/// One line of CLUSTER NODES without the slots. There is no gossip: no ping is ever under way, and what
+/// stands for the last pong is the last message of a node that this one speaks with.
+fn append_node(
+    text: &mut String,
+    view: &ClusterView<'_>,
+    node: &NodeInfo,
+    this: NodeId,
+    links: &[ShownLink],
+) {
     let health = view.health(node.id);
     let flags = match health {
         _ if node.id == this => "myself,master",
@@ -254,7 +269,9 @@ fn append_node(text: &mut String, view: &ClusterView<'_>, node: &NodeInfo, this:
     let link = if health == Health::Well { "connected" } else { "disconnected" };
     let epoch = view.config_epoch(node.id);
     let (address, bus_port) = (node.client_addr.unbracketed(), node.bus_addr.port());
-    write!(text, "{} {address}@{bus_port} {flags} - 0 0 {epoch} {link}", node.id)
+    let received_at = links.iter().filter(|link| link.node == node.id).map(|link| link.received_at.0);
+    let pong = received_at.max().unwrap_or(0);
+    write!(text, "{} {address}@{bus_port} {flags} - 0 {pong} {epoch} {link}", node.id)
         .expect("writing to a string cannot fail");
 }
 
@@ -414,7 +431,22 @@ fn known_node(call: &Call<'_>) -> Result<NodeId, ReplyError> {
 }
 
 fn links(call: &mut Call<'_>) -> CommandResult {
-    call.reply.array(0);
+    let links = shown_links(call);
+    let reply = &mut call.reply;
+    reply.array(links.len());
+    for link in links {
+        reply.map(5);
+        reply.bulk(b"direction");
+        reply.bulk(if link.is_outgoing { b"to" } else { b"from" });
+        reply.bulk(b"node");
+        reply.bulk(link.node.to_string().as_bytes());
+        reply.bulk(b"create-time");
+        reply.integer(link.opened_at.0 as i64);
+        reply.bulk(b"events");
+        reply.bulk(if link.waiting_bytes > 0 { b"rw" } else { b"r" });
+        reply.bulk(b"send-buffer-used");
+        reply.integer(link.waiting_bytes as i64);
+    }
     Ok(Flow::Done)
 }
 

@@ -148,6 +148,9 @@ fn server(call: &Call<'_>, lines: &mut Channels) {
 fn clients(call: &Call<'_>, lines: &mut Channels) {
     lines.add("connected_clients", call.shared.clients.len());
     lines.add("maxclients", call.shared.config.value("maxclients"));
+    let [input, output] = call.shared.clients.recent_max_bytes();
+    lines.add("client_recent_max_input_buffer", input);
+    lines.add("client_recent_max_output_buffer", output);
     lines.add("blocked_clients", call.shared.sum(|worker| worker.parked.read()));
 }
 

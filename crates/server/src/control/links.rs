@@ -6,9 +6,12 @@
 use super::outbox::{Outbox, Outboxes, Queue};
 use super::search::{Ended, FIRST_WORD_TIMEOUT, Heard};
 use crate::bus::{self, BusError, ROOM_UNIT_BYTES, Said};
+use crate::clock::Clock;
 use crate::door::{Door, Member, Place};
 use crate::thread::start_task;
 use sidle_cluster::{ControlMessage, HostPort, ToCoordinator, ToNode};
+use sidle_node::{PeerLink, Peers};
+use sidle_types::{NodeId, WallMs};
 use sidle_wire::limits::{FROM_NODE_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
 use sidle_wire::{Forward, FrameFilter, FrameReader, Hello, Message};
 use std::future::Future;
@@ -52,6 +55,9 @@ pub(crate) enum BusEvent {
 pub(crate) struct Events {
     sender: mpsc::Sender<(BusEvent, Room)>,
     room: Arc<Semaphore>,
+    /// Where conversations are shown.
+    peers: Arc<Peers>,
+    clock: Clock,
 }
 
 /// The room that an event takes until the control thread has dealt with it.
@@ -62,9 +68,19 @@ pub(crate) struct Room {
 
 impl Events {
     /// The queue's two ends.
-    pub(crate) fn open() -> (Events, mpsc::Receiver<(BusEvent, Room)>) {
+    pub(crate) fn open(peers: Arc<Peers>, clock: Clock) -> (Events, mpsc::Receiver<(BusEvent, Room)>) {
         let (sender, receiver) = mpsc::channel(EVENTS_MAX);
-        (Events { sender, room: Arc::new(Semaphore::new(EVENT_BYTES_MAX / ROOM_UNIT_BYTES)) }, receiver)
+        let room = Arc::new(Semaphore::new(EVENT_BYTES_MAX / ROOM_UNIT_BYTES));
+        (Events { sender, room, peers, clock }, receiver)
+    }
+
+    /// A conversation is shown from here on. `opened_by`: the member that opened it; `None`: this node did.
+    fn show(&self, opened_by: Option<NodeId>, outbox: &Outbox) -> PeerLink {
+        self.peers.open(opened_by, self.now(), outbox.waiting_bytes())
+    }
+
+    fn now(&self) -> WallMs {
+        self.clock.wall(self.clock.mono())
     }
 
     /// Waits for room for a message of so many bytes. To be had before the message is parsed.
@@ -148,18 +164,23 @@ impl Reception {
                 Ok(())
             }
             bus::Opening::Notice(notice) => {
+                self.events.peers.count_received();
                 if let Some(coordinator_at) = notice.coordinator_at {
                     self.events.send_small(BusEvent::CoordinatorCalls(coordinator_at)).await;
                 }
                 Ok(())
             }
-            bus::Opening::Control(first) => match &self.detour {
-                Some(detour) => {
-                    let coordinator_at = detour.borrow().clone();
-                    Ok(bus::send_away(member.stream, coordinator_at).await?)
+            bus::Opening::Control(first) => {
+                self.events.peers.count_received();
+                match &self.detour {
+                    Some(detour) => {
+                        let coordinator_at = detour.borrow().clone();
+                        self.events.peers.count_sent();
+                        Ok(bus::send_away(member.stream, coordinator_at).await?)
+                    }
+                    None => self.converse_with_node(member, reader, *first).await,
                 }
-                None => self.converse_with_node(member, reader, *first).await,
-            },
+            }
         }
     }
 
@@ -176,11 +197,13 @@ impl Reception {
             return Err(BusError::Unexpected(format!("{first:?}")));
         };
         let node = first.from;
+        let link = self.events.show(Some(node), &outbox);
         let deliver = |said: Said, room: Room| {
-            let outbox = outbox.clone();
+            let (outbox, link) = (outbox.clone(), &link);
             async move {
                 match said {
                     Said::Control(ControlMessage::ToCoordinator(message)) if message.from == node => {
+                        link.heard(self.events.now());
                         self.events.send(BusEvent::FromNode(message, outbox), room).await;
                         Ok(())
                     }
@@ -215,14 +238,16 @@ pub(super) async fn converse_with_coordinator(
 ) -> Result<Ended, BusError> {
     let stream = reach(address, door, events).await?;
     let (outbox, queue) = outboxes.open(FROM_NODE_BODY_BYTES_MAX);
+    let link = events.show(None, &outbox);
     events.send_small(BusEvent::CoordinatorReached(outbox)).await;
     let (heard, detour) = (Heard::nothing(), std::cell::RefCell::new(None));
     let deliver = |said: Said, room: Room| {
-        let (heard, detour) = (&heard, &detour);
+        let (heard, detour, link) = (&heard, &detour, &link);
         async move {
             match said {
                 Said::Control(ControlMessage::ToNode(message)) => {
                     heard.word();
+                    link.heard(events.now());
                     events.send(BusEvent::FromCoordinator(address.to_owned(), message), room).await;
                     Ok(())
                 }
@@ -261,6 +286,7 @@ async fn converse<F: Future<Output = Result<(), BusError>>>(
     let read = pin!(async {
         loop {
             while let Some(frame) = reader.next_frame()? {
+                events.peers.count_received();
                 let room = events.room_for(frame.body.len()).await;
                 let said = match frame.message()? {
                     Message::Control(json) => bus::understand(json)?,
@@ -274,6 +300,7 @@ async fn converse<F: Future<Output = Result<(), BusError>>>(
     let write = pin!(async {
         while let Some(frame) = queue.next().await {
             outgoing.write_all(frame.as_ref()).await?;
+            events.peers.count_sent();
         }
         Err(BusError::Closed)
     });

@@ -242,7 +242,7 @@ impl ControlThread {
 
     /// Starts to listen for other nodes, and to look for the coordinator where that is another node's.
     fn start_conversations(&mut self) -> Result<mpsc::Receiver<(BusEvent, Room)>, StartError> {
-        let (events, queue) = Events::open();
+        let (events, queue) = Events::open(Arc::clone(&self.setup.parts.shared.peers), self.setup.clock);
         let outboxes = Outboxes::default();
         let reception = Reception {
             door: self.setup.door.clone(),

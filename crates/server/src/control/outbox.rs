@@ -68,6 +68,11 @@ impl Outbox {
         }
     }
 
+    /// How many bytes wait to be sent.
+    pub(super) fn waiting_bytes(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.here)
+    }
+
     /// Whether nobody will ever send what is put here.
     pub(super) fn is_closed(&self) -> bool {
         self.sender.is_closed()

@@ -29,6 +29,7 @@ use sidle_wire::Forward;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
@@ -125,6 +126,7 @@ impl Connection {
         let registration = borrowed.shared.clients.register(address.to_string(), local, now.wall);
         let owes_password = borrowed.shared.config.password().is_some();
         drop(borrowed);
+        registration.note_descriptor(stream.as_raw_fd());
         let mut session = Session::new(registration, !owes_password);
         session.is_guest = place.is_reserved();
         if session.is_guest {

@@ -53,7 +53,7 @@ const NOT_TOLD: &[(&str, &str, &[&str])] = &[
         "a node has no such loop or clock",
         &["multiplexing_api", "hz", "configured_hz", "lru_clock", "io_threads_active", "process_supervised"],
     ),
-    ("Clients", "links between nodes are not counted", &["cluster_connections"]),
+    ("Clients", "CLUSTER LINKS shows the connections between nodes", &["cluster_connections"]),
     ("Clients", "there is no tracking of keys", &["tracking_clients"]),
     ("Clients", "there are no time-outs of blocked clients", &["clients_in_timeout_table"]),
     (
@@ -219,15 +219,6 @@ const NOT_TOLD: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// Lines that a node is to tell as soon as what they are of is there: connections' buffers and refusals.
-const OF_CONNECTIONS: &[&str] = &[
-    "client_recent_max_input_buffer",
-    "client_recent_max_output_buffer",
-    "mem_clients_normal",
-    "evicted_clients",
-    "rejected_connections",
-];
-
 fn text(value: &Value) -> String {
     match value {
         Value::Bulk(text) => String::from_utf8_lossy(text).into_owned(),
@@ -359,7 +350,7 @@ fn sections(reply: &Value) -> BTreeMap<String, BTreeMap<String, String>> {
 }
 
 /// What kind of value it is: digits become 0, so that numbers are told apart by their form only.
-fn form(value: &str) -> &'static str {
+pub(crate) fn form(value: &str) -> &'static str {
     if value.parse::<i64>().is_ok() {
         "an integer"
     } else if value.strip_suffix('%').unwrap_or(value).parse::<f64>().is_ok() {
@@ -390,11 +381,8 @@ fn info_tells_what_redis_tells_or_says_why_not() {
             assert_eq!(names(lines), names(own), "{section}");
             continue;
         }
-        let missing: BTreeSet<&str> = lines
-            .keys()
-            .map(String::as_str)
-            .filter(|name| !own.contains_key(*name) && !OF_CONNECTIONS.contains(name))
-            .collect();
+        let missing: BTreeSet<&str> =
+            lines.keys().map(String::as_str).filter(|name| !own.contains_key(*name)).collect();
         let listed = NOT_TOLD.iter().filter(|(of, _, _)| of == section).flat_map(|(_, _, names)| *names);
         assert_eq!(missing, listed.copied().collect(), "{section}");
         for (name, value) in lines.iter().filter(|(name, _)| own.contains_key(*name)) {

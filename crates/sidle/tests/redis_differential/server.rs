@@ -1,9 +1,9 @@
 //! The two servers and a connection to each.
 
-use crate::support::{Node, NodeOptions, eventually};
-use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser};
+use crate::support::{Client, Node, NodeOptions, eventually};
+use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, Value};
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -138,4 +138,82 @@ fn connect(node: &Node) -> Connection {
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
     stream.set_nodelay(true).expect("the delay can be taken off");
     Connection::new(stream)
+}
+
+/// Two redis-servers that are one cluster; the first has all slots.
+pub(crate) struct RedisCluster {
+    _servers: [Redis; 2],
+    address: String,
+}
+
+impl RedisCluster {
+    /// `None`, and a line that says so, when there is no redis-server to compare with.
+    pub(crate) fn start() -> Option<RedisCluster> {
+        let Some((first, address, _)) = Redis::start_member() else {
+            eprintln!("skipped: there is no redis-server to compare with");
+            return None;
+        };
+        let (second, other, other_bus) = Redis::start_member()?;
+        let cluster = RedisCluster { _servers: [first, second], address };
+        let port = other.rsplit_once(':').expect("host:port").1;
+        let mut client = cluster.client();
+        for request in [
+            &["CLUSTER", "ADDSLOTSRANGE", "0", "16383"][..],
+            &["CLUSTER", "MEET", "127.0.0.1", port, &other_bus],
+        ] {
+            assert_eq!(client.request(request), Value::Simple("OK".into()), "{request:?}");
+        }
+        eventually("both servers know each other", || {
+            let nodes = client.request(&["CLUSTER", "NODES"]);
+            let text = String::from_utf8_lossy(nodes.as_bytes()?).into_owned();
+            let are_met =
+                text.lines().count() == 2 && !text.contains("handshake") && !text.contains("disconnected");
+            let links = client.request(&["CLUSTER", "LINKS"]);
+            let info = client.request(&["CLUSTER", "INFO"]);
+            let is_ok = String::from_utf8_lossy(info.as_bytes()?).contains("cluster_state:ok");
+            (are_met && is_ok && matches!(links, Value::Array(links) if links.len() == 2)).then_some(())
+        });
+        Some(cluster)
+    }
+
+    /// A client of the first.
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(&self.address)
+    }
+}
+
+impl Redis {
+    /// A server in cluster mode, where clients connect to it, and its port for nodes. It cannot be told to
+    /// choose its ports: some that are free are tried.
+    fn start_member() -> Option<(Redis, String, String)> {
+        const TRIES: usize = 5;
+        for _ in 0..TRIES {
+            let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+            let [port, bus] =
+                free.map(|listener| listener.local_addr().expect("an address").port().to_string());
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let program = std::env::var_os(REDIS_VARIABLE).unwrap_or("redis-server".into());
+            let spawned = Command::new(program)
+                .args(["--port", &port, "--cluster-enabled", "yes", "--cluster-port", &bus])
+                .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
+                .arg(folder.path())
+                .stdout(Stdio::null())
+                .spawn();
+            let process = match spawned {
+                Ok(process) => process,
+                Err(error) if error.kind() == ErrorKind::NotFound => return None,
+                Err(error) => panic!("redis-server does not start: {error}"),
+            };
+            let mut server = Redis { process, socket: PathBuf::new(), _folder: folder };
+            let address = format!("127.0.0.1:{port}");
+            let has_ended = eventually("redis-server answers or ends", || {
+                let status = server.process.try_wait().expect("a child can be asked");
+                status.map(|_| true).or_else(|| TcpStream::connect(&address).is_ok().then_some(false))
+            });
+            if !has_ended {
+                return Some((server, address, bus));
+            }
+        }
+        panic!("redis-server found no free ports in {TRIES} tries");
+    }
 }
