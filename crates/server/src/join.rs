@@ -4,9 +4,14 @@
 //! protocol, names everyone's bus address. Nothing that is learnt here is believed: whoever answers at a bus
 //! address has to prove that he belongs to the cluster ([`crate::door`]).
 //!
+//! Whoever has the cluster's secret gives no password here: who answers at a client address has proven
+//! nothing. Where the map cannot be had without one, the port for nodes can (SIDLE.BUS), and there both ends
+//! prove themselves.
+//!
 //! A node of this machine, asked over loopback, names its data directory as well (`CONFIG GET dir`), where
 //! the cluster's secret is. It is read only if this user alone can have put it there
-//! ([`cluster_secret::of_neighbour`]).
+//! ([`cluster_secret::of_neighbour`]). Only then does the password go to somebody who has proven nothing: to
+//! whoever listens at that port of this machine.
 
 use crate::address::split_host_port;
 use crate::cluster_secret::{self, SecretFileError, is_loopback};
@@ -16,6 +21,7 @@ use crate::repeated::Repeated;
 use serde::Deserialize;
 use sidle_cluster::HostPort;
 use sidle_resp::{ParsedReply, ReplyLimits, ReplyParser, RequestWriter, Value};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -70,7 +76,13 @@ impl Search {
         if !asks {
             return found_at;
         }
-        let asked = timeout(PATIENCE, ask(&self.join, &self.password, lacks_secret)).await;
+        let asking = async {
+            match lacks_secret {
+                true => ask_for_secret(&self.join, &self.password).await,
+                false => ask(&self.join).await,
+            }
+        };
+        let asked = timeout(PATIENCE, asking).await;
         let mut addresses = match asked.unwrap_or(Err(JoinError::TimedOut)) {
             Ok(answer) => {
                 if let Some(secret) = answer.secret {
@@ -80,13 +92,7 @@ impl Search {
             }
             Err(error) => {
                 self.complain(&error.to_string(), &found_at);
-                match error {
-                    // Who knows the secret needs no password where nodes are let in.
-                    JoinError::Password(_) if !lacks_secret => {
-                        usual_bus_address(&self.join).into_iter().collect()
-                    }
-                    _ => Vec::new(),
-                }
+                Vec::new()
             }
         };
         if !addresses.is_empty() && !found_at.is_empty() && !addresses.iter().any(|at| found_at.contains(at))
@@ -164,7 +170,7 @@ struct MapNode {
     bus_addr: String,
 }
 
-/// What a node answers.
+/// What is learnt of a node.
 struct Answer {
     /// Bus addresses of its cluster.
     addresses: Vec<String>,
@@ -172,15 +178,24 @@ struct Answer {
     secret: Option<sidle_handshake::ClusterSecret>,
 }
 
-/// Asks the node at a client address for its cluster. `password`: the cluster's; empty: none.
-async fn ask(node: &str, password: &str, for_secret: bool) -> Result<Answer, JoinError> {
-    let (host, port) = split_host_port(node).ok_or_else(|| JoinError::Foreign("HOST:PORT".to_owned()))?;
-    let stream = TcpStream::connect((host, port)).await?;
-    let is_neighbour = is_loopback(stream.peer_addr()?.ip());
-    if for_secret && !is_neighbour {
+/// Asks the node at a client address for its cluster, and gives no password: this node has the cluster's
+/// secret.
+async fn ask(node: &str) -> Result<Answer, JoinError> {
+    let mut asked = Asked::connect(node).await?;
+    let addresses = match asked.bus_addresses(node).await {
+        Err(JoinError::Password(_)) => asked.where_nodes_connect(node).await?,
+        addresses => addresses?,
+    };
+    Ok(Answer { addresses, secret: None })
+}
+
+/// Asks the node at a client address of this machine for its cluster, and for where its secret is.
+/// `password`: the cluster's; empty: none.
+async fn ask_for_secret(node: &str, password: &str) -> Result<Answer, JoinError> {
+    let mut neighbour = Asked::connect(node).await?;
+    if !is_loopback(neighbour.stream.peer_addr()?.ip()) {
         return Err(JoinError::Distant);
     }
-    let mut neighbour = Asked { stream, parser: ReplyParser::new(ANSWERS), input: Vec::new() };
     if !password.is_empty() {
         match neighbour.request(&[b"AUTH", password.as_bytes()]).await {
             // It has none, or what follows says so.
@@ -188,34 +203,23 @@ async fn ask(node: &str, password: &str, for_secret: bool) -> Result<Answer, Joi
             Err(error) => return Err(error),
         }
     }
-    let map = neighbour.request(&[b"SIDLE.MAP"]).await.map_err(|error| match error {
-        JoinError::Refused(text) if text.starts_with("NOAUTH") => JoinError::Password(text),
-        error => error,
-    })?;
-    let json = map.as_bytes().ok_or_else(|| JoinError::Foreign("its map is no text".to_owned()))?;
-    let map: Map = serde_json::from_slice(json).map_err(|error| JoinError::Foreign(error.to_string()))?;
-    // The one that was named is known to answer.
-    let (named, others): (Vec<MapNode>, Vec<MapNode>) =
-        map.nodes.into_iter().partition(|known| known.client_addr == node);
-    let known = named.into_iter().chain(others).take(ADDRESSES_MAX);
-    let addresses = known.map(|node| node.bus_addr).collect();
-    let secret = match for_secret {
-        true => {
-            let setting = neighbour.request(&[b"CONFIG", b"GET", b"dir"]).await?;
-            let dir =
-                data_dir(&setting).ok_or_else(|| JoinError::Foreign("it names no folder".to_owned()))?;
-            Some(cluster_secret::of_neighbour(&dir).map_err(JoinError::Secret)?)
-        }
-        false => None,
-    };
-    Ok(Answer { addresses, secret })
+    let addresses = neighbour.bus_addresses(node).await?;
+    let setting = neighbour.request(&[b"CONFIG", b"GET", b"dir"]).await?;
+    let dir = data_dir(&setting).ok_or_else(|| JoinError::Foreign("it names no folder".to_owned()))?;
+    let secret = cluster_secret::of_neighbour(&dir).map_err(JoinError::Secret)?;
+    Ok(Answer { addresses, secret: Some(secret) })
 }
 
-/// Where a node at this client address listens for nodes, unless it was told otherwise.
-fn usual_bus_address(node: &str) -> Option<String> {
-    let (host, port) = split_host_port(node)?;
-    let port = port.checked_add(USUAL_BUS_OFFSET)?;
-    HostPort::new(host, port).ok().map(|address| address.to_string())
+/// Where nodes connect to the one at a client address: at this port, or at the usual one. The host as it was
+/// named, and as it was reached: a node knows itself by either.
+fn bus_addresses_at(node: &str, reached: IpAddr, port: Option<u16>) -> Vec<String> {
+    let Some((host, client_port)) = split_host_port(node) else { return Vec::new() };
+    let Some(port) = port.or_else(|| client_port.checked_add(USUAL_BUS_OFFSET)) else { return Vec::new() };
+    let hosts = [host.to_owned(), reached.to_canonical().to_string()];
+    let mut addresses: Vec<String> =
+        hosts.into_iter().filter_map(|host| Some(HostPort::new(&host, port).ok()?.to_string())).collect();
+    addresses.dedup();
+    addresses
 }
 
 /// The folder in the answer to `CONFIG GET dir`.
@@ -234,6 +238,39 @@ struct Asked {
 }
 
 impl Asked {
+    async fn connect(node: &str) -> Result<Asked, JoinError> {
+        let (host, port) = split_host_port(node).ok_or_else(|| JoinError::Foreign("HOST:PORT".to_owned()))?;
+        let stream = TcpStream::connect((host, port)).await?;
+        Ok(Asked { stream, parser: ReplyParser::new(ANSWERS), input: Vec::new() })
+    }
+
+    /// The bus addresses of its cluster, the best first. `node`: its client address.
+    async fn bus_addresses(&mut self, node: &str) -> Result<Vec<String>, JoinError> {
+        let map = self.request(&[b"SIDLE.MAP"]).await.map_err(|error| match error {
+            JoinError::Refused(text) if text.starts_with("NOAUTH") => JoinError::Password(text),
+            error => error,
+        })?;
+        let json = map.as_bytes().ok_or_else(|| JoinError::Foreign("its map is no text".to_owned()))?;
+        let map: Map = serde_json::from_slice(json).map_err(|error| JoinError::Foreign(error.to_string()))?;
+        // The one that was named is known to answer.
+        let (named, others): (Vec<MapNode>, Vec<MapNode>) =
+            map.nodes.into_iter().partition(|known| known.client_addr == node);
+        let known = named.into_iter().chain(others).take(ADDRESSES_MAX);
+        Ok(known.map(|node| node.bus_addr).collect())
+    }
+
+    /// The bus addresses of the node itself, which it tells without a password.
+    async fn where_nodes_connect(&mut self, node: &str) -> Result<Vec<String>, JoinError> {
+        let reached = self.stream.peer_addr()?.ip();
+        let port = match self.request(&[b"SIDLE.BUS"]).await {
+            Ok(Value::Integer(port)) => u16::try_from(port).ok(),
+            // Of another release: it listens where nodes usually do, or is not found.
+            Ok(_) | Err(JoinError::Refused(_)) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(bus_addresses_at(node, reached, port))
+    }
+
     async fn request(&mut self, words: &[&[u8]]) -> Result<Value, JoinError> {
         let mut request = Vec::new();
         RequestWriter::new(&mut request).request(words);
@@ -279,10 +316,15 @@ mod tests {
     }
 
     #[test]
-    fn the_port_for_nodes_is_usually_ten_thousand_above() {
-        assert_eq!(usual_bus_address("10.0.0.1:6379").as_deref(), Some("10.0.0.1:16379"));
-        assert_eq!(usual_bus_address("[::1]:6379").as_deref(), Some("[::1]:16379"));
-        assert_eq!((usual_bus_address("h:60000"), usual_bus_address("h")), (None, None));
+    fn the_port_for_nodes_is_as_told_or_ten_thousand_above() {
+        let reached = IpAddr::from([10, 0, 0, 1]);
+        let at = |node: &str, port| bus_addresses_at(node, reached, port);
+        assert_eq!(at("10.0.0.1:6379", None), ["10.0.0.1:16379"]);
+        assert_eq!(at("10.0.0.1:6379", Some(7)), ["10.0.0.1:7"]);
+        assert_eq!(at("name:6379", None), ["name:16379", "10.0.0.1:16379"]);
+        let loopback = bus_addresses_at("[::1]:6379", "::1".parse().unwrap(), None);
+        assert_eq!(loopback, ["[::1]:16379"]);
+        assert_eq!((at("h:60000", None), at("h", None)), (vec![], vec![]));
     }
 
     #[test]

@@ -22,6 +22,8 @@ const ADMIN: CommandFlags = CommandFlags::ADMIN.with(CommandFlags::STALE);
 const HELP: CommandFlags = CommandFlags::STALE.with(CommandFlags::LOADING);
 const READS: CommandFlags = CommandFlags::READONLY.with(CommandFlags::FAST);
 
+const TELLS_ANYONE: CommandFlags = CommandFlags::NO_AUTH.with(CommandFlags::FAST).with(HELP);
+
 /// The commands of this family.
 pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("sidle.map", 1, READS, map).docs(
@@ -29,6 +31,12 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "0.1.0",
         "O(N) where N is the number of tablets",
         "Returns the tablet map with its running migrations, as JSON.",
+    ),
+    CommandSpec::new("sidle.bus", 1, TELLS_ANYONE, bus).docs(
+        "sidle",
+        "0.1.0",
+        "O(1)",
+        "Returns the port that other nodes connect to.",
     ),
     CommandSpec::new("sidle.frozen", 4, READS, frozen).docs(
         "sidle",
@@ -101,6 +109,13 @@ fn map(call: &mut Call<'_>) -> CommandResult {
         .map_json()
         .ok_or(ReplyError::text("CLUSTERDOWN The node has not joined its cluster yet"))?;
     call.reply.bulk(json.as_bytes());
+    Ok(Flow::Done)
+}
+
+/// A node that joins asks it before it gives any password: at that port both ends prove who they are.
+fn bus(call: &mut Call<'_>) -> CommandResult {
+    let this = call.ranges.map().node(call.ranges.node()).expect("a node knows itself");
+    call.reply.integer(i64::from(this.bus_addr.port()));
     Ok(Flow::Done)
 }
 

@@ -21,6 +21,7 @@ const UNKNOWN_TO_REDIS: &[&str] = &[
     "client|capa",
     "client|no-touch",
     "client|setinfo",
+    "sidle.bus",
     "sidle.forget",
     "sidle.frozen",
     "sidle.map",
