@@ -3,17 +3,22 @@
 //! The limit that a shell gives is often 1,024, or less: it is raised as far as the system allows, at the
 //! start. Where that is not enough for `max_clients`, fewer are served, and everybody is told so.
 
+use crate::control::calls::UNDER_WAY_MAX;
+use crate::door::Bounds;
 use crate::limits::RESERVED_PLACES;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Standard streams, the data directory's files, the log, what a resolver or a look into `/proc` opens for a
 /// moment.
 const FILES: u64 = 24;
-/// Other nodes' connections: control, and the lanes of migrations.
-const BUS: u64 = 32;
-/// For each worker: what it forwards over to one other node, for each version of the protocol, and as much
-/// that another node's worker forwards over to it.
-const FORWARDING: u64 = 4;
+/// What the node opens to others at a time: the conversation with the coordinator or what looks for it, the
+/// lanes of a migration, and the coordinator's calls.
+const DIALED: u64 = 1 + 2 + UNDER_WAY_MAX as u64;
+/// For each worker: what it forwards over to one other node, for each version of the protocol.
+const FORWARDING: u64 = 2;
+/// Others' connections to the port between nodes have this part of what the node does not need itself, one in
+/// so many, and more where clients leave it: strangers there take nothing that clients were promised.
+const DOOR_PART: u64 = 8;
 /// For each thread: its poll, what wakes it, its listener, the spare one to refuse clients with.
 const A_THREAD: u64 = 4;
 /// The threads that are neither workers nor movers: control and cleaner.
@@ -22,8 +27,10 @@ const OTHER_THREADS: u64 = 2;
 /// What the process may open, and what follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// How many descriptors the node needs beside those of its clients.
+    /// How many descriptors the node needs beside those of its clients, those of other nodes included.
     own: u64,
+    /// How many connections other nodes may have.
+    pub(crate) door: Bounds,
     /// How many clients can be served at most, whatever the settings say.
     pub(crate) servable_clients: u64,
 }
@@ -40,14 +47,19 @@ pub struct TooFewDescriptors {
 }
 
 impl Plan {
-    /// The plan for so many threads under a limit.
-    fn new(workers: usize, movers: usize, limit: u64) -> Result<Plan, TooFewDescriptors> {
+    /// The plan for so many threads and clients under a limit.
+    fn new(workers: usize, movers: usize, wanted: usize, limit: u64) -> Result<Plan, TooFewDescriptors> {
         let threads = (workers + movers) as u64 + OTHER_THREADS;
-        let own = FILES + BUS + A_THREAD * threads + FORWARDING * workers as u64 + RESERVED_PLACES as u64;
+        let fixed =
+            FILES + DIALED + A_THREAD * threads + FORWARDING * workers as u64 + RESERVED_PLACES as u64;
+        let left = limit.saturating_sub(fixed);
+        let of_door = (left / DOOR_PART).max(left.saturating_sub(wanted as u64));
+        let door = Bounds::within(usize::try_from(of_door).unwrap_or(usize::MAX));
+        let own = fixed + door.total() as u64;
         if limit <= own {
             return Err(TooFewDescriptors { limit, needed: own + 1 });
         }
-        Ok(Plan { own, servable_clients: limit - own })
+        Ok(Plan { own, door, servable_clients: limit - own })
     }
 
     /// Raises the limit of this process as far as the system allows, and plans with what it then is.
@@ -56,7 +68,7 @@ impl Plan {
     /// Not even one client could be served.
     pub(crate) fn make(workers: usize, movers: usize, wanted: usize) -> Result<Plan, TooFewDescriptors> {
         let limit = raised_limit();
-        let plan = Plan::new(workers, movers, limit)?;
+        let plan = Plan::new(workers, movers, wanted, limit)?;
         if plan.servable_clients < wanted as u64 {
             tracing::warn!(
                 "the process may open {limit} files, of which the node needs {} itself: {} clients are \
@@ -94,21 +106,39 @@ mod tests {
 
     #[test]
     fn plan_leaves_to_clients_what_the_node_does_not_need() {
-        let plan = Plan::new(2, 1, 256).unwrap();
+        let plan = Plan::new(2, 1, 10_000, 256).unwrap();
         assert!((100..256).contains(&plan.servable_clients), "{plan:?}");
         assert_eq!(plan.own + plan.servable_clients, 256);
         assert_eq!(plan.clients(10_000), plan.servable_clients);
         assert_eq!(plan.clients(5), 5);
-        assert_eq!(Plan::new(2, 1, u64::MAX).unwrap().clients(10_000), 10_000);
+        let unlimited = Plan::new(2, 1, 10_000, u64::MAX).unwrap();
+        assert_eq!((unlimited.clients(10_000), unlimited.door), (10_000, Bounds::MOST));
+    }
+
+    #[test]
+    fn plan_keeps_what_the_port_between_nodes_may_take() {
+        for (limit, wanted, door_least, clients_least) in [
+            (256, 10_000, 32, 100),
+            (1_024, 10_000, 100, 700),
+            (1_024, 100, 700, 100),
+            (20_000, 10_000, 2_240, 10_000),
+        ] {
+            let plan = Plan::new(2, 1, wanted, limit).unwrap();
+            let (door, clients) = (plan.door.total() as u64, plan.servable_clients);
+            assert!(door >= door_least && clients >= clients_least, "{limit}: {plan:?}");
+            // With the node's own means that is all there is.
+            let others = FILES + DIALED + A_THREAD * 5 + FORWARDING * 2 + RESERVED_PLACES as u64;
+            assert_eq!(others + door + clients, limit);
+        }
     }
 
     #[test]
     fn plan_refuses_a_limit_that_serves_nobody() {
-        let refused = Plan::new(2, 1, 16).unwrap_err();
+        let refused = Plan::new(2, 1, 10_000, 16).unwrap_err();
         let needed = refused.needed;
         assert!(refused.to_string().contains(&format!("may open 16 files, and this node needs {needed} ")));
-        assert!(Plan::new(2, 1, needed - 1).is_err());
-        assert_eq!(Plan::new(2, 1, needed).unwrap().servable_clients, 1);
+        assert!(Plan::new(2, 1, 10_000, needed - 1).is_err());
+        assert_eq!(Plan::new(2, 1, 10_000, needed).unwrap().servable_clients, 1);
     }
 
     #[test]

@@ -119,7 +119,7 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     let sockets = Sockets::listen(config)?;
     let info = sockets.node_info(config, &identity)?;
     let store = Arc::new(Store::new(memory)?);
-    let door = Door::new(&info.bus_addr, secret, data_dir.secret_path());
+    let door = Door::new(&info.bus_addr, secret, data_dir.secret_path(), descriptors.door);
     let parts = node_parts(config, config_file, &info, &sockets, clock, store)?;
     parts.shared.config.set_servable_clients(descriptors.servable_clients);
     let clients = descriptors.clients(config.limits.max_clients);

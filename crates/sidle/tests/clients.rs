@@ -8,9 +8,8 @@ mod support;
 use sidle_resp::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Client, Node, NodeOptions, PATIENCE, TestCluster, bulk, eventually, sidle};
+use support::{Client, Node, NodeOptions, PATIENCE, TestCluster, bulk, eventually};
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
@@ -438,20 +437,7 @@ fn client_that_listens_for_maps_is_not_idle() {
 
 /// Starts a node under a limit of open files; its output once it has ended, or the node.
 fn under_limit(limit: u64) -> Result<Node, String> {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let program = sidle();
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", &format!("ulimit -n {limit}; exec \"$0\" \"$@\"")])
-        .arg(program.get_program())
-        .args(["server", "--port", "0", "--bus-port", "0", "--workers", "2", "--max-memory", "64mb", "--dir"])
-        .arg(dir.path())
-        .env_remove("SIDLE_LOG")
-        .env_remove("SIDLE_PASSWORD")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    Node::adopt(command.spawn().expect("a shell starts"), dir)
+    Node::start_under(&format!("ulimit -n {limit}"), &[])
 }
 
 #[test]
@@ -496,11 +482,19 @@ fn node_serves_as_many_as_it_may_open_files_for_and_refuses_the_rest() {
 /// The limit that a shell gives is raised as far as it may be.
 #[test]
 fn soft_limit_is_raised_at_the_start() {
-    let node = Node::start(&NodeOptions::default());
+    let node = Node::start_under("ulimit -Sn 200; ulimit -Hn 700", &[]).expect("it starts");
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", node.process_id())).expect("Linux tells");
     let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("it is listed");
     let words: Vec<&str> = line.split_whitespace().collect();
-    assert_eq!(words[3], words[4], "{line}");
+    assert_eq!(words[3..5], ["700", "700"], "{line}");
+    let clients: Vec<Client> = (0..300)
+        .map(|_| {
+            let mut client = node.client();
+            assert_eq!(client.request(&["PING"]), Value::Simple("PONG".into()));
+            client
+        })
+        .collect();
+    drop(clients);
 }
 
 /// Out of descriptors while it runs: whoever comes is told so, and the node lives on.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// How long after a call to a member the next one is made.
 const AGAIN_US: u64 = 5_000_000;
 /// How many calls may be under way.
-const UNDER_WAY_MAX: usize = 16;
+pub(crate) const UNDER_WAY_MAX: usize = 8;
 
 /// The calls that are made and were made.
 #[derive(Debug)]

@@ -192,6 +192,7 @@ pub(crate) fn belongs_here(identity: &Identity, data_dir: &DataDir, join: &str) 
 mod tests {
     use super::*;
     use crate::control::outbox::{Outboxes, Queue};
+    use crate::door::Bounds;
     use sidle_cluster::{CoordinatorSays, MemoryMetaStore};
     use sidle_testbed::fixtures::node_info;
     use sidle_wire::{FrameReader, Message};
@@ -226,7 +227,7 @@ mod tests {
     /// that it had left, for as long as nobody else was sent away.
     #[test]
     fn a_member_that_was_a_guest_is_answered_where_it_speaks_now() {
-        let door = Door::new(&info(1, 1).bus_addr, None, "nowhere".into());
+        let door = Door::new(&info(1, 1).bus_addr, None, "nowhere".into(), Bounds::MOST);
         let now = MonotonicUs;
         let mut seat =
             CoordinatorSeat::open(now(0), MemoryMetaStore::new(), &info(1, 1), StartNumber(1), door).unwrap();
@@ -252,7 +253,7 @@ mod tests {
     /// An older copy of a data directory was put back and its process joins as the incarnation that serves.
     #[test]
     fn a_second_process_in_a_members_incarnation_is_refused_and_takes_none_of_its_answers() {
-        let door = Door::new(&info(1, 1).bus_addr, None, "nowhere".into());
+        let door = Door::new(&info(1, 1).bus_addr, None, "nowhere".into(), Bounds::MOST);
         let now = MonotonicUs;
         let mut seat =
             CoordinatorSeat::open(now(0), MemoryMetaStore::new(), &info(1, 1), StartNumber(1), door).unwrap();

@@ -124,7 +124,7 @@ async fn serve<M: MetaStore>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::door::Door;
+    use crate::door::{Bounds, Door};
     use sidle_cluster::{
         CoordinatorSays, MemoryMetaStore, MetaError, Metadata, NodeInfo, NodeSays, Place, StartNumber,
     };
@@ -169,7 +169,7 @@ mod tests {
         let (let_through, lets_through) = channel();
         let_through.send(()).unwrap();
         let store = SlowStore { store: MemoryMetaStore::new(), lets_through };
-        let door = Door::new(&node_info(1).bus_addr, None, "nowhere".into());
+        let door = Door::new(&node_info(1).bus_addr, None, "nowhere".into(), Bounds::MOST);
         let seat = CoordinatorSeat::open(MonotonicUs(0), store, &node_info(1), StartNumber(1), door).unwrap();
         let (thread, mut from_coordinator) = CoordinatorThread::start(seat, Clock::start()).unwrap();
         // A new member has to be committed. Were this to wait for it, the test would never end.

@@ -133,12 +133,17 @@ impl Reception {
                 Ok((stream, address)) => {
                     let reception = Arc::clone(&reception);
                     let applicant = reception.door.admit(address);
+                    let displaces = applicant.displaces;
                     start_task("a node's connection", async move {
                         let Some(member) = reception.door.let_in(stream, applicant).await else { return };
                         if let Err(error) = reception.welcome(member).await {
                             tracing::debug!("bus connection from {address} ended: {error}");
                         }
                     });
+                    if displaces {
+                        // The other one closes its connection before the next is taken in.
+                        tokio::task::yield_now().await;
+                    }
                 }
                 Err(error) => {
                     tracing::warn!("cannot accept nodes for now: {error}");

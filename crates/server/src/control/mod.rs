@@ -9,7 +9,7 @@
 //!
 //! Ownership: the thread that called [`run`](crate::run).
 
-mod calls;
+pub(crate) mod calls;
 pub(crate) mod coordinator;
 mod coordinator_thread;
 pub(crate) mod forwarding;

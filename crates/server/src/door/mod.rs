@@ -6,10 +6,12 @@
 //!
 //! | connections | in total | from one source |
 //! |---|---|---|
-//! | that have not proven themselves | [`HANDSHAKES_MAX`] | [`HANDSHAKES_PER_SOURCE_MAX`] |
-//! | of members, for control messages | [`CONVERSATIONS_MAX`] | [`CONVERSATIONS_PER_SOURCE_MAX`] |
-//! | of members, for migrations | [`LANES_MAX`] | [`LANES_PER_SOURCE_MAX`] |
-//! | of members, for their clients' requests | [`FORWARDS_MAX`] | [`FORWARDS_PER_SOURCE_MAX`] |
+//! | that have not proven themselves | 128 | 32 |
+//! | of members, for control messages | 1,024 | 256 |
+//! | of members, for migrations | 64 | 32 |
+//! | of members, for their clients' requests | 1,024 | 256 |
+//!
+//! These are [`Bounds::MOST`]; a process that may open few files takes fewer.
 //!
 //! A handshake holds a buffer of fixed length, for [`HANDSHAKE_TIMEOUT`] at most; what members' connections
 //! hold is bounded by [`crate::bus`].
@@ -19,6 +21,7 @@
 //!
 //! Ownership: shared by the control thread, which accepts, and the movers, which connect.
 
+mod bounds;
 mod complaints;
 mod places;
 #[cfg(test)]
@@ -28,6 +31,8 @@ mod waiting;
 
 use crate::bus::{BusError, CONNECT_TIMEOUT};
 use crate::data_dir::random_bytes;
+use bounds::Bound;
+pub(crate) use bounds::Bounds;
 use complaints::{Complaint, Complaints};
 pub(crate) use places::Place;
 use places::Places;
@@ -50,25 +55,6 @@ use waiting::{Source, Waiting};
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long one may take that this node began: the other node may be short of processor time.
 pub(crate) const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many handshakes may be under way that others began.
-pub(crate) const HANDSHAKES_MAX: usize = 128;
-/// As many of them may be one source's.
-pub(crate) const HANDSHAKES_PER_SOURCE_MAX: usize = 32;
-/// How many connections members may have here to speak to the coordinator: one each, and some that end.
-pub(crate) const CONVERSATIONS_MAX: usize = 1_024;
-/// As many of them may be one source's: nodes that share a machine.
-pub(crate) const CONVERSATIONS_PER_SOURCE_MAX: usize = 256;
-/// How many connections of migrations members may have here. A node takes part in one migration at a time,
-/// with two.
-pub(crate) const LANES_MAX: usize = 64;
-/// As many of them may be one source's.
-pub(crate) const LANES_PER_SOURCE_MAX: usize = 32;
-
-/// How many connections members may have here over which they forward their clients' requests: of each node
-/// that is shown a slot of which this one owns a part, one for each worker and version of the protocol.
-pub(crate) const FORWARDS_MAX: usize = 1_024;
-/// As many of them may be one source's.
-pub(crate) const FORWARDS_PER_SOURCE_MAX: usize = 256;
 
 /// A connection that carries nothing is probed after this time, so that a peer that is gone gives its place
 /// back.
@@ -120,6 +106,8 @@ pub(crate) struct Applicant {
     from: SocketAddr,
     ticket: u64,
     sent_away: oneshot::Receiver<()>,
+    /// Whether another one has to make way for it, and closes its connection soon.
+    pub(crate) displaces: bool,
 }
 
 impl Drop for Applicant {
@@ -135,16 +123,23 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Door {
     /// The door of a node that others are told to reach at `bus_address`. `secret`: where it is known from
     /// the start. `secret_path`: where the node keeps it.
-    pub(crate) fn new(bus_address: &HostPort, secret: Option<ClusterSecret>, secret_path: PathBuf) -> Door {
+    pub(crate) fn new(
+        bus_address: &HostPort,
+        secret: Option<ClusterSecret>,
+        secret_path: PathBuf,
+        bounds: Bounds,
+    ) -> Door {
+        let places = |bound: Bound| Places::new(bound.total, bound.per_source);
+        let Bound { total, per_source } = bounds.handshakes;
         let is_certain = secret.is_some();
         Door(Arc::new(Shared {
             known: Mutex::new(Known { secret: secret.map(Arc::new), is_certain }),
             secret_path,
             own_name: ListenerName::of(&bus_address.to_string()),
-            waiting: Mutex::new(Waiting::new(HANDSHAKES_MAX, HANDSHAKES_PER_SOURCE_MAX)),
-            conversations: Places::new(CONVERSATIONS_MAX, CONVERSATIONS_PER_SOURCE_MAX),
-            lanes: Places::new(LANES_MAX, LANES_PER_SOURCE_MAX),
-            forwards: Places::new(FORWARDS_MAX, FORWARDS_PER_SOURCE_MAX),
+            waiting: Mutex::new(Waiting::new(total, per_source)),
+            conversations: places(bounds.conversations),
+            lanes: places(bounds.lanes),
+            forwards: places(bounds.forwards),
             complaints: Mutex::default(),
         }))
     }
@@ -197,12 +192,13 @@ impl Door {
     pub(crate) fn admit(&self, from: SocketAddr) -> Applicant {
         let (sender, sent_away) = oneshot::channel();
         let (ticket, evicted) = lock(&self.0.waiting).admit(Source::of(from.ip()), sender);
+        let displaces = evicted.is_some();
         if let Some(evicted) = evicted {
             self.complain(Complaint::Crowded, from);
             // It may have ended by itself meanwhile.
             let _ = evicted.send(());
         }
-        Applicant { door: self.clone(), from, ticket, sent_away }
+        Applicant { door: self.clone(), from, ticket, sent_away, displaces }
     }
 
     /// Lets a connection in once both ends have proven themselves; `None` when that did not come to be.

@@ -8,7 +8,7 @@ fn secret(number: u8) -> ClusterSecret {
 }
 
 fn door(address: &str, secret: Option<ClusterSecret>) -> Door {
-    Door::new(&address.parse().unwrap(), secret, PathBuf::from("/data/cluster.secret"))
+    Door::new(&address.parse().unwrap(), secret, PathBuf::from("/data/cluster.secret"), Bounds::MOST)
 }
 
 fn run(body: impl Future<Output = ()>) {
@@ -105,7 +105,8 @@ fn handshakes_beyond_their_bound_drive_the_oldest_out() {
         let door = door("127.0.0.1:1", Some(secret(1)));
         let from = |host: u8| SocketAddr::from(([10, 0, 0, host], 7));
         let mut genuine = door.admit(from(1));
-        let mut strangers: Vec<_> = (0..HANDSHAKES_PER_SOURCE_MAX + 1).map(|_| door.admit(from(2))).collect();
+        let mut strangers: Vec<_> =
+            (0..Bounds::MOST.handshakes.per_source + 1).map(|_| door.admit(from(2))).collect();
         assert!(strangers[0].sent_away.try_recv().is_ok());
         assert!(strangers[1].sent_away.try_recv().is_err() && genuine.sent_away.try_recv().is_err());
         drop(strangers);

@@ -104,6 +104,30 @@ impl Node {
         Node::watch(child, NodeOptions::default(), Some(dir))?.until_logged("the node is ready")
     }
 
+    /// Starts a node under limits that a shell sets first (`ulimit`), with these flags; what it has logged,
+    /// if it ends instead.
+    pub fn start_under(limits: &str, flags: &[&str]) -> Result<Node, String> {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = dir.path().to_str().expect("temporary folders have plain names").to_owned();
+        let program = sidle();
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("{limits}; exec \"$0\" \"$@\"")])
+            .arg(program.get_program())
+            .args(["server", "--port", "0", "--bus-port", "0", "--workers", "2", "--max-memory", "64mb"])
+            .args(["--dir", &folder])
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        for variable in ["SIDLE_LOG", "SIDLE_PASSWORD", "SIDLE_CLUSTER_SECRET"] {
+            command.env_remove(variable);
+        }
+        let options = NodeOptions::default().flag("--dir", &folder);
+        let child = command.spawn().expect("a shell starts");
+        Node::watch(child, options, Some(dir))?.until_logged("the node is ready")
+    }
+
     fn watch(mut child: Child, options: NodeOptions, dir: Option<TempDir>) -> Result<Node, String> {
         let log = Arc::new(Mutex::new(String::new()));
         let lines = BufReader::new(child.stderr.take().expect("standard error is piped")).lines();
