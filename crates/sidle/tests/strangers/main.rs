@@ -14,20 +14,23 @@ use serde_json::{Value as Json, json};
 use sidle_handshake::ClusterSecret;
 use sidle_resp::Value;
 use sidle_testbed::Random;
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::{Client, Node, NodeOptions, bulk, eventually};
+use support::{Client, Node, NodeOptions, StopWhenDropped, bulk, eventually};
 
 const PASSWORD: &str = "a client's password";
 const KEYS: usize = 2_000;
 /// How much more memory a node may take, whatever strangers send: what its allocator keeps of a few
 /// connections.
 const GROWTH_BYTES_MAX: u64 = 48 << 20;
-/// How long strangers go on, and how many times at least and at most.
-const FLOOD: Duration = Duration::from_secs(5);
-const FLOOD_ATTEMPTS: std::ops::Range<usize> = 200..20_000;
+/// How long strangers go on, once they have tried everything.
+const FLOOD: Duration = Duration::from_secs(15);
+/// How many strangers there are at a time.
+const STRANGERS: usize = 4;
 
 /// The nonce of a listener: all that a stranger is ever sent.
 const NONCE_BYTES: usize = sidle_handshake::CHALLENGE_BYTES;
@@ -53,6 +56,15 @@ impl Cluster {
             let requests: Vec<_> = (first..first + 500).map(set).collect();
             assert!(client.pipeline(&requests).iter().all(|reply| *reply == Value::Simple("OK".into())));
         }
+        eventually("the last map is on both disks", || {
+            let epoch = status(&cluster.nodes[0])["map_epoch"].as_u64()?;
+            let is_kept = |node: &Node| {
+                let text = std::fs::read(node.file("last-map.json")).ok()?;
+                let kept: Json = serde_json::from_slice(&text).ok()?;
+                Some(kept["map"]["epoch"].as_u64()? == epoch)
+            };
+            cluster.nodes.iter().all(|node| is_kept(node) == Some(true)).then_some(())
+        });
         eventually("the coordinator has heard how full both are", || {
             let report = status(&cluster.nodes[1]);
             let nodes = report["nodes"].as_array()?;
@@ -79,7 +91,17 @@ impl Cluster {
                 }
             }
             let map = client(node).request(&["SIDLE.MAP"]);
-            json!({"status": report, "map": String::from_utf8_lossy(map.as_bytes().expect("a map"))})
+            // Where the cluster is found again, its last map, and the coordinator's record.
+            let files = ["node.json", "last-map.json", "coordinator.meta", "cluster.secret"].map(|name| {
+                let bytes = std::fs::read(node.file(name)).ok();
+                (
+                    name.to_owned(),
+                    bytes.map(|bytes| bytes.escape_ascii().to_string().into()).unwrap_or_default(),
+                )
+            });
+            let files: serde_json::Map<String, Json> = files.into_iter().collect();
+            let map = String::from_utf8_lossy(map.as_bytes().expect("a map")).into_owned();
+            json!({"status": report, "map": map, "files": files})
         };
         Json::from_iter(self.nodes.iter().map(of_node))
     }
@@ -128,6 +150,29 @@ fn resident_bytes(node: &Node) -> u64 {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") << 10
 }
 
+/// Watches the memory of nodes for as long as `work` takes; the most by which each has grown.
+fn growth_during(nodes: &[Node; 2], work: impl FnOnce()) -> [u64; 2] {
+    let before = nodes.each_ref().map(resident_bytes);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watched = scope.spawn(|| {
+            let mut most = before;
+            while !is_over.load(Relaxed) {
+                let now = nodes.each_ref().map(resident_bytes);
+                most = [0, 1].map(|node| most[node].max(now[node]));
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            most
+        });
+        {
+            let _over = StopWhenDropped(&is_over);
+            work();
+        }
+        let most = watched.join().expect("the nodes can be watched");
+        [0, 1].map(|node| most[node] - before[node])
+    })
+}
+
 /// What a genuine dialer sent in an earlier handshake with this very node.
 struct Recording {
     opening: Vec<u8>,
@@ -156,45 +201,116 @@ impl Recording {
     }
 }
 
-/// One stranger: what he sends before, in the middle of, and after a handshake that he cannot pass. Returns
-/// how many bytes the node sent him.
-fn attempt(address: &str, arsenal: &[Vec<u8>], recording: &Recording, random: &mut Random) -> usize {
+/// How far a stranger comes with a handshake that he cannot pass, before he sends what he came for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Before,
+    /// Behind the opening, without having waited for the challenge.
+    Opened,
+    /// With the challenge received and not answered.
+    Challenged,
+    /// Behind a proof that is none.
+    AfterNoise,
+    /// Behind the proof of an earlier handshake.
+    AfterReplay,
+    /// Behind a proof by another secret.
+    AfterForgery,
+}
+
+impl Phase {
+    const ALL: [Phase; 6] = [
+        Phase::Before,
+        Phase::Opened,
+        Phase::Challenged,
+        Phase::AfterNoise,
+        Phase::AfterReplay,
+        Phase::AfterForgery,
+    ];
+}
+
+/// What he does to a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Form {
+    Whole,
+    Cut,
+    Flipped,
+    /// With a header that announces much more than there is.
+    Oversized,
+    Twice,
+}
+
+impl Form {
+    const ALL: [Form; 5] = [Form::Whole, Form::Cut, Form::Flipped, Form::Oversized, Form::Twice];
+
+    fn of(self, message: &[u8], random: &mut Random) -> Vec<u8> {
+        let mut message = message.to_vec();
+        match self {
+            Form::Whole => {}
+            Form::Cut => message.truncate(random.index(message.len()) + 1),
+            Form::Flipped => {
+                let at = random.index(message.len());
+                message[at] ^= 1 << random.index(8);
+            }
+            Form::Oversized => message[..4].copy_from_slice(&(1_u32 << 30).to_le_bytes()),
+            Form::Twice => message.extend_from_within(..),
+        }
+        message
+    }
+}
+
+/// One stranger's attempt. Returns how many bytes the node sent him.
+fn attempt(
+    address: &str,
+    message: &[u8],
+    (phase, form): (Phase, Form),
+    recording: &Recording,
+    random: &mut Random,
+) -> usize {
     let mut peer = Peer::connect(address);
     let mut received = 0;
-    let weapon = |random: &mut Random| {
-        let mut weapon = arsenal[random.index(arsenal.len())].clone();
-        match random.index(4) {
-            0 => weapon.truncate(random.index(weapon.len()) + 1),
-            1 => {
-                let at = random.index(weapon.len());
-                weapon[at] ^= 1 << random.index(8);
-            }
-            _ => {}
-        }
-        weapon
-    };
-    let phase = random.index(6);
-    if phase > 0 {
+    if phase > Phase::Before {
         peer.send(&recording.opening);
-        if phase > 1 {
-            received += peer.receive(NONCE_BYTES).len();
-        }
-        match phase {
-            2 => drop(peer.send(&[random.index(256) as u8; NONCE_BYTES])),
-            3 => drop(peer.send(&recording.proof)),
-            4 => {
-                let wrong = ClusterSecret::from_random(std::array::from_fn(|index| index as u8));
-                let mut forged = peer.dialer(&wrong, random.index(256) as u8);
-                forged.poll_transmit();
-                let _ = forged.handle(&[9; NONCE_BYTES]);
-                peer.send(forged.poll_transmit().expect("a proof").as_ref());
-            }
-            _ => {}
-        }
     }
-    peer.send(&weapon(random));
+    if phase > Phase::Opened {
+        received += peer.receive(NONCE_BYTES).len();
+    }
+    match phase {
+        Phase::AfterNoise => drop(peer.send(&[random.index(256) as u8; NONCE_BYTES])),
+        Phase::AfterReplay => drop(peer.send(&recording.proof)),
+        Phase::AfterForgery => {
+            let wrong = ClusterSecret::from_random(std::array::from_fn(|index| index as u8));
+            let mut forged = peer.dialer(&wrong, random.index(256) as u8);
+            forged.poll_transmit();
+            let _ = forged.handle(&[9; NONCE_BYTES]);
+            peer.send(forged.poll_transmit().expect("a proof").as_ref());
+        }
+        Phase::Before | Phase::Opened | Phase::Challenged => {}
+    }
+    peer.send(&form.of(message, random));
     peer.finish();
     received + peer.rest().len()
+}
+
+/// What was tried how often.
+#[derive(Debug, Default)]
+struct Counts(Mutex<BTreeMap<(Phase, Form), usize>>);
+
+impl Counts {
+    fn add(&self, way: (Phase, Form)) {
+        *self.0.lock().expect("nobody panics with it").entry(way).or_default() += 1;
+    }
+
+    /// Each way of each message at least so often, in words.
+    fn check(&self, least: usize) -> String {
+        let counts = self.0.lock().expect("nobody panics with it");
+        let mut text = format!("{} attempts\n", counts.values().sum::<usize>());
+        for phase in Phase::ALL {
+            let row = Form::ALL.map(|form| (form, counts.get(&(phase, form)).copied().unwrap_or_default()));
+            assert!(row.iter().all(|(_, count)| *count >= least), "{phase:?}: {row:?}, {least} messages");
+            text.push_str(&format!("{phase:?}: {row:?}\n"));
+        }
+        text
+    }
 }
 
 fn arsenal(victim: &str, cluster: &str, huge_bytes: usize) -> Vec<Vec<u8>> {
@@ -205,6 +321,8 @@ fn arsenal(victim: &str, cluster: &str, huge_bytes: usize) -> Vec<Vec<u8>> {
     arsenal
 }
 
+/// Every message in every form at every point of a handshake, at both nodes; then the same by chance for as
+/// long as there is time.
 #[test]
 fn strangers_learn_and_change_nothing() {
     let mut cluster = Cluster::start();
@@ -214,50 +332,59 @@ fn strangers_learn_and_change_nothing() {
     let arsenal = arsenal(&cluster.victim(), &name, 1 << 10);
     let addresses = cluster.nodes.each_ref().map(Node::bus_address);
     let recordings = addresses.each_ref().map(|address| Recording::make(address, &secret));
-    let resident = cluster.nodes.each_ref().map(resident_bytes);
-    let attempts = AtomicUsize::new(0);
+    let ways: Vec<(Phase, Form)> =
+        Phase::ALL.into_iter().flat_map(|phase| Form::ALL.map(|form| (phase, form))).collect();
+    let all = arsenal.len() * ways.len() * addresses.len();
+    let (next, counts, served) = (AtomicUsize::new(0), Counts::default(), AtomicUsize::new(0));
     let deadline = Instant::now() + FLOOD;
-    let served = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            let (attempts, arsenal) = (&attempts, &arsenal);
-            let (address, recording) = (&addresses[thread % 2], &recordings[thread % 2]);
-            scope.spawn(move || {
-                let mut random = Random::new(0x5eed + thread as u64);
-                let mut done = 0;
-                while (Instant::now() < deadline || done < FLOOD_ATTEMPTS.start / 4)
-                    && attempts.load(Relaxed) < FLOOD_ATTEMPTS.end
-                {
-                    let received = attempt(address, arsenal, recording, &mut random);
-                    assert!(received <= NONCE_BYTES, "a stranger was sent {received} bytes");
-                    attempts.fetch_add(1, Relaxed);
-                    done += 1;
-                }
-            });
-        }
-        // Clients are served meanwhile, and the member is heard of.
-        let mut genuine = client(&cluster.nodes[0]);
-        while Instant::now() < deadline {
-            assert_eq!(genuine.request(&["GET", "key:7"]), bulk("value 7"));
-            served.store(true, Relaxed);
-            std::thread::sleep(Duration::from_millis(5));
-        }
+    let growth = growth_during(&cluster.nodes, || {
+        std::thread::scope(|scope| {
+            let strangers: Vec<_> = (0..STRANGERS)
+                .map(|thread| {
+                    let (arsenal, ways, next, counts) = (&arsenal, &ways, &next, &counts);
+                    let (addresses, recordings) = (&addresses, &recordings);
+                    scope.spawn(move || {
+                        let mut random = Random::new(0x5eed + thread as u64);
+                        loop {
+                            let number = next.fetch_add(1, Relaxed);
+                            if number >= all && Instant::now() >= deadline {
+                                return;
+                            }
+                            // Beyond the last one by chance.
+                            let case = if number < all { number } else { random.index(all) };
+                            let (node, case) = (case % addresses.len(), case / addresses.len());
+                            let (way, message) = (ways[case % ways.len()], &arsenal[case / ways.len()]);
+                            let received =
+                                attempt(&addresses[node], message, way, &recordings[node], &mut random);
+                            assert!(received <= NONCE_BYTES, "{way:?}: a stranger was sent {received} bytes");
+                            counts.add(way);
+                        }
+                    })
+                })
+                .collect();
+            // Clients are served meanwhile.
+            let mut genuine = client(&cluster.nodes[0]);
+            while !strangers.iter().all(|stranger| stranger.is_finished()) {
+                assert_eq!(genuine.request(&["GET", "key:7"]), bulk("value 7"));
+                served.fetch_add(1, Relaxed);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
     });
-    assert!(served.load(Relaxed));
+    assert!(served.into_inner() > 100);
+    let counts = counts.check(arsenal.len() * addresses.len());
+    eprintln!("{counts}{} messages at {} nodes; memory grew by {growth:?}", arsenal.len(), addresses.len());
     cluster.check_nobody_ended();
     eventually("the cluster is as it was", || (cluster.state() == before).then_some(()));
     cluster.check_data();
-    for (node, before) in cluster.nodes.iter().zip(resident) {
-        let growth = resident_bytes(node).saturating_sub(before);
-        assert!(growth < GROWTH_BYTES_MAX, "{growth} bytes more after {attempts:?} attempts");
-    }
+    assert!(growth.iter().all(|&bytes| bytes < GROWTH_BYTES_MAX), "{growth:?} bytes more: {counts}");
     let log = cluster.nodes[0].log();
     let warnings = log.lines().filter(|line| line.contains("WARN")).count();
     assert!(
         log.contains("has another cluster secret") && log.contains("does not speak their protocol"),
         "{log}"
     );
-    assert!(warnings < 40, "{warnings} warnings of {attempts:?} attempts");
+    assert!(warnings < 40, "{warnings} warnings: {counts}");
 }
 
 /// Three connections that send as fast as they can took a node to gigabytes.
@@ -265,29 +392,29 @@ fn strangers_learn_and_change_nothing() {
 fn strangers_who_send_without_end_fill_nothing() {
     let mut cluster = Cluster::start();
     let before = cluster.state();
-    let resident = resident_bytes(&cluster.nodes[0]);
     let name = before[0]["status"]["cluster"].as_str().expect("a name").to_owned();
     let large = control_messages(&cluster.victim(), &name, &"x".repeat((16 << 20) - 4_096));
     let large = large.iter().map(control).max_by_key(Vec::len).expect("some");
     let address = cluster.nodes[0].bus_address();
     let recording = Recording::make(&address, &cluster.secret());
     let deadline = Instant::now() + Duration::from_secs(2);
-    std::thread::scope(|scope| {
-        for thread in 0..6 {
-            let (address, large, recording) = (&address, &large, &recording);
-            scope.spawn(move || {
-                while Instant::now() < deadline {
-                    let mut peer = Peer::connect(address);
-                    if thread % 2 == 0 {
-                        peer.send(&recording.opening);
+    let growth = growth_during(&cluster.nodes, || {
+        std::thread::scope(|scope| {
+            for thread in 0..6 {
+                let (address, large, recording) = (&address, &large, &recording);
+                scope.spawn(move || {
+                    while Instant::now() < deadline {
+                        let mut peer = Peer::connect(address);
+                        if thread % 2 == 0 {
+                            peer.send(&recording.opening);
+                        }
+                        while peer.send(large) && Instant::now() < deadline {}
                     }
-                    while peer.send(large) && Instant::now() < deadline {}
-                }
-            });
-        }
+                });
+            }
+        });
     });
-    let growth = resident_bytes(&cluster.nodes[0]).saturating_sub(resident);
-    assert!(growth < GROWTH_BYTES_MAX, "{growth} bytes more");
+    assert!(growth.iter().all(|&bytes| bytes < GROWTH_BYTES_MAX), "{growth:?} bytes more");
     cluster.check_nobody_ended();
     eventually("the cluster is as it was", || (cluster.state() == before).then_some(()));
     cluster.check_data();
@@ -322,6 +449,55 @@ fn strangers_who_hold_connections_open_shut_nobody_out() {
     eventually("all have been closed", || held.iter_mut().all(Peer::is_closed).then_some(()));
     cluster.check_nobody_ended();
     assert!(cluster.nodes[0].log().contains("the oldest make way"), "{}", cluster.nodes[0].log());
+}
+
+/// Where few descriptors are to be had, what clients were promised and what files need is not for the port
+/// between nodes.
+#[test]
+fn strangers_and_members_take_no_descriptor_that_clients_were_promised() {
+    let mut node = Node::start_under("ulimit -n 256", &["--password", PASSWORD]).expect("it starts");
+    let secret =
+        ClusterSecret::parse(&std::fs::read(node.file("cluster.secret")).expect("it has one")).expect("one");
+    let address = node.bus_address();
+    let is_refused = |peer: &mut Peer| peer.is_closed();
+    let mut members: Vec<Peer> = (0..200)
+        .filter_map(|seed| {
+            let mut peer = Peer::connect(&address);
+            peer.shake(&secret, seed).then_some(peer)
+        })
+        .collect();
+    // Each says that it comes to speak to the coordinator, and stays.
+    let load = json!({"keys": 0, "memory_used_bytes": 0, "memory_limit_bytes": 0});
+    let body = json!({"heartbeat": {"map_epoch": 0, "load": load, "holds": []}});
+    let from = "cd".repeat(20);
+    let hello = control(&json!({"to_coordinator": {"from": from, "incarnation": 1, "body": body}}));
+    for member in &mut members {
+        member.send(&hello);
+    }
+    let mut strangers: Vec<TcpStream> = Vec::new();
+    for _ in 0..300 {
+        strangers.push(TcpStream::connect(&address).expect("the port takes connections"));
+    }
+    eventually("most members are too many", || {
+        let refused = members.iter_mut().map(is_refused).filter(|&is_refused| is_refused).count();
+        (refused + 16 >= members.len()).then_some(())
+    });
+    let mut first = client(&node);
+    let Value::Array(told) = first.request(&["CONFIG", "GET", "maxclients"]) else { panic!("no setting") };
+    let promised: usize =
+        std::str::from_utf8(told[1].as_bytes().expect("text")).expect("text").parse().expect("a number");
+    let mut clients = vec![first];
+    clients.extend((1..promised).map(|_| client(&node)));
+    for client in &mut clients {
+        assert_eq!(client.request(&["PING"]), Value::Simple("PONG".into()));
+    }
+    let open = std::fs::read_dir(format!("/proc/{}/fd", node.process_id())).expect("it runs").count();
+    assert!(open <= 256 && promised > 90, "{open} are open, {promised} clients were promised");
+    // Files have theirs.
+    std::fs::remove_file(node.file("node.json")).expect("it is there");
+    eventually("it is written anew", || node.file("node.json").exists().then_some(()));
+    assert!(!node.log().contains("cannot accept"), "{}", node.log());
+    assert!(node.is_running());
 }
 
 /// What a member may send is bounded too: it proves who it is, not that it is well.
@@ -385,17 +561,24 @@ fn an_impostor_is_neither_told_nor_obeyed() {
     let [impostor, clients] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     let impostor_at = impostor.local_addr().expect("an address").to_string();
     let at = clients.local_addr().expect("an address").to_string();
-    // Where clients connect it names its own bus address as that of the cluster.
+    // Where clients connect it names its own bus address as that of the cluster: of its own accord, or when
+    // it is asked again after it has wanted a password.
     let map = json!({"nodes": [{"client_addr": at, "bus_addr": impostor_at}]}).to_string();
+    let port = impostor_at.rsplit_once(':').expect("host:port").1.to_owned();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
     std::thread::spawn(move || {
-        for stream in clients.incoming() {
+        for (turn, stream) in clients.incoming().enumerate() {
             let mut stream = stream.expect("a connection");
             let mut request = [0; 4096];
-            while stream.read(&mut request).is_ok_and(|length| length > 0) {
-                let reply = match request.starts_with(b"*2\r\n$4\r\nAUTH") {
-                    true => "+OK\r\n".to_owned(),
-                    false => format!("${}\r\n{map}\r\n", map.len()),
+            while let Ok(length @ 1..) = stream.read(&mut request) {
+                let request = String::from_utf8_lossy(&request[..length]).into_owned();
+                let reply = match (turn % 2, request.contains("SIDLE.BUS")) {
+                    (0, _) => format!("${}\r\n{map}\r\n", map.len()),
+                    (_, true) => format!(":{port}\r\n"),
+                    (_, false) => "-NOAUTH Authentication required.\r\n".to_owned(),
                 };
+                heard.lock().expect("nobody panics with it").push(request);
                 let _ = stream.write_all(reply.as_bytes());
             }
         }
@@ -432,6 +615,12 @@ fn an_impostor_is_neither_told_nor_obeyed() {
     }
     eventually("the joiner says why", || joiner.log().contains("another cluster secret").then_some(()));
     assert!(joiner.is_running(), "{}", joiner.log());
+    // Whoever has the secret gives no password to those who have not proven that they have it.
+    let told = told.lock().expect("nobody panics with it").clone();
+    assert!(told.iter().any(|request| request.contains("SIDLE.BUS")), "{told:?}");
+    for request in told {
+        assert!(!request.contains("AUTH") && !request.contains(PASSWORD), "the impostor was told: {request}");
+    }
     let identity = std::fs::read_to_string(joiner.file("node.json")).expect("it has one");
     assert!(!identity.contains(&impostor_at) && identity.contains("\"cluster\": null"), "{identity}");
     assert_eq!(cluster.state(), before);
