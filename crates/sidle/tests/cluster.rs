@@ -4,7 +4,9 @@
 
 mod support;
 
+use serde_json::Value as Json;
 use sidle_resp::Value;
+use std::time::{Duration, Instant};
 use support::{Client, NodeOptions, StopWhenDropped, TestCluster, bulk, eventually};
 
 fn ok() -> Value {
@@ -381,6 +383,46 @@ fn queued_migration_is_cancelled_and_the_other_one_goes_on() {
     cluster.nodes[1].resume();
     assert_eq!(first.wait().expect("a child can be waited for").code(), Some(0));
     assert_eq!(check(&mut cluster.client(2), 5_000), 0);
+}
+
+/// Many clients that wait for the end of a migration hold up nobody who asks for the status, and no cancel.
+#[test]
+fn clients_that_wait_for_a_migration_hold_up_no_status_and_no_cancel() {
+    let cluster = TestCluster::start(2);
+    fill(&mut cluster.client(0), 5_000);
+    let to = cluster.nodes[1].address();
+    let begin = |slots: &str| {
+        let start = ["migrate", "--to", &to, "--slots", slots, "--rate", "0.02", "--detach"];
+        assert!(cluster.nodes[0].run(&start).status.success());
+    };
+    begin("0-8191");
+    eventually("the first runs", || (cluster.migration(1)?["state"] == "running").then_some(()));
+    begin("8192-9000");
+    eventually("the second waits for it", || (cluster.migration(2)?["state"] == "queued").then_some(()));
+    for at in [0, 1] {
+        let mut waiting: Vec<Client> = (0..64).map(|_| cluster.client(at)).collect();
+        let mut operator = cluster.client(at);
+        let begun = Instant::now();
+        waiting.iter_mut().for_each(|client| client.send(&["SIDLE.MIGRATE", "WAIT", "1", "5000"]));
+        for _ in 0..3 {
+            let status = operator.request(&["SIDLE.STATUS"]);
+            let report: Json = serde_json::from_slice(status.as_bytes().expect("JSON")).expect("JSON");
+            assert_eq!(report["migrations"][0]["state"], "running", "none of them can be answered yet");
+        }
+        if at == 1 {
+            assert_eq!(operator.request(&["SIDLE.MIGRATE", "CANCEL", "2"]), ok());
+            let cancelled = cluster.migration(2).expect("it is known");
+            assert_eq!(cancelled["state"], "cancelled");
+        }
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(4), "{took:?}: as long as the others wait");
+        for client in &mut waiting {
+            let reply = client.reply();
+            let migration: Json =
+                serde_json::from_slice(reply.as_bytes().unwrap_or_default()).unwrap_or_default();
+            assert_eq!(migration["state"], "running", "{reply:?}");
+        }
+    }
 }
 
 #[test]
