@@ -15,6 +15,7 @@ pub mod disk;
 pub mod host;
 pub mod ledger;
 pub mod link;
+mod met;
 pub mod nemesis;
 pub mod network;
 pub mod plan;

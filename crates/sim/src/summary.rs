@@ -1,9 +1,6 @@
-//! What a simulation found out about itself, and how often it met what it is there to meet.
+//! What a simulation found out about itself.
 
 use crate::checks::Violation;
-use crate::clients::{Other, Session};
-use crate::simulation::Simulation;
-use sidle_cluster::MigrationState;
 use std::collections::BTreeMap;
 
 /// What a simulation found out about itself.
@@ -40,55 +37,4 @@ pub struct Failure {
     pub at_us: u64,
     /// What was found.
     pub violation: Violation,
-}
-
-impl Simulation {
-    /// Counts what there is to count at the end.
-    pub(crate) fn count_what_was_met(&mut self) {
-        let mut met = self.world.met.clone();
-        let mut meet = |what, times| *met.entry(what).or_insert(0) += times;
-        meet("packets over slow links", self.world.network.links.over_slow);
-        meet("timed", self.history.timed.iter().filter(|record| record.return_us.is_some()).count() as u64);
-        meet("noise", self.history.noise);
-        meet("groups", self.history.groups);
-        meet("out of memory", self.history.out_of_memory);
-        for counters in self.sessions.iter().map(Session::counters) {
-            meet("answered", counters.replies);
-            meet("timeouts", counters.timeouts);
-            meet("redirects", counters.redirects);
-            meet("double reads", counters.double_reads);
-            meet("reads of the target alone", counters.single_target_reads);
-            meet("source values", counters.source_values);
-        }
-        for other in &self.others {
-            match other {
-                Other::Bare(hand) => {
-                    meet("by hand", hand.answered);
-                    meet("moved", hand.redirects[0]);
-                    meet("asked", hand.redirects[1]);
-                    meet("empty", hand.empties);
-                }
-                Other::Misbehaving(misbehaving) => meet("sent away", misbehaving.sent_away),
-                Other::Canceller(_) => {}
-                Other::Surveyor(surveyor) => {
-                    meet("scanned keys", surveyor.judged);
-                    meet("flushes", surveyor.flushes);
-                    surveyor.flushed_registers().into_iter().for_each(|(what, times)| meet(what, times));
-                }
-            }
-        }
-        let possible = self.hosts[0].disk.as_ref().map(|disk| disk.possible()).unwrap_or_default();
-        for migration in possible.iter().take(1).flat_map(|data| data.all_migrations()) {
-            match &migration.state {
-                MigrationState::Done => meet("done", 1),
-                MigrationState::Cancelled => meet("cancelled", 1),
-                MigrationState::Failed { why } => {
-                    meet("failed", 1);
-                    meet("given back", u64::from(why.contains("nothing is lost")));
-                }
-                _ => {}
-            }
-        }
-        self.summary.met = met;
-    }
 }

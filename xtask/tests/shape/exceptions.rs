@@ -12,7 +12,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
 pub(crate) const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("migration", "Exporter", 5),
     ("migration", "Importer", 10),
-    ("sim", "Process", 5),
 ];
 
 /// Circles of files: the crate, the files below its `src`, and the reason.
@@ -87,10 +86,5 @@ pub(crate) const CIRCLES: &[(&str, &[&str], &str)] = &[
             "world.rs",
         ],
         "the world holds hosts, network and checks, which are lent the world",
-    ),
-    (
-        "sim",
-        &["simulation.rs", "summary.rs"],
-        "a summary is made of a simulation's parts, and a simulation ends in a summary",
     ),
 ];

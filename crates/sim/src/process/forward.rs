@@ -1,9 +1,8 @@
 //! Connections over which a worker forwards, and those over which other nodes forward to it.
 
-use super::connection::Connection;
-use super::{Process, host_of, node_id};
+use super::{host_of, node_id};
 use crate::network::{Port, Side, Signal, StreamId};
-use crate::world::{Actor, HostId, Thread, World};
+use crate::world::{Actor, HostId, World};
 use sidle_node::{ForwardEvent, ForwardLink, Now, Worker};
 use sidle_resp::RespVersion;
 use sidle_wire::Forward;
@@ -89,30 +88,5 @@ fn send(id: StreamId, link: ForwardLink, worker: &mut Worker, world: &mut World)
     while !world.network.is_full(id, Side::Opener) && worker.forward_output(link, &mut out) {
         world.meet("forwarded", 1);
         world.send(id, Side::Opener, std::mem::take(&mut out));
-    }
-}
-
-impl Process {
-    /// Hands a connection over which another node forwards to a worker, with what was read of it already.
-    pub(super) fn take_forwarded(
-        &mut self,
-        id: StreamId,
-        forward: Forward,
-        rest: &[u8],
-        now: Now,
-        world: &mut World,
-    ) {
-        let index = world.random.index(self.workers.len());
-        let mut connection = Connection::forwarded(&self.parts.shared, forward.is_resp3, now);
-        connection.read(rest);
-        self.workers[index].connections.insert(id, connection);
-        let thread = Thread::Worker(index);
-        world.hand_over(id, Side::Acceptor, Actor::Thread(self.host, thread));
-        // What has come for the control since is the worker's.
-        let (its, others): (Vec<_>, Vec<_>) =
-            self.mailbox(Thread::Control).drain(..).partition(|(of, _, _)| *of == id);
-        self.mailbox(Thread::Control).extend(others);
-        self.mailbox(thread).extend(its);
-        world.wake(self.host, thread);
     }
 }

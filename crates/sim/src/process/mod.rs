@@ -12,8 +12,10 @@ mod worker;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::network::{Side, Signal, StreamId};
-use crate::world::{HostId, Thread, World};
+use crate::world::{Actor, HostId, Thread, World};
 use cleaner::CleanerThread;
+use connection::Connection;
+use control::Call;
 pub use control::ControlThread;
 use mover::MoverThread;
 pub(crate) use mover::OUTPUT_BYTES;
@@ -28,8 +30,10 @@ use sidle_node::{
 use sidle_store::{Store, StoreConfig};
 use sidle_testbed::fixtures;
 use sidle_types::{MonotonicUs, NodeId, WallMs};
+use sidle_wire::Forward;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use worker::Site;
 pub use worker::WorkerThread;
 
 /// How big the segments of a simulated node's log are: small, so that cleaning happens.
@@ -173,12 +177,16 @@ impl Process {
     pub fn turn(&mut self, thread: Thread, world: &mut World) {
         let now = self.now(world);
         match thread {
-            Thread::Worker(index) => self.worker_turn(index, now, world),
+            Thread::Worker(index) => {
+                let mail = std::mem::take(self.mailbox(thread));
+                let (worker, site, calls) = self.lend(index);
+                worker.turn(mail, &site, calls, now, world);
+            }
             Thread::Mover(index) => self.mover_turn(index, now, world),
             Thread::Control => self.control_turn(now, world),
             Thread::Cleaner => {
                 let rest_us = self.cleaner.turn();
-                world.turn_at(crate::world::Actor::Thread(self.host, thread), world.now_us + rest_us);
+                world.turn_at(Actor::Thread(self.host, thread), world.now_us + rest_us);
             }
         }
     }
@@ -196,6 +204,46 @@ impl Process {
     /// The map that the node uses.
     pub fn map(&self) -> &Arc<TabletMap> {
         self.workers[0].worker.ranges().map()
+    }
+
+    /// Lets a worker do one thing; returns whether there may be more to do.
+    fn step_worker(&mut self, index: usize, now: Now, world: &mut World) -> bool {
+        let (worker, site, calls) = self.lend(index);
+        worker.step(&site, calls, now, world)
+    }
+
+    /// A worker, what its turn is lent, and where its calls of the control go.
+    fn lend(&mut self, index: usize) -> (&mut WorkerThread, Site<'_>, &mut VecDeque<Call>) {
+        let site = Site {
+            host: self.host,
+            parts: &self.parts,
+            tick_us: self.setup.tick_us,
+            waited_for_turns_at: self.waited_for_turns_at,
+        };
+        (&mut self.workers[index], site, &mut self.control.calls)
+    }
+
+    /// Hands a connection over which another node forwards to a worker, with what was read of it already.
+    pub(super) fn take_forwarded(
+        &mut self,
+        id: StreamId,
+        forward: Forward,
+        rest: &[u8],
+        now: Now,
+        world: &mut World,
+    ) {
+        let index = world.random.index(self.workers.len());
+        let mut connection = Connection::forwarded(&self.parts.shared, forward.is_resp3, now);
+        connection.read(rest);
+        self.workers[index].connections.insert(id, connection);
+        let thread = Thread::Worker(index);
+        world.hand_over(id, Side::Acceptor, Actor::Thread(self.host, thread));
+        // What has come for the control since is the worker's.
+        let (its, others): (Vec<_>, Vec<_>) =
+            self.mailbox(Thread::Control).drain(..).partition(|(of, _, _)| *of == id);
+        self.mailbox(Thread::Control).extend(others);
+        self.mailbox(thread).extend(its);
+        world.wake(self.host, thread);
     }
 
     fn mailbox(&mut self, thread: Thread) -> &mut Mailbox {

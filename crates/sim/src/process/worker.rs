@@ -2,7 +2,7 @@
 
 use super::connection::{Came, Connection};
 use super::forward::ForwardLinks;
-use super::{Process, control::Call};
+use super::{Mailbox, control::Call};
 use crate::network::{Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
 use sidle_node::{ControlReply, NodeParts, Now, Worker, WorkerIndex, WorkerPort};
@@ -11,6 +11,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// How many values with a deadline are looked at.
 const EXPIRE_SAMPLE: usize = 64;
+
+/// What a worker's turn is lent of its process.
+pub(super) struct Site<'p> {
+    pub(super) host: HostId,
+    pub(super) parts: &'p NodeParts,
+    /// How often it looks for expired keys.
+    pub(super) tick_us: u64,
+    /// When commands last had to wait for their keys' turns.
+    pub(super) waited_for_turns_at: MonotonicUs,
+}
 
 /// A serving thread with its connections.
 pub struct WorkerThread {
@@ -48,12 +58,11 @@ impl WorkerThread {
         self.links.streams()
     }
 
-    /// Turns the worker's loop once; returns whether its range table changed. `for_turns_at`: when commands
-    /// last had to wait for their keys' turns.
-    fn look_around(&mut self, host: HostId, now: Now, for_turns_at: MonotonicUs, world: &mut World) -> bool {
+    /// Turns the worker's loop once; the control learns that the range table changed.
+    fn look_around(&mut self, site: &Site<'_>, now: Now, world: &mut World) {
         let changed = self.worker.turn();
         if changed {
-            world.facts.push(Fact::TableTaken(host));
+            world.facts.push(Fact::TableTaken(site.host));
             for (&id, connection) in &mut self.connections {
                 self.worker.write_pushes(&mut connection.session, &mut connection.output);
                 flush(id, connection, world);
@@ -63,15 +72,17 @@ impl WorkerThread {
             let mut connections = self.connections.values_mut();
             if let Some(since) = connections.find_map(|connection| connection.wake(ticket)) {
                 let link_us = world.network.longest_wait_us();
-                world.checks.waited(host, now.mono, since.max(for_turns_at), link_us);
+                world.checks.waited(site.host, now.mono, since.max(site.waited_for_turns_at), link_us);
             }
         }
-        changed
+        if changed {
+            world.wake(site.host, Thread::Control);
+        }
     }
 
     /// Runs one command of one connection that has one; returns whether there was one, and what the control
     /// is asked.
-    pub(super) fn serve_one(&mut self, host: HostId, now: Now, world: &mut World) -> (bool, Option<Call>) {
+    fn serve_one(&mut self, host: HostId, now: Now, world: &mut World) -> (bool, Option<Call>) {
         let mut held_back = 0;
         let mut ready: Vec<(&StreamId, &mut Connection)> = (self.connections.iter_mut())
             .filter(|(_, connection)| connection.is_ready())
@@ -113,6 +124,83 @@ impl WorkerThread {
         (false, None)
     }
 
+    /// It has its turn: what came, what is due, and one thing more.
+    pub(super) fn turn(
+        &mut self,
+        mail: Mailbox,
+        site: &Site<'_>,
+        calls: &mut VecDeque<Call>,
+        now: Now,
+        world: &mut World,
+    ) {
+        for (id, _, signal) in mail {
+            if self.links.hear(id, &signal, now, &mut self.worker, world) {
+                continue;
+            }
+            match signal {
+                Signal::Opened | Signal::Refused => {}
+                Signal::Bytes(bytes) => {
+                    let new = || Connection::new(&site.parts.shared, now);
+                    self.connections.entry(id).or_insert_with(new).read(&bytes);
+                }
+                Signal::Closed => {
+                    world.close(id, Side::Acceptor);
+                    self.drop_connection(id);
+                }
+            }
+        }
+        while let Some((id, reply)) = self.answers.pop_front() {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.answer(&self.worker, &reply);
+                flush(id, connection, world);
+            }
+        }
+        if world.now_us >= self.next_tick_us {
+            self.next_tick_us = world.now_us + site.tick_us;
+            self.worker.expire(now, EXPIRE_SAMPLE);
+            world.meet("ticks", 1);
+        }
+        self.worker.forward_time(now.mono);
+        world.turn_at(self.me(site.host), self.next_tick_us);
+        if self.step(site, calls, now, world) {
+            world.wake(site.host, self.thread());
+        }
+    }
+
+    /// Does one thing; returns whether there may be more to do. What the control is asked goes to `calls`.
+    pub(super) fn step(
+        &mut self,
+        site: &Site<'_>,
+        calls: &mut VecDeque<Call>,
+        now: Now,
+        world: &mut World,
+    ) -> bool {
+        let host = site.host;
+        self.look_around(site, now, world);
+        let (has_served, call) = self.serve_one(host, now, world);
+        while let Some(mover) = self.worker.poll_notify() {
+            world.wake(host, Thread::Mover(usize::from(mover.0)));
+        }
+        if let Some(call) = call {
+            calls.push_back(call);
+            world.wake(host, Thread::Control);
+        }
+        let me = self.me(host);
+        self.links.follow(me, host, &mut self.worker, world);
+        // Running a command may have taken a new table, too.
+        self.look_around(site, now, world);
+        // What arrives gives a turn of its own, and what is not whole yet comes to nothing.
+        has_served && self.has_work()
+    }
+
+    fn thread(&self) -> Thread {
+        Thread::Worker(usize::from(self.worker.index().0))
+    }
+
+    fn me(&self, host: HostId) -> Actor {
+        Actor::Thread(host, self.thread())
+    }
+
     /// Whether there is something that could be run.
     fn has_work(&self) -> bool {
         self.connections.values().any(Connection::is_ready)
@@ -131,72 +219,5 @@ impl WorkerThread {
 fn flush(id: StreamId, connection: &mut Connection, world: &mut World) {
     if !connection.output.is_empty() {
         world.send(id, Side::Acceptor, std::mem::take(&mut connection.output));
-    }
-}
-
-impl Process {
-    pub(super) fn worker_turn(&mut self, index: usize, now: Now, world: &mut World) {
-        let thread = Thread::Worker(index);
-        while let Some((id, _, signal)) = self.mailbox(thread).pop_front() {
-            let worker = &mut self.workers[index];
-            if worker.links.hear(id, &signal, now, &mut worker.worker, world) {
-                continue;
-            }
-            match signal {
-                Signal::Opened | Signal::Refused => {}
-                Signal::Bytes(bytes) => {
-                    let shared = &self.parts.shared;
-                    let connection =
-                        worker.connections.entry(id).or_insert_with(|| Connection::new(shared, now));
-                    connection.read(&bytes);
-                }
-                Signal::Closed => {
-                    world.close(id, Side::Acceptor);
-                    worker.drop_connection(id);
-                }
-            }
-        }
-        let worker = &mut self.workers[index];
-        while let Some((id, reply)) = worker.answers.pop_front() {
-            if let Some(connection) = worker.connections.get_mut(&id) {
-                connection.answer(&worker.worker, &reply);
-                flush(id, connection, world);
-            }
-        }
-        if world.now_us >= worker.next_tick_us {
-            worker.next_tick_us = world.now_us + self.setup.tick_us;
-            worker.worker.expire(now, EXPIRE_SAMPLE);
-            world.meet("ticks", 1);
-        }
-        worker.worker.forward_time(now.mono);
-        world.turn_at(Actor::Thread(self.host, thread), worker.next_tick_us);
-        if self.step_worker(index, now, world) {
-            world.wake(self.host, thread);
-        }
-    }
-
-    /// Lets a worker do one thing; returns whether there may be more to do.
-    pub(super) fn step_worker(&mut self, index: usize, now: Now, world: &mut World) -> bool {
-        let host = self.host;
-        let worker = &mut self.workers[index];
-        if worker.look_around(host, now, self.waited_for_turns_at, world) {
-            world.wake(host, Thread::Control);
-        }
-        let (has_served, call) = worker.serve_one(host, now, world);
-        while let Some(mover) = worker.worker.poll_notify() {
-            world.wake(host, Thread::Mover(usize::from(mover.0)));
-        }
-        if let Some(call) = call {
-            self.control.calls.push_back(call);
-            world.wake(host, Thread::Control);
-        }
-        let worker = &mut self.workers[index];
-        worker.links.follow(Actor::Thread(host, Thread::Worker(index)), host, &mut worker.worker, world);
-        // Running a command may have taken a new table, too.
-        if self.workers[index].look_around(host, now, self.waited_for_turns_at, world) {
-            world.wake(host, Thread::Control);
-        }
-        // What arrives gives a turn of its own, and what is not whole yet comes to nothing.
-        has_served && self.workers[index].has_work()
     }
 }
