@@ -109,6 +109,8 @@ impl Plan {
 
 /// How large pieces are where they are small: less than many records, more than all but the largest.
 const PIECE_BYTES: (u64, u64) = (50, 2_000);
+/// The most pieces of a large value: each is a trip of its own.
+const MOST_PIECES: u64 = 50;
 
 /// What slow moves bring in a second at most.
 const SLOW_MOVE_BYTES_PER_S: (u64, u64) = (20_000, 500_000);
@@ -121,12 +123,13 @@ const PLENTY_BYTES: (u64, u64) = (16 << 20, 64 << 20);
 fn small_pieces(seed: u64, hosts: &mut [HostSetup], workload: &mut Workload) {
     let mut random = Random::new(seed ^ 0x91ec_e500_0000_0000);
     if random.one_in(2) {
-        let bytes = random.magnitude(PIECE_BYTES.0, PIECE_BYTES.1) as u32;
-        hosts.iter_mut().for_each(|host| host.piece_bytes = bytes);
+        let bytes = random.magnitude(PIECE_BYTES.0, PIECE_BYTES.1);
         if workload.large_permille == 0 {
             workload.large_permille = random.between(50, 500);
             workload.large_bytes = random.between(1_000, 60_000);
         }
+        let bytes = bytes.max(workload.large_bytes / MOST_PIECES) as u32;
+        hosts.iter_mut().for_each(|host| host.piece_bytes = bytes);
     }
 }
 

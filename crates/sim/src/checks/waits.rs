@@ -1,7 +1,8 @@
 //! Where nothing goes wrong no command waits for long: it waits for one pull out of turn, or for an
 //! activation.
 //!
-//! Two things excuse more. A pull of large values takes long over a slow link. And a migration whose protocol
+//! Three things excuse more. A pull of large values takes long over a slow link. A record larger than a piece
+//! takes a trip for each of its pieces: waiting counts from the last one. And a migration whose protocol
 //! serves nobody until everything is there, or pulls nothing out of turn, makes it wait for all that comes
 //! before, as long as that takes under the bound that the operator has set.
 

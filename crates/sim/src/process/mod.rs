@@ -113,8 +113,8 @@ pub struct Process {
     pub control: ControlThread,
     cleaner: CleanerThread,
     mailboxes: BTreeMap<Thread, Mailbox>,
-    /// When commands last had to wait for their keys' turns.
-    waited_for_turns_at: MonotonicUs,
+    /// When commands last had to wait for their keys' turns, or for the next piece of a large record.
+    excused_at: MonotonicUs,
 }
 
 impl Process {
@@ -142,9 +142,9 @@ impl Process {
             .collect();
         let control = ControlThread::new(now.mono, (info, start), &parts, &setup, disk)?;
         let cleaner = CleanerThread::new(&parts);
-        let (mailboxes, waited_for_turns_at) = (BTreeMap::new(), MonotonicUs(0));
+        let (mailboxes, excused_at) = (BTreeMap::new(), MonotonicUs(0));
         let mut process =
-            Process { host, setup, parts, workers, movers, control, cleaner, mailboxes, waited_for_turns_at };
+            Process { host, setup, parts, workers, movers, control, cleaner, mailboxes, excused_at };
         for thread in process.threads() {
             process.mailboxes.insert(thread, Mailbox::new());
             world.wake(host, thread);
@@ -218,7 +218,7 @@ impl Process {
             host: self.host,
             parts: &self.parts,
             tick_us: self.setup.tick_us,
-            waited_for_turns_at: self.waited_for_turns_at,
+            excused_at: self.excused_at,
         };
         (&mut self.workers[index], site, &mut self.control.calls)
     }

@@ -64,7 +64,7 @@ impl Process {
         let thread = Thread::Mover(index);
         // What ends such a wait is a mover's turn, which has looked here first.
         if self.control.control.imports().any(|import| import.waits_for_turns()) {
-            self.waited_for_turns_at = now.mono;
+            self.excused_at = now.mono;
         }
         self.load(index, now, world);
         self.movers[index].mover.turn(now.mono);
@@ -177,6 +177,11 @@ impl Process {
 
     /// One frame. What it asks for is sent before what it brought is replayed; workers may run in between.
     fn message(&mut self, index: usize, id: StreamId, message: Message<'_>, now: Now, world: &mut World) {
+        if let Message::PriorityPullReply(reply) = &message
+            && reply.piece.is_some()
+        {
+            self.excused_at = now.mono;
+        }
         let mover = &mut self.movers[index];
         mover.cpu_us += FRAME_CPU_US;
         let pending = mover.mover.message(now.mono, Link(id.0), message);

@@ -18,8 +18,8 @@ pub(super) struct Site<'p> {
     pub(super) parts: &'p NodeParts,
     /// How often it looks for expired keys.
     pub(super) tick_us: u64,
-    /// When commands last had to wait for their keys' turns.
-    pub(super) waited_for_turns_at: MonotonicUs,
+    /// Until when commands are excused for waiting long.
+    pub(super) excused_at: MonotonicUs,
 }
 
 /// A serving thread with its connections.
@@ -72,7 +72,7 @@ impl WorkerThread {
             let mut connections = self.connections.values_mut();
             if let Some(since) = connections.find_map(|connection| connection.wake(ticket)) {
                 let link_us = world.network.longest_wait_us();
-                world.checks.waited(site.host, now.mono, since.max(site.waited_for_turns_at), link_us);
+                world.checks.waited(site.host, now.mono, since.max(site.excused_at), link_us);
             }
         }
         if changed {
