@@ -1,6 +1,6 @@
 //! `cargo xtask fuzz`: the coverage-guided fuzz targets of `fuzz/`.
 
-use crate::step::{Steps, cargo, project_root, succeeds};
+use crate::step::{self, Step, Steps, cargo, project_root, succeeds};
 use std::process::Command;
 
 /// The fuzz targets: the RESP parser, the frames between nodes, and sequences of store operations.
@@ -22,20 +22,24 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(missing) = missing() {
         anyhow::bail!("{missing}");
     }
-    let mut steps = Steps::default();
     let named: Vec<&str> = match arguments.targets.as_slice() {
         [] => TARGETS.to_vec(),
         targets => targets.iter().map(String::as_str).collect(),
     };
-    for target in named {
-        steps.run(&format!("fuzz {target}"), &mut command(target, arguments.seconds))?;
+    Steps::take_all(named.into_iter().map(|target| step(target, arguments.seconds)).collect())
+}
+
+/// Fuzzes one target, where this machine can.
+pub(crate) fn step(target: &str, seconds: u32) -> Step {
+    let name = format!("fuzz {target}");
+    match missing() {
+        Some(reason) => step::skipped(name, reason),
+        None => step::step(name, command(target, seconds)),
     }
-    steps.print_summary();
-    Ok(())
 }
 
 /// What this machine lacks for fuzzing, and how to install it.
-pub(crate) fn missing() -> Option<&'static str> {
+fn missing() -> Option<&'static str> {
     if !succeeds(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
         return Some("fuzzing needs a nightly toolchain: rustup toolchain install nightly");
     }
@@ -46,7 +50,7 @@ pub(crate) fn missing() -> Option<&'static str> {
 }
 
 /// The command that fuzzes one target.
-pub(crate) fn command(target: &str, seconds: u32) -> Command {
+fn command(target: &str, seconds: u32) -> Command {
     let mut command = Command::new("cargo");
     command
         .arg("+nightly")

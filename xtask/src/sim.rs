@@ -1,6 +1,6 @@
 //! `cargo xtask sim`: the simulator, built with every assertion.
 
-use crate::step::{Steps, cargo};
+use crate::step::{Step, cargo, step};
 use std::process::Command;
 
 /// Seeds that every change is tested with. Every tenth runs twice, and both runs must be the same.
@@ -25,20 +25,25 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// The checks before a change lands: fixed seeds, the same result twice, every known fault, fresh seeds.
-pub(crate) fn steps(steps: &mut Steps) -> anyhow::Result<()> {
-    let seeds = |count: u64| ["--seeds".to_owned(), count.to_string()];
-    steps.run(
-        "simulator: the same seed, the same run",
-        simulator().args(seeds(SEEDS_RUN_TWICE)).arg("--twice"),
-    )?;
-    steps.run("simulator: fixed seeds", simulator().args(seeds(FIXED_SEEDS)))?;
-    steps.run("simulator: every known fault is found", simulator().arg("--hunt"))?;
+pub(crate) fn steps() -> [Step; 4] {
+    let with = |arguments: &[&str]| {
+        let mut command = simulator();
+        command.args(arguments);
+        command
+    };
+    let [twice, fixed] = [SEEDS_RUN_TWICE, FIXED_SEEDS].map(|count| count.to_string());
     let minutes = FRESH_MINUTES.to_string();
-    steps.run("simulator: fresh seeds", simulator().args(["--fresh", "--minutes", &minutes]))
+    [
+        step("simulator: the same seed, the same run", with(&["--seeds", &twice, "--twice"])),
+        step("simulator: fixed seeds", with(&["--seeds", &fixed])),
+        step("simulator: every known fault is found", with(&["--hunt"])),
+        step("simulator: fresh seeds", with(&["--fresh", "--minutes", &minutes])),
+    ]
 }
 
+/// To build it takes minutes, which cargo shows.
 fn simulator() -> Command {
     let mut command = cargo();
-    command.args(["run", "--quiet", "--profile", "sim", "--package", "sidle-sim", "--"]);
+    command.args(["run", "--profile", "sim", "--package", "sidle-sim", "--"]);
     command
 }

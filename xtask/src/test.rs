@@ -3,7 +3,7 @@
 use crate::clients::Clients;
 use crate::fuzz;
 use crate::sim;
-use crate::step::{Steps, cargo, succeeds, target_folder};
+use crate::step::{Step, Steps, cargo, skipped, step, succeeds, target_folder};
 use std::process::Command;
 
 /// Which checks to run.
@@ -16,91 +16,90 @@ pub(crate) struct Arguments {
 
 /// Runs the checks in order and stops at the first failure.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let mut steps = Steps::default();
-    steps.run("format", cargo().args(["fmt", "--all", "--check"]))?;
-    steps.run(
-        "lints",
-        cargo().args([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--all-features",
-            "--",
-            "--deny",
-            "warnings",
-        ]),
-    )?;
-    steps.run("layers and purity", cargo().args(["test", "--package", "xtask"]))?;
-    let library_tests = ["test", "--workspace", "--all-features"];
+    let mut plan = quick();
+    if !arguments.quick {
+        plan.extend([model_check(), address_sanitizer(), licences()]);
+        plan.extend(sim::steps());
+        plan.extend(fuzz::TARGETS.map(|target| fuzz::step(target, FUZZ_SECONDS)));
+        plan.extend(processes());
+    }
+    Steps::take_all(plan)
+}
+
+/// How long each fuzz target runs.
+const FUZZ_SECONDS: u32 = 10;
+
+const OF_LAB: [&str; 3] = ["test", "--package", "sidle-lab"];
+
+/// Cargo with these arguments, of which each list is a part.
+fn cargo_with(parts: &[&[&str]]) -> Command {
+    let mut command = cargo();
+    command.args(parts.concat());
+    command
+}
+
+/// What one runs while editing.
+fn quick() -> Vec<Step> {
+    let lints = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "--deny", "warnings"];
+    let libraries = ["test", "--workspace", "--all-features"];
     let elsewhere = ["--exclude", "xtask", "--exclude", "sidle", "--exclude", "sidle-lab"];
-    steps.run("unit, property and pair tests", cargo().args(library_tests).args(elsewhere))?;
-    let of_lab = ["test", "--package", "sidle-lab"];
     let in_process = ["--lib", "--bins", "--test", "compare", "--test", "page*", "--test", "runs"];
-    steps.run("the laboratory", cargo().args(of_lab).args(in_process))?;
-    if arguments.quick {
-        steps.print_summary();
-        return Ok(());
-    }
-    model_check(&mut steps)?;
-    address_sanitizer(&mut steps)?;
-    licences(&mut steps)?;
-    sim::steps(&mut steps)?;
-    for target in fuzz::TARGETS {
-        match fuzz::missing() {
-            Some(reason) => steps.skip(&format!("fuzz {target}"), reason),
-            None => steps.run(&format!("fuzz {target}"), &mut fuzz::command(target, 10))?,
-        }
-    }
-    let clients = Clients::set_up(&mut steps);
-    steps.run("processes and clients", clients.pass_to(cargo().args(["test", "--package", "sidle"])))?;
-    steps.run(
-        "processes of the laboratory",
-        cargo().args(of_lab).args(["--test", "program", "--test", "modelled"]),
-    )?;
-    steps.print_summary();
-    Ok(())
+    vec![
+        step("format", cargo_with(&[&["fmt", "--all", "--check"]])),
+        step("lints", cargo_with(&[&lints])),
+        step("layers and purity", cargo_with(&[&["test", "--package", "xtask"]])),
+        step("unit, property and pair tests", cargo_with(&[&libraries, &elsewhere])),
+        step("the laboratory", cargo_with(&[&OF_LAB, &in_process])),
+    ]
+}
+
+/// Tests of the programs, and with clients from outside.
+fn processes() -> [Step; 2] {
+    let with_clients: Step = Box::new(|steps| {
+        let clients = Clients::set_up(steps);
+        steps.run(
+            "processes and clients",
+            clients.pass_to(&mut cargo_with(&[&["test", "--package", "sidle"]])),
+        )
+    });
+    let of_lab = cargo_with(&[&OF_LAB, &["--test", "program", "--test", "modelled"]]);
+    [with_clients, step("processes of the laboratory", of_lab)]
 }
 
 /// The store's module with loom's tests. A filter without a match passes silently.
 const KERNEL_MODEL: &str = "kernel_model";
 
 /// Explores the interleavings of the store's lock-free kernel.
-fn model_check(steps: &mut Steps) -> anyhow::Result<()> {
-    steps.run(
-        "loom: read, publish, reclaim",
-        cargo()
-            .args(["test", "--release", "--package", "sidle-store", "--lib", KERNEL_MODEL])
-            .env("RUSTFLAGS", "--cfg loom")
-            .env("CARGO_TARGET_DIR", target_folder().join("loom")),
-    )
+fn model_check() -> Step {
+    let mut command =
+        cargo_with(&[&["test", "--release", "--package", "sidle-store", "--lib", KERNEL_MODEL]]);
+    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_folder().join("loom"));
+    step("loom: read, publish, reclaim", command)
 }
 
 /// The store's tests under AddressSanitizer, if a nightly toolchain is installed.
-fn address_sanitizer(steps: &mut Steps) -> anyhow::Result<()> {
+fn address_sanitizer() -> Step {
     let name = "address sanitizer: store";
     if !succeeds(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
-        steps.skip(name, "it needs a nightly toolchain: rustup toolchain install nightly");
-        return Ok(());
+        return skipped(name, "it needs a nightly toolchain: rustup toolchain install nightly");
     }
-    steps.run(
-        name,
-        Command::new("cargo")
-            .args(["+nightly", "test", "--package", "sidle-store", "--lib", "--tests"])
-            .args(["--target", "x86_64-unknown-linux-gnu"])
-            .env_remove("RUSTUP_TOOLCHAIN")
-            .env("RUSTFLAGS", "-Zsanitizer=address")
-            .env("CARGO_TARGET_DIR", target_folder().join("address-sanitizer")),
-    )
+    let mut command = Command::new("cargo");
+    command
+        .args(["+nightly", "test", "--package", "sidle-store", "--lib", "--tests"])
+        .args(["--target", "x86_64-unknown-linux-gnu"])
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env("RUSTFLAGS", "-Zsanitizer=address")
+        .env("CARGO_TARGET_DIR", target_folder().join("address-sanitizer"));
+    step(name, command)
 }
 
 /// Licences, bans and sources of the dependencies, if cargo-deny is installed.
-fn licences(steps: &mut Steps) -> anyhow::Result<()> {
-    if succeeds(cargo().args(["deny", "--version"])) {
-        steps.run("licences, bans, sources", cargo().args(["deny", "check", "licenses", "bans", "sources"]))
-    } else {
-        steps.skip("licences, bans, sources", "it needs cargo-deny: cargo install cargo-deny");
-        Ok(())
+fn licences() -> Step {
+    let name = "licences, bans, sources";
+    if !succeeds(cargo().args(["deny", "--version"])) {
+        return skipped(name, "it needs cargo-deny: cargo install cargo-deny");
     }
+    step(name, cargo_with(&[&["deny", "check", "licenses", "bans", "sources"]]))
 }
 
 #[cfg(test)]
