@@ -195,6 +195,7 @@ impl Executor {
         if result.is_err() || changes.is_empty() {
             return (result.map(|()| Flow::Done), is_cut);
         }
+        let expired = together.expired(&changes);
         let ranges = &self.ranges;
         let changes = changes.iter().map(|&(key, change)| match change {
             Change::Put(value) => (key, sidle_store::Change::Put(value.bytes, value.expires_at)),
@@ -204,6 +205,7 @@ impl Executor {
             out.truncate(start);
             return (Err(ReplyError::OutOfMemory), false);
         }
+        self.stats.expired.add(expired as u64);
         (Ok(Flow::Done), is_cut)
     }
 

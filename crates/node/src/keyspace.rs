@@ -12,6 +12,7 @@ use crate::stats::WorkerStats;
 use sidle_commands::{Keyspace, OutOfMemory, Overlay, Underlay, Value, Values};
 use sidle_store::{Entry, Guard, LogHead, SlotGuard, SlotGuards};
 use sidle_types::{HashedKey, WallMs};
+use std::collections::BTreeSet;
 
 /// What a command over keys is lent.
 pub enum NodeKeyspace<'g> {
@@ -110,13 +111,31 @@ impl<'g> Writes<'g> {
         value
     }
 
+    /// A value whose time is over and that is replaced unseen has expired as well.
     #[inline]
     fn put(&mut self, value: &[&[u8]], expires_at: Option<WallMs>) -> Result<(), OutOfMemory> {
-        done(self.slot.put(self.head, self.key, value, expires_at))
+        done(self.slot.put(self.head, self.key, value, expires_at))?;
+        if self.slot.take_replaced_deadline().is_some_and(|deadline| deadline < self.scene.now) {
+            self.scene.stats.expired.add(1);
+        }
+        Ok(())
     }
 
     fn remove(&mut self) -> Result<(), OutOfMemory> {
         done(self.slot.remove(self.head, self.key, self.ranges.left_by_removal(self.key.position())))
+    }
+}
+
+impl Together<'_> {
+    /// How many of the keys that are about to be changed have expired: nothing else removes, or counts, them.
+    pub(crate) fn expired<C>(&self, changes: &[(HashedKey<'_>, C)]) -> usize {
+        let now = self.scene.now;
+        let is_expired = |key: HashedKey<'_>| match self.slots.get(key) {
+            Entry::Value(record) => record.is_expired(now),
+            _ => false,
+        };
+        let expired = changes.iter().filter(|(key, _)| is_expired(*key));
+        expired.map(|(key, _)| key.bytes()).collect::<BTreeSet<_>>().len()
     }
 }
 

@@ -380,6 +380,46 @@ fn names_of_clients_have_a_bound() {
     }
 }
 
+/// Redis takes HELLO's words in their order: what stands behind a wrong password is not taken.
+#[test]
+fn a_name_behind_a_wrong_password_is_not_taken() {
+    for (words, name) in [
+        ("HELLO 3 AUTH default wrong SETNAME mine", ""),
+        ("HELLO 3 SETNAME mine AUTH default wrong", "mine"),
+        ("HELLO 3 SETNAME mine", "mine"),
+        ("HELLO 2 AUTH default right SETNAME mine", "mine"),
+        ("HELLO 2 AUTH default right SETNAME mine extra", "mine"),
+    ] {
+        let mut node = SoloNode::new();
+        node.parts.shared.config.apply(vec![("requirepass", "right".to_owned())]);
+        let mut client = node.connect();
+        node.ask(&mut client, words);
+        node.ask(&mut client, "AUTH right");
+        let expected = if name.is_empty() { Value::Null } else { Value::Bulk(name.as_bytes().to_vec()) };
+        assert_eq!(node.ask(&mut client, "CLIENT GETNAME"), expected, "{words}");
+    }
+}
+
+#[test]
+fn the_commands_of_this_family_are_listed_with_a_line_each() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    let Value::Array(lines) = node.ask(&mut client, "SIDLE.HELP") else { panic!("it is a list") };
+    assert_eq!(node.ask(&mut client, "SIDLE HELP"), Value::Array(lines.clone()));
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|line| String::from_utf8_lossy(line.as_bytes().expect("a text")).into_owned())
+        .collect();
+    for line in [
+        "SIDLE.FORGET: Removes a node from the cluster that is down and owns nothing.",
+        "SIDLE.MIGRATE CANCEL: Gives up a migration that does not run yet.",
+        "SIDLE.STATUS: Returns the state of the cluster, as JSON.",
+    ] {
+        assert!(lines.iter().any(|listed| listed == line), "{line}: {lines:?}");
+    }
+    assert!(lines.is_sorted() && lines.iter().all(|line| line.ends_with('.')), "{lines:?}");
+}
+
 #[test]
 fn limits_can_be_changed_while_the_node_runs() {
     let mut node = SoloNode::new();

@@ -49,6 +49,39 @@ fn a_node_full_of_expired_keys_refuses_no_write() {
     }
 }
 
+fn expired_keys(node: &mut SoloNode, client: &mut TestClient) -> u64 {
+    let Value::Bulk(info) = node.ask(client, "INFO stats") else { panic!("INFO is a text") };
+    let info = String::from_utf8(info).expect("it is a text");
+    let line = info.lines().find_map(|line| line.strip_prefix("expired_keys:")).expect("the line");
+    line.parse().expect("a number")
+}
+
+/// As in Redis, where every command looks the key up first.
+#[test]
+fn a_key_that_had_expired_when_it_was_written_over_counts_as_expired() {
+    for (writes, expired) in [
+        ("SET a 2", 1),
+        ("SETEX a 5 2", 1),
+        ("GETSET a 2", 1),
+        ("APPEND a 2", 1),
+        ("MSET a 2 b 2 c 2", 2),
+        ("MSET a 2 a 3", 1),
+        ("MSETNX a 2 b 3", 2),
+    ] {
+        let mut node = SoloNode::new();
+        let mut client = node.connect();
+        for key in ["a", "b"] {
+            node.ask(&mut client, &format!("SET {key} 1 PX 10"));
+        }
+        // Not yet.
+        node.ask(&mut client, "SET a 1 KEEPTTL");
+        assert_eq!(expired_keys(&mut node, &mut client), 0, "{writes}");
+        node.now.wall.0 += 11;
+        node.ask(&mut client, writes);
+        assert_eq!(expired_keys(&mut node, &mut client), expired, "{writes}");
+    }
+}
+
 /// A refusal costs a look at what may have expired once a millisecond, not for each write.
 #[test]
 fn a_full_node_without_expired_keys_refuses_and_says_so() {

@@ -11,6 +11,7 @@ use crate::record::{Draft, Record};
 use crate::segment::Purpose;
 use crate::slot_table::{Counted, Place, SlotTable};
 use sidle_types::{HashedKey, KeyHash, Slot, Version, WallMs};
+use std::cell::Cell;
 
 /// What a removal leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum Leave {
 pub struct SlotGuard<'s> {
     guard: Guard<'s>,
     slot: Slot,
+    /// The deadline of the value that was replaced last, if it had one.
+    replaced_deadline: Cell<Option<WallMs>>,
 }
 
 impl<'s> SlotGuard<'s> {
@@ -34,12 +37,19 @@ impl<'s> SlotGuard<'s> {
     pub(crate) fn lock(data: &'s Data, slot: Slot) -> SlotGuard<'s> {
         let guard = data.pin();
         data.index.slot(slot).lock.acquire();
-        SlotGuard { guard, slot }
+        SlotGuard { guard, slot, replaced_deadline: Cell::new(None) }
     }
 
     /// The slot that is locked.
     pub fn slot(&self) -> Slot {
         self.slot
+    }
+
+    /// The deadline of a value that was replaced since this was asked last, if it had one: whoever counts
+    /// what expires has not counted it.
+    #[inline]
+    pub fn take_replaced_deadline(&self) -> Option<WallMs> {
+        self.replaced_deadline.take()
     }
 
     pub(crate) fn data(&self) -> &'s Data {
@@ -201,6 +211,9 @@ impl<'s> SlotGuard<'s> {
             Some((place, old)) => {
                 let record = self.record(old);
                 let removed = counted(old, record);
+                if old.kind().has_deadline {
+                    self.replaced_deadline.set(record.expires_at());
+                }
                 place.bucket.store(place.index, Word::new(address, key.hash().0, place.level, kind));
                 self.table().count(Some(removed), Some(added));
                 self.guard.data.log.bury(old, record);

@@ -151,7 +151,7 @@ fn object_help<E: Executor>(call: &mut Call<'_, E>) -> Done {
         "OBJECT",
         &[
             "ENCODING <key>",
-            "    Return how Redis would encode the value.",
+            "    Return how Redis would encode the value if it were set whole.",
             "FREQ <key>",
             "    Refused: how often keys are read is not counted.",
             "REFCOUNT <key>",

@@ -71,51 +71,38 @@ fn echo(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// HELLO's arguments.
-#[derive(Default)]
-struct Greeting<'a> {
-    version: Option<RespVersion>,
-    credentials: Option<(&'a [u8], &'a [u8])>,
-}
-
-impl<'a> Greeting<'a> {
-    /// A name is taken at once, whatever stands behind it, and even from a client that has yet to
-    /// authenticate: as Redis does.
-    fn parse(args: &[&'a [u8]], session: &Session) -> Result<Greeting<'a>, ReplyError> {
-        let mut greeting = Greeting::default();
-        let [version, options @ ..] = args else { return Ok(greeting) };
-        greeting.version = Some(match parse_i64(version) {
-            None => return Err(ReplyError::text("ERR Protocol version is not an integer or out of range")),
-            Some(2) => RespVersion::Resp2,
-            Some(3) => RespVersion::Resp3,
-            Some(_) => return Err(ReplyError::text("NOPROTO unsupported protocol version")),
-        });
-        let mut rest = options;
-        while let [option, more @ ..] = rest {
-            rest = match more {
-                [user, password, after @ ..] if option.eq_ignore_ascii_case(b"auth") => {
-                    greeting.credentials = Some((user, password));
-                    after
-                }
-                [name, after @ ..] if option.eq_ignore_ascii_case(b"setname") => {
-                    set_name(session, name)?;
-                    after
-                }
-                _ => {
-                    let text = [b"ERR Syntax error in HELLO option '", *option, b"'"].concat();
-                    return Err(ReplyError::owned(text));
-                }
-            };
-        }
-        Ok(greeting)
+/// Takes HELLO's arguments in their order, each at once, as Redis does: a password that is wrong keeps what
+/// stands behind it from being taken, and not what stands before it. Returns the version asked for.
+fn greeting(call: &mut Call<'_>) -> Result<Option<RespVersion>, ReplyError> {
+    let [version, options @ ..] = &call.args[1..] else { return Ok(None) };
+    let version = match parse_i64(version) {
+        None => return Err(ReplyError::text("ERR Protocol version is not an integer or out of range")),
+        Some(2) => RespVersion::Resp2,
+        Some(3) => RespVersion::Resp3,
+        Some(_) => return Err(ReplyError::text("NOPROTO unsupported protocol version")),
+    };
+    let mut rest = options;
+    while let [option, more @ ..] = rest {
+        rest = match more {
+            [user, password, after @ ..] if option.eq_ignore_ascii_case(b"auth") => {
+                authenticate(call, user, password)?;
+                after
+            }
+            [name, after @ ..] if option.eq_ignore_ascii_case(b"setname") => {
+                set_name(call.session, name)?;
+                after
+            }
+            _ => {
+                let text = [b"ERR Syntax error in HELLO option '", *option, b"'"].concat();
+                return Err(ReplyError::owned(text));
+            }
+        };
     }
+    Ok(Some(version))
 }
 
 fn hello(call: &mut Call<'_>) -> CommandResult {
-    let greeting = Greeting::parse(&call.args[1..], call.session)?;
-    if let Some((user, password)) = greeting.credentials {
-        authenticate(call, user, password)?;
-    }
+    let version = greeting(call)?;
     if !call.session.authenticated {
         return Err(ReplyError::text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
@@ -123,7 +110,7 @@ fn hello(call: &mut Call<'_>) -> CommandResult {
              time",
         ));
     }
-    if let Some(version) = greeting.version {
+    if let Some(version) = version {
         speak(call.session, version);
     }
     let id = call.session.client.id as i64;

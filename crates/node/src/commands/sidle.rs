@@ -62,7 +62,18 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "O(N) where N is the number of nodes, tablets and migrations",
         "Returns the state of the cluster, as JSON.",
     ),
+    CommandSpec::new("sidle.help", 1, HELP, list).docs("sidle", "0.1.0", "O(1)", LISTS),
+    CommandSpec::container("sidle", HELP, LIST).docs(
+        "sidle",
+        "0.1.0",
+        "Depends on subcommand.",
+        "A container for the help: all other commands of this family are words with a dot.",
+    ),
 ];
+
+const LISTS: &str = "Lists the commands of this family, each with a line on what it does.";
+const LIST: &[CommandSpec] =
+    &[CommandSpec::new("sidle|help", 2, HELP, list).docs("sidle", "0.1.0", "O(1)", LISTS)];
 
 const MIGRATE: &[CommandSpec] = &[
     CommandSpec::new("sidle.migrate|start", -6, ADMIN, start).docs(
@@ -238,6 +249,21 @@ fn set_policy(call: &mut Call<'_>) -> CommandResult {
     let migration = migration_argument(call.args[2])?;
     let words: Vec<&str> = call.args[3..].iter().map(|word| text(word)).collect::<Result<_, _>>()?;
     Ok(Flow::Control(ControlRequest::SetPolicy(migration, policy(&words)?)))
+}
+
+/// Every command of this family but containers, whose subcommands stand for them, as the table has them.
+fn list(call: &mut Call<'_>) -> CommandResult {
+    let mut lines: Vec<String> = COMMANDS
+        .iter()
+        .flat_map(
+            |spec| if spec.subcommands.is_empty() { std::slice::from_ref(spec) } else { spec.subcommands },
+        )
+        .map(|spec| format!("{}: {}", spec.name.replace('|', " ").to_ascii_uppercase(), spec.docs.summary))
+        .collect();
+    lines.sort_unstable();
+    call.reply.array(lines.len());
+    lines.iter().for_each(|line| call.reply.simple(line));
+    Ok(Flow::Done)
 }
 
 fn help(call: &mut Call<'_>) -> CommandResult {

@@ -21,9 +21,10 @@ const UNKNOWN_TO_REDIS: &[&str] = &[
     "client|capa",
     "client|no-touch",
     "client|setinfo",
-    "sidle.bus",
+    "sidle",
     "sidle.forget",
     "sidle.frozen",
+    "sidle.help",
     "sidle.map",
     "sidle.migrate",
     "sidle.migrate|cancel",
@@ -33,6 +34,7 @@ const UNKNOWN_TO_REDIS: &[&str] = &[
     "sidle.migrate|status",
     "sidle.migrate|wait",
     "sidle.status",
+    "sidle|help",
 ];
 
 /// Lines of INFO that are not told: the section, the reason, the names.
