@@ -129,7 +129,8 @@ pub struct MigrationStatus {
     /// Of a copy made before the freeze: changes at the source since, which had not arrived when it was last
     /// heard of.
     pub changes_left: u64,
-    /// Why nothing moves at present.
+    /// Why nothing moves at present, or why it is not known whether anything does: the figures are those of
+    /// before then.
     pub stalled: Option<String>,
     /// How far each part of the range has come.
     #[serde(deserialize_with = "bounds::partitions")]

@@ -1,10 +1,11 @@
 //! The status report.
 
 use super::attempt::Attempts;
-use super::members::Members;
+use super::members::{Members, shown};
 use super::record::Record;
 use crate::{
-    Metadata, MigrationRecord, MigrationState, MigrationStatus, NodeStatus, PartitionStatus, StatusReport,
+    Metadata, MigrationRecord, MigrationState, MigrationStatus, NodeState, NodeStatus, PartitionStatus,
+    StatusReport,
 };
 use sidle_types::{MapEpoch, MonotonicUs, NodeId, TabletEpoch};
 
@@ -61,7 +62,10 @@ impl Reporter<'_> {
         let counters = running.map_or(record.counters, |attempt| attempt.counters(now, record));
         let partitions = running.map_or_else(Vec::new, |attempt| attempt.partitions(record));
         let fraction = fraction_of(record, &partitions);
-        let bytes_per_second = running.map_or(0, |attempt| attempt.bytes_per_second());
+        let silence = self.silence_of(now, record);
+        // A rate of before somebody fell silent would promise an end.
+        let measured = running.filter(|_| silence.is_none());
+        let bytes_per_second = measured.map_or(0, |attempt| attempt.bytes_per_second());
         let remaining_bytes = (1.0 - fraction) * counters.bytes as f64;
         let remaining_us = (bytes_per_second > 0)
             .then(|| (remaining_bytes * 1_000_000.0 / bytes_per_second as f64).round() as u64);
@@ -89,9 +93,30 @@ impl Reporter<'_> {
             bytes_per_second,
             remaining_us,
             changes_left: running.map_or(0, |attempt| attempt.progress.changes_left),
-            stalled: running.and_then(|attempt| attempt.progress.stalled.clone()),
+            stalled: silence.or_else(|| running.and_then(|attempt| attempt.progress.stalled.clone())),
             partitions,
         }
+    }
+
+    /// Why an unfinished migration does not get on, or why that is not known: one of its nodes is not heard
+    /// of. The target is the one that reports progress.
+    fn silence_of(&self, now: MonotonicUs, record: &MigrationRecord) -> Option<String> {
+        let is_silent = |node| self.members.state_of(now, node) != NodeState::Up;
+        let (role, node, unknown) = if record.state.is_over() {
+            return None;
+        } else if is_silent(record.target) {
+            ("target", record.target, "what has arrived since is not known")
+        } else if is_silent(record.source) {
+            ("source", record.source, "what it still holds cannot arrive, and when it can is not known")
+        } else {
+            return None;
+        };
+        let heard_at = self.members.get(node).and_then(|member| member.heard_at);
+        let since = heard_at.map_or_else(
+            || "since the coordinator started".to_owned(),
+            |at| format!("for {} s", now.since(at) / 1_000_000),
+        );
+        Some(format!("the {role} {} has not been heard of {since}: {unknown}", shown(self.data, node)))
     }
 }
 

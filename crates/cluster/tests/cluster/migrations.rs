@@ -216,6 +216,30 @@ fn progress_is_reported_while_it_runs() {
     assert_eq!(status.fraction, 0.0);
 }
 
+#[test]
+fn a_migration_one_of_whose_nodes_is_not_heard_of_shows_why_its_progress_is_not_known() {
+    for (silent, role, unknown) in [
+        (1, "source", "what it still holds cannot arrive"),
+        (2, "target", "what has arrived since is not known"),
+    ] {
+        let mut world = World::new(8, 3);
+        world.node(2).stalled = true;
+        world.ask(3, World::start(chunks(4, 7), 2));
+        assert!(world.run_until(5_000_000, |world| world.runs(1)));
+        // Until the source has given the range up, a target's death ends the migration.
+        world.run_for(1_000_000);
+        // The coordinator is on node 1, and outlives it here.
+        world.kill_node(silent);
+        world.run_for(3_000_000);
+        let status = world.migration(1).unwrap();
+        let why = status.stalled.unwrap_or_default();
+        assert!(why.starts_with(&format!("the {role} 10.0.0.{silent}:")), "{why}");
+        assert!(why.contains("has not been heard of for 3 s: ") && why.contains(unknown), "{why}");
+        assert_eq!((status.bytes_per_second, status.remaining_us), (0, None));
+        assert_eq!(status.state, "running");
+    }
+}
+
 fn cancel(migration: u64) -> Request {
     Request::Cancel { migration: MigrationId(migration) }
 }
