@@ -21,6 +21,14 @@
     ].join(" \u00b7 ");
   }
 
+  // Why a figure is missing; a reason for a group of figures is one for each.
+  function reason(figure) {
+    for (let name = figure; name; name = name.slice(0, Math.max(0, name.lastIndexOf(".")))) {
+      if (known(report.unmeasured[name])) return report.unmeasured[name];
+    }
+    return "it was not measured";
+  }
+
   function verdict() {
     const errors = Object.values(report.errors).reduce((sum, n) => sum + n, 0);
     const lost = report.lost_writes;
@@ -32,46 +40,48 @@
     box.append(
       element("strong", {}, fine ? "Every answer was right. " : wrong ? "Not every answer was right. " : "Not every request was answered. "),
       `${counted(report.wrong_values, "wrong value")}, ` +
-        (known(lost) ? counted(lost, "lost write") : "lost writes not checked") +
+        (known(lost) ? counted(lost, "lost write") : `lost writes not checked (${reason("lost_writes")})`) +
         `, ${counted(errors, "error")}` + (kinds ? ` (${kinds})` : "") + ".");
   }
 
   function cards() {
     const box = byId("cards");
-    const card = (name, figure, note, bad) => {
-      const [number, unit] = figure === missing ? ["\u2013", missing] : figure.split("\u00a0");
+    // A figure that is missing has the reason for its note, by the figure's name in the report.
+    const card = (name, figure, note, figureName, bad) => {
+      const isMissing = figure === missing;
+      const [number, unit] = isMissing ? ["\u2013", "not measured"] : figure.split("\u00a0");
       box.append(element("div", { class: "card" + (bad ? " bad" : "") },
         element("div", { class: "name" }, name),
-        element("div", { class: "figure" }, number, unit ? element("small", {}, " " + unit) : null),
-        element("div", { class: "note" }, note || "\u00a0")));
+        element("div", { class: "figure" }, number, unit ? element("small", {}, "\u00a0" + unit) : null),
+        element("div", { class: "note" }, (isMissing ? reason(figureName) : note) || "\u00a0")));
     };
     const change = (from, to) => known(from) && known(to) && from > 0
       ? `${to >= from ? "+" : "\u2212"}${digits(Math.abs(to / from - 1) * 100)} % against before` : "";
     const through = report.throughput;
     if (moved) {
       card("Moved", bytes(report.bytes_moved), known(report.seconds)
-        ? `in ${time(report.seconds * 1e6)}${known(report.mb_per_s) ? `, ${digits(report.mb_per_s)} MB/s` : ""}` : "");
-      card("Throughput before", rate(through.before), "median window of 100 ms");
-      card("Throughput during", rate(through.during), ["mean", change(through.before, through.during)].filter(Boolean).join(", "));
-      card("Worst window during", rate(through.during_worst_window), change(through.before, through.during_worst_window));
-      card("Throughput after", rate(through.after), ["median window", change(through.before, through.after)].filter(Boolean).join(", "));
+        ? `in ${time(report.seconds * 1e6)}${known(report.mb_per_s) ? `, ${digits(report.mb_per_s)} MB/s` : ""}` : "", "bytes_moved");
+      card("Throughput before", rate(through.before), "median window of 100 ms", "throughput.before");
+      card("Throughput during", rate(through.during), ["mean", change(through.before, through.during)].filter(Boolean).join(", "), "throughput.during");
+      card("Worst window during", rate(through.during_worst_window), change(through.before, through.during_worst_window), "throughput.during_worst_window");
+      card("Throughput after", rate(through.after), ["median window", change(through.before, through.after)].filter(Boolean).join(", "), "throughput.after");
     } else {
-      card("Throughput", rate(through.before), "median window of 100 ms");
+      card("Throughput", rate(through.before), "median window of 100 ms", "throughput.before");
     }
     const read = during.reads, was = report.latency_us.before.reads;
     if (read) card(moved ? "Read p99 during" : "Read p99", time(read.p99), moved && was ? `${time(was.p99)} before` : `median ${time(read.p50)}`);
     const write = during.writes, wrote = report.latency_us.before.writes;
     if (write) card(moved ? "Write p99 during" : "Write p99", time(write.p99), moved && wrote ? `${time(wrote.p99)} before` : `median ${time(write.p50)}`);
     if (moved) {
-      const gap = report.longest_gap_ms;
-      card("Longest gap", known(gap.writes) ? millis(gap.writes) : missing,
-        `without a write; ${known(gap.reads) ? millis(gap.reads) + " without a read" : "reads not probed"}`);
+      const gap = report.longest_gap_ms, prober = "of a moving key was answered to one prober";
+      card("Longest time without a read", millis(gap.reads), `no read ${prober}`, "longest_gap_ms.reads");
+      card("Longest time without a write", millis(gap.writes), `no write ${prober}`, "longest_gap_ms.writes");
       const extra = report.extra_bytes;
       card("Extra bytes", bytes(known(extra.client_side) ? extra.client_side : extra.server_side),
-        `at the clients; between nodes: ${bytes(extra.server_side)}`);
+        `at the clients; between nodes: ${bytes(extra.server_side)}`, "extra_bytes");
     }
     card("Lost writes", known(report.lost_writes) ? count(report.lost_writes) : missing,
-      "every acknowledged write read back", report.lost_writes > 0);
+      "every acknowledged write was read back", "lost_writes", report.lost_writes > 0);
   }
 
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();

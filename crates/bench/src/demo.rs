@@ -7,6 +7,8 @@ pub use cluster::NodePair;
 
 use crate::control::{Control, PATIENCE_UNDER_LOAD};
 use crate::cpu_lists::CpuLists;
+use crate::failures::explained;
+use crate::figures::explain_absent;
 use crate::limits::{LoadSize, memory_budget_bytes};
 use crate::load::{
     ClientKind, Measured, Pacing, Plan, ProbeGaps, Totals, World, load_records, read_back, run_workload,
@@ -15,6 +17,7 @@ use crate::outcome::{Setting, add_totals, report};
 use crate::policy::PolicyWord;
 use crate::quota::{CpuShares, Quotas};
 use crate::report::{CpuSeconds, Report};
+use crate::steady::not_loaded;
 use crate::terminal::Terminal;
 use crate::words::{count, counted};
 pub use course::{Course, Moved, NodeCounters};
@@ -218,7 +221,7 @@ pub fn run(options: &DemoOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
 
     let bar = terminal.progress("reading back", records);
     let back = read_back(&world, |done| bar.set_position(done))?;
-    bar.finish_and_clear();
+    drop(bar);
     if world.is_stopping() {
         return Err(DemoError::Interrupted);
     }
@@ -236,7 +239,7 @@ pub fn loaded_world<'a>(
     let world = World::new(plan(options, records, nodes)?, stop, None);
     let bar = terminal.progress("loading", records);
     let loaded = load_records(&world, |done| bar.set_position(done))?;
-    bar.finish_and_clear();
+    drop(bar);
     check_loaded(&world, &loaded)?;
     Ok(world)
 }
@@ -270,10 +273,7 @@ fn check_loaded(world: &World<'_>, loaded: &Totals) -> Result<(), DemoError> {
     if loaded.writes == world.plan.records {
         return Ok(());
     }
-    let troubles = loaded.troubles.join("; ");
-    let (written, errors) = (count(loaded.writes), &loaded.errors);
-    let records = counted(world.plan.records, "record");
-    Err(DemoError::Node(format!("only {written} of {records} could be loaded: {errors:?} {troubles}")))
+    Err(DemoError::Node(not_loaded(loaded, world.plan.records)))
 }
 
 fn finished(
@@ -301,7 +301,8 @@ fn finished(
     if back.reads < world.plan.records {
         report.lost_writes = report.lost_writes.filter(|&lost| lost > 0);
         let (read, records) = (count(back.reads), counted(world.plan.records, "record"));
-        report.say_unmeasured("lost_writes", &format!("only {read} of {records} could be read back"));
+        let what = format!("only {read} of {records} could be read back");
+        report.say_unmeasured("lost_writes", &explained(&what, &back.errors, &back.troubles));
     }
     add_totals(&mut report, &Totals { wrong: Default::default(), ..back.clone() });
     report.cpu_seconds =
@@ -309,17 +310,9 @@ fn finished(
     report.priority_pulls = moved.counters.priority_pulls;
     report.samp_pulls = moved.counters.samp_pulls;
     report.extra_bytes.server_side = moved.counters.extra_bytes;
-    for (figure, value) in [
-        ("priority_pulls", report.priority_pulls),
-        ("samp_pulls", report.samp_pulls),
-        ("extra_bytes.server_side", report.extra_bytes.server_side),
-    ] {
-        if value.is_none() {
-            report.say_unmeasured(figure, "the nodes do not tell it");
-        }
-    }
     if world.plan.workload.is_read_only() {
         report.say_unmeasured("write_pause_ms", "the workload does not write");
     }
+    explain_absent(&mut report);
     report
 }

@@ -10,6 +10,8 @@
 pub mod control;
 pub mod cpu_lists;
 pub mod demo;
+pub mod failures;
+pub mod figures;
 pub mod gap;
 mod host;
 pub mod latencies;

@@ -1,6 +1,7 @@
 //! What a run reports: the JSON file, from which the page is drawn too.
 //!
-//! Every figure that could not be measured is `null`, and [`Report::unmeasured`] says why. Latencies are in
+//! Every figure that could not be measured is `null`, and [`Report::unmeasured`] says why; what only a move
+//! has is `null` where nothing moved (`migration` is `null`). Latencies are in
 //! microseconds, throughput in operations per second.
 
 use crate::policy::PolicyWord;

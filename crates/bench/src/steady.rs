@@ -1,6 +1,8 @@
 //! `sidle bench`: a load on servers that run already.
 
 use crate::control::{Control, ControlError};
+use crate::failures::explained;
+use crate::figures::explain_absent;
 use crate::load::{ClientKind, HistoryFile, Plan, Totals, World, load_records, run_workload};
 use crate::outcome::{Setting, add_totals, report};
 use crate::report::Report;
@@ -22,9 +24,9 @@ pub enum SteadyError {
         /// Those that should be.
         records: u64,
     },
-    /// The options do not fit together.
+    /// The file for the operations cannot be written.
     #[error("{0}")]
-    Options(String),
+    History(String),
     /// The server cannot be reached or refuses.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -35,15 +37,8 @@ pub enum SteadyError {
     )]
     Foreign(String),
     /// The records could not be loaded.
-    #[error("only {} of {} could be loaded: {errors}", count(*.written), counted(*.records, "record"))]
-    Load {
-        /// Those that were.
-        written: u64,
-        /// Those that should be.
-        records: u64,
-        /// What was answered instead.
-        errors: String,
-    },
+    #[error("{0}")]
+    Load(String),
     /// The machine refused something.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -76,29 +71,25 @@ pub struct Steady {
 /// Makes the load and gives its report.
 pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> Result<Steady, SteadyError> {
     let plan = &options.plan;
-    if options.history.is_some() && !options.load {
-        let why = "a history needs the records loaded by the same run: its keys start absent";
-        return Err(SteadyError::Options(why.to_owned()));
-    }
-    if options.history.is_some() && !plan.keys.is_text() {
-        return Err(SteadyError::Options("a history needs keys that are text: give longer keys".to_owned()));
+    if options.history.is_some() {
+        assert!(options.load, "a history's keys start absent: the same run loads them");
+        assert!(plan.keys.is_text(), "a history's keys are text");
     }
     check_server(plan)?;
     let history = options.history.as_deref().map(HistoryFile::create).transpose();
-    let world = World::new(plan.clone(), stop, history.map_err(SteadyError::Options)?);
+    let world = World::new(plan.clone(), stop, history.map_err(SteadyError::History)?);
 
     let mut loading = Totals::default();
     if options.load {
         let bar = terminal.progress("loading", plan.records);
         loading = load_records(&world, |done| bar.set_position(done))?;
-        bar.finish_and_clear();
+        drop(bar);
         let (written, records) = (loading.writes, plan.records);
         if world.is_stopping() {
             return Err(SteadyError::Interrupted { written, records });
         }
         if written < records {
-            let errors = format!("{:?} {}", loading.errors, loading.troubles.join("; "));
-            return Err(SteadyError::Load { written, records, errors });
+            return Err(SteadyError::Load(not_loaded(&loading, records)));
         }
     }
     let mut report = if options.duration.is_zero() {
@@ -115,7 +106,7 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
             line.set_message(tick.recent_rate.map_or_else(|| "starting".to_owned(), rate) + &reads);
             if tick.elapsed_ns >= duration_ns { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        line.finish_and_clear();
+        drop(line);
         for sample in &measured.totals.samples {
             terminal.say(&format!("wrong value: {sample}"));
         }
@@ -134,8 +125,10 @@ pub fn run(options: &SteadyOptions, terminal: &Terminal, stop: &AtomicBool) -> R
     };
     add_totals(&mut report, &loading);
     report.cpu_seconds.clients = crate::machine::own_cpu_seconds();
-    report.say_unmeasured("cpu_seconds.source", "the servers were not started by this program");
-    report.say_unmeasured("lost_writes", "nothing was read back");
+    for node in ["cpu_seconds.source", "cpu_seconds.target"] {
+        report.say_unmeasured(node, "the servers were not started by this program");
+    }
+    explain_absent(&mut report);
     let is_interrupted = world.is_stopping();
     let history = world.history.map_or(Ok(()), HistoryFile::finish);
     Ok(Steady { report, is_interrupted, history })
@@ -157,6 +150,13 @@ fn check_server(plan: &Plan) -> Result<(), SteadyError> {
     }
 }
 
+/// Why not all records were written.
+pub(crate) fn not_loaded(loading: &Totals, records: u64) -> String {
+    let (written, records) = (count(loading.writes), counted(records, "record"));
+    explained(&format!("only {written} of {records} could be loaded"), &loading.errors, &loading.troubles)
+}
+
 fn nothing_measured(totals: &Totals) -> Option<String> {
-    (totals.reads + totals.writes == 0).then(|| format!("no operation succeeded: {:?}", totals.errors))
+    (totals.reads + totals.writes == 0)
+        .then(|| explained("no operation succeeded", &totals.errors, &totals.troubles))
 }

@@ -1,10 +1,12 @@
 //! A report in a few lines of text.
 
 use crate::cpu_lists::CpuLists;
+use crate::failures;
+use crate::figures;
 use crate::policy::PolicyWord;
 use crate::report::{ByKind, Disturbance, Machine, Report, WINDOW_MS};
 use crate::words::{bytes, count, counted, micros, rate};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 const NOT_MEASURED: &str = "not measured";
 
@@ -69,17 +71,43 @@ fn machine(machine: &Machine) -> String {
     )
 }
 
+/// A summary's lines, each with its name.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn line(&mut self, name: &str, value: impl Display) {
+        writeln!(self.0, "{name:<18} {value}").expect("writing to a string cannot fail");
+    }
+}
+
 /// The report's main figures, one a line.
 pub fn summary(report: &Report) -> String {
-    let mut text = String::new();
-    let mut line = |name: &str, value: String| {
-        writeln!(text, "{name:<18} {value}").expect("writing to a string cannot fail");
-    };
+    let mut lines = Lines::default();
+    how_it_was_made(&mut lines, report);
+    match report.migration {
+        Some(_) => the_move(&mut lines, report),
+        None => {
+            lines.line("throughput", figure(report.throughput.before, median_rate));
+            lines.line("latency", latency(&report.latency_us.before));
+        }
+    }
+    the_machine(&mut lines, report);
+    what_went_wrong(&mut lines, report);
+    for (name, why) in &report.unmeasured {
+        lines.line("not measured", format!("{}: {why}", figures::in_words(name)));
+    }
+    lines.0
+}
+
+fn how_it_was_made(lines: &mut Lines, report: &Report) {
     let load = &report.load;
-    line(
+    let learning =
+        if load.separate_clients { "each learning for itself" } else { "learning together on each thread" };
+    lines.line(
         "load",
         format!(
-            "{}, {}, {} of {} + {} bytes, {} with {} under way, {}",
+            "{}, {}, {} of {} + {} bytes, {} with {} under way, {learning}",
             report.workload,
             load.distribution,
             counted(report.records, "record"),
@@ -87,14 +115,9 @@ pub fn summary(report: &Report) -> String {
             report.value_bytes,
             counted(load.clients, &format!("{} client", load.client)),
             counted(load.outstanding, "operation"),
-            if load.separate_clients {
-                "each learning for itself"
-            } else {
-                "learning together on each thread"
-            }
         ),
     );
-    line(
+    lines.line(
         "loop",
         match load.rate {
             Some(asked) => format!("open at {}: latency counts from when an operation was due", rate(asked)),
@@ -102,103 +125,98 @@ pub fn summary(report: &Report) -> String {
         },
     );
     if report.movers_on_workers {
-        line("nodes", "move data on the threads that serve clients".to_owned());
+        lines.line("nodes", "move data on the threads that serve clients");
     }
-    let through = &report.throughput;
-    if report.migration.is_some() {
-        let policy = report.policy.filter(|&policy| policy != PolicyWord::default());
-        let policy = policy.map_or_else(String::new, |policy| format!(", {}", policy.title()));
-        line(
-            "moved",
-            format!(
-                "{}, {} in {}, {} by {}{}",
-                figure(report.records_moved, |n| counted(n, "record")),
-                figure(report.bytes_moved, |n| bytes(n as f64)),
-                figure(report.seconds, |s| format!("{s:.2} s")),
-                figure(report.mb_per_s, |n| format!("{n:.1} MB/s")),
-                report.protocol.as_deref().unwrap_or("an unnamed protocol"),
-                policy,
-            ),
-        );
-        line("throughput before", figure(through.before, median_rate));
-        let during = figure(through.during, |mean| format!("{} mean", rate(mean)));
-        line("           during", during + &change(through.before, through.during));
-        line(
-            "     worst 100 ms",
-            figure(through.during_worst_window, rate) + &change(through.before, through.during_worst_window),
-        );
-        line(
-            "            after",
-            figure(through.after, median_rate) + &change(through.before, through.after),
-        );
-        line("latency before", latency(&report.latency_us.before));
-        line("        during", latency(&report.latency_us.during));
-        line("         after", latency(&report.latency_us.after));
-        let millis = |value: Option<f64>| figure(value, |ms| format!("{ms:.2} ms"));
-        line(
-            "longest gap",
-            format!(
-                "{} without a read, {} without a write (one prober, moving keys)",
-                millis(report.longest_gap_ms.reads),
-                millis(report.longest_gap_ms.writes)
-            ),
-        );
-        line("write pause", format!("{} (whole load, moving keys)", millis(report.write_pause_ms)));
-        line(
-            "reads",
-            format!(
-                "{} asked both nodes, {} the target only, {} the source only",
-                figure(report.double_reads, count),
-                figure(report.single_target_reads, count),
-                figure(report.single_source_reads, count)
-            ),
-        );
-        line(
-            "pulls",
-            format!(
-                "{} for an operation that waited, {} of sampled records",
-                figure(report.priority_pulls, count),
-                figure(report.samp_pulls, count)
-            ),
-        );
-        line(
-            "extra bytes",
-            format!(
-                "{} at the clients, {} between the nodes",
-                figure(report.extra_bytes.client_side, |n| bytes(n as f64)),
-                figure(report.extra_bytes.server_side, |n| bytes(n as f64))
-            ),
-        );
-    } else {
-        line("throughput", figure(through.before, median_rate));
-        line("latency", latency(&report.latency_us.before));
-    }
-    let cpu = |seconds: Option<f64>| figure(seconds, |s| format!("{s:.2} s"));
-    line(
-        "processor time",
+}
+
+fn the_move(lines: &mut Lines, report: &Report) {
+    let policy = report.policy.filter(|&policy| policy != PolicyWord::default());
+    lines.line(
+        "moved",
         format!(
-            "source {}, target {}, clients {}",
-            cpu(report.cpu_seconds.source),
-            cpu(report.cpu_seconds.target),
-            cpu(report.cpu_seconds.clients)
+            "{}, {} in {}, {} by {}{}",
+            figure(report.records_moved, |n| counted(n, "record")),
+            figure(report.bytes_moved, |n| bytes(n as f64)),
+            figure(report.seconds, |s| format!("{s:.2} s")),
+            figure(report.mb_per_s, |n| format!("{n:.1} MB/s")),
+            report.protocol.as_deref().unwrap_or("an unnamed protocol"),
+            policy.map_or_else(String::new, |policy| format!(", {}", policy.title())),
         ),
     );
-    line("machine", machine(&report.machine));
+    what_clients_felt(lines, report);
+    lines.line(
+        "reads",
+        format!(
+            "{} asked both nodes, {} the target only, {} the source only",
+            figure(report.double_reads, count),
+            figure(report.single_target_reads, count),
+            figure(report.single_source_reads, count)
+        ),
+    );
+    lines.line(
+        "pulls",
+        format!(
+            "{} for an operation that waited, {} of sampled records",
+            figure(report.priority_pulls, count),
+            figure(report.samp_pulls, count)
+        ),
+    );
+    lines.line(
+        "extra bytes",
+        format!(
+            "{} at the clients, {} between the nodes",
+            figure(report.extra_bytes.client_side, |n| bytes(n as f64)),
+            figure(report.extra_bytes.server_side, |n| bytes(n as f64))
+        ),
+    );
+}
+
+/// Before the move, during it and after it.
+fn what_clients_felt(lines: &mut Lines, report: &Report) {
+    let through = &report.throughput;
+    lines.line("throughput before", figure(through.before, median_rate));
+    let since_before = |now: Option<f64>| change(through.before, now);
+    let during = figure(through.during, |mean| format!("{} mean", rate(mean)));
+    lines.line("           during", during + &since_before(through.during));
+    let worst = figure(through.during_worst_window, rate);
+    lines.line("     worst 100 ms", worst + &since_before(through.during_worst_window));
+    lines.line("            after", figure(through.after, median_rate) + &since_before(through.after));
+    lines.line("latency before", latency(&report.latency_us.before));
+    lines.line("        during", latency(&report.latency_us.during));
+    lines.line("         after", latency(&report.latency_us.after));
+    let millis = |value: Option<f64>| figure(value, |ms| format!("{ms:.2} ms"));
+    lines.line(
+        "longest gap",
+        format!(
+            "{} without a read, {} without a write (one prober, moving keys)",
+            millis(report.longest_gap_ms.reads),
+            millis(report.longest_gap_ms.writes)
+        ),
+    );
+    lines.line("write pause", format!("{} (whole load, moving keys)", millis(report.write_pause_ms)));
+}
+
+fn the_machine(lines: &mut Lines, report: &Report) {
+    let cpu = |seconds: Option<f64>| figure(seconds, |s| format!("{s:.2} s"));
+    let used = report.cpu_seconds;
+    lines.line(
+        "processor time",
+        format!("source {}, target {}, clients {}", cpu(used.source), cpu(used.target), cpu(used.clients)),
+    );
+    lines.line("machine", machine(&report.machine));
     if let Some(disturbance) = &report.machine.disturbance {
-        line("its host", host(disturbance));
+        lines.line("its host", host(disturbance));
     }
-    let errors: Vec<String> =
-        report.errors.iter().map(|(kind, number)| format!("{kind} {}", count(*number))).collect();
-    line("errors", if errors.is_empty() { "none".to_owned() } else { errors.join(", ") });
-    line("wrong values", count(report.wrong_values));
-    line(
+}
+
+fn what_went_wrong(lines: &mut Lines, report: &Report) {
+    let errors = failures::in_words(&report.errors);
+    lines.line("errors", if errors.is_empty() { "none" } else { &errors });
+    lines.line("wrong values", count(report.wrong_values));
+    lines.line(
         "lost writes",
         figure(report.lost_writes, |n| format!("{} (every acknowledged write read back)", count(n))),
     );
-    for (name, why) in &report.unmeasured {
-        line("not measured", format!("{name}: {why}"));
-    }
-    text
 }
 
 #[cfg(test)]
@@ -251,7 +269,10 @@ mod tests {
         let mut report = Report { migration: Some(Interval::default()), ..Report::default() };
         report.say_unmeasured("samp_pulls", "the nodes do not tell");
         let text = summary(&report);
-        assert!(text.contains("not measured       samp_pulls: the nodes do not tell"), "{text}");
+        assert!(
+            text.contains("not measured       pulls of sampled records (samp_pulls): the nodes do not tell"),
+            "{text}"
+        );
         assert!(text.contains("throughput before  not measured"), "{text}");
     }
 }

@@ -1,55 +1,56 @@
 //! What the terminal shows while a run lasts. On standard error; nothing moves where that is no terminal.
 
 use crate::words::rate;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{
+    MultiProgress, ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressState, ProgressStyle,
+};
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-/// The display of one run.
+/// The display of one run. Its bars go when they are dropped, however the run ends, and lines that stay are
+/// written above them.
 #[derive(Debug)]
 pub struct Terminal {
     is_quiet: bool,
+    bars: MultiProgress,
 }
 
 impl Terminal {
     /// A display; a quiet one shows nothing.
-    pub const fn new(is_quiet: bool) -> Terminal {
-        Terminal { is_quiet }
+    pub fn new(is_quiet: bool) -> Terminal {
+        let target =
+            if is_quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(10) };
+        Terminal { is_quiet, bars: MultiProgress::with_draw_target(target) }
     }
 
-    fn bar(&self, length: Option<u64>) -> ProgressBar {
-        let target =
-            if self.is_quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(10) };
-        ProgressBar::with_draw_target(length, target)
+    fn bar(&self, length: u64, template: &str) -> ProgressBar {
+        let bar = self.bars.add(ProgressBar::new(length).with_finish(ProgressFinish::AndClear));
+        let style = ProgressStyle::with_template(template).expect("the templates are constants");
+        let written = |state: &ProgressState, text: &mut dyn Write| {
+            // A display that cannot be written to shows nothing.
+            let _ = text.write_str(&rate(state.per_sec()));
+        };
+        bar.set_style(style.progress_chars("=> ").with_key("rate", written));
+        bar
     }
 
     /// A line that stays.
     pub fn say(&self, text: &str) {
         if !self.is_quiet {
-            eprintln!("{text}");
+            self.bars.suspend(|| eprintln!("{text}"));
         }
     }
 
-    /// A bar for work of known size; finish it with `finish_and_clear`.
+    /// A bar for work of known size, until it is dropped.
     pub fn progress(&self, what: &'static str, total: u64) -> ProgressBar {
-        let bar = self.bar(Some(total));
-        let style = ProgressStyle::with_template("{msg:12} {bar:30} {human_pos} of {human_len}, {rate}");
-        let style = style.expect("the template is a constant").progress_chars("=> ");
-        let written = |state: &ProgressState, text: &mut dyn Write| {
-            // A display that cannot be written to shows nothing.
-            let _ = text.write_str(&rate(state.per_sec()));
-        };
-        bar.set_style(style.with_key("rate", written));
+        let bar = self.bar(total, "{msg:12} {bar:30} {human_pos} of {human_len}, {rate}");
         bar.set_message(what);
         bar
     }
 
-    /// A bar for a number of runs; its message is what runs at present.
+    /// A bar for a number of runs, until it is dropped; its message is what runs at present.
     pub fn runs(&self, total: u64) -> ProgressBar {
-        let bar = self.bar(Some(total));
-        let style = ProgressStyle::with_template("{bar:20} {pos} of {len} runs, {wide_msg}");
-        bar.set_style(style.expect("the template is a constant").progress_chars("=> "));
-        bar
+        self.bar(total, "{bar:20} {pos} of {len} runs, {wide_msg}")
     }
 
     /// A line for where no bar can be seen.
@@ -59,11 +60,8 @@ impl Terminal {
         }
     }
 
-    /// A line that changes, with a bar for the part of the run it is in.
+    /// A line that changes, with a bar for the part of the run it is in, until it is dropped.
     pub fn live(&self) -> ProgressBar {
-        let bar = self.bar(Some(1000));
-        let style = ProgressStyle::with_template("{prefix:12} {bar:30} {msg}");
-        bar.set_style(style.expect("the template is a constant").progress_chars("=> "));
-        bar
+        self.bar(1000, "{prefix:12} {bar:30} {wide_msg}")
     }
 }

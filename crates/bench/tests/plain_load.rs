@@ -121,6 +121,40 @@ fn values_of_somebody_else_are_noticed() {
 }
 
 #[test]
+fn what_could_not_be_read_back_is_asked_for_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(node) = redis(folder.path()) else { return };
+    let stop = AtomicBool::new(false);
+    let world = World::new(plan(&node, Pacing::Closed), &stop, None);
+    load_records(&world, |_| {}).unwrap();
+    let mut control = sidle_bench::control::Control::connect(&node.address(), None).unwrap();
+    let key = |record| String::from_utf8(world.plan.keys.key(record)).unwrap();
+    let [healed, lasting] = [5, 6].map(key);
+    // What is no string is answered with an error.
+    for key in [&healed, &lasting] {
+        control.call(&["RENAME", key, &format!("{key} kept")]).unwrap();
+        control.call(&["LPUSH", key, "in the way"]).unwrap();
+    }
+    let back = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let both_were_asked_for = |info: &str| {
+                let line = info.lines().find_map(|line| line.strip_prefix("errorstat_WRONGTYPE:count="));
+                line.is_some_and(|count| count.parse::<u64>().unwrap() >= 2)
+            };
+            while !both_were_asked_for(&control.text(&["INFO", "errorstats"]).unwrap()) {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            control.call(&["RENAME", &format!("{healed} kept"), &healed]).unwrap();
+        });
+        read_back(&world, |_| {}).unwrap()
+    });
+    assert_eq!((back.reads, back.wrong_values()), (RECORDS - 1, 0), "{back:?}");
+    let errors: Vec<_> = back.errors.iter().collect();
+    assert_eq!(errors, [(&"WRONGTYPE".to_owned(), &1)], "what was answered after all is no error");
+    assert_eq!(back.missed, [6]);
+}
+
+#[test]
 fn a_server_that_goes_away_leaves_writes_unknown_not_lost() {
     let folder = tempfile::tempdir().unwrap();
     let Some(node) = redis(folder.path()) else { return };

@@ -1,7 +1,7 @@
 //! How a measured run ends: its summary, its files, its verdict.
 
 use crate::exit::{Failure, Status};
-use crate::output::{OutputFile, ensure_distinct};
+use crate::output::{self, OutputFile};
 use sidle_bench::page::page;
 use sidle_bench::report::Report;
 use sidle_bench::summary::summary;
@@ -21,7 +21,7 @@ impl ReportFiles {
     /// # Errors
     /// The file that cannot be written, and why.
     pub fn to_write(json: Option<&Path>, html: Option<&Path>) -> Result<ReportFiles, Failure> {
-        ensure_distinct(&[("--json", json), ("--html", html)])?;
+        ensure_distinct(json, html)?;
         let open = |path: Option<&Path>| path.map(OutputFile::to_write).transpose();
         Ok(ReportFiles { json: open(json)?, html: open(html)? })
     }
@@ -45,6 +45,14 @@ impl ReportFiles {
         let html = self.html.map(|file| file.write(&page(report)));
         first_of([json, html].into_iter().flatten())
     }
+}
+
+/// Refuses to write a report and its page to one file.
+///
+/// # Errors
+/// The flags, and the file.
+pub fn ensure_distinct(json: Option<&Path>, html: Option<&Path>) -> Result<(), Failure> {
+    output::ensure_distinct(&[("--json", json), ("--html", html)])
 }
 
 /// Prints a report's summary, writes its files, and judges it. The summary is printed whatever becomes of the

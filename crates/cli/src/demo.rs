@@ -1,6 +1,6 @@
 //! `sidle demo`: two nodes, a load, and half of the data moved under it.
 
-use crate::conclusion::{ReportFiles, conclude, first_of};
+use crate::conclusion::{ReportFiles, conclude, ensure_distinct, first_of};
 use crate::exit::{Failure, Status};
 use crate::interrupt;
 use crate::load::LoadArguments;
@@ -28,17 +28,22 @@ pub const EXAMPLES: &str = "\
 Examples:
   sidle demo
   sidle demo --workload a --records 500000 --seconds 3
-  sidle demo --loop open --rate 40000            latency, not peak throughput
-  sidle demo --cpus source=0.4,target=0.4        as root: nodes that cannot borrow each other's processors
-  sidle demo --cpu-lists source=0,target=1       nodes that have processors of their own, as on two machines
-  sidle demo --client plain                      what an unmodified cluster client sees
+  # latency, not peak throughput
+  sidle demo --loop open --rate 40000
+  # as root: nodes that cannot borrow each other's processors
+  sidle demo --cpus source=0.4,target=0.4
+  # nodes that have processors of their own, as on two machines
+  sidle demo --cpu-lists source=0,target=1
+  # what an unmodified cluster client sees
+  sidle demo --client plain
 
 Starts two nodes on free ports of this machine, loads them, makes a load, moves half of the slots \
 from one to the other, and afterwards reads every acknowledged write back. Nothing is left behind \
 but the report; what a demonstration that was killed leaves, the next one removes.
 
-Exit status: 0 done; 1 refused, or a file could not be written; 2 wrong command line; 3 the move failed; \
-4 a node was not reached; 5 a wrong value was read, or an acknowledged write was lost; 130 interrupted.";
+Exit status: 0 done; 1 a node did not start, or a file could not be written; 2 wrong command line; 3 the \
+move failed; 4 a node was not reached; 5 a wrong value was read, or an acknowledged write was lost or not \
+read back; 130 interrupted.";
 
 /// Flags of `sidle demo`.
 #[derive(Debug, Args)]
@@ -102,8 +107,13 @@ impl DemoArguments {
     /// # Errors
     /// The file that cannot, and why.
     pub fn files(&self) -> Result<ReportFiles, Failure> {
-        let default_page = (!self.quiet).then(|| Path::new(PAGE));
-        ReportFiles::to_write(Some(&self.json), self.html.as_deref().or(default_page))
+        ReportFiles::to_write(Some(&self.json), self.page())
+    }
+
+    /// Where the page goes, if there is one.
+    fn page(&self) -> Option<&Path> {
+        let default = (!self.quiet).then(|| Path::new(PAGE));
+        self.html.as_deref().or(default)
     }
 
     /// What they ask for, with nodes that this program starts from itself. What fits into memory is not
@@ -113,8 +123,9 @@ impl DemoArguments {
     /// This program's file has gone; flags that do not go together; processors that are not there.
     pub fn options(&self) -> Result<DemoOptions, Failure> {
         let load = &self.load;
+        ensure_distinct(Some(&self.json), self.page())?;
         for (node, list) in self.cpu_lists.iter().flat_map(|lists| &lists.0) {
-            let refused = |error: &dyn Display| Failure::refused(format!("--cpu-lists, {node}: {error}"));
+            let refused = |error: &dyn Display| Failure::wrong_line(format!("--cpu-lists, {node}: {error}"));
             let list: CpuList = list.parse().map_err(|error| refused(&error))?;
             check_cpus(&list).map_err(|error| refused(&error))?;
         }
@@ -148,9 +159,9 @@ impl DemoArguments {
 ///
 /// # Errors
 /// What does not fit, and the largest that does.
-pub fn options(arguments: &DemoArguments, budget_bytes: u64) -> Result<DemoOptions, Failure> {
+pub fn checked(arguments: &DemoArguments, budget_bytes: u64) -> Result<DemoOptions, Failure> {
     let options = arguments.options()?;
-    options.records_that_fit(budget_bytes).map_err(Failure::refused)?;
+    options.records_that_fit(budget_bytes).map_err(Failure::wrong_line)?;
     Ok(options)
 }
 
@@ -159,7 +170,7 @@ pub fn options(arguments: &DemoArguments, budget_bytes: u64) -> Result<DemoOptio
 /// # Errors
 /// What was refused, what went wrong in the middle, or wrong answers.
 pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
-    let options = options(arguments, memory_budget_bytes())?;
+    let options = checked(arguments, memory_budget_bytes())?;
     run_measured(arguments, &options)
 }
 

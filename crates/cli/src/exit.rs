@@ -10,6 +10,9 @@ use std::process::ExitCode;
 pub enum Status {
     /// Refused, or could not be started; nothing has changed.
     Refused = 1,
+    /// The command line is wrong, or the settings that it names: another one would do. Nothing was begun. The
+    /// parser ends with the same.
+    WrongLine = 2,
     /// A migration failed after it had begun.
     FailedInTheMiddle = 3,
     /// The node could not be reached, or the connection to it broke. Whatever was asked may have happened.
@@ -37,7 +40,12 @@ impl Failure {
         Failure { status, message: message.to_string() }
     }
 
-    /// A request that was refused.
+    /// A command line, or settings, that cannot work.
+    pub fn wrong_line(message: impl fmt::Display) -> Failure {
+        Failure::new(Status::WrongLine, message)
+    }
+
+    /// A request that was refused, or something that the machine refused.
     pub fn refused(message: impl fmt::Display) -> Failure {
         Failure::new(Status::Refused, message)
     }

@@ -1,7 +1,9 @@
-//! Absurd numbers on a command line, for the tests of both programs: each is refused with a message that says
-//! what would do, before anything is taken from the machine. Nothing is run; what is parsed is checked as it
-//! is before a run.
+//! Command lines that cannot be meant, for the tests of both programs: absurd numbers on every flag, and what
+//! does not go together. Each is refused with [`Status::WrongLine`] and a message that says what would do,
+//! before anything is taken from the machine. Nothing is run; what is parsed is checked as it is before a
+//! run.
 
+use crate::exit::{Failure, Status};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Memory that the checks take for available.
@@ -92,10 +94,18 @@ pub struct Flags<'a> {
     /// Command lines that the parser takes and that do not fit into [`BUDGET_BYTES`], each with what the
     /// refusal says would.
     pub too_large: &'a [(&'a str, &'a str)],
+    /// Command lines that are wrong for another reason, each with a part of the refusal.
+    pub wrong: &'a [(&'a str, &'a str)],
     /// Command lines whose defaults fit.
     pub fitting: &'a [&'a str],
     /// Parses a command line and checks it as far as is done before anything runs.
-    pub refusal: fn(&[&str]) -> Option<String>,
+    pub check: fn(&[&str]) -> Result<(), Failure>,
+}
+
+/// What the parser says of a wrong command line, as the failure that the program ends with.
+pub fn unparsed(error: &clap::Error) -> Failure {
+    assert_eq!(error.exit_code(), Status::WrongLine as i32, "{error}");
+    Failure::wrong_line(error)
 }
 
 impl Flags<'_> {
@@ -103,23 +113,30 @@ impl Flags<'_> {
         SHARED_NUMBERS.iter().chain(self.numbers)
     }
 
-    fn refusal(&self, line: &str) -> Option<String> {
-        (self.refusal)(&line.split(' ').collect::<Vec<_>>())
-    }
-
-    /// Tries absurd numbers on every flag that takes one, and what does not fit into memory.
+    /// Why a command line is refused, if it is.
     ///
     /// # Panics
-    /// A number is taken that cannot be meant, or its refusal does not say what would do; what fits is
-    /// refused; a flag is in no list.
-    pub fn assert_absurd_numbers_are_refused(&self) {
+    /// The program would not end with the status of a wrong command line.
+    fn refusal(&self, line: &[&str]) -> Option<String> {
+        let failure = (self.check)(line).err()?;
+        assert_eq!(failure.status, Status::WrongLine, "{line:?}: {}", failure.message);
+        Some(failure.message)
+    }
+
+    /// Tries absurd numbers on every flag that takes one, what does not fit into memory, and what is wrong
+    /// otherwise.
+    ///
+    /// # Panics
+    /// A line is taken that cannot be meant, or its refusal does not say what would do, or has another
+    /// status; what fits is refused; a flag is in no list.
+    pub fn assert_wrong_lines_are_refused(&self) {
         self.assert_every_flag_is_listed();
-        for (line, largest) in self.too_large {
-            let told = self.refusal(line).unwrap_or_default();
-            assert!(told.contains(largest), "{line}: {told}");
+        for (line, part) in self.too_large.iter().chain(self.wrong) {
+            let told = self.refusal(&words(line)).unwrap_or_default();
+            assert!(told.contains(part), "{line}: {told}");
         }
         for line in self.fitting {
-            assert_eq!(self.refusal(line), None, "{line}");
+            assert_eq!(self.refusal(&words(line)), None, "{line}");
         }
         self.assert_numbers_are_judged();
     }
@@ -130,8 +147,9 @@ impl Flags<'_> {
             for number in ABSURD {
                 let flag = format!("--{name}={number}");
                 let line: Vec<&str> = base.split(' ').chain([flag.as_str()]).collect();
-                let refusal = catch_unwind(AssertUnwindSafe(|| (self.refusal)(&line)));
-                let refusal = refusal.unwrap_or_else(|_| panic!("{base} {flag} panics"));
+                let refusal = catch_unwind(AssertUnwindSafe(|| self.refusal(&line)));
+                let refusal =
+                    refusal.unwrap_or_else(|_| panic!("{base} {flag} panics, or ends with another status"));
                 if !is_right(number, *expected, refusal.as_deref()) {
                     let refusal = refusal.as_deref().unwrap_or("it is taken");
                     faults.push(format!("{base} {flag}: {refusal}"));
@@ -157,6 +175,10 @@ impl Flags<'_> {
             assert!(found.iter().any(|(_, known)| known == name), "{base} has no --{name}");
         }
     }
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
 }
 
 /// Whether a refusal, or none, is what this number should get.

@@ -6,11 +6,11 @@
 // Programs at the edge: they read clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
-#[cfg(feature = "testing")]
-pub mod absurd;
 pub mod conclusion;
 pub mod demo;
 pub mod exit;
+#[cfg(feature = "testing")]
+pub mod flag_checks;
 pub mod interrupt;
 pub mod load;
 #[cfg(feature = "testing")]

@@ -43,7 +43,7 @@ impl PacingArguments {
     /// A rate is given to a loop that has none.
     pub fn pacing(&self) -> Result<Pacing, Failure> {
         match (self.kind, self.rate) {
-            (Some(Loop::Closed), Some(_)) => Err(Failure::refused(
+            (Some(Loop::Closed), Some(_)) => Err(Failure::wrong_line(
                 "a closed loop sends as fast as answers come: leave out --rate, or --loop closed",
             )),
             (_, Some(rate)) => Ok(Pacing::Open(rate)),

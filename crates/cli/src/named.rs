@@ -30,6 +30,36 @@ pub fn assert_named_commands_exist(command: &clap::Command) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Columns of the narrowest terminal that examples are made for.
+const EXAMPLE_COLUMNS: usize = 80;
+
+/// Looks whether the examples in the help of a command and of its subcommands can be pasted as they are
+/// shown: none is so long that a terminal of 80 columns breaks it, and what it is about is a comment.
+///
+/// # Panics
+/// One is too long, or has words behind it that are no comment.
+pub fn assert_examples_can_be_pasted(command: &clap::Command) {
+    fn look(command: &clap::Command, programs: &[&str], found: &mut usize, faults: &mut Vec<String>) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let is_example = |line: &&str| {
+            let first = line.split_whitespace().next().unwrap_or_default();
+            line.starts_with("  ") && (programs.contains(&first) || first == "#")
+        };
+        for line in help.lines().filter(is_example) {
+            *found += 1;
+            let behind = line.trim_start().split_once("  ").map_or("", |(_, behind)| behind.trim_start());
+            if line.chars().count() > EXAMPLE_COLUMNS || !(behind.is_empty() || behind.starts_with('#')) {
+                faults.push(line.to_owned());
+            }
+        }
+        command.get_subcommands().for_each(|child| look(child, programs, found, faults));
+    }
+    let (mut found, mut faults) = (0, Vec::new());
+    look(command, &["sidle", "sidle-lab"], &mut found, &mut faults);
+    assert!(found > 10, "{found} examples were found");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 /// The sources of all that an operator reads, and the documentation.
 fn texts() -> Vec<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -65,7 +65,7 @@ pub fn ensure_distinct(files: &[(&str, Option<&Path>)]) -> Result<(), Failure> {
     let named: Vec<(&str, &Path)> = files.iter().filter_map(|&(flag, path)| Some((flag, path?))).collect();
     for (index, (flag, path)) in named.iter().enumerate() {
         if let Some((other, _)) = named[..index].iter().find(|(_, earlier)| earlier == path) {
-            return Err(Failure::refused(format!(
+            return Err(Failure::wrong_line(format!(
                 "{other} and {flag} both name {}: give each a file of its own",
                 path.display()
             )));

@@ -1,6 +1,6 @@
 //! `sidle server`: settings from the file and the flags, the log, and the node.
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
 use crate::numbers::{auto_or_from_to, from_to};
 use clap::Args;
 use rustix::process::{Signal, getpid, kill_process};
@@ -18,16 +18,17 @@ const MAX_PORT: u64 = u16::MAX as u64;
 /// What `server --help` ends with.
 pub const EXAMPLES: &str = "\
 Examples:
-  sidle server                                    a complete cluster of one node on 127.0.0.1:6379
-  sidle server --port 6380 --join 127.0.0.1:6379  an empty second node
-  sidle server --print-config > sidle.toml        every setting, described, with its default
-  sidle server --config sidle.toml --port 7000    settings from a file; flags win over it
+  sidle server                                    # a cluster of one node
+  sidle server --port 6380 --join 127.0.0.1:6379  # an empty second node
+  sidle server --print-config > sidle.toml        # every setting, described
+  sidle server --config sidle.toml --port 7000    # flags win over the file
 
 Sizes are bytes, or a number with a unit: kb, mb and gb are powers of 1024, k, m and g of 1000.
 
 SIGINT (Ctrl-C) and SIGTERM stop the node cleanly. What it holds is in memory only, and lost.
 
-Exit status: 0 stopped; 1 refused, or could not be started: nothing has changed; 2 wrong command line.";
+Exit status: 0 stopped; 1 could not be started: nothing has changed; 2 wrong
+command line or settings.";
 
 /// Flags of `sidle server`; each overrides the setting of the same name in the file.
 #[derive(Debug, Args)]
@@ -140,9 +141,12 @@ pub fn run(arguments: ServerArguments) -> Result<(), Failure> {
         stop_with_stdin().map_err(Failure::refused)?;
     }
     let config_file = arguments.config.clone();
-    let config = settings(arguments).map_err(Failure::refused)?;
+    let config = settings(arguments)?;
     start_log(&config);
-    sidle_server::run(&config, config_file.as_deref()).map_err(|error| Failure::refused(format!("{error:#}")))
+    sidle_server::run(&config, config_file.as_deref()).map_err(|error| {
+        let status = if error.is_of_settings() { Status::WrongLine } else { Status::Refused };
+        Failure::new(status, format!("{error:#}"))
+    })
 }
 
 /// From here on the end of the standard input stops the node as SIGTERM does.
@@ -159,8 +163,13 @@ fn stop_with_stdin() -> io::Result<()> {
 ///
 /// # Errors
 /// The setting that does not do, and what would.
-pub fn settings(arguments: ServerArguments) -> Result<Config, ConfigError> {
-    let mut config = match &arguments.config {
+pub fn settings(arguments: ServerArguments) -> Result<Config, Failure> {
+    merged(arguments).map_err(Failure::wrong_line)
+}
+
+fn merged(arguments: ServerArguments) -> Result<Config, ConfigError> {
+    let file = arguments.config.clone();
+    let mut config = match &file {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
@@ -196,7 +205,7 @@ pub fn settings(arguments: ServerArguments) -> Result<Config, ConfigError> {
     set(&mut config.limits.idle_timeout, arguments.idle_timeout);
     set(&mut config.limits.password_timeout, arguments.password_timeout);
     set(&mut config.log.level, arguments.log_level);
-    config.validate()?;
+    config.validate_over(file.as_deref())?;
     Ok(config)
 }
 

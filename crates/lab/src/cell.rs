@@ -1,7 +1,6 @@
 //! One cell of the matrix: what is measured again and again, what its files are called, and which report is
 //! one of it.
 
-use crate::folder::costs_file;
 use crate::settings::{OnModel, Settings};
 use crate::variant::Variant;
 use serde::{Deserialize, Serialize};
@@ -160,6 +159,19 @@ impl From<SourceCpu> for String {
     fn from(cpu: SourceCpu) -> String {
         cpu.to_string()
     }
+}
+
+/// What the names of files with the costs of modelled work begin with.
+const COSTS: &str = "costs_";
+
+/// The file with what work costs, where keys and values have these sizes.
+pub(crate) fn costs_file(key_bytes: usize, value_bytes: usize) -> String {
+    format!("{COSTS}{key_bytes}B_{value_bytes}B.json")
+}
+
+/// Whether a file has that name.
+pub(crate) fn is_costs_file(name: &str) -> bool {
+    name.starts_with(COSTS) && name.ends_with(".json")
 }
 
 /// Everything about a cell but what moves the data: cells of one scene can be compared.

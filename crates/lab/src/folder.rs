@@ -1,7 +1,8 @@
 //! A lab's folder: which runs are there, which are not, and what is in the way.
 
-use crate::cell::Cell;
-use crate::settings::{LabFile, Settings};
+use crate::cell::{Cell, is_costs_file};
+use crate::lab_file::LabFile;
+use crate::settings::Settings;
 use serde::{Deserialize, Serialize};
 use sidle_bench::report::Report;
 use std::io::ErrorKind;
@@ -10,18 +11,6 @@ use std::time::{Duration, Instant};
 
 /// The name of the lab's own file.
 pub const LAB_FILE: &str = "lab.json";
-/// What the names of files with the costs of modelled work begin with.
-const COSTS: &str = "costs_";
-
-/// The file with what work costs, where keys and values have these sizes.
-pub(crate) fn costs_file(key_bytes: usize, value_bytes: usize) -> String {
-    format!("{COSTS}{key_bytes}B_{value_bytes}B.json")
-}
-
-/// Whether a file has that name.
-pub(crate) fn is_costs_file(name: &str) -> bool {
-    name.starts_with(COSTS) && name.ends_with(".json")
-}
 /// The name of the lab's page.
 pub const PAGE_FILE: &str = "report.html";
 const FAILED: &str = ".failed.json";

@@ -128,7 +128,7 @@ pub fn run(options: &PeerOptions, terminal: &Terminal, stop: &AtomicBool) -> Res
             bar.inc(1);
         }
     }
-    bar.finish_and_clear();
+    drop(bar);
     Ok(report)
 }
 

@@ -1,10 +1,8 @@
 //! What a lab's folder holds, read and sorted by cell.
 
-use crate::cell::{Cell, Scene};
-use crate::folder::{
-    FailedRun, Folder, FolderError, LAB_FILE, RunState, is_costs_file, is_run_name, run_file,
-};
-use crate::settings::LabFile;
+use crate::cell::{Cell, Scene, is_costs_file};
+use crate::folder::{FailedRun, Folder, FolderError, LAB_FILE, RunState, is_run_name, run_file};
+use crate::lab_file::LabFile;
 use crate::variant::Variant;
 use sidle_bench::policy::PolicyWord;
 use sidle_bench::report::Report;

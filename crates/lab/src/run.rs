@@ -1,11 +1,12 @@
 //! Running a lab: round by round over all cells, each run a process of its own, each report a file.
 
-use crate::cell::Cell;
+use crate::cell::{Cell, costs_file};
 use crate::child::{self, Ended};
-use crate::folder::{FailedRun, Folder, FolderError, RunState, costs_file, io, run_file};
+use crate::folder::{FailedRun, Folder, FolderError, RunState, io, run_file};
+use crate::lab_file::LabFile;
 use crate::matrix::order;
 use crate::program::Program;
-use crate::settings::{LabFile, Settings};
+use crate::settings::Settings;
 use sidle_bench::report::Report;
 use sidle_bench::terminal::Terminal;
 use sidle_bench::words::{counted, duration};
@@ -131,124 +132,148 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<LabOutcome, FolderError> {
     let lab = folder.begin(plan.lab.clone(), plan.fresh)?;
-    let settings = &lab.settings;
-    let mut outcome = LabOutcome::default();
-    let cells = &plan.lab.cells;
-    let mut missing: Vec<(&Cell, u32)> = Vec::new();
-    for repeat in 1..=plan.lab.repeat {
-        for index in order(cells.len(), settings.seed, repeat) {
-            let cell = &cells[index];
-            match folder.state(cell, repeat, settings) {
-                RunState::Missing => missing.push((cell, repeat)),
-                RunState::Complete(report)
-                    if plan.again_if_disturbed && report.is_disturbed() && is_proven(&report) =>
-                {
-                    missing.push((cell, repeat));
-                }
-                RunState::Complete(report) => {
-                    outcome.found += 1;
-                    outcome.wrong += usize::from(!is_proven(&report));
-                }
-                RunState::InTheWay(why) => outcome.in_the_way.push((run_file(cell, repeat), why)),
-            }
-        }
-    }
+    let running = Running { plan, folder, lab: &lab, terminal, stop };
+    let (mut outcome, missing) = running.look();
     for (name, why) in &outcome.in_the_way {
         terminal.say(&format!("{name} is not overwritten: {why}"));
     }
     if missing.is_empty() {
         return Ok(outcome);
     }
+    let cells = plan.lab.cells.len();
     terminal.say(&format!(
         "{} of {}, {} of them there already: about {}",
-        counted(cells.len() * plan.lab.repeat as usize, "run"),
-        counted(cells.len(), "cell"),
+        counted(cells * plan.lab.repeat as usize, "run"),
+        counted(cells, "cell"),
         outcome.found,
-        duration(expected_s(folder, settings, &missing))
+        duration(expected_s(folder, &lab.settings, &missing))
     ));
-    let bar = terminal.runs(missing.len() as u64);
-    // How many times as long as expected runs took.
-    let mut took = Vec::new();
-    for (number, &(cell, repeat)) in missing.iter().enumerate() {
-        if stop.load(Ordering::Relaxed) {
-            outcome.left = missing.len() - number;
-            break;
-        }
-        if Program::at(&plan.program).map_err(io(&plan.program))? != lab.sidle {
-            return Err(FolderError::Rebuilt { path: plan.program.clone() });
-        }
-        let slowness = mean(&took).unwrap_or(1.0);
-        let left_s = slowness * expected_s(folder, settings, &missing[number..]);
-        bar.set_message(format!("{} left, run {repeat} of {}", duration(left_s), cell.title()));
-        let started = Instant::now();
-        let this_s = expected_s(folder, settings, &missing[number..=number]);
-        let limit = patience(settings, cell, slowness.max(1.0) * this_s);
-        let (ended, report) = one(plan, folder, settings, cell, repeat, limit, stop, &bar)?;
-        outcome.wrong += usize::from(report.is_some_and(|report| !is_proven(&report)));
-        match ended {
-            Ended::Stopped => {
-                outcome.left = missing.len() - number;
-                break;
-            }
-            Ended::Well => {
-                outcome.made += 1;
-                took.push(started.elapsed().as_secs_f64() / this_s);
-            }
-            Ended::Failed(reason) => {
-                let failed = FailedRun { cell: cell.clone(), repeat, reason };
-                bar.suspend(|| {
-                    terminal.say(&format!("run {repeat} of {} failed: {}", cell.title(), failed.reason))
-                });
-                folder.note_failure(&failed)?;
-                outcome.failed.push(failed);
-            }
-        }
-        bar.inc(1);
-        terminal.note(&format!("{} of {}: {}, run {repeat}", number + 1, missing.len(), cell.title()));
-    }
-    bar.finish_and_clear();
+    running.make(&missing, &mut outcome)?;
     Ok(outcome)
 }
 
-#[allow(clippy::too_many_arguments)]
-fn one(
-    plan: &LabPlan,
-    folder: &Folder,
-    settings: &Settings,
-    cell: &Cell,
-    repeat: u32,
-    limit: Duration,
-    stop: &AtomicBool,
-    bar: &indicatif::ProgressBar,
-) -> Result<(Ended, Option<Box<Report>>), FolderError> {
-    let name = run_file(cell, repeat);
-    let part = folder.part(&name);
-    // What an interrupted run may have left is nobody's report.
-    let _ = std::fs::remove_file(&part);
-    let arguments = cell.arguments(settings, repeat, &part);
-    let ended = child::run(&plan.program, &arguments, limit, stop, || bar.tick());
-    if ended == Ended::Stopped {
-        let _ = std::fs::remove_file(&part);
-        return Ok((ended, None));
-    }
-    match folder.part_state(cell, repeat, settings) {
-        // Also where the run failed: the report of a run with wrong answers says so itself.
-        RunState::Complete(report) => {
-            folder.rename_part(&name)?;
-            if ended == Ended::Well {
-                folder.forget_failure(cell, repeat);
+/// A lab that is being run.
+struct Running<'a> {
+    plan: &'a LabPlan,
+    folder: &'a Folder,
+    /// What the folder's file says of it, with what earlier labs measured there.
+    lab: &'a LabFile,
+    terminal: &'a Terminal,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Running<'a> {
+    /// What is there already, and the runs that are to be made, in their order.
+    fn look(&self) -> (LabOutcome, Vec<(&'a Cell, u32)>) {
+        let (plan, settings) = (self.plan, &self.lab.settings);
+        let cells = &plan.lab.cells;
+        let (mut outcome, mut missing) = (LabOutcome::default(), Vec::new());
+        for repeat in 1..=plan.lab.repeat {
+            for index in order(cells.len(), settings.seed, repeat) {
+                let cell = &cells[index];
+                match self.folder.state(cell, repeat, settings) {
+                    RunState::Missing => missing.push((cell, repeat)),
+                    RunState::Complete(report)
+                        if plan.again_if_disturbed && report.is_disturbed() && is_proven(&report) =>
+                    {
+                        missing.push((cell, repeat));
+                    }
+                    RunState::Complete(report) => {
+                        outcome.found += 1;
+                        outcome.wrong += usize::from(!is_proven(&report));
+                    }
+                    RunState::InTheWay(why) => outcome.in_the_way.push((run_file(cell, repeat), why)),
+                }
             }
-            Ok((ended, Some(report)))
         }
-        RunState::Missing if ended == Ended::Well => {
-            Ok((Ended::Failed("it left no report".to_owned()), None))
-        }
-        RunState::Missing => Ok((ended, None)),
-        RunState::InTheWay(why) => {
-            let _ = std::fs::remove_file(&part);
+        (outcome, missing)
+    }
+
+    /// Makes these runs, until the lab is told to stop.
+    fn make(&self, missing: &[(&Cell, u32)], outcome: &mut LabOutcome) -> Result<(), FolderError> {
+        let (program, settings) = (&self.plan.program, &self.lab.settings);
+        let bar = self.terminal.runs(missing.len() as u64);
+        // How many times as long as expected runs took.
+        let mut took = Vec::new();
+        for (number, &(cell, repeat)) in missing.iter().enumerate() {
+            outcome.left = missing.len() - number;
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if Program::at(program).map_err(io(program))? != self.lab.sidle {
+                return Err(FolderError::Rebuilt { path: program.clone() });
+            }
+            let slowness = mean(&took).unwrap_or(1.0);
+            let left_s = slowness * expected_s(self.folder, settings, &missing[number..]);
+            bar.set_message(format!("{} left, run {repeat} of {}", duration(left_s), cell.title()));
+            let started = Instant::now();
+            let this_s = expected_s(self.folder, settings, &missing[number..=number]);
+            let limit = patience(settings, cell, slowness.max(1.0) * this_s);
+            let (ended, report) = self.one(cell, repeat, limit, &bar)?;
+            outcome.wrong += usize::from(report.is_some_and(|report| !is_proven(&report)));
             match ended {
-                Ended::Failed(_) => Ok((ended, None)),
-                _ => Ok((Ended::Failed(format!("its report is {why}")), None)),
+                Ended::Stopped => return Ok(()),
+                Ended::Well => {
+                    outcome.made += 1;
+                    took.push(started.elapsed().as_secs_f64() / this_s);
+                }
+                Ended::Failed(reason) => {
+                    self.terminal.say(&format!("run {repeat} of {} failed: {reason}", cell.title()));
+                    let failed = FailedRun { cell: cell.clone(), repeat, reason };
+                    self.folder.note_failure(&failed)?;
+                    outcome.failed.push(failed);
+                }
+            }
+            bar.inc(1);
+            self.terminal.note(&format!(
+                "{} of {}: {}, run {repeat}",
+                number + 1,
+                missing.len(),
+                cell.title()
+            ));
+        }
+        outcome.left = 0;
+        Ok(())
+    }
+
+    /// Makes one run.
+    fn one(
+        &self,
+        cell: &Cell,
+        repeat: u32,
+        limit: Duration,
+        bar: &indicatif::ProgressBar,
+    ) -> Result<(Ended, Option<Box<Report>>), FolderError> {
+        let (folder, settings) = (self.folder, &self.lab.settings);
+        let name = run_file(cell, repeat);
+        let part = folder.part(&name);
+        // What an interrupted run may have left is nobody's report.
+        let _ = std::fs::remove_file(&part);
+        let arguments = cell.arguments(settings, repeat, &part);
+        let ended = child::run(&self.plan.program, &arguments, limit, self.stop, || bar.tick());
+        if ended == Ended::Stopped {
+            let _ = std::fs::remove_file(&part);
+            return Ok((ended, None));
+        }
+        match folder.part_state(cell, repeat, settings) {
+            // Also where the run failed: the report of a run with wrong answers says so itself.
+            RunState::Complete(report) => {
+                folder.rename_part(&name)?;
+                if ended == Ended::Well {
+                    folder.forget_failure(cell, repeat);
+                }
+                Ok((ended, Some(report)))
+            }
+            RunState::Missing if ended == Ended::Well => {
+                Ok((Ended::Failed("it left no report".to_owned()), None))
+            }
+            RunState::Missing => Ok((ended, None)),
+            RunState::InTheWay(why) => {
+                let _ = std::fs::remove_file(&part);
+                match ended {
+                    Ended::Failed(_) => Ok((ended, None)),
+                    _ => Ok((Ended::Failed(format!("its report is {why}")), None)),
+                }
             }
         }
     }

@@ -70,9 +70,9 @@ fn what_cannot_be_modelled_is_refused() {
     };
     refused("demo --modelled moon", 2, "'moon' is no machine: give 'paper', 'two-cores' or a JSON file");
     refused("demo --costs costs.json", 2, "--modelled");
-    refused("demo --modelled paper --loop open --rate 100", 1, "a closed loop only");
-    refused("demo --modelled paper --client plain", 1, "clients of Sidle's own");
-    refused("demo --modelled paper --without-offloading", 1, "movers with threads of their own only");
+    refused("demo --modelled paper --loop open --rate 100", 2, "a closed loop only");
+    refused("demo --modelled paper --client plain", 2, "clients of Sidle's own");
+    refused("demo --modelled paper --without-offloading", 2, "movers with threads of their own only");
     refused("run --out out --modelled moon", 2, "'moon' is no machine");
     std::fs::write(folder.path().join("machines.json"), "{\"source\": 1}").unwrap();
     refused("demo --modelled machines.json", 2, "machines.json: ");

@@ -1,4 +1,4 @@
-//! The pages on a telephone, as a browser lays them out. Skipped where there is no `chromium`.
+//! The pages as a browser lays them out, on a telephone above all. Skipped where there is no `chromium`.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -19,10 +19,17 @@ const PROBE: &str = r#"<script>addEventListener("load", () => setTimeout(() => {
   parent.postMessage(`widths ${page.clientWidth} ${page.scrollWidth}`, "*");
 }, 200));</script>"#;
 
+fn has_browser() -> bool {
+    let is_there = Command::new("chromium").arg("--version").stdout(Stdio::null()).status().is_ok();
+    if !is_there {
+        eprintln!("skipped: there is no chromium to lay the pages out");
+    }
+    is_there
+}
+
 /// Lays a page out in a frame of a telephone's width: a window of a browser cannot be that narrow.
 fn assert_fits(page: &str) {
-    if Command::new("chromium").arg("--version").stdout(Stdio::null()).status().is_err() {
-        eprintln!("skipped: there is no chromium to lay the pages out");
+    if !has_browser() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -40,6 +47,13 @@ fn assert_fits(page: &str) {
 
 /// The title that a document has once its scripts have run.
 fn title(document: &Path, folder: &Path) -> String {
+    let text = drawn(document, folder);
+    let (_, rest) = text.split_once("<title>").unwrap_or_else(|| panic!("no document: {text}"));
+    rest.split_once("</title>").unwrap().0.to_owned()
+}
+
+/// A document once its scripts have run.
+fn drawn(document: &Path, folder: &Path) -> String {
     let ended = Command::new("chromium")
         // A telephone's scroll bars lie over the page and take none of its width.
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
@@ -49,9 +63,7 @@ fn title(document: &Path, folder: &Path) -> String {
         .stderr(Stdio::null())
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
-    let (_, rest) = text.split_once("<title>").unwrap_or_else(|| panic!("no document: {text}"));
-    rest.split_once("</title>").unwrap().0.to_owned()
+    String::from_utf8_lossy(&ended.stdout).into_owned()
 }
 
 /// A run whose every figure and every word is as long as they get.
@@ -87,4 +99,26 @@ fn a_runs_page_does_not_scroll_sideways() {
 fn the_labs_page_does_not_scroll_sideways() {
     let folder = recorded();
     assert_fits(&sidle_lab::page(&Results::read(&Folder::to_read(folder.path())).unwrap()));
+}
+
+#[test]
+fn a_card_whose_figure_is_missing_says_why() {
+    if !has_browser() {
+        return;
+    }
+    let mut report = Report { migration: Some(Interval::default()), ..Report::default() };
+    report.say_unmeasured("lost_writes", "only 1 of 2 records could be read back");
+    report.say_unmeasured("longest_gap_ms", "nobody probed");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page.html");
+    std::fs::write(&path, sidle_bench::page::page(&report)).unwrap();
+    let drawn = drawn(&path, folder.path());
+    let card = |name: &str, why: &str| {
+        let (_, card) = drawn.split_once(&format!("<div class=\"name\">{name}</div>")).expect(name);
+        let card = card.split("<div class=\"card").next().unwrap();
+        assert!(card.contains("not measured") && card.contains(why), "{name}: {card}");
+    };
+    card("Lost writes", "only 1 of 2 records could be read back");
+    card("Longest time without a read", "nobody probed");
+    card("Longest time without a write", "nobody probed");
 }

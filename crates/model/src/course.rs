@@ -449,6 +449,7 @@ impl<'p> Course<'p> {
             "client.mcr_sph_lookup_ns",
             "modelled: it is part of what a read costs the client",
         );
+        sidle_bench::figures::explain_absent(&mut report);
         report
     }
 

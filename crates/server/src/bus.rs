@@ -14,7 +14,7 @@
 //! in bytes ([`EVENT_BYTES_MAX`](crate::control::links::EVENT_BYTES_MAX)), and so have those that wait to be
 //! sent ([`crate::control::outbox`]).
 
-use crate::door::Unproven;
+use crate::bus_error::BusError;
 use serde::{Deserialize, Serialize};
 use sidle_cluster::{ControlMessage, HostPort};
 use sidle_wire::limits::{BODY_BYTES_MAX, RECEIVE_KEEP_BYTES};
@@ -29,54 +29,11 @@ use tokio::time::timeout;
 
 /// How long a connection may take to say what it is for.
 pub(crate) const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long connecting to another node may take.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a large frame may take no byte further, while others may wait for its room.
 pub(crate) const LARGE_FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Room is given in units of so many bytes.
 pub(crate) const ROOM_UNIT_BYTES: usize = 1 << 10;
-
-/// Why a bus connection ended.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BusError {
-    /// The other end closed it.
-    #[error("the other end closed the connection")]
-    Closed,
-    /// The network.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// The other end has not proven that it belongs to the cluster.
-    #[error(transparent)]
-    Unproven(#[from] Unproven),
-    /// Something that is no frame, or of another version.
-    #[error(transparent)]
-    Wire(#[from] WireError),
-    /// A frame that does not belong here.
-    #[error("unexpected message: {0}")]
-    Unexpected(String),
-    /// Nothing came.
-    #[error("no answer in time")]
-    TimedOut,
-}
-
-impl BusError {
-    /// Whether it is the other end's failure, or the network's: not one of this node's own means.
-    pub(crate) fn is_of_the_other_end(&self) -> bool {
-        match self {
-            BusError::Io(error) => !is_out_of_means(error),
-            BusError::Unproven(why) => !matches!(why, Unproven::NoSecret),
-            _ => true,
-        }
-    }
-}
-
-/// Whether this process, or its machine, has no descriptor, memory or port left.
-fn is_out_of_means(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    let means = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
-    Errno::from_io_error(error).is_some_and(|error| means.contains(&error))
-}
 
 /// Where the coordinator is to be found, from a node that does not run it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

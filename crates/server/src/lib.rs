@@ -5,6 +5,7 @@
 
 pub mod address;
 mod bus;
+mod bus_error;
 mod cleaner;
 mod clock;
 mod cluster_secret;

@@ -10,7 +10,7 @@ use crate::cleaner::CleanerThread;
 use crate::clock::Clock;
 use crate::cluster_secret::{self, SecretError};
 use crate::config::{Auto, Config};
-use crate::control::{ControlSetup, ControlThread, coordinator};
+use crate::control::{ControlCall, ControlSetup, ControlThread, coordinator};
 use crate::cpus::{self, CpusError};
 use crate::data_dir::{self, DataDir, DataDirError, Identity, random_bytes, random_node_id};
 use crate::descriptors::{Plan, TooFewDescriptors};
@@ -20,12 +20,13 @@ use crate::last_map::LastMap;
 use crate::limits::ClientLimits;
 use crate::listener::{BUS_PORT, CLIENT_PORT, ListenError};
 use crate::memory::{self, MemoryError};
-use crate::mover::{MoverLink, MoverSetup};
+use crate::mover::{MoverInput, MoverLink, MoverReports, MoverSetup};
 use crate::process;
 use crate::worker::{KEEPALIVE, WorkerLink, WorkerSetup};
 use sidle_cluster::{HostPort, Incarnation, MetaError, NodeInfo};
 use sidle_node::{
-    CurrentTable, Mover, MoverIndex, NodeParts, NodeShared, ProcessFacts, RangeTable, Worker, WorkerIndex,
+    CurrentTable, Mover, MoverIndex, MoverPort, NodeParts, NodeShared, ProcessFacts, RangeTable, Worker,
+    WorkerIndex, WorkerPort,
 };
 use sidle_store::{Store, StoreError};
 use sidle_types::words::counted;
@@ -99,6 +100,17 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
+impl StartError {
+    /// Whether other settings would do: nothing is wrong with the machine, or with what is kept on it.
+    pub const fn is_of_settings(&self) -> bool {
+        use StartError::{Advertise, CoordinatorJoins, Cpus, Exposed, Memory, NoAddress};
+        matches!(
+            self,
+            Advertise { .. } | CoordinatorJoins(_) | Cpus(_) | Exposed(_) | Memory(_) | NoAddress(_)
+        )
+    }
+}
+
 /// Runs a node until it is told to stop. `config_file`: where the settings came from, for INFO.
 pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError> {
     let clock = Clock::start();
@@ -106,38 +118,22 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     if let Auto::Value(list) = &config.node.cpu_list {
         cpus::run_on(list)?;
     }
-    let descriptors = Plan::make(config.worker_count(), config.node.movers, config.limits.max_clients)?;
-    let memory = memory::store_config(config)?;
-    let data_dir = Arc::new(DataDir::open(&config.data_dir())?);
-    let given_secret = cluster_secret::given(config)?;
-    exposure::check(config, given_secret.is_some() || cluster_secret::kept(&data_dir)?.is_some())?;
-    let identity = data_dir.begin_life()?;
-    let last_map = LastMap::load(&data_dir, &identity);
-    check_record(config, &data_dir, &identity)?;
-    let founds = coordinator::belongs_here(&identity, &data_dir, &config.node.join);
-    let secret = cluster_secret::at_start(config, &data_dir, given_secret, founds)?;
-    let sockets = Sockets::listen(config)?;
-    let info = sockets.node_info(config, &identity)?;
-    let store = Arc::new(Store::new(memory)?);
-    let door = Door::new(&info.bus_addr, secret, data_dir.secret_path(), descriptors.door);
-    let parts = node_parts(config, config_file, &info, &sockets, clock, store)?;
-    parts.shared.config.set_servable_clients(descriptors.servable_clients);
-    let clients = descriptors.clients(config.limits.max_clients);
-    parts.shared.config.apply(vec![("maxclients", clients.to_string())]);
-    if let Some(last) = &last_map {
-        show_last_map(&parts, &info, last);
-    }
-    log_facts(config, &identity, &info, &parts);
-
+    let Ground { identity, data_dir, last_map, founds, sockets, info, door, parts } =
+        Ground::prepare(config, config_file, clock)?;
     let (calls, call_queue) = mpsc::unbounded_channel();
     let (reports, report_queue) = mpsc::unbounded_channel();
-    let table_taken = Arc::new(Notify::new());
     let (worker_ports, mover_ports) =
         sidle_node::connect(config.worker_count() as u16, config.node.movers as u16);
-    let workers: Vec<Arc<WorkerLink>> = worker_ports.iter().map(|_| Arc::default()).collect();
     let (inboxes, inbox_queues): (Vec<_>, Vec<_>) =
         mover_ports.iter().map(|_| mpsc::unbounded_channel()).unzip();
-    let movers: Vec<Arc<MoverLink>> = mover_ports.iter().map(|_| Arc::default()).collect();
+    let around = Around {
+        clock,
+        parts: parts.clone(),
+        door: door.clone(),
+        table_taken: Arc::new(Notify::new()),
+        workers: worker_ports.iter().map(|_| Arc::default()).collect(),
+        movers: mover_ports.iter().map(|_| Arc::default()).collect(),
+    };
     let control = ControlThread::open(ControlSetup {
         info,
         identity,
@@ -148,54 +144,23 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
         password: config.security.password.clone(),
         parts: parts.clone(),
         bus: sockets.bus,
-        door: door.clone(),
-        workers: workers.clone(),
-        table_taken: Arc::clone(&table_taken),
-        movers: movers.iter().cloned().zip(inboxes).collect(),
+        door,
+        workers: around.workers.clone(),
+        table_taken: Arc::clone(&around.table_taken),
+        movers: around.movers.iter().cloned().zip(inboxes).collect(),
         calls: call_queue,
         reports: report_queue,
         clock,
     })?;
-
-    let mut threads = Threads { workers: workers.clone(), movers: movers.clone(), handles: Vec::new() };
+    let mut threads =
+        Threads { workers: around.workers.clone(), movers: around.movers.clone(), handles: Vec::new() };
     let cleaner = CleanerThread::start(Arc::clone(&parts.store))?;
-    let large_frames = LargeFrames::new();
-    // For each worker the movers whose work it does beside its own.
-    let mut beside_worker: Vec<Vec<MoverSetup>> = workers.iter().map(|_| Vec::new()).collect();
-    for ((index, ports), inbox) in mover_ports.into_iter().enumerate().zip(inbox_queues) {
-        let setup = MoverSetup {
-            mover: Mover::new(&parts, MoverIndex(index as u16), movers.len() as u16, ports),
-            parts: parts.clone(),
-            link: Arc::clone(&movers[index]),
-            inbox,
-            reports: reports.clone(),
-            door: door.clone(),
-            large_frames: large_frames.clone(),
-            workers: workers.clone(),
-            clock,
-        };
-        match config.node.has_movers_on_workers() {
-            true => beside_worker[index % workers.len()].push(setup),
-            false => threads.handles.push(setup.start()?),
-        }
-    }
+    let movers = around.mover_setups(mover_ports, inbox_queues, &reports);
+    let beside_worker = threads.start_movers(movers, config.node.has_movers_on_workers())?;
     let limits = ClientLimits::new(&config.limits, parts.store.memory().limit);
-    let worker_ports = worker_ports.into_iter().zip(beside_worker).enumerate();
-    for ((index, (ports, movers_here)), listener) in worker_ports.zip(sockets.clients) {
-        let seed = u64::from_ne_bytes(random_bytes()?);
-        let setup = WorkerSetup {
-            worker: Worker::new(&parts, WorkerIndex(index as u16), ports, seed),
-            listener,
-            link: Arc::clone(&workers[index]),
-            table_taken: Arc::clone(&table_taken),
-            movers: movers.clone(),
-            movers_here,
-            workers: workers.clone(),
-            shared: Arc::clone(&parts.shared),
-            limits: limits.clone(),
-            control: calls.clone(),
-            clock,
-        };
+    let workers = worker_ports.into_iter().zip(sockets.clients).zip(beside_worker);
+    for (index, ((ports, listener), movers_here)) in workers.enumerate() {
+        let setup = around.worker_setup(index, ports, listener, movers_here, &limits, &calls)?;
         threads.handles.push(setup.start()?);
     }
     data_dir.keep_folder();
@@ -204,6 +169,106 @@ pub fn run(config: &Config, config_file: Option<&Path>) -> Result<(), StartError
     drop(cleaner);
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What a node stands on before it has any thread.
+struct Ground {
+    identity: Identity,
+    data_dir: Arc<DataDir>,
+    last_map: Option<LastMap>,
+    /// Whether the coordinator runs here.
+    founds: bool,
+    sockets: Sockets,
+    info: NodeInfo,
+    door: Door,
+    parts: NodeParts,
+}
+
+impl Ground {
+    fn prepare(config: &Config, config_file: Option<&Path>, clock: Clock) -> Result<Ground, StartError> {
+        let descriptors = Plan::make(config.worker_count(), config.node.movers, config.limits.max_clients)?;
+        let memory = memory::store_config(config)?;
+        let data_dir = Arc::new(DataDir::open(&config.data_dir())?);
+        let given_secret = cluster_secret::given(config)?;
+        exposure::check(config, given_secret.is_some() || cluster_secret::kept(&data_dir)?.is_some())?;
+        let identity = data_dir.begin_life()?;
+        let last_map = LastMap::load(&data_dir, &identity);
+        check_record(config, &data_dir, &identity)?;
+        let founds = coordinator::belongs_here(&identity, &data_dir, &config.node.join);
+        let secret = cluster_secret::at_start(config, &data_dir, given_secret, founds)?;
+        let sockets = Sockets::listen(config)?;
+        let info = sockets.node_info(config, &identity)?;
+        let store = Arc::new(Store::new(memory)?);
+        let door = Door::new(&info.bus_addr, secret, data_dir.secret_path(), descriptors.door);
+        let parts = node_parts(config, config_file, &info, &sockets, clock, store)?;
+        parts.shared.config.set_servable_clients(descriptors.servable_clients);
+        let clients = descriptors.clients(config.limits.max_clients);
+        parts.shared.config.apply(vec![("maxclients", clients.to_string())]);
+        if let Some(last) = &last_map {
+            show_last_map(&parts, &info, last);
+        }
+        log_facts(config, &identity, &info, &parts);
+        Ok(Ground { identity, data_dir, last_map, founds, sockets, info, door, parts })
+    }
+}
+
+/// What every worker and mover is given.
+struct Around {
+    clock: Clock,
+    parts: NodeParts,
+    door: Door,
+    table_taken: Arc<Notify>,
+    workers: Vec<Arc<WorkerLink>>,
+    movers: Vec<Arc<MoverLink>>,
+}
+
+impl Around {
+    /// The movers, with their ends of the queues.
+    fn mover_setups(
+        &self,
+        ports: Vec<Vec<MoverPort>>,
+        inboxes: Vec<mpsc::UnboundedReceiver<MoverInput>>,
+        reports: &MoverReports,
+    ) -> Vec<MoverSetup> {
+        let large_frames = LargeFrames::new();
+        let setup = |(index, (ports, inbox)): (usize, _)| MoverSetup {
+            mover: Mover::new(&self.parts, MoverIndex(index as u16), self.movers.len() as u16, ports),
+            parts: self.parts.clone(),
+            link: Arc::clone(&self.movers[index]),
+            inbox,
+            reports: reports.clone(),
+            door: self.door.clone(),
+            large_frames: large_frames.clone(),
+            workers: self.workers.clone(),
+            clock: self.clock,
+        };
+        ports.into_iter().zip(inboxes).enumerate().map(setup).collect()
+    }
+
+    fn worker_setup(
+        &self,
+        index: usize,
+        ports: Vec<WorkerPort>,
+        listener: TcpListener,
+        movers_here: Vec<MoverSetup>,
+        limits: &ClientLimits,
+        calls: &mpsc::UnboundedSender<ControlCall>,
+    ) -> Result<WorkerSetup, StartError> {
+        let seed = u64::from_ne_bytes(random_bytes()?);
+        Ok(WorkerSetup {
+            worker: Worker::new(&self.parts, WorkerIndex(index as u16), ports, seed),
+            listener,
+            link: Arc::clone(&self.workers[index]),
+            table_taken: Arc::clone(&self.table_taken),
+            movers: self.movers.clone(),
+            movers_here,
+            workers: self.workers.clone(),
+            shared: Arc::clone(&self.parts.shared),
+            limits: limits.clone(),
+            control: calls.clone(),
+            clock: self.clock,
+        })
+    }
 }
 
 /// Whether the coordinator's record is where it should be, and only there.
@@ -354,6 +419,24 @@ struct Threads {
     workers: Vec<Arc<WorkerLink>>,
     movers: Vec<Arc<MoverLink>>,
     handles: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Gives the movers threads, or to each worker those whose work it does beside its own.
+    fn start_movers(
+        &mut self,
+        setups: Vec<MoverSetup>,
+        on_workers: bool,
+    ) -> Result<Vec<Vec<MoverSetup>>, StartError> {
+        let mut beside_worker: Vec<Vec<MoverSetup>> = self.workers.iter().map(|_| Vec::new()).collect();
+        for (index, setup) in setups.into_iter().enumerate() {
+            match on_workers {
+                true => beside_worker[index % self.workers.len()].push(setup),
+                false => self.handles.push(setup.start()?),
+            }
+        }
+        Ok(beside_worker)
+    }
 }
 
 impl Drop for Threads {

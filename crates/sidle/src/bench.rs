@@ -1,8 +1,8 @@
 //! `sidle bench`: a load on servers that run already, and the page of an earlier report.
 
-use crate::cli::Via;
 use crate::elsewhere::{self, ElsewhereArguments};
 use crate::hints;
+use crate::via::Via;
 use clap::{Args, Subcommand};
 use sidle_bench::control::ControlError;
 use sidle_bench::limits::{MAX_RECORDS, MAX_SECONDS, memory_budget_bytes};
@@ -24,10 +24,15 @@ use std::time::Duration;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   sidle bench --records 1000000 --seconds 20
-  sidle bench --via 10.0.0.1:6379 --no-load --workload c --rate 50000     an open loop: latency, not peak throughput
-  sidle bench --client plain --via 127.0.0.1:6379 --records 100000      any Redis server, its data overwritten
-  sidle bench --records 1000 --seconds 5 --history run.jsonl            then: sidle check-history run.jsonl
-  sidle bench page run.json --html run.html                             the page of an earlier report
+  # an open loop: latency, not peak throughput
+  sidle bench --via 10.0.0.1:6379 --no-load --workload c --rate 50000
+  # any Redis server, its data overwritten
+  sidle bench --client plain --via 127.0.0.1:6379 --records 100000
+  # every operation, to be judged afterwards
+  sidle bench --records 1000 --seconds 5 --history run.jsonl
+  sidle check-history run.jsonl
+  # the page of an earlier report
+  sidle bench page run.json --html run.html
 
 Every value that is read is checked: a wrong, torn, stale or missing one is counted and makes the command fail. \
 The throughput is that of the median window of 100 ms.
@@ -51,7 +56,7 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000, value_parser = from_to::<u64>(1, MAX_RECORDS))]
     records: u64,
     /// How long the load lasts
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = from_to::<u64>(0, MAX_SECONDS))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = from_to::<u64>(1, MAX_SECONDS))]
     seconds: u64,
     /// Write the records and leave
     #[arg(long, conflicts_with_all = ["no_load", "seconds", "json", "html"])]
@@ -89,10 +94,17 @@ struct PageArguments {
     html: PathBuf,
 }
 
+impl BenchArguments {
+    /// How to reach the servers.
+    pub(crate) fn via(&self) -> &Via {
+        &self.via
+    }
+}
+
 /// Runs `sidle bench`.
 pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     match &arguments.command {
-        Some(BenchCommand::Peers(arguments)) => elsewhere::refuse("sidle bench peers", &["peers"], arguments),
+        Some(BenchCommand::Peers(arguments)) => peers(arguments),
         Some(BenchCommand::Page(arguments)) => page(arguments),
         None => steady(arguments),
     }
@@ -103,11 +115,16 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
 /// # Errors
 /// What does not fit, and the largest that does.
 #[cfg(test)]
-pub(crate) fn check(arguments: &BenchArguments, budget_bytes: u64) -> Result<(), String> {
+pub(crate) fn check(arguments: &BenchArguments, budget_bytes: u64) -> Result<(), Failure> {
     match &arguments.command {
-        Some(BenchCommand::Peers(_) | BenchCommand::Page(_)) => Ok(()),
-        None => plan(arguments, budget_bytes).map(|_| ()).map_err(|failure| failure.message),
+        Some(BenchCommand::Peers(arguments)) => peers(arguments),
+        Some(BenchCommand::Page(_)) => Ok(()),
+        None => plan(arguments, budget_bytes).map(|_| ()),
     }
+}
+
+fn peers(arguments: &ElsewhereArguments) -> Result<(), Failure> {
+    elsewhere::refuse("sidle bench peers", &["peers"], arguments)
 }
 
 fn steady(arguments: &BenchArguments) -> Result<(), Failure> {
@@ -117,10 +134,7 @@ fn steady(arguments: &BenchArguments) -> Result<(), Failure> {
         duration: Duration::from_secs(if arguments.load_only { 0 } else { arguments.seconds }),
         history: arguments.history.clone(),
     };
-    let BenchArguments { json, html, history, .. } = arguments;
-    let [json, html, history] = [json, html, history].map(Option::as_deref);
-    ensure_distinct(&[("--json", json), ("--html", html), ("--history", history)])?;
-    let files = ReportFiles::to_write(json, html)?;
+    let files = ReportFiles::to_write(arguments.json.as_deref(), arguments.html.as_deref())?;
     let stop = interrupt::flag()?;
     let Steady { report, is_interrupted, history } =
         steady::run(&options, &Terminal::new(false), &stop).map_err(explained)?;
@@ -148,9 +162,7 @@ fn answered(arguments: &BenchArguments, report: &Report) -> Result<(), Failure> 
     match is_silent {
         false => Ok(()),
         true => {
-            let via = &arguments.via.via;
-            let what =
-                format!("no request was answered: `sidle status --via {via}` shows which nodes are down");
+            let what = "no request was answered: `sidle status` shows which nodes are down";
             Err(Failure::new(Status::Unreachable, what))
         }
     }
@@ -166,23 +178,35 @@ fn explained(error: SteadyError) -> Failure {
         SteadyError::Control(ControlError::Refused { address, text }) => {
             Failure::refused(hints::refused(&address, &text))
         }
+        SteadyError::Control(ControlError::Unexpected { address, what }) => {
+            Failure::new(Status::Unreachable, hints::no_redis(&address, what))
+        }
         SteadyError::Control(_) => Failure::new(Status::Unreachable, error),
-        SteadyError::Options(_) | SteadyError::Foreign(_) | SteadyError::Load { .. } | SteadyError::Io(_) => {
+        SteadyError::History(_) | SteadyError::Foreign(_) | SteadyError::Load(_) | SteadyError::Io(_) => {
             Failure::refused(error)
         }
     }
 }
 
+/// The load, as far as it can be judged before a server is asked.
 fn plan(arguments: &BenchArguments, budget_bytes: u64) -> Result<Plan, Failure> {
-    let load = &arguments.load;
-    load.size(arguments.records).check(budget_bytes).map_err(Failure::refused)?;
+    let BenchArguments { load, json, html, history, .. } = arguments;
+    let [json, html, history] = [json, html, history].map(Option::as_deref);
+    ensure_distinct(&[("--json", json), ("--html", html), ("--history", history)])?;
+    load.size(arguments.records).check(budget_bytes).map_err(Failure::wrong_line)?;
+    let keys = KeyFormat::new(load.key_bytes, arguments.records).map_err(Failure::wrong_line)?;
+    if history.is_some() && !keys.is_text() {
+        return Err(Failure::wrong_line(
+            "a history needs keys that are text: give longer keys (--key-bytes)",
+        ));
+    }
     Ok(Plan {
-        seeds: vec![arguments.via.via.parse().map_err(Failure::refused)?],
+        seeds: vec![arguments.via.via.parse().map_err(Failure::wrong_line)?],
         password: arguments.via.password.clone(),
         client: load.client(),
         records: arguments.records,
-        keys: KeyFormat::new(load.key_bytes, arguments.records).map_err(Failure::refused)?,
-        values: ValueFormat::new(load.value_bytes).map_err(Failure::refused)?,
+        keys,
+        values: ValueFormat::new(load.value_bytes).map_err(Failure::wrong_line)?,
         workload: load.workload(),
         distribution: load.distribution,
         clients: load.clients,
@@ -201,6 +225,51 @@ fn page(arguments: &PageArguments) -> Result<(), Failure> {
         |error: &dyn std::fmt::Display| Failure::refused(format!("{}: {error}", arguments.report.display()));
     let page = ReportFiles::to_write(None, Some(&arguments.html))?;
     let text = std::fs::read_to_string(&arguments.report).map_err(|error| failed(&error))?;
-    let report: Report = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+    let report = report_in(&text).map_err(|why| failed(&why))?;
     page.write(&report)
+}
+
+/// The report that a file has.
+///
+/// # Errors
+/// What it has instead.
+fn report_in(text: &str) -> Result<Report, String> {
+    const EXPECTED: &str = "give a report as `sidle bench --json` or `sidle demo` writes it";
+    let is_json = |error| format!("it is not JSON ({error}): {EXPECTED}");
+    let json: serde_json::Value = serde_json::from_str(text).map_err(is_json)?;
+    if json.get("cells").is_some() && json.get("settings").is_some() {
+        return Err(
+            "it is a lab's list of runs: `sidle-lab report FOLDER` draws the page of its folder".to_owned()
+        );
+    }
+    let missing =
+        ["workload", "records", "throughput", "timeline"].into_iter().find(|name| json.get(name).is_none());
+    if let Some(missing) = missing {
+        return Err(format!("it is no report, for it has no \"{missing}\": {EXPECTED}"));
+    }
+    let of_another =
+        |error| format!("it is no report of this version ({error}): draw it with the one that wrote it");
+    serde_json::from_value(json).map_err(of_another)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_report_is_refused_with_what_it_is() {
+        let whole = serde_json::to_string(&Report::default()).expect("plain data");
+        assert!(report_in(&whole).is_ok());
+        let newer = whole.replace("\"seed\":0", "\"seed\":0,\"mood\":1");
+        for (text, told) in [
+            ("# A page", "it is not JSON"),
+            ("{}", "it is no report, for it has no \"workload\": give a report as `sidle bench --json`"),
+            ("[1]", "it is no report"),
+            ("{\"cells\":[],\"settings\":{}}", "`sidle-lab report FOLDER`"),
+            (&newer, "it is no report of this version (unknown field `mood`"),
+        ] {
+            let refused = report_in(text).expect_err(text);
+            assert!(refused.starts_with(told) || refused.contains(told), "{refused}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ Examples:
 All files belong to one run and are judged together. Every key starts absent. Keys with a time to live belong into a
 file of their own, which this checker does not judge.
 
-Exit status: 0 every key is linearizable; 1 a file cannot be read; 5 some key is not linearizable, or was too hard to
+Exit status: 0 every key is linearizable; 1 a file cannot be read; 2 wrong command line; 5 some key is not linearizable, or was too hard to
 decide.";
 
 #[derive(Debug, Args)]

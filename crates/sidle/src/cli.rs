@@ -5,19 +5,21 @@ use crate::check_history::{self, CheckHistoryArguments};
 use crate::elsewhere::ElsewhereArguments;
 use crate::policy_arguments::PolicyArguments;
 use crate::range;
+use crate::via::Reach;
 use clap::{Args, Parser, Subcommand};
 use sidle_cli::demo::{self, DemoArguments, protocol_help};
-use sidle_cli::server::{self, ServerArguments, host_port};
+use sidle_cli::exit::Failure;
+use sidle_cli::server::{self, ServerArguments};
 use sidle_types::PositionRange;
 
 const EXIT_STATUSES: &str = "\
 Exit status:
   0    done
-  1    refused: nothing has changed
-  2    the command line is wrong
+  1    refused, or could not be started: nothing has changed
+  2    the command line, or a setting that it names, is wrong: nothing was begun
   3    a migration failed after it had begun
   4    the node could not be reached, or the connection broke: what was asked may have happened
-  5    a check found wrong answers: a history without an order, a wrong value, a lost write
+  5    a check found wrong answers, a lost write, or could not exclude them
   130  interrupted with Ctrl-C; a migration goes on
   141  whoever read the output stopped reading";
 
@@ -57,34 +59,13 @@ pub(crate) enum Command {
     CheckHistory(CheckHistoryArguments),
 }
 
-/// How to reach the cluster.
-#[derive(Debug, Args)]
-pub(crate) struct Via {
-    /// Any node of the cluster
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6379", value_parser = host_port)]
-    pub(crate) via: String,
-    /// The cluster's password, if it has one
-    #[arg(long, env = "SIDLE_PASSWORD", hide_env_values = true, value_name = "PASSWORD")]
-    pub(crate) password: Option<String>,
-}
-
-/// How to reach the cluster, and for how long to wait.
-#[derive(Debug, Args)]
-pub(crate) struct Reach {
-    #[command(flatten)]
-    pub(crate) via: Via,
-    /// How long the node may take to answer
-    #[arg(long, value_name = "SECONDS", default_value = "5")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub(crate) timeout: u64,
-}
-
+const DEFAULT_PROTOCOL: &str = "fulva";
 const MIGRATE_EXAMPLES: &str = "\
 Examples:
   sidle migrate --to 127.0.0.1:6380 --slots 0-8191
   sidle migrate --via 10.0.0.1:6379 --to 10.0.0.2:6379 --slots 42 --detach
   sidle migrate --to 1f3c09aa --slots 0-8191
-  sidle migrate --to 127.0.0.1:6380 --positions 0x0010000000000000-0x0017ffffffffffff
+  sidle migrate --to 1f3c09aa --positions 0x10000000000000-0x17ffffffffffff
   sidle migrate --to 127.0.0.1:6380 --slots 0-8191 --slo-p99 800
   sidle migrate set 3 --rate 50
   sidle migrate --cancel 3
@@ -107,7 +88,7 @@ Exit status: 0 done; 1 refused; 2 wrong command line; 4 node not reached, or the
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["slots", "positions", "cancel"]))]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(subcommand_negates_reqs = true)]
 pub(crate) struct MigrateArguments {
     #[command(subcommand)]
     pub(crate) command: Option<MigrateCommand>,
@@ -125,7 +106,7 @@ pub(crate) struct MigrateArguments {
     /// Cancel this migration instead
     #[arg(long, value_name = "ID")]
     pub(crate) cancel: Option<u64>,
-    #[arg(long, help = protocol_help(), value_name = "NAME[,OPTION=VALUE..]", default_value = "fulva", conflicts_with = "cancel")]
+    #[arg(long, help = protocol_help(), value_name = "NAME[,OPTION=VALUE..]", default_value = DEFAULT_PROTOCOL, conflicts_with = "cancel")]
     pub(crate) protocol: String,
     #[command(flatten)]
     pub(crate) policy: PolicyArguments,
@@ -151,8 +132,6 @@ pub(crate) struct SetArguments {
     #[arg(value_name = "ID")]
     pub(crate) id: u64,
     #[command(flatten)]
-    pub(crate) via: Reach,
-    #[command(flatten)]
     pub(crate) policy: PolicyArguments,
     /// Move as fast as clients leave room for, as without a policy
     #[arg(long)]
@@ -160,6 +139,28 @@ pub(crate) struct SetArguments {
 }
 
 impl MigrateArguments {
+    /// Whether a subcommand stands alone, but for how to reach the cluster, which may stand before it.
+    ///
+    /// # Errors
+    /// The order that they have.
+    pub(crate) fn ensure_no_range(&self) -> Result<(), Failure> {
+        let MigrateArguments { to, cancel, protocol, policy, json, detach, .. } = self;
+        let is_alone = self.range().is_none()
+            && protocol == DEFAULT_PROTOCOL
+            && to.is_none()
+            && cancel.is_none()
+            && policy.policy().is_none()
+            && !json
+            && !detach;
+        match is_alone {
+            true => Ok(()),
+            false => Err(Failure::wrong_line(
+                "what is changed stands behind the subcommand, as in `sidle migrate set 3 --rate 50`; only --via, --password \
+                 and --timeout may stand before it",
+            )),
+        }
+    }
+
     /// The range to move, unless this is a cancellation.
     pub(crate) fn range(&self) -> Option<PositionRange> {
         self.slots.or(self.positions)
@@ -195,8 +196,9 @@ pub(crate) struct StatusArguments {
 const FORGET_EXAMPLES: &str = "\
 Examples:
   sidle forget 127.0.0.1:6381
-  sidle forget 1f3c09aa --via 10.0.0.1:6379      by the first digits of its id, as `sidle status` shows them
+  sidle forget 1f3c09aa --via 10.0.0.1:6379
 
+The node is named by its address, or by the first digits of its id, as `sidle status` shows them. \
 Move what the node owns to others first, and stop it. Should it come back with its data directory, it \
 joins again, as an empty member.
 
@@ -233,6 +235,20 @@ mod tests {
         assert!(!parses("sidle migrate --to a:1 --slots 0-5 --positions 0x0-0x5"));
         assert!(!parses("sidle migrate --to a:1 --cancel 3"));
         assert!(!parses("sidle migrate --to a:1 --slots 5-0"));
+    }
+
+    #[test]
+    fn how_to_reach_the_cluster_may_stand_before_a_subcommand_and_behind_it() {
+        for line in [
+            "sidle migrate --via a:1 --timeout 9 set 3 --rate 50",
+            "sidle migrate set 3 --rate 50 --via a:1 --timeout 9",
+            "sidle migrate --via a:1 set 3 --timeout 9 --rate 50",
+        ] {
+            let parsed = Cli::try_parse_from(line.split(' ')).expect(line).command;
+            let Command::Migrate(arguments) = parsed else { panic!("{line}") };
+            assert_eq!((arguments.via.via.via.as_str(), arguments.via.timeout), ("a:1", 9), "{line}");
+            assert!(arguments.ensure_no_range().is_ok(), "{line}");
+        }
     }
 
     #[test]

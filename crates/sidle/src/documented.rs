@@ -13,6 +13,11 @@ fn every_command_that_is_named_exists() {
     sidle_cli::named::assert_named_commands_exist(&Cli::command());
 }
 
+#[test]
+fn examples_can_be_pasted() {
+    sidle_cli::named::assert_examples_can_be_pasted(&Cli::command());
+}
+
 /// A status with everything in it.
 fn report() -> StatusReport {
     let (a, b) = ("a".repeat(40), "b".repeat(40));

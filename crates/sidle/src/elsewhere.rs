@@ -18,7 +18,7 @@ pub(crate) fn refuse(here: &str, there: &[&str], arguments: &ElsewhereArguments)
     let line: Vec<String> =
         there.iter().map(|word| (*word).to_owned()).chain(words.map(|word| word.into_owned())).collect();
     let line = if line.is_empty() { "--help".to_owned() } else { line.join(" ") };
-    Err(Failure::refused(format!(
+    Err(Failure::wrong_line(format!(
         "'{here}' is in a program of its own: sidle-lab {line}\n  From Sidle's sources: cargo run --release \
          --package sidle-lab -- {line}"
     )))

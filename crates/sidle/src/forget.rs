@@ -9,7 +9,7 @@ use sidle_cli::exit::Failure;
 pub(crate) fn run(arguments: &ForgetArguments) -> Result<(), Failure> {
     sidle_cli::runtime()?.block_on(async {
         let mut node = NodeConnection::open(&arguments.via).await?;
-        let name = node_name::resolve(&mut node, &arguments.node).await?;
+        let name = node_name::resolve(&node.status().await?, &arguments.node)?;
         node.request(&["SIDLE.FORGET", &name]).await?;
         println!("Node {} is forgotten.", arguments.node);
         Ok(())

@@ -1,4 +1,8 @@
-//! What a message says to do about a server that does not answer as it should.
+//! What a message says to do about a server that does not answer as it should, and how the command lines that
+//! messages name reach the cluster that the command itself was given.
+
+use crate::via::{DEFAULT_VIA, PASSWORD_VARIABLE, Via};
+use sidle_cli::exit::Failure;
 
 /// For a server that cannot be reached.
 pub(crate) fn unreachable(address: &str, why: impl std::fmt::Display) -> String {
@@ -6,6 +10,53 @@ pub(crate) fn unreachable(address: &str, why: impl std::fmt::Display) -> String 
         "cannot reach a server at {address}: {why}. Start a node with `sidle server`, or name another server with \
          --via HOST:PORT"
     )
+}
+
+/// For what answers with something else than a reply, or with nothing.
+pub(crate) fn no_redis(address: &str, why: impl std::fmt::Display) -> String {
+    format!(
+        "what answers at {address} does not speak the Redis protocol: {why}. If a node runs there, this may be its port for \
+         nodes: give the one for clients, which is 10000 lower unless it was set, and which its log names (`clients at`)"
+    )
+}
+
+/// The commands that take `--via`.
+const REACHING: [&str; 4] = ["bench", "forget", "migrate", "status"];
+
+/// Makes the command lines in a text work as they stand: each goes to the node that this command went to,
+/// unless it names one itself. A password stays off the line: one from the environment is there for the next
+/// command as well, and of another one the text says that it is needed.
+pub(crate) fn reaching(text: &str, via: &Via) -> String {
+    let is_default = via.via == DEFAULT_VIA;
+    let in_environment = std::env::var(PASSWORD_VARIABLE).ok();
+    let needs_password = via.password.is_some() && via.password != in_environment;
+    let mut found = false;
+    // What stands between two backticks is every other part.
+    let parts = text.split('`').enumerate().map(|(index, part)| {
+        if index % 2 == 0 || !goes_to_a_node(part) {
+            return part.to_owned();
+        }
+        found = true;
+        if is_default { part.to_owned() } else { format!("{part} --via {}", via.via) }
+    });
+    let reaching = parts.collect::<Vec<_>>().join("`");
+    match found && needs_password {
+        true => format!("{reaching}. Give it the password as here, or in {PASSWORD_VARIABLE}"),
+        false => reaching,
+    }
+}
+
+/// Whether a text in backticks is a command line that goes to the usual node for want of another.
+fn goes_to_a_node(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    words.next() == Some("sidle")
+        && words.next().is_some_and(|command| REACHING.contains(&command))
+        && !words.any(|word| word == "--via")
+}
+
+/// The failure, with command lines that work.
+pub(crate) fn reaching_failure(failure: Failure, via: &Via) -> Failure {
+    Failure { message: reaching(&failure.message, via), ..failure }
 }
 
 /// For an error reply: what it says, with what to do about it where that is known.
@@ -25,6 +76,28 @@ pub(crate) fn refused(address: &str, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn via(via: &str, password: Option<&str>) -> Via {
+        Via { via: via.to_owned(), password: password.map(str::to_owned) }
+    }
+
+    #[test]
+    fn lines_go_where_the_command_went() {
+        let text = "ask `sidle status`, `sidle migrate set 3 --rate 50` or `sidle server --join a:1`, of `a`";
+        assert_eq!(reaching(text, &via(DEFAULT_VIA, None)), text);
+        let elsewhere = "ask `sidle status --via b:2`, `sidle migrate set 3 --rate 50 --via b:2` or `sidle server \
+                         --join a:1`, of `a`";
+        assert_eq!(reaching(text, &via("b:2", None)), elsewhere);
+        assert_eq!(reaching(elsewhere, &via("c:3", None)), elsewhere, "it names one itself");
+    }
+
+    #[test]
+    fn no_line_shows_the_password() {
+        let shown = reaching("see `sidle status`", &via("b:2", Some("hush")));
+        assert!(shown.starts_with("see `sidle status --via b:2`. Give it the password"), "{shown}");
+        assert!(!shown.contains("hush") && shown.contains(PASSWORD_VARIABLE), "{shown}");
+        assert_eq!(reaching("it is over", &via("b:2", Some("hush"))), "it is over");
+    }
 
     #[test]
     fn advice_says_what_to_do() {

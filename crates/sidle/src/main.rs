@@ -3,8 +3,6 @@
 // A program at the edge: it reads clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
-#[cfg(test)]
-mod absurd;
 mod bench;
 mod check_history;
 mod cli;
@@ -19,8 +17,12 @@ mod node_name;
 mod policy_arguments;
 mod range;
 mod status;
+mod via;
+#[cfg(test)]
+mod wrong_lines;
 
 use clap::Parser;
+use sidle_cli::exit::Failure;
 use sidle_cli::{demo, exit, server};
 use std::process::ExitCode;
 
@@ -33,12 +35,17 @@ fn main() -> ExitCode {
     let command = cli::Cli::parse().command;
     exit::run("sidle", || match command {
         cli::Command::Server(arguments) => server::run(*arguments),
-        cli::Command::Migrate(arguments) => migrate::run(&arguments),
-        cli::Command::Status(arguments) => status::run(&arguments),
-        cli::Command::Forget(arguments) => forget::run(&arguments),
+        cli::Command::Migrate(arguments) => reached(&arguments.via.via, migrate::run(&arguments)),
+        cli::Command::Status(arguments) => reached(&arguments.via.via, status::run(&arguments)),
+        cli::Command::Forget(arguments) => reached(&arguments.via.via, forget::run(&arguments)),
         cli::Command::Demo(arguments) => demo::run(&arguments),
-        cli::Command::Bench(arguments) => bench::run(&arguments),
+        cli::Command::Bench(arguments) => reached(arguments.via(), bench::run(&arguments)),
         cli::Command::Lab(arguments) => elsewhere::refuse("sidle lab", &[], &arguments),
         cli::Command::CheckHistory(arguments) => check_history::run(&arguments),
     })
+}
+
+/// What a command that went to a node came to: its message names lines that go there as well.
+fn reached(via: &via::Via, outcome: Result<(), Failure>) -> Result<(), Failure> {
+    outcome.map_err(|failure| hints::reaching_failure(failure, via))
 }

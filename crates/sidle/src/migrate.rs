@@ -1,10 +1,11 @@
 //! `sidle migrate`: begins a migration, shows it go, and says how it ended.
 
 use crate::cli::{MigrateArguments, MigrateCommand, SetArguments};
+use crate::hints;
 use crate::node_connection::NodeConnection;
 use crate::node_name;
 use crate::range;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde_json::json;
 use sidle_bench::control::started_migration;
 use sidle_bench::words::{bytes, clock, count, counted, percent};
@@ -16,6 +17,8 @@ use tokio::time::{Instant, sleep};
 
 /// How often the progress is asked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How often it is looked whether the coordinator answers, while a migration is being started.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the node may be unreachable before the display gives up. The migration does not.
 const UNREACHABLE_PATIENCE: Duration = Duration::from_secs(15);
 /// The steps of the progress bar: fractions are shown to a hundredth of a per cent.
@@ -25,7 +28,7 @@ const BAR_STEPS: u64 = 10_000;
 pub(crate) fn run(arguments: &MigrateArguments) -> Result<(), Failure> {
     sidle_cli::runtime()?.block_on(async {
         if let Some(MigrateCommand::Set(set)) = &arguments.command {
-            return set_policy(set).await;
+            return set_policy(set, arguments).await;
         }
         let mut node = NodeConnection::open(&arguments.via).await?;
         match arguments.cancel {
@@ -45,10 +48,11 @@ async fn cancel(node: &mut NodeConnection, id: u64, json: bool) -> Result<(), Fa
     Ok(())
 }
 
-async fn set_policy(arguments: &SetArguments) -> Result<(), Failure> {
-    let policy = arguments.policy.policy().unwrap_or_default();
+async fn set_policy(set: &SetArguments, arguments: &MigrateArguments) -> Result<(), Failure> {
+    arguments.ensure_no_range()?;
+    let policy = set.policy.policy().unwrap_or_default();
     let mut node = NodeConnection::open(&arguments.via).await?;
-    let id = arguments.id.to_string();
+    let id = set.id.to_string();
     let words = policy.words();
     let mut request = vec!["SIDLE.MIGRATE", "SET", &id];
     request.extend(words.iter().map(String::as_str));
@@ -71,38 +75,50 @@ async fn migrate(mut node: NodeConnection, arguments: &MigrateArguments) -> Resu
         if arguments.json {
             println!("{}", json!({ "id": id, "state": "begun" }));
         } else {
-            println!(
+            let accepted = format!(
                 "Migration {id} is accepted. `sidle status` shows it; `sidle migrate --cancel {id}` gives it up as long as \
-                 it does not run."
+                 it does not run"
             );
+            println!("{}.", hints::reaching(&accepted, &arguments.via.via));
         }
         return Ok(());
     }
     let display = Display::new(arguments.json);
     let ended = tokio::select! {
         ended = follow(node, arguments, id, &display) => ended,
-        _ = interrupt.recv() => {
-            display.clear();
-            Err(Failure::new(
-                Status::Detached,
-                format!("migration {id} goes on without this display. `sidle status --watch` shows it"),
-            ))
-        }
+        _ = interrupt.recv() => Err(Failure::new(
+            Status::Detached,
+            format!("migration {id} goes on without this display. `sidle status --watch` shows it"),
+        )),
     }?;
-    display.clear();
+    drop(display);
     report(&ended, arguments.json)
+}
+
+/// Ends when the coordinator has not answered for as long as the command line allows.
+async fn silence(arguments: &MigrateArguments) {
+    let asked = async || NodeConnection::open(&arguments.via).await?.status().await;
+    loop {
+        sleep(WATCH_INTERVAL).await;
+        if let Err(failure) = asked().await
+            && failure.status == Status::Unreachable
+        {
+            return;
+        }
+    }
 }
 
 /// Asks for the migration and returns its number.
 async fn start(node: &mut NodeConnection, arguments: &MigrateArguments) -> Result<u64, Failure> {
     let range = arguments.range().expect("the command line was checked: a range or --cancel");
     let to = arguments.to.as_deref().expect("the command line was checked: --to comes with a range");
-    let to = node_name::resolve(node, to).await?;
+    // Asked in any case: who does not answer this will not answer the request.
+    let to = node_name::resolve(&node.status().await?, to)?;
     let [unit, range] = range::words(range);
     let policy = arguments.policy.policy().unwrap_or_default().words();
     let mut words = vec!["SIDLE.MIGRATE", "START", &unit, &range, "TO", &to, "PROTOCOL", &arguments.protocol];
     words.extend(policy.iter().map(String::as_str));
-    let reply = node.slow_request(&words).await?;
+    let reply = node.watched_request(&words, silence(arguments)).await?;
     let id = started_migration(&reply);
     id.map(|id| id.0).ok_or_else(|| node.broken(format!("it answered {reply:?} to SIDLE.MIGRATE START")))
 }
@@ -116,6 +132,7 @@ async fn follow(
 ) -> Result<MigrationStatus, Failure> {
     let mut answered_at = Instant::now();
     loop {
+        node.begin_anew();
         match node.status().await {
             Ok(report) => {
                 answered_at = Instant::now();
@@ -179,7 +196,7 @@ fn report(migration: &MigrationStatus, json: bool) -> Result<(), Failure> {
     }
 }
 
-/// A progress bar on the terminal; nothing where there is none, or where JSON is wanted.
+/// A progress bar on the terminal, until it is dropped; nothing where there is none, or where JSON is wanted.
 struct Display {
     bar: ProgressBar,
 }
@@ -188,9 +205,8 @@ impl Display {
     fn new(json: bool) -> Display {
         let bar = if json { ProgressBar::hidden() } else { ProgressBar::new(BAR_STEPS) };
         let style =
-            ProgressStyle::with_template("{prefix} [{bar:32}] {msg}").expect("the template is constant");
-        bar.set_style(style.progress_chars("=> "));
-        Display { bar }
+            ProgressStyle::with_template("{prefix} [{bar:32}] {wide_msg}").expect("the template is constant");
+        Display { bar: bar.with_style(style.progress_chars("=> ")).with_finish(ProgressFinish::AndClear) }
     }
 
     fn show(&self, migration: &MigrationStatus) {
@@ -201,10 +217,6 @@ impl Display {
 
     fn trouble(&self, message: &str) {
         self.bar.set_message(message.to_owned());
-    }
-
-    fn clear(&self) {
-        self.bar.finish_and_clear();
     }
 }
 

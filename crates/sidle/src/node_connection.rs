@@ -1,7 +1,7 @@
 //! A connection to a node, for the commands that steer and watch a cluster: one request at a time, in RESP.
 
-use crate::cli::Reach;
 use crate::hints;
+use crate::via::Reach;
 use sidle_cli::exit::{Failure, Status};
 use sidle_cluster::StatusReport;
 use sidle_node::UNKNOWN;
@@ -12,86 +12,130 @@ use std::fmt::Display;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
-
-/// How long to wait for the answer to a request that takes its time: to start a migration takes the source a
-/// count of its records, and the target its preparation.
-const SLOW_TIMEOUT: Duration = Duration::from_secs(60);
+use tokio::time::{Instant, timeout_at};
 
 /// A connection to one node.
 pub(crate) struct NodeConnection {
     address: String,
-    timeout: Duration,
+    /// How long the cluster may take to answer.
+    patience: Duration,
+    /// When that is over for what is asked at present.
+    until: Instant,
     stream: TcpStream,
     parser: ReplyParser,
     input: Vec<u8>,
+    /// Whether anything was answered yet.
+    has_answered: bool,
+    /// Where the coordinator's node is reached, as far as this node knows.
+    coordinator: Option<String>,
     /// What to do if the connection breaks.
     hint: &'static str,
 }
 
 /// Requests that change nothing.
-const LOOKS: [&str; 3] = ["AUTH", "HELLO", "SIDLE.STATUS"];
+const LOOKS: [&str; 3] = ["AUTH", "INFO", "SIDLE.STATUS"];
 /// What to do when such a one is not answered.
 const LOOKED: &str = "Ask again, or ask another node with --via HOST:PORT";
 /// The same of all others.
-const CHANGED: &str =
-    "It may have taken effect: `sidle status` shows it, of another node with --via HOST:PORT";
+const CHANGED: &str = "It may have taken effect: `sidle status` shows it once the node answers, and another node's \
+                       status with --via HOST:PORT does so now";
 
 impl NodeConnection {
     /// Connects, and gives the password if there is one. The node has answered once when this returns: one
-    /// that is stopped, or hangs, still takes connections.
+    /// that is stopped, or hangs, still takes connections. What is asked then has what is left of the
+    /// timeout.
     pub(crate) async fn open(reach: &Reach) -> Result<NodeConnection, Failure> {
         let via = &reach.via;
         let unreachable =
             |why: &dyn Display| Failure::new(Status::Unreachable, hints::unreachable(&via.via, why));
         let (host, port) = split_host_port(&via.via).expect("the command line was checked");
         let patience = Duration::from_secs(reach.timeout);
+        let until = Instant::now() + patience;
         let late = format!("no answer in {}", counted(reach.timeout, "second"));
-        let stream = timeout(patience, TcpStream::connect((host, port)))
+        let stream = timeout_at(until, TcpStream::connect((host, port)))
             .await
             .map_err(|_| unreachable(&late))?
             .map_err(|error| unreachable(&error))?;
         stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
-        let parser = ReplyParser::new(ReplyLimits::default());
-        let address = via.via.clone();
-        let mut node =
-            NodeConnection { address, timeout: patience, stream, parser, input: Vec::new(), hint: LOOKED };
-        match &via.password {
-            Some(password) => drop(node.request(&["AUTH", password]).await?),
-            // Whatever it answers: what is asked next has the better words where this is refused. It is one
-            // of the commands that the places for operators are for.
-            None => {
-                drop(timeout(patience, node.exchange(&["HELLO"])).await.map_err(|_| unreachable(&late))??)
-            }
+        let mut node = NodeConnection {
+            address: via.via.clone(),
+            patience,
+            until,
+            stream,
+            parser: ReplyParser::new(ReplyLimits::default()),
+            input: Vec::new(),
+            has_answered: false,
+            coordinator: None,
+            hint: LOOKED,
+        };
+        if let Some(password) = &via.password {
+            let answered = timeout_at(until, node.exchange(&["AUTH", password])).await;
+            node.accepted(answered.map_err(|_| unreachable(&late))??)?;
         }
+        // Whatever it answers: what is asked next has the better words where this is refused. It is one of
+        // the commands that the places for operators are for.
+        let answered = timeout_at(until, node.exchange(&["INFO", "cluster"])).await;
+        node.coordinator = coordinator_in(&answered.map_err(|_| unreachable(&late))??);
         Ok(node)
+    }
+
+    /// Gives what is asked next the whole of the timeout.
+    pub(crate) fn begin_anew(&mut self) {
+        self.until = Instant::now() + self.patience;
     }
 
     /// Sends a request and waits for its reply; an error reply is a refusal.
     pub(crate) async fn request(&mut self, words: &[&str]) -> Result<Value, Failure> {
-        self.request_within(self.timeout, words).await
-    }
-
-    /// The same for a request that may take its time.
-    pub(crate) async fn slow_request(&mut self, words: &[&str]) -> Result<Value, Failure> {
-        self.request_within(self.timeout.max(SLOW_TIMEOUT), words).await
-    }
-
-    async fn request_within(&mut self, patience: Duration, words: &[&str]) -> Result<Value, Failure> {
         self.hint = if LOOKS.contains(&words[0]) { LOOKED } else { CHANGED };
-        match timeout(patience, self.exchange(words)).await {
-            Ok(Ok(Value::Error(text))) => match text.strip_prefix(UNKNOWN) {
-                Some(why) => Err(Failure::new(Status::Unreachable, why.trim_start())),
-                None => Err(Failure::refused(hints::refused(&self.address, &text))),
-            },
-            Ok(reply) => reply,
-            Err(_) => {
-                let patience = counted(patience.as_secs(), "second");
-                Err(self.broken(format!(
-                    "no answer in {patience}, from it or from the coordinator behind it (--timeout waits longer)"
-                )))
-            }
+        match timeout_at(self.until, self.exchange(words)).await {
+            Ok(reply) => self.accepted(reply?),
+            Err(_) => Err(self.silent()),
         }
+    }
+
+    /// The same for a request that may take its time, as the start of a migration does: the source counts its
+    /// records, and the target prepares. It is given up as one without an answer when
+    /// `silence` ends.
+    pub(crate) async fn watched_request(
+        &mut self,
+        words: &[&str],
+        silence: impl Future<Output = ()>,
+    ) -> Result<Value, Failure> {
+        self.hint = CHANGED;
+        let reply = tokio::select! {
+            reply = self.exchange(words) => reply?,
+            () = silence => return Err(self.silent()),
+        };
+        self.accepted(reply)
+    }
+
+    /// The reply, unless it is an error.
+    fn accepted(&self, reply: Value) -> Result<Value, Failure> {
+        let Value::Error(text) = reply else { return Ok(reply) };
+        Err(match text.strip_prefix(UNKNOWN) {
+            Some(why) => {
+                let at =
+                    self.coordinator.as_ref().map(|at| format!(". The coordinator runs on the node at {at}"));
+                Failure::new(Status::Unreachable, why.trim_start().to_owned() + &at.unwrap_or_default())
+            }
+            None => Failure::refused(hints::refused(&self.address, &text)),
+        })
+    }
+
+    /// A node that answered before has no answer to this in time: what it asks the coordinator for waits for
+    /// the coordinator.
+    fn silent(&self) -> Failure {
+        let patience = counted(self.patience.as_secs(), "second");
+        let who = match &self.coordinator {
+            Some(coordinator) if *coordinator != self.address => format!(
+                "no answer in {patience} from the coordinator, which runs on the node at {coordinator}: if that node is \
+                 down, start it again with its data directory (the nodes serve their clients meanwhile)"
+            ),
+            _ => {
+                format!("no answer in {patience}, from the node at {} or from the coordinator", self.address)
+            }
+        };
+        Failure::new(Status::Unreachable, format!("{who}; --timeout waits longer. {}", self.hint))
     }
 
     /// Asks for the status of the cluster.
@@ -119,6 +163,7 @@ impl NodeConnection {
                 Ok(ParsedReply::Complete { frame, consumed }) => {
                     let value = frame.reply.to_value();
                     self.input.drain(..consumed);
+                    self.has_answered = true;
                     return Ok(value);
                 }
                 Ok(ParsedReply::Incomplete { need }) => self.input.reserve(need.min(1 << 20)),
@@ -134,38 +179,98 @@ impl NodeConnection {
 
     /// A failure of the connection: what was asked may have happened.
     pub(crate) fn broken(&self, why: impl Display) -> Failure {
-        let (address, hint) = (&self.address, self.hint);
-        Failure::new(Status::Unreachable, format!("lost the node at {address}: {why}. {hint}"))
+        let address = &self.address;
+        let message = match self.has_answered {
+            true => format!("lost the node at {address}: {why}. {}", self.hint),
+            false => hints::no_redis(address, why),
+        };
+        Failure::new(Status::Unreachable, message)
     }
+}
+
+/// Where the coordinator's node is reached, in a reply to INFO.
+fn coordinator_in(info: &Value) -> Option<String> {
+    let text = String::from_utf8_lossy(info.as_bytes()?);
+    let address = text.lines().find_map(|line| line.strip_prefix("sidle_coordinator:"))?.trim();
+    (!address.is_empty()).then(|| address.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Via;
+    use crate::via::Via;
     use tokio::net::TcpListener;
 
-    /// A server that answers the first request and then closes.
-    async fn one_answer(listener: TcpListener) {
+    /// A server that gives these answers to one client, then closes, or is silent until the client goes.
+    async fn answers(listener: TcpListener, answers: Vec<&[u8]>, closes: bool) {
         let (mut stream, _) = listener.accept().await.expect("a client comes");
         let mut request = [0; 1024];
+        for answer in answers {
+            let _ = stream.read(&mut request).await;
+            let _ = stream.write_all(answer).await;
+        }
         let _ = stream.read(&mut request).await;
-        let _ = stream.write_all(b"+OK\r\n").await;
-        let _ = stream.read(&mut request).await;
+        if !closes {
+            let _ = stream.read(&mut request).await;
+        }
+    }
+
+    const INFO: &[u8] = b"$31\r\nsidle_coordinator:127.0.0.1:7\r\n\r\n";
+
+    async fn listener() -> (TcpListener, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        (listener, address)
+    }
+
+    fn reach(via: &str, timeout: u64) -> Reach {
+        Reach { via: Via { via: via.to_owned(), password: None }, timeout }
     }
 
     #[tokio::test]
     async fn what_to_do_about_a_lost_node_goes_by_what_it_was_asked() {
         for (request, hint) in [("SIDLE.STATUS", LOOKED), ("SIDLE.FORGET", CHANGED)] {
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-            let via = listener.local_addr().expect("it is bound").to_string();
-            let server = tokio::spawn(one_answer(listener));
-            let reach = Reach { via: Via { via, password: None }, timeout: 60 };
-            let mut node = NodeConnection::open(&reach).await.expect("it answers once");
+            let (listener, via) = listener().await;
+            let server = tokio::spawn(answers(listener, vec![b"+OK\r\n"], true));
+            let mut node = NodeConnection::open(&reach(&via, 60)).await.expect("it answers once");
             let lost = node.request(&[request]).await.expect_err("it closes");
             assert_eq!(lost.status, Status::Unreachable);
             assert!(lost.message.ends_with(hint), "{}", lost.message);
             server.await.expect("it ends");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_silent_coordinator_is_named_when_the_time_of_the_whole_command_is_up() {
+        let (listener, via) = listener().await;
+        let server = tokio::spawn(answers(listener, vec![INFO], false));
+        let begun = Instant::now();
+        let mut node = NodeConnection::open(&reach(&via, 1)).await.expect("it answers once");
+        for request in ["SIDLE.STATUS", "SIDLE.FORGET"] {
+            let silent = node.request(&[request]).await.expect_err("nobody answers");
+            assert_eq!(silent.status, Status::Unreachable);
+            let named = "the coordinator, which runs on the node at 127.0.0.1:7: if that node is down, start it again";
+            assert!(silent.message.contains(named), "{}", silent.message);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(2), "both had one second together");
+        drop(node);
+        server.await.expect("it ends");
+    }
+
+    #[tokio::test]
+    async fn what_does_not_speak_the_protocol_is_told_from_a_node_that_is_lost() {
+        for answer in
+            [&b"SSH-2.0-OpenSSH_9.6\r\n"[..], b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x01\x02\x03", b""]
+        {
+            let (listener, via) = listener().await;
+            let given = Some(answer).filter(|answer| !answer.is_empty()).into_iter().collect();
+            let server = tokio::spawn(answers(listener, given, true));
+            let Err(failure) = NodeConnection::open(&reach(&via, 60)).await else { panic!("{answer:?}") };
+            assert_eq!(failure.status, Status::Unreachable);
+            let told = format!("what answers at {via} does not speak the Redis protocol");
+            assert!(failure.message.starts_with(&told), "{}", failure.message);
+            assert!(failure.message.contains("port for nodes"), "{}", failure.message);
+            server.abort();
         }
     }
 }

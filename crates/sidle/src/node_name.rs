@@ -1,7 +1,6 @@
 //! How a command line names a node: by its client address, by its id, or by the first digits of that, which
 //! `sidle status` shows.
 
-use crate::node_connection::NodeConnection;
 use sidle_cli::exit::Failure;
 use sidle_cluster::StatusReport;
 use sidle_types::words::counted;
@@ -11,16 +10,15 @@ const ID_DIGITS: usize = 40;
 /// So many digits of an id at least name a node: fewer are more often a slip than a name.
 const DIGITS_MIN: usize = 4;
 
-/// The name that the coordinator knows a node by. Addresses and whole ids are for it to judge; the cluster is
-/// asked for the ids only where the first digits of one are given.
+/// The name that the coordinator knows a node by. Addresses and whole ids are for it to judge.
 ///
 /// # Errors
 /// No node, or more than one, has an id that begins so; or too few digits are given.
-pub(crate) async fn resolve(node: &mut NodeConnection, name: &str) -> Result<String, Failure> {
+pub(crate) fn resolve(report: &StatusReport, name: &str) -> Result<String, Failure> {
     if !is_beginning_of_id(name) {
         return Ok(name.to_owned());
     }
-    named(&node.status().await?, name).map_err(Failure::refused)
+    named(report, name).map_err(Failure::refused)
 }
 
 fn is_beginning_of_id(name: &str) -> bool {

@@ -1,6 +1,7 @@
 //! `sidle status`: nodes, tablets and migrations as tables.
 
 use crate::cli::StatusArguments;
+use crate::hints;
 use crate::node_connection::NodeConnection;
 use sidle_bench::words::{bytes, clock, count, counted, percent, stored_bytes};
 use sidle_cli::exit::{Failure, Status};
@@ -36,12 +37,13 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
 async fn watch(arguments: &StatusArguments) -> Result<(), Failure> {
     let mut node = NodeConnection::open(&arguments.via).await?;
     loop {
+        node.begin_anew();
         let text = match shown(&mut node, arguments).await {
             Err(failure) if failure.status == Status::Unreachable => {
                 if let Ok(again) = NodeConnection::open(&arguments.via).await {
                     node = again;
                 }
-                format!("{}\n", failure.message)
+                format!("{}\n", hints::reaching(&failure.message, &arguments.via.via))
             }
             other => other?,
         };
@@ -59,7 +61,7 @@ async fn shown(node: &mut NodeConnection, arguments: &StatusArguments) -> Result
         return Ok(format!("{}\n", node.status_text().await?));
     }
     let ended_shown = if arguments.all { usize::MAX } else { ENDED_SHOWN };
-    Ok(render(&node.status().await?, ended_shown))
+    Ok(hints::reaching(&render(&node.status().await?, ended_shown), &arguments.via.via))
 }
 
 /// The status as text, with so many of the migrations that are over.
@@ -163,7 +165,7 @@ fn migrations(report: &StatusReport, ended_shown: usize) -> String {
             name(report, migration.source),
             name(report, migration.target),
             manner(migration),
-            migration.stalled.as_ref().map_or(migration.state.clone(), |why| format!("stalled: {why}")),
+            migration.stalled.as_ref().map_or(migration.state.clone(), |_| "stalled".to_owned()),
             percent(migration.fraction),
             bytes(migration.bytes_moved as f64),
             if runs { format!("{}/s", bytes(migration.bytes_per_second as f64)) } else { "-".to_owned() },
@@ -178,6 +180,9 @@ fn migrations(report: &StatusReport, ended_shown: usize) -> String {
         );
     }
     for migration in &shown {
+        if let Some(why) = &migration.stalled {
+            text += &format!("Migration {} is stalled: {why}\n", migration.id);
+        }
         if let Some(why) = &migration.why {
             text += &format!("Migration {} failed: {why}\n", migration.id);
         }

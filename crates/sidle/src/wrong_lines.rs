@@ -1,9 +1,10 @@
-//! Absurd numbers on the command line.
+//! Command lines that are wrong.
 
-use crate::bench;
 use crate::cli::{Cli, Command};
+use crate::{bench, elsewhere};
 use clap::{CommandFactory, Parser};
-use sidle_cli::absurd::{BUDGET_BYTES, Flags, NumberFlag};
+use sidle_cli::exit::Failure;
+use sidle_cli::flag_checks::{BUDGET_BYTES, Flags, NumberFlag, unparsed};
 use sidle_cli::{demo, server};
 
 const NUMBERS: &[NumberFlag] = &[
@@ -44,41 +45,65 @@ const TOO_LARGE: &[(&str, &str)] = &[
     ("bench --value-bytes 31", "at least 32 are needed"),
 ];
 
+const WRONG: &[(&str, &str)] = &[
+    ("server --workers 0", "workers"),
+    ("server --movers 0", "movers"),
+    ("server --bind nowhere", "bind"),
+    ("server --port 60000", "bus_port"),
+    ("server --max-clients 0", "max_clients"),
+    ("server --config /nowhere/sidle.toml", "/nowhere/sidle.toml"),
+    ("server --print-config now", "unexpected argument"),
+    ("demo --loop closed --rate 5", "leave out --rate"),
+    ("demo --loop open", "--rate"),
+    ("demo --cpu-lists source=1023", "processors 1023"),
+    ("demo --json one --html one", "both name one"),
+    ("bench --loop closed --rate 5", "leave out --rate"),
+    ("bench --json one --html one", "both name one"),
+    ("bench --history one --json one", "both name one"),
+    ("bench --history one --no-load", "cannot be used with"),
+    ("bench --history one --key-bytes 3", "give longer keys"),
+    ("bench --load-only --seconds 5", "cannot be used with"),
+    ("bench --via nowhere", "HOST:PORT"),
+    ("bench peers", "sidle-lab peers"),
+    ("bench page report.json", "--html"),
+    ("lab run", "sidle-lab run"),
+    ("migrate --to a:1", "--slots"),
+    ("migrate --cancel 3 --detach", "cannot be used with"),
+    ("migrate --to a:1 --slots 1 --rate 5 --deadline 5", "cannot be used with"),
+    ("migrate set 3", "--adaptive"),
+    ("migrate --rate 5 set 3 --adaptive", "`sidle migrate set 3 --rate 50`"),
+    ("migrate --to a:1 --slots 1 set 3 --adaptive", "`sidle migrate set 3 --rate 50`"),
+    ("status --via nowhere", "HOST:PORT"),
+    ("forget", "<NODE>"),
+    ("check-history", "<FILE>"),
+];
+
 /// A demonstration makes do with fewer records.
 const FITTING: &[&str] = &["server", "demo", "bench", "demo --records 281474976710656"];
 
 #[test]
-fn absurd_numbers_are_refused_with_what_would_do() {
+fn wrong_lines_are_refused_with_what_would_do() {
     let flags = Flags {
         command: Cli::command(),
         numbers: NUMBERS,
         no_numbers: NO_NUMBERS,
         too_large: TOO_LARGE,
         fitting: FITTING,
-        refusal,
+        wrong: WRONG,
+        check,
     };
-    flags.assert_absurd_numbers_are_refused();
+    flags.assert_wrong_lines_are_refused();
 }
 
 /// Parses a command line and checks it as far as is done before anything runs.
-fn refusal(line: &[&str]) -> Option<String> {
-    let parsed = match Cli::try_parse_from(["sidle"].iter().chain(line)) {
-        Ok(parsed) => parsed,
-        Err(error) => return Some(error.to_string()),
-    };
-    let checked = match parsed.command {
-        Command::Server(arguments) => {
-            server::settings(*arguments).map(|_| ()).map_err(|error| error.to_string())
-        }
-        Command::Demo(arguments) => {
-            demo::options(&arguments, BUDGET_BYTES).map(|_| ()).map_err(|failure| failure.message)
-        }
+fn check(line: &[&str]) -> Result<(), Failure> {
+    let parsed = Cli::try_parse_from(["sidle"].iter().chain(line)).map_err(|error| unparsed(&error))?;
+    match parsed.command {
+        Command::Server(arguments) => server::settings(*arguments).map(|_| ()),
+        Command::Demo(arguments) => demo::checked(&arguments, BUDGET_BYTES).map(|_| ()),
         Command::Bench(arguments) => bench::check(&arguments, BUDGET_BYTES),
-        Command::Migrate(_)
-        | Command::Forget(_)
-        | Command::Status(_)
-        | Command::CheckHistory(_)
-        | Command::Lab(_) => Ok(()),
-    };
-    checked.err()
+        Command::Lab(arguments) => elsewhere::refuse("sidle lab", &[], &arguments),
+        Command::Migrate(arguments) if arguments.command.is_some() => arguments.ensure_no_range(),
+        Command::Migrate(_) | Command::Forget(_) | Command::Status(_) | Command::CheckHistory(_) => Ok(()),
+    }
 }

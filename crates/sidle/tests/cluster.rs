@@ -344,7 +344,7 @@ fn coordinator_does_not_join_another_cluster() {
     let to = other.nodes[0].address();
     let output = support::sidle().args(["server", "--port", "0", "--dir", path, "--join", &to]).output();
     let output = output.expect("the program runs");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("without --join"));
 }
 

@@ -48,11 +48,11 @@ fn digits(path: &Path) -> String {
 }
 
 /// How a node does that is started and not let in, or not started at all.
-fn refused(arguments: &[&str]) -> String {
+fn refused(status: i32, arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("data");
     let output = run(&[&["server", "--port", "0", "--dir", dir.to_str().unwrap()], arguments].concat());
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(status), "{output:?}");
     error(&output)
 }
 
@@ -139,7 +139,7 @@ fn the_environment_gives_it_too() {
         .env("SIDLE_CLUSTER_SECRET", "sidle-cluster-secret-v1 1234")
         .output()
         .unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     let message = error(&output);
     assert!(message.contains("SIDLE_CLUSTER_SECRET") && message.contains("too short"), "{message}");
     assert!(!message.contains("1234"), "{message}");
@@ -201,7 +201,7 @@ fn files_that_cannot_be_trusted_are_refused() {
     let right = text(&path);
     for (mode, word) in [(0o640, "chmod 600"), (0o604, "chmod 600"), (0o666, "chmod 600")] {
         chmod(&path, mode);
-        assert!(refused(&["--cluster-secret-file", name]).contains(word));
+        assert!(refused(1, &["--cluster-secret-file", name]).contains(word));
     }
     chmod(&path, 0o600);
     for (wrong, word) in [
@@ -212,11 +212,11 @@ fn files_that_cannot_be_trusted_are_refused() {
         (right.replace(' ', " x"), "64 hexadecimal digits"),
     ] {
         std::fs::write(&path, &wrong).unwrap();
-        let message = refused(&["--cluster-secret-file", name]);
+        let message = refused(1, &["--cluster-secret-file", name]);
         assert!(message.contains(word) && message.contains("--create-cluster-secret"), "{message}");
         assert!(!message.contains(&right[30..60]), "{message}");
     }
-    assert!(refused(&["--cluster-secret-file", "/nowhere/secret"]).contains("/nowhere/secret"));
+    assert!(refused(1, &["--cluster-secret-file", "/nowhere/secret"]).contains("/nowhere/secret"));
     // What is in the data directory is held to the same.
     let mut node = Node::start(&NodeOptions::default());
     node.kill();
@@ -252,7 +252,7 @@ fn where_other_machines_reach_it_a_node_wants_password_and_secret() {
         ("::", password.to_vec(), vec!["--create-cluster-secret", "--cluster-secret-file"]),
         ("0.0.0.0", secret.to_vec(), vec!["[security] password"]),
     ] {
-        let message = refused(&[&["--bind", bind], given.as_slice()].concat());
+        let message = refused(2, &[&["--bind", bind], given.as_slice()].concat());
         assert!(words.iter().all(|word| message.contains(word)), "{message}");
         assert!(message.contains("--bind 127.0.0.1"), "{message}");
     }
@@ -260,7 +260,7 @@ fn where_other_machines_reach_it_a_node_wants_password_and_secret() {
 
 #[test]
 fn a_distant_cluster_is_joined_with_its_secret_only() {
-    let message = refused(&["--join", "192.0.2.1:6379"]);
+    let message = refused(1, &["--join", "192.0.2.1:6379"]);
     for word in ["needs the secret of its cluster", SECRET, "--cluster-secret-file", "SIDLE_CLUSTER_SECRET"] {
         assert!(message.contains(word), "{message}");
     }
@@ -298,6 +298,6 @@ fn who_joins_a_node_with_a_password_is_told_what_it_wants() {
 fn a_node_that_others_reach_at_no_known_address_is_refused() {
     let (_folder, path) = new_secret();
     let secret = path.to_str().unwrap();
-    let message = refused(&["--bind", "0.0.0.0", "--password", "p", "--cluster-secret-file", secret]);
+    let message = refused(2, &["--bind", "0.0.0.0", "--password", "p", "--cluster-secret-file", secret]);
     assert!(message.contains("--advertise") && message.contains("--bind"), "{message}");
 }

@@ -148,6 +148,45 @@ fn commands_give_a_stopped_server_up() {
 }
 
 #[test]
+fn a_coordinator_that_is_down_is_named_within_the_timeout() {
+    let mut cluster = TestCluster::start(2);
+    let (first, second) = (cluster.nodes[0].address(), cluster.nodes[1].address());
+    cluster.nodes[0].kill();
+    for arguments in [
+        &["status"][..],
+        &["migrate", "--cancel", "1"],
+        &["migrate", "set", "1", "--adaptive"],
+        &["migrate", "--to", &second, "--slots", "0-5"],
+        &["forget", &first],
+    ] {
+        let begun = Instant::now();
+        let output = cluster.nodes[1].run(&[arguments, &["--timeout", "1"]].concat());
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}: {said}");
+        let named = format!(
+            "the coordinator, which runs on the node at {first}: if that node is down, start it again"
+        );
+        assert!(said.contains(&named), "{arguments:?}: {said}");
+        // A second of its own, and what a busy machine adds.
+        assert!(begun.elapsed() < Duration::from_secs(20), "{arguments:?}");
+    }
+    let output = cluster.nodes[1].run(&["migrate", "--cancel", "1", "--timeout", "1"]);
+    let line = format!("`sidle status --via {second}`");
+    assert!(text(&output).contains(&line), "a line that works as it stands: {}", text(&output));
+}
+
+#[test]
+fn the_port_for_nodes_is_told_from_one_for_clients() {
+    let cluster = TestCluster::start(1);
+    let report = cluster.nodes[0].status().expect("it answers");
+    let bus = report["nodes"][0]["bus_addr"].as_str().expect("an address").to_owned();
+    let output = support::sidle().args(["status", "--via", &bus]).output().expect("the program runs");
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    assert!(text(&output).contains("does not speak the Redis protocol"), "{}", text(&output));
+    assert!(text(&output).contains("port for nodes"), "{}", text(&output));
+}
+
+#[test]
 fn the_clusters_record_survives_the_removal_of_its_folder() {
     let mut cluster = TestCluster::start(2);
     std::fs::remove_dir_all(cluster.nodes[0].folder()).unwrap();

@@ -43,7 +43,7 @@ fn the_laboratory_is_named_with_the_command_line_that_it_takes() {
     ] {
         let output = run(&line.split(' ').collect::<Vec<_>>());
         let error = error(&output);
-        assert_eq!(output.status.code(), Some(1), "{line}: {error}");
+        assert_eq!(output.status.code(), Some(2), "{line}: {error}");
         assert!(error.contains(there), "{line}: {error}");
         assert!(error.contains("cargo run --release --package sidle-lab -- "), "{line}: {error}");
     }
@@ -57,7 +57,7 @@ fn unknown_setting_is_named_with_its_line_and_the_nearest_one() {
     let path = folder.path().join("sidle.toml");
     std::fs::write(&path, "[network]\n\nprot = 7000\n").unwrap();
     let output = run(&["server", "--config", path.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     let message = error(&output);
     assert!(message.contains("line 3") && message.contains("'network.prot'"), "{message}");
     assert!(message.contains("did you mean 'network.port'?"), "{message}");
@@ -74,7 +74,7 @@ fn settings_that_cannot_work_are_refused() {
         (&["--config", "/nowhere/sidle.toml"], "/nowhere/sidle.toml"),
     ] {
         let output = run(&[&["server"], flags].concat());
-        assert_eq!(output.status.code(), Some(1), "{flags:?}");
+        assert_eq!(output.status.code(), Some(2), "{flags:?}");
         assert!(error(&output).contains(word), "{flags:?}: {}", error(&output));
     }
     for flags in [
@@ -93,16 +93,16 @@ fn a_refused_start_leaves_no_folder() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().port().to_string();
-    for (flags, word) in [
-        (&["--max-memory", "1kb"][..], "set --max-memory (`[memory] max_memory`) to at least"),
-        (&["--max-memory", "2tb", "--preallocate"], "set --max-memory (`[memory] max_memory`) to at most"),
-        (&["--bind", "0.0.0.0"], "other machines can reach this node"),
-        (&["--cluster-secret-file", "missing"], "missing"),
-        (&["--bus-port", &taken], &taken),
+    for (flags, status, word) in [
+        (&["--max-memory", "1kb"][..], 2, "set --max-memory (`[memory] max_memory`) to at least"),
+        (&["--max-memory", "2tb", "--preallocate"], 2, "set --max-memory (`[memory] max_memory`) to at most"),
+        (&["--bind", "0.0.0.0"], 2, "other machines can reach this node"),
+        (&["--cluster-secret-file", "missing"], 1, "missing"),
+        (&["--bus-port", &taken], 1, &taken),
     ] {
         let line = [&["server", "--port", "0", "--dir", "some/node"], flags].concat();
         let output = sidle().args(line).current_dir(folder.path()).output().expect("the program runs");
-        assert_eq!(output.status.code(), Some(1), "{flags:?}: {}", error(&output));
+        assert_eq!(output.status.code(), Some(status), "{flags:?}: {}", error(&output));
         assert!(error(&output).contains(word), "{flags:?}: {}", error(&output));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{flags:?}");
     }

@@ -111,7 +111,7 @@ impl<'a> Course<'a> {
 
     /// What the move came to, or why it did not.
     pub fn finish(mut self) -> Result<Moved, DemoError> {
-        self.line.finish_and_clear();
+        drop(self.line);
         if let Stage::Failed(error) = self.stage {
             return Err(error);
         }

@@ -54,6 +54,8 @@ pub struct Totals {
     pub lookups_ns: u64,
     /// How many look-ups were timed.
     pub lookups: u64,
+    /// Records that a sweep of reads has no answer for: they can be asked for again.
+    pub missed: Vec<u64>,
     /// What nodes refused or the client could not make sense of, in words.
     pub troubles: Vec<String>,
 }
@@ -81,6 +83,7 @@ impl Totals {
         self.sph_bytes_max = self.sph_bytes_max.max(other.sph_bytes_max);
         self.lookups_ns += other.lookups_ns;
         self.lookups += other.lookups;
+        self.missed.extend_from_slice(&other.missed);
         self.troubles.extend(other.troubles.iter().cloned());
         self.troubles.truncate(SAMPLES);
     }
@@ -186,6 +189,8 @@ impl<'a> Collector<'a> {
         let flight = self.flights[token as usize];
         if flight.sequence > 0 {
             self.world.ledger.refuse(flight.record);
+        } else {
+            self.miss(&flight);
         }
         let client = self.client_of(token as usize);
         self.free[client].push(token as u32);
@@ -261,9 +266,19 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// Remembers a read of a sweep that came to nothing.
+    fn miss(&mut self, flight: &Flight) {
+        if matches!(self.meter, Meter::Nobody) {
+            self.totals.missed.push(flight.record);
+        }
+    }
+
     fn failed(&mut self, client: usize, flight: &Flight, kind: String, effect: Effect) {
         *self.totals.errors.entry(kind).or_default() += 1;
         let is_write = flight.sequence > 0;
+        if !is_write {
+            self.miss(flight);
+        }
         match effect {
             Effect::None if is_write => self.world.ledger.refuse(flight.record),
             Effect::Done if is_write => self.world.ledger.acknowledge(flight.record),

@@ -9,17 +9,29 @@ const CHUNK: u64 = 256;
 /// How often a write that finds its record taken looks for another.
 const REDRAWS: u32 = 16;
 
-/// Every record once, shared out among threads.
+/// Every record once, or each of some, shared out among threads.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     next: AtomicU64,
     records: u64,
+    /// Which these are, where they are not all.
+    some: Option<Vec<u64>>,
 }
 
 impl Sweep {
     /// Every record below the count.
     pub(crate) const fn new(records: u64) -> Sweep {
-        Sweep { next: AtomicU64::new(0), records }
+        Sweep { next: AtomicU64::new(0), records, some: None }
+    }
+
+    /// These records.
+    pub(crate) fn of(some: Vec<u64>) -> Sweep {
+        Sweep { next: AtomicU64::new(0), records: some.len() as u64, some: Some(some) }
+    }
+
+    /// The record with this number in the sweep.
+    fn record(&self, number: u64) -> u64 {
+        self.some.as_ref().map_or(number, |some| some[number as usize])
     }
 
     /// How many were handed out.
@@ -99,7 +111,8 @@ impl Feed<'_> {
                 if chunk.is_empty() {
                     *chunk = sweep.chunk();
                 }
-                let Some(record) = chunk.next() else { return Next::End };
+                let Some(number) = chunk.next() else { return Next::End };
+                let record = sweep.record(number);
                 match *write {
                     false => Next::Read(record),
                     true => ledger.claim(record).map_or(Next::Busy, |sequence| Next::Write(record, sequence)),
@@ -144,6 +157,15 @@ mod tests {
         }
         assert!(seen.iter().all(|&times| times == 1));
         assert_eq!(sweep.done(), 1000);
+    }
+
+    #[test]
+    fn a_sweep_of_some_records_gives_those() {
+        let sweep = Sweep::of(vec![7, 3]);
+        let mut feed = Feed::Sweep { sweep: &sweep, chunk: 0..0, write: false };
+        let ledger = Ledger::new(10, 1);
+        let given = [(); 3].map(|()| feed.next(&ledger));
+        assert_eq!(given, [Next::Read(7), Next::Read(3), Next::End]);
     }
 
     #[test]

@@ -15,6 +15,11 @@ use std::time::{Duration, Instant};
 
 /// How often the caller is told how far things are, from the beginning of one tick to that of the next.
 pub const LOAD_TICK: Duration = Duration::from_millis(25);
+/// How often what could not be read back is asked for again, and how long after.
+const READ_BACK_TRIES: u32 = 3;
+const READ_BACK_PAUSE: Duration = Duration::from_secs(1);
+/// More records than this are not asked for again: what is missing then is a node, and not an answer.
+const RETRIED_MAX: usize = 100_000;
 /// While loading and reading back, clients have this many operations under way at least.
 const BULK_OUTSTANDING: u32 = 64;
 
@@ -71,17 +76,32 @@ impl ProbeGaps {
 
 /// Writes every record once. `progress` is told how many were begun.
 pub fn load_records(world: &World<'_>, progress: impl FnMut(u64)) -> std::io::Result<Totals> {
-    sweep(world, true, progress)
+    sweep(world, Sweep::new(world.plan.records), true, progress)
 }
 
-/// Reads every record once: wrong answers are records whose last acknowledged write is lost.
+/// Reads every record once: wrong answers are records whose last acknowledged write is lost. What is not
+/// answered is asked for again, and counts as an error only if that is in vain too.
 pub fn read_back(world: &World<'_>, progress: impl FnMut(u64)) -> std::io::Result<Totals> {
-    sweep(world, false, progress)
+    let mut totals = sweep(world, Sweep::new(world.plan.records), false, progress)?;
+    for _ in 0..READ_BACK_TRIES {
+        if totals.missed.is_empty() || totals.missed.len() > RETRIED_MAX || world.is_stopping() {
+            break;
+        }
+        std::thread::sleep(READ_BACK_PAUSE);
+        totals.errors.clear();
+        let missed = std::mem::take(&mut totals.missed);
+        totals.add(&sweep(world, Sweep::of(missed), false, |_| {})?);
+    }
+    Ok(totals)
 }
 
-fn sweep(world: &World<'_>, write: bool, mut progress: impl FnMut(u64)) -> std::io::Result<Totals> {
+fn sweep(
+    world: &World<'_>,
+    sweep: Sweep,
+    write: bool,
+    mut progress: impl FnMut(u64),
+) -> std::io::Result<Totals> {
     let plan = &world.plan;
-    let sweep = Sweep::new(plan.records);
     let end = AtomicBool::new(false);
     let outstanding = plan.outstanding.max(BULK_OUTSTANDING);
     std::thread::scope(|scope| {

@@ -21,6 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An operation without an answer is given up after this.
 const OPERATION_TIMEOUT_US: u64 = 5_000_000;
+/// The same while loading and reading back, where nobody measures how long it takes.
+const SWEEP_TIMEOUT_US: u64 = 20_000_000;
 /// How often timers and counters are looked at.
 const CHECK_NS: u64 = 250_000;
 /// How often look-ups are timed while something moves, and how many at a time.
@@ -77,8 +79,12 @@ impl<'a> Thread<'a> {
         collector: Collector<'a>,
     ) -> std::io::Result<Thread<'a>> {
         let clients_per_application = clients_per_application(&world.plan, task.clients);
+        let mut config = config(&world.plan, clients_per_application, task.outstanding);
+        if matches!(task.feed, Feed::Sweep { .. }) {
+            config.operation_timeout_us = SWEEP_TIMEOUT_US;
+        }
         let application = |_| Application {
-            core: Core::new(config(&world.plan, clients_per_application, task.outstanding)),
+            core: Core::new(config.clone()),
             sockets: Vec::new(),
             counted: Counters::default(),
         };
@@ -120,8 +126,7 @@ impl<'a> Thread<'a> {
             }
             if self.is_fed {
                 let since = *ending_since.get_or_insert(now_ns);
-                let limit = if self.world.is_stopping() { 0 } else { World::drain_limit().as_nanos() as u64 };
-                if self.collector.is_idle() || now_ns - since > limit {
+                if self.collector.is_idle() || now_ns - since > self.drain_limit_ns() {
                     break;
                 }
             } else {
@@ -147,6 +152,16 @@ impl<'a> Thread<'a> {
             }
         }
         self.finish()
+    }
+
+    /// How long operations may take to end after the last was sent. All of a sweep count, so each has the
+    /// time in which its client gives it up.
+    fn drain_limit_ns(&self) -> u64 {
+        match self.task.feed {
+            _ if self.world.is_stopping() => 0,
+            Feed::Sweep { .. } => SWEEP_TIMEOUT_US * 1000 + World::drain_limit().as_nanos() as u64,
+            Feed::Workload(_) | Feed::Probe { .. } => World::drain_limit().as_nanos() as u64,
+        }
     }
 
     fn finish(mut self) -> std::io::Result<Totals> {

@@ -3,8 +3,9 @@
 //! Figures are in the base unit of their [`Unit`]: ratios and shares of 1, seconds, milliseconds, bytes,
 //! microseconds, nanoseconds, operations per second.
 
+use crate::lab_file::LabMachine;
 use crate::measures::Unit;
-use crate::settings::{LabMachine, Settings};
+use crate::settings::Settings;
 use serde::Serialize;
 use sidle_bench::spread::Spread;
 

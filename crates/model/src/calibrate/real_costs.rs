@@ -3,7 +3,7 @@
 
 use sidle_bench::control::{Control, PATIENCE_UNDER_LOAD};
 use sidle_bench::demo::{Course, DemoError, DemoOptions, NodePair, loaded_world};
-use sidle_bench::load::{Measured, ProbeGaps, run_workload};
+use sidle_bench::load::{Measured, ProbeGaps, World, run_workload};
 use sidle_bench::machine::{first_thread_cpu_seconds, own_cpu_seconds, threads_cpu_seconds};
 use sidle_bench::quota::Quotas;
 use sidle_bench::spread::Spread;
@@ -81,74 +81,126 @@ pub(crate) fn measure(
             quotas.limit(name, node.pid(), share).map_err(DemoError::Options)?;
         }
     }
-    let used = || Some([nodes.source.cpu_seconds()?, own_cpu_seconds()?]);
-    let both = |of: &dyn Fn(u32) -> Option<f64>| Some([of(nodes.source.pid())?, of(nodes.target.pid())?]);
-    let used_by_workers = || both(&|pid| threads_cpu_seconds(pid, WORKERS));
-    let (begun, workers_begun) = (used(), used_by_workers());
     // With a prober, like a demonstration: its cost counts with the load's operations.
     let gaps = ProbeGaps::default();
-    let steady = run_workload(&world, Some(&gaps), |tick, _| {
-        let is_over = tick.elapsed_ns >= STEADY.as_nanos() as u64;
-        if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    let [node_ns, client_ns] = between(begun, used())?;
-    let [before_ns, _] = between(workers_begun, used_by_workers())?;
-
-    let used = || both(&|pid| threads_cpu_seconds(pid, MOVERS));
-    let used_by_control = || {
-        both(&|pid| {
-            Some(first_thread_cpu_seconds(pid)? + threads_cpu_seconds(pid, COORDINATOR).unwrap_or(0.0))
-        })
-    };
-    let begun = used();
-    let mut control_begun = None;
-    let mut controlled_by = None;
+    let steady = Steady::measured(&world, &nodes, &gaps)?;
     let control = Control::connect(&nodes.source.address(), None)?.with_patience(PATIENCE_UNDER_LOAD)?;
-    let mut course = Course::new(&world, options, &nodes, control, &gaps, terminal);
-    let mut moved_by = None;
-    // At every sample since the move: the processor time of both nodes' workers, and the operations served.
-    let mut since: Vec<(Option<[f64; 2]>, u64)> = Vec::new();
-    let moving = run_workload(&world, Some(&gaps), |tick, timeline| {
-        if course.is_before() {
-            control_begun = used_by_control();
-        } else if course.is_after() {
-            since.push((used_by_workers(), tick.operations));
-        }
-        let verdict = course.tick(tick, timeline);
-        if course.is_after() && moved_by.is_none() {
-            (moved_by, controlled_by) = (used(), used_by_control());
-        }
-        verdict
-    })?;
-    let moved = course.finish()?;
-    if world.is_stopping() {
-        return Err(DemoError::Interrupted);
-    }
-    let [pack_ns, replay_ns] = between(begun, moved_by)?;
-    let [release_ns, _] = between(moved_by, used())?;
-    let control_ns = between(control_begun, controlled_by)?.iter().sum();
-    let [(first, served_by), .., (last, served)] = since[..] else {
-        return Err(DemoError::Node("the load did not outlast the move".to_owned()));
-    };
-    let after_ns = between(first, last)?.iter().sum::<f64>() / (served - served_by).max(1) as f64;
+    let course = Course::new(&world, options, &nodes, control, &gaps, terminal);
+    let moving = Moving::measured(&world, &nodes, &gaps, course)?;
 
-    let operations = (steady.totals.reads + steady.totals.writes) as f64;
-    let moved_kib = moved.bytes as f64 / 1024.0;
-    if operations == 0.0 || moved_kib == 0.0 {
+    let operations = (steady.load.totals.reads + steady.load.totals.writes) as f64;
+    if operations == 0.0 || moving.moved_kib == 0.0 {
         return Err(DemoError::Node("the node served or moved nothing".to_owned()));
     }
     let costs = RealCosts {
-        node_ns: node_ns / operations,
-        client_ns: client_ns / operations,
-        after_by_before: after_ns / (before_ns / operations),
-        pack_ns_per_kib: pack_ns / moved_kib,
-        replay_ns_per_kib: replay_ns / moved_kib,
-        release_ns_per_kib: release_ns / moved_kib,
-        control_ns,
-        noise: noise(&steady),
+        node_ns: steady.node_ns / operations,
+        client_ns: steady.client_ns / operations,
+        after_by_before: moving.after_ns / (steady.workers_ns / operations),
+        pack_ns_per_kib: moving.pack_ns / moving.moved_kib,
+        replay_ns_per_kib: moving.replay_ns / moving.moved_kib,
+        release_ns_per_kib: moving.release_ns / moving.moved_kib,
+        control_ns: moving.control_ns,
+        noise: noise(&steady.load),
         node_share: quotas.map(|_| share),
     };
-    Ok(Measurement { costs, is_disturbed: steady.disturbance.is_much() || moving.disturbance.is_much() })
+    let is_disturbed = steady.load.disturbance.is_much() || moving.load.disturbance.is_much();
+    Ok(Measurement { costs, is_disturbed })
+}
+
+/// What some threads of the source and of the target have used, in seconds.
+type Used = Option<[f64; 2]>;
+
+fn of_both(nodes: &NodePair, of: impl Fn(u32) -> Option<f64>) -> Used {
+    Some([of(nodes.source.pid())?, of(nodes.target.pid())?])
+}
+
+fn by_workers(nodes: &NodePair) -> Used {
+    of_both(nodes, |pid| threads_cpu_seconds(pid, WORKERS))
+}
+
+fn by_movers(nodes: &NodePair) -> Used {
+    of_both(nodes, |pid| threads_cpu_seconds(pid, MOVERS))
+}
+
+/// The coordinator is on one of them.
+fn by_control(nodes: &NodePair) -> Used {
+    of_both(nodes, |pid| {
+        Some(first_thread_cpu_seconds(pid)? + threads_cpu_seconds(pid, COORDINATOR).unwrap_or(0.0))
+    })
+}
+
+/// The load before anything moves.
+struct Steady {
+    load: Measured,
+    /// What the source used, and its workers of that, and the clients.
+    node_ns: f64,
+    workers_ns: f64,
+    client_ns: f64,
+}
+
+impl Steady {
+    fn measured(world: &World<'_>, nodes: &NodePair, gaps: &ProbeGaps) -> Result<Steady, DemoError> {
+        let used = || Some([nodes.source.cpu_seconds()?, own_cpu_seconds()?]);
+        let (begun, workers_begun) = (used(), by_workers(nodes));
+        let load = run_workload(world, Some(gaps), |tick, _| {
+            let is_over = tick.elapsed_ns >= STEADY.as_nanos() as u64;
+            if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        let [node_ns, client_ns] = between(begun, used())?;
+        let [workers_ns, _] = between(workers_begun, by_workers(nodes))?;
+        Ok(Steady { load, node_ns, workers_ns, client_ns })
+    }
+}
+
+/// The load while half of the records move, and after it.
+struct Moving {
+    load: Measured,
+    moved_kib: f64,
+    pack_ns: f64,
+    replay_ns: f64,
+    release_ns: f64,
+    control_ns: f64,
+    /// Of an operation after the move, at the workers of both nodes.
+    after_ns: f64,
+}
+
+impl Moving {
+    fn measured(
+        world: &World<'_>,
+        nodes: &NodePair,
+        gaps: &ProbeGaps,
+        mut course: Course<'_>,
+    ) -> Result<Moving, DemoError> {
+        let begun = by_movers(nodes);
+        let (mut control_begun, mut controlled, mut moved_by) = (None, None, None);
+        // At every look since the move: what both nodes' workers had used, and what had been served.
+        let mut since: Vec<(Used, u64)> = Vec::new();
+        let load = run_workload(world, Some(gaps), |tick, timeline| {
+            if course.is_before() {
+                control_begun = by_control(nodes);
+            } else if course.is_after() {
+                since.push((by_workers(nodes), tick.operations));
+            }
+            let verdict = course.tick(tick, timeline);
+            if course.is_after() && moved_by.is_none() {
+                (moved_by, controlled) = (by_movers(nodes), by_control(nodes));
+            }
+            verdict
+        })?;
+        let moved = course.finish()?;
+        if world.is_stopping() {
+            return Err(DemoError::Interrupted);
+        }
+        let [pack_ns, replay_ns] = between(begun, moved_by)?;
+        let [release_ns, _] = between(moved_by, by_movers(nodes))?;
+        let control_ns = between(control_begun, controlled)?.iter().sum();
+        let [(first, served_by), .., (last, served)] = since[..] else {
+            return Err(DemoError::Node("the load did not outlast the move".to_owned()));
+        };
+        let after_ns = between(first, last)?.iter().sum::<f64>() / (served - served_by).max(1) as f64;
+        let moved_kib = moved.bytes as f64 / 1024.0;
+        Ok(Moving { load, moved_kib, pack_ns, replay_ns, release_ns, control_ns, after_ns })
+    }
 }
 
 /// Measures several things alternately, so that drift affects all alike, and returns the medians of each.

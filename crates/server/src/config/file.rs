@@ -60,29 +60,70 @@ fn suggestion(nearest: &Option<String>) -> String {
 /// The settings of one section.
 pub(super) struct Known {
     pub(super) section: &'static str,
-    pub(super) keys: &'static [&'static str],
+    /// Each with what may stand behind its `=`.
+    pub(super) settings: &'static [(&'static str, &'static str)],
+}
+
+impl Known {
+    /// The setting's names.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &'static str> {
+        self.settings.iter().map(|(key, _)| *key)
+    }
+
+    /// What a setting takes.
+    fn allowed(section: &str, key: &str) -> Option<&'static str> {
+        let known = KNOWN.iter().find(|known| known.section == section)?;
+        known.settings.iter().find(|(known, _)| *known == key).map(|(_, allowed)| *allowed)
+    }
 }
 
 /// Every setting there is, in the order of the example file.
 pub(super) const KNOWN: [Known; 6] = [
-    Known { section: "node", keys: &["dir", "join", "cpu_list", "workers", "movers"] },
-    Known { section: "network", keys: &["bind", "port", "bus_port", "advertise", "backlog"] },
-    Known { section: "memory", keys: &["max_memory", "preallocate"] },
-    Known { section: "security", keys: &["password", "cluster_secret_file"] },
     Known {
-        section: "limits",
-        keys: &[
-            "max_clients",
-            "query_buffer",
-            "arguments",
-            "value",
-            "output_buffer",
-            "client_memory",
-            "idle_timeout",
-            "password_timeout",
+        section: "node",
+        settings: &[
+            ("dir", "a path in quotes, or \"auto\""),
+            ("join", "\"HOST:PORT\", or \"\" to join nobody"),
+            ("cpu_list", "numbers of processors in quotes, such as \"0-3,8\", or \"auto\""),
+            ("workers", "a whole number from 1 to 512, or \"auto\""),
+            ("movers", "a whole number from 1 to 64"),
         ],
     },
-    Known { section: "log", keys: &["level"] },
+    Known {
+        section: "network",
+        settings: &[
+            ("bind", "an IP address in quotes, such as \"127.0.0.1\""),
+            ("port", "a whole number from 0 to 65535"),
+            ("bus_port", "a whole number from 0 to 65535, or \"auto\""),
+            ("advertise", "a host name or an address in quotes, or \"auto\""),
+            ("backlog", "a whole number from 0 to 4294967295"),
+        ],
+    },
+    Known {
+        section: "memory",
+        settings: &[("max_memory", "a size such as \"4gb\", or \"auto\""), ("preallocate", "true or false")],
+    },
+    Known {
+        section: "security",
+        settings: &[
+            ("password", "a text in quotes; \"\" for no password"),
+            ("cluster_secret_file", "a path in quotes; \"\" for none"),
+        ],
+    },
+    Known {
+        section: "limits",
+        settings: &[
+            ("max_clients", "a whole number, at least 1"),
+            ("query_buffer", "a size such as \"1gb\""),
+            ("arguments", "a whole number from 1 to 4294967295"),
+            ("value", "a size such as \"512mb\""),
+            ("output_buffer", "a size such as \"1gb\"; 0 for no limit"),
+            ("client_memory", "a size such as \"1gb\", 0 for no limit, or \"auto\""),
+            ("idle_timeout", "a whole number of seconds; 0 for never"),
+            ("password_timeout", "a whole number of seconds; 0 for no limit"),
+        ],
+    },
+    Known { section: "log", settings: &[("level", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"")] },
 ];
 
 pub(super) fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
@@ -97,11 +138,18 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
         .map_err(|error| malformed(error.span(), error.message().to_owned()))?;
     Config::deserialize(deserializer).map_err(|error| {
         let setting = error.span().and_then(|span| setting_at(table.get_ref(), &span));
-        let what = match setting {
-            Some(setting) => format!("setting '{setting}': {}", error.message()),
-            None => error.message().to_owned(),
-        };
+        let what = setting.and_then(|at| at.refusal(text)).unwrap_or_else(|| error.message().to_owned());
         malformed(error.span(), what)
+    })
+}
+
+/// Where a setting, given without its section, stands in a file.
+pub(super) fn line_of_setting(text: &str, setting: &str) -> Option<usize> {
+    let table = DeTable::parse(text).ok()?;
+    table.get_ref().values().find_map(|section| {
+        let DeValue::Table(keys) = section.get_ref() else { return None };
+        let (key, _) = keys.iter().find(|(key, _)| key.get_ref().as_ref() == setting)?;
+        Some(line_of(text, key.span().start))
     })
 }
 
@@ -113,12 +161,19 @@ fn refuse_unknown(text: &str, origin: &str, table: &DeTable<'_>) -> Result<(), C
     for (section, value) in table {
         let name: &str = section.get_ref();
         let known = KNOWN.iter().find(|known| known.section == name);
-        let (Some(known), DeValue::Table(keys)) = (known, value.get_ref()) else {
-            return Err(unknown(section.span(), name.to_owned()));
+        let Some(known) = known else { return Err(unknown(section.span(), name.to_owned())) };
+        let DeValue::Table(keys) = value.get_ref() else {
+            return Err(ConfigError::Malformed {
+                origin: origin.to_owned(),
+                line: line_of(text, section.span().start),
+                what: format!(
+                    "'{name}' is a section: give it a line of its own, [{name}], and its settings below"
+                ),
+            });
         };
         for key in keys.keys() {
             let key_name: &str = key.get_ref();
-            if !known.keys.contains(&key_name) {
+            if !known.keys().any(|known| known == key_name) {
                 return Err(unknown(key.span(), format!("{name}.{key_name}")));
             }
         }
@@ -126,14 +181,35 @@ fn refuse_unknown(text: &str, origin: &str, table: &DeTable<'_>) -> Result<(), C
     Ok(())
 }
 
+/// A setting in a file.
+struct SettingAt {
+    section: String,
+    key: String,
+    /// Where its value stands.
+    value: Range<usize>,
+}
+
+impl SettingAt {
+    /// What is wrong with its value, which is shown unless it may be a secret, and what would do.
+    fn refusal(&self, text: &str) -> Option<String> {
+        let SettingAt { section, key, value } = self;
+        let allowed = Known::allowed(section, key)?;
+        let written =
+            text.get(value.clone()).filter(|written| section != "security" && !written.contains('\n'));
+        let written = written.map_or_else(String::new, |written| format!(" = {written}"));
+        Some(format!("setting '{section}.{key}'{written}: give {allowed}"))
+    }
+}
+
 /// The setting whose value stands at `span`.
-fn setting_at(table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
+fn setting_at(table: &DeTable<'_>, span: &Range<usize>) -> Option<SettingAt> {
     let covers =
         |value: &Spanned<DeValue<'_>>| value.span().start <= span.start && span.end <= value.span().end;
     table.iter().find_map(|(section, value)| {
         let DeValue::Table(keys) = value.get_ref() else { return None };
-        let (key, _) = keys.iter().find(|(_, value)| covers(value))?;
-        Some(format!("{}.{}", section.get_ref(), key.get_ref()))
+        let (key, value) = keys.iter().find(|(_, value)| covers(value))?;
+        let (section, key) = (section.get_ref().to_string(), key.get_ref().to_string());
+        Some(SettingAt { section, key, value: value.span() })
     })
 }
 
@@ -146,7 +222,7 @@ fn line_of(text: &str, offset: usize) -> usize {
 fn nearest(key: &str) -> Option<String> {
     let bare = key.rsplit('.').next().unwrap_or(key);
     let full_names = KNOWN.iter().flat_map(|known| {
-        known.keys.iter().map(move |name| {
+        known.keys().map(move |name| {
             let full = format!("{}.{name}", known.section);
             let distance = edit_distance(key, &full).min(edit_distance(bare, name));
             (distance, full)
@@ -202,13 +278,54 @@ mod tests {
     }
 
     #[test]
-    fn wrong_type_names_setting_and_line() {
-        let refused = refusal("\n[network]\nport = \"many\"\n");
-        assert!(refused.starts_with("sidle.toml, line 3: setting 'network.port': "), "{refused}");
-        let refused = refusal("[memory]\nmax_memory = \"4xb\"\n");
-        assert!(refused.contains("line 2") && refused.contains("'4xb' is not a size"), "{refused}");
-        let refused = refusal("[network]\nport = 70000\n");
-        assert!(refused.contains("network.port"), "{refused}");
+    fn a_wrong_value_names_line_and_setting_and_what_would_do() {
+        for (text, told) in [
+            (
+                "[network]\nport = \"many\"",
+                "2: setting 'network.port' = \"many\": give a whole number from 0 to 65535",
+            ),
+            (
+                "[network]\n\nport = 70000",
+                "3: setting 'network.port' = 70000: give a whole number from 0 to 65535",
+            ),
+            (
+                "[memory]\nmax_memory = \"4xb\"",
+                "2: setting 'memory.max_memory' = \"4xb\": give a size such as \"4gb\"",
+            ),
+            (
+                "[memory]\npreallocate = \"yes\"",
+                "2: setting 'memory.preallocate' = \"yes\": give true or false",
+            ),
+            (
+                "[node]\nworkers = 1.5",
+                "2: setting 'node.workers' = 1.5: give a whole number from 1 to 512, or \"auto\"",
+            ),
+            ("[log]\nlevel = \"loud\"", "2: setting 'log.level' = \"loud\": give \"error\", \"warn\","),
+            ("[security]\npassword = 12345", "2: setting 'security.password': give a text in quotes"),
+            ("node = 5", "1: 'node' is a section: give it a line of its own, [node], and its settings below"),
+        ] {
+            let refused = refusal(text);
+            assert!(refused.starts_with(&format!("sidle.toml, line {told}")), "{refused}");
+        }
+    }
+
+    #[test]
+    fn no_setting_is_refused_in_the_words_of_the_library() {
+        for known in KNOWN {
+            for key in known.keys() {
+                for wrong in ["{}", "[[1]]", "1979-05-27", "-1.5"] {
+                    let refused = refusal(&format!("[{}]\n{key} = {wrong}\n", known.section));
+                    let named = format!("sidle.toml, line 2: setting '{}.{key}'", known.section);
+                    assert!(refused.starts_with(&named) && refused.contains(": give "), "{refused}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_setting_is_found_again() {
+        assert_eq!(line_of_setting("[node]\n\nworkers = 0\n", "workers"), Some(3));
+        assert_eq!(line_of_setting("[node]\nmovers = 1\n", "workers"), None);
     }
 
     #[test]

@@ -318,6 +318,22 @@ impl Config {
         Ok(())
     }
 
+    /// As [`Config::validate`]; where the file that these settings come from is wrong in the same way by
+    /// itself, its line is named.
+    pub fn validate_over(&self, file: Option<&Path>) -> Result<(), ConfigError> {
+        let Err(error) = self.validate() else { return Ok(()) };
+        let Some(path) = file else { return Err(error) };
+        let alone = Config::load(path)?.validate().err();
+        let ConfigError::Invalid { setting, why } = &error else { return Err(error) };
+        if alone.is_none_or(|alone| alone.to_string() != error.to_string()) {
+            return Err(error);
+        }
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let Some(line) = file::line_of_setting(&text, setting) else { return Err(error) };
+        let what = format!("setting '{setting}': {why}");
+        Err(ConfigError::Malformed { origin: path.display().to_string(), line, what })
+    }
+
     /// The data directory to use.
     pub fn data_dir(&self) -> PathBuf {
         // Several nodes started from one folder, as people do to try things out, must not collide.
@@ -381,12 +397,12 @@ mod tests {
             })
             .collect();
         for known in file::KNOWN {
-            for key in known.keys {
+            for key in known.keys() {
                 let name = format!("{}.{key}", known.section);
                 assert!(listed.contains(&name), "{name} is not in sidle.toml.example");
             }
         }
-        let known: usize = file::KNOWN.iter().map(|known| known.keys.len()).sum();
+        let known: usize = file::KNOWN.iter().map(|known| known.settings.len()).sum();
         assert_eq!(listed.len(), known);
     }
 
@@ -407,6 +423,25 @@ mod tests {
         assert!(refused(|c| c.limits.client_memory = Auto::Value(Size(1))).contains("client_memory"));
         assert!(refused(|c| c.limits.output_buffer = Size(1)).contains("output_buffer"));
         assert!(refused(|c| c.node.join = "host".into()).contains("HOST:PORT"));
+    }
+
+    #[test]
+    fn a_file_that_cannot_work_by_itself_is_named_with_the_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sidle.toml");
+        std::fs::write(&path, "[node]\n\nworkers = 0\n").unwrap();
+        let mut config = Config::load(&path).unwrap();
+        let refused = config.validate_over(Some(&path)).unwrap_err().to_string();
+        assert!(
+            refused
+                .ends_with("sidle.toml, line 3: setting 'workers': at least one thread must serve clients")
+        );
+        // A flag that is wrong is not the file's.
+        config.node.workers = Auto::Value(9999);
+        let refused = config.validate_over(Some(&path)).unwrap_err().to_string();
+        assert!(refused.starts_with("setting 'workers': "), "{refused}");
+        config.node.workers = Auto::Value(1);
+        config.validate_over(Some(&path)).unwrap();
     }
 
     #[test]

@@ -223,56 +223,55 @@ mod tests {
         all
     }
 
+    /// A seat on node 1, and conversations with it.
+    struct Seated {
+        seat: CoordinatorSeat<MemoryMetaStore>,
+        outboxes: Outboxes,
+    }
+
+    impl Seated {
+        fn new() -> Seated {
+            let door = Door::new(&info(1, 1).bus_addr, None, "nowhere".into(), Bounds::MOST);
+            let store = MemoryMetaStore::new();
+            let seat = CoordinatorSeat::open(MonotonicUs(0), store, &info(1, 1), StartNumber(1), door);
+            Seated { seat: seat.unwrap(), outboxes: Outboxes::default() }
+        }
+
+        /// A message over a new conversation, on which the answers come.
+        fn hears(&mut self, at: u64, message: ToCoordinator) -> Queue {
+            let (outbox, queue) = self.outboxes.open(sidle_wire::limits::FROM_NODE_BODY_BYTES_MAX);
+            self.seat.handle(MonotonicUs(at), message, Some(outbox));
+            assert!(self.seat.poll_local().is_none());
+            queue
+        }
+    }
+
     /// A node that was sent away for a while and comes back over another connection was answered on the one
     /// that it had left, for as long as nobody else was sent away.
     #[test]
     fn a_member_that_was_a_guest_is_answered_where_it_speaks_now() {
-        let door = Door::new(&info(1, 1).bus_addr, None, "nowhere".into(), Bounds::MOST);
-        let now = MonotonicUs;
-        let mut seat =
-            CoordinatorSeat::open(now(0), MemoryMetaStore::new(), &info(1, 1), StartNumber(1), door).unwrap();
-        let outboxes = Outboxes::default();
-        let open = || outboxes.open(sidle_wire::limits::FROM_NODE_BODY_BYTES_MAX);
-        let mut handle = |at: u64, message: ToCoordinator, outbox: Outbox| {
-            seat.handle(now(at), message, Some(outbox));
-            assert!(seat.poll_local().is_none());
-        };
-
-        let (outbox, mut earlier) = open();
-        handle(1, joins(&info(2, 1)), outbox);
+        let mut seated = Seated::new();
+        let mut earlier = seated.hears(1, joins(&info(2, 1)));
         assert!(matches!(said(&mut earlier)[..], [CoordinatorSays::Welcome { .. }]));
-        let (outbox, mut guest) = open();
-        handle(2, joins(&info(2, 2)), outbox);
+        let mut guest = seated.hears(2, joins(&info(2, 2)));
         assert!(matches!(said(&mut guest)[..], [CoordinatorSays::JoinLater { .. }]), "not before the end");
         drop((earlier, guest));
-        let (outbox, mut later) = open();
-        handle(3, joins(&info(2, 2)), outbox);
+        let mut later = seated.hears(3, joins(&info(2, 2)));
         assert!(matches!(said(&mut later)[..], [CoordinatorSays::Welcome { .. }]), "where it speaks now");
     }
 
     /// An older copy of a data directory was put back and its process joins as the incarnation that serves.
     #[test]
     fn a_second_process_in_a_members_incarnation_is_refused_and_takes_none_of_its_answers() {
-        let door = Door::new(&info(1, 1).bus_addr, None, "nowhere".into(), Bounds::MOST);
-        let now = MonotonicUs;
-        let mut seat =
-            CoordinatorSeat::open(now(0), MemoryMetaStore::new(), &info(1, 1), StartNumber(1), door).unwrap();
-        let outboxes = Outboxes::default();
-        let open = || outboxes.open(sidle_wire::limits::FROM_NODE_BODY_BYTES_MAX);
-        let (outbox, mut member) = open();
-        seat.handle(now(1), joins(&info(2, 1)), Some(outbox));
-        assert!(seat.poll_local().is_none());
+        let mut seated = Seated::new();
+        let mut member = seated.hears(1, joins(&info(2, 1)));
         assert!(matches!(said(&mut member)[..], [CoordinatorSays::Welcome { .. }]));
-
-        let (outbox, mut other) = open();
         let mut message = joins(&info(2, 1));
         let NodeSays::Join { start, .. } = &mut message.body else { panic!("it joins") };
         *start = Some(StartNumber(2));
-        seat.handle(now(2), message, Some(outbox));
+        let mut other = seated.hears(2, message);
         // The map changes, and the member is sent it; so may it be before the refusal is.
-        let (outbox, mut third) = open();
-        seat.handle(now(3), joins(&info(3, 1)), Some(outbox));
-        assert!(seat.poll_local().is_none());
+        let mut third = seated.hears(3, joins(&info(3, 1)));
         assert!(matches!(said(&mut other)[..], [CoordinatorSays::JoinRefused { .. }]));
         assert!(matches!(said(&mut third)[..], [CoordinatorSays::Welcome { .. }]));
         assert!(matches!(said(&mut member)[..], [CoordinatorSays::MapUpdate { .. }]));

@@ -1,7 +1,7 @@
 //! Connections over which workers forward requests: opened here, since a worker's runtime has no timer, and
 //! handed over.
 
-use crate::bus::BusError;
+use crate::bus_error::BusError;
 use crate::door::Door;
 use crate::thread::start_task;
 use crate::worker::{WorkerInput, WorkerLink};

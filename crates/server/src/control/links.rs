@@ -3,9 +3,10 @@
 //!
 //! Every message may be lost (M10), so a conversation that cannot take more simply loses some.
 
+use super::heard::{Ended, FIRST_WORD_TIMEOUT, Heard};
 use super::outbox::{Outbox, Outboxes, Queue};
-use super::search::{Ended, FIRST_WORD_TIMEOUT, Heard};
-use crate::bus::{self, BusError, ROOM_UNIT_BYTES, Said};
+use crate::bus::{self, ROOM_UNIT_BYTES, Said};
+use crate::bus_error::BusError;
 use crate::clock::Clock;
 use crate::door::{Door, Member, Place};
 use crate::thread::start_task;

@@ -13,6 +13,7 @@ pub(crate) mod calls;
 pub(crate) mod coordinator;
 mod coordinator_thread;
 pub(crate) mod forwarding;
+mod heard;
 pub(crate) mod links;
 pub(crate) mod outbox;
 mod search;

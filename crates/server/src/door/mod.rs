@@ -26,10 +26,9 @@ mod complaints;
 mod places;
 #[cfg(test)]
 mod tests;
-mod unproven;
 mod waiting;
 
-use crate::bus::{BusError, CONNECT_TIMEOUT};
+use crate::bus_error::{BusError, Unproven};
 use crate::data_dir::random_bytes;
 use bounds::Bound;
 pub(crate) use bounds::Bounds;
@@ -48,11 +47,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-pub(crate) use unproven::Unproven;
 use waiting::{Source, Waiting};
 
 /// How long a handshake may take that somebody else began.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long connecting to another node may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one may take that this node began: the other node may be short of processor time.
 pub(crate) const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 

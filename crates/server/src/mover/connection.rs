@@ -1,7 +1,8 @@
 //! The tasks of a mover's connections: one reads frames, one writes what the socket did not take at once.
 
 use super::driver::{Driver, Wanted};
-use crate::bus::{BusError, LARGE_FRAME_TIMEOUT, LargeFrames};
+use crate::bus::{LARGE_FRAME_TIMEOUT, LargeFrames};
+use crate::bus_error::BusError;
 use crate::control::links::Lane;
 use crate::door::{Door, Place};
 use crate::thread::start_task;

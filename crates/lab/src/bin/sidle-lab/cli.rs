@@ -9,16 +9,20 @@ use sidle_cli::server::{self, ServerArguments};
 
 const AFTER_HELP: &str = "\
 Examples:
-  sidle-lab figures --out papers --quick         the papers' figures, small: minutes
-  sidle-lab figures --out papers                 the same at full size: hours; Ctrl-C and the same command go on
-  sidle-lab run --out mine --protocols fulva rocksteady,missing=wait --workloads a b 20%
-  sidle-lab run --out mine --protocols fulva --source-cpus 100 70 40 --repeat 7
-  sidle-lab run --out mine --protocols fulva zephyr --policies adaptive rate=20 deadline=10 slo-p99=2000
-  sidle-lab run --out large --modelled paper --records 300000000 --clients 128    machines that are not there
-  sidle-lab report mine                          draws the page again
-  sidle-lab compare model1 model2 --with mine    figure by figure: what lies further apart than 25 %
-  sidle-lab demo --modelled paper                one run on modelled machines
-  sidle-lab peers                                a request's processor time beside redis-server's
+  sidle-lab figures --out papers --quick       # the papers' figures: minutes
+  sidle-lab figures --out papers               # at full size: hours
+  sidle-lab run --out mine --protocols fulva zephyr --workloads a b 20%
+  sidle-lab run --out mine --protocols fulva rocksteady,missing=wait
+  sidle-lab run --out mine --protocols fulva --source-cpus 100 70 --repeat 7
+  sidle-lab run --out mine --policies adaptive rate=20 deadline=10 slo-p99=2000
+  # machines that are not there
+  sidle-lab run --out large --modelled paper --records 300000000 --clients 128
+  sidle-lab report mine                        # draws the page again
+  sidle-lab compare model1 model2 --with mine  # what lies over 25 % apart
+  sidle-lab demo --modelled paper              # one run on modelled machines
+  sidle-lab peers                              # beside redis-server
+
+Ctrl-C ends `run` and `figures`, and the same command goes on.
 
 Lists stand after their flag, separated by spaces, since commas belong to a protocol's options. As root, nodes have \
 processor quotas, so that they cannot borrow from each other. Nodes and runs are started from this program's own file.
@@ -26,7 +30,7 @@ processor quotas, so that they cannot borrow from each other. Nodes and runs are
 Exit status:
   0    done
   1    refused, or nothing could be measured
-  2    the command line is wrong
+  2    the command line is wrong: nothing was begun
   3    runs failed; the same command tries them again
   4    a node could not be reached
   5    a wrong value was read, or an acknowledged write was lost
@@ -89,6 +93,11 @@ mod tests {
     #[test]
     fn every_command_that_is_named_exists() {
         sidle_cli::named::assert_named_commands_exist(&Cli::command());
+    }
+
+    #[test]
+    fn examples_can_be_pasted() {
+        sidle_cli::named::assert_examples_can_be_pasted(&Cli::command());
     }
 
     #[test]

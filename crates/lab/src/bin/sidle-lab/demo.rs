@@ -10,12 +10,17 @@ use sidle_cli::exit::Failure;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  sidle-lab demo --modelled paper --records 300000000   machines that are not there, time that is not yours
-  sidle-lab demo --modelled two-cores --costs costs.json --cpus source=0.3,target=0.5
-  sidle-lab demo --without-tracking                     what clients gain from what they know to have moved
+  # machines that are not there, time that is not yours
+  sidle-lab demo --modelled paper --records 300000000
+  sidle-lab demo --modelled two-cores --cpus source=0.3,target=0.5
+  # what work costs is measured once and kept
+  sidle-lab demo --modelled two-cores --costs costs.json
+  # what clients gain from what they know to have moved
+  sidle-lab demo --without-tracking
 
-Exit status: 0 done; 1 refused, or a file could not be written; 2 wrong command line; 3 the move failed; \
-4 a node was not reached; 5 a wrong value was read, or an acknowledged write was lost; 130 interrupted.";
+Exit status: 0 done; 1 a node did not start, or a file could not be written; 2 wrong command line; 3 the \
+move failed; 4 a node was not reached; 5 a wrong value was read, or an acknowledged write was lost or not \
+read back; 130 interrupted.";
 
 /// Flags of `sidle-lab demo`.
 #[derive(Debug, Args)]
@@ -37,27 +42,30 @@ pub(crate) struct LabDemoArguments {
 ///
 /// # Errors
 /// What does not fit, and the largest that does.
-pub(crate) fn options(arguments: &LabDemoArguments, budget_bytes: u64) -> Result<DemoOptions, Failure> {
+pub(crate) fn checked(arguments: &LabDemoArguments, budget_bytes: u64) -> Result<DemoOptions, Failure> {
     let options = DemoOptions {
         tracking: !arguments.without_tracking,
         offloading: !arguments.without_offloading,
         ..arguments.demo.options()?
     };
     let checked = match &arguments.modelled.modelled {
-        Some(_) => options.check_modelled(arguments.modelled.sample, budget_bytes),
+        Some(_) => {
+            modelled::check(&options)?;
+            options.check_modelled(arguments.modelled.sample, budget_bytes)
+        }
         None => options.records_that_fit(budget_bytes).map(|_| ()),
     };
-    checked.map_err(Failure::refused)?;
+    checked.map_err(Failure::wrong_line)?;
     Ok(options)
 }
 
 /// Runs `sidle-lab demo`.
 pub(crate) fn run(arguments: &LabDemoArguments) -> Result<(), Failure> {
-    let options = options(arguments, memory_budget_bytes())?;
+    let options = checked(arguments, memory_budget_bytes())?;
     match &arguments.modelled.modelled {
         Some(machines) => {
             let files = arguments.demo.files()?;
-            let report = modelled::run(machines, arguments, &options)?;
+            let report = modelled::run(machines, &arguments.modelled, &arguments.demo, &options)?;
             conclude(&report, files, arguments.demo.quiet)
         }
         None => demo::run_measured(&arguments.demo, &options),

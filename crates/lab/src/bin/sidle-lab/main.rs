@@ -4,14 +4,14 @@
 // A program at the edge: it reads clocks, files and the environment.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
-#[cfg(test)]
-mod absurd;
 mod cli;
 mod compare;
 mod demo;
 mod modelled;
 mod peers;
 mod runs;
+#[cfg(test)]
+mod wrong_lines;
 
 use clap::Parser;
 use cli::{Cli, Command};

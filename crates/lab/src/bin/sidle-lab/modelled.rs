@@ -1,13 +1,12 @@
 //! `sidle-lab demo --modelled`: a demonstration on machines that are not there.
 
-use crate::demo::LabDemoArguments;
 use clap::Args;
 use sidle_bench::demo::{DemoError, DemoOptions};
 use sidle_bench::limits::MAX_RECORDS;
 use sidle_bench::load::{ClientKind, Pacing};
 use sidle_bench::report::Report;
 use sidle_bench::terminal::Terminal;
-use sidle_cli::demo::stop_flag;
+use sidle_cli::demo::{DemoArguments, stop_flag};
 use sidle_cli::exit::{Failure, Status};
 use sidle_cli::numbers::from_to;
 use sidle_cli::output::OutputFile;
@@ -37,22 +36,23 @@ pub(crate) struct ModelledArguments {
 /// The report of a demonstration on modelled machines.
 pub(crate) fn run(
     machines: &str,
-    arguments: &LabDemoArguments,
+    modelled: &ModelledArguments,
+    demo: &DemoArguments,
     options: &DemoOptions,
 ) -> Result<Report, Failure> {
     let refused = Failure::refused;
-    let terminal = Terminal::new(arguments.demo.quiet);
+    let terminal = Terminal::new(demo.quiet);
     terminal.say("time, processors and network are modelled; what runs on them is the real code");
-    let stop = stop_flag(&arguments.demo)?;
-    let plan = plan(machines, &arguments.modelled, options, &terminal, &stop)?;
-    let line = terminal.progress("modelling", 1000);
+    let stop = stop_flag(demo)?;
+    let plan = plan(machines, modelled, options, &terminal, &stop)?;
+    let line = terminal.live();
     let report = sidle_model::run(&plan, |Progress { part, at_ns, moved }| {
         line.set_prefix(part);
         line.set_position((moved * 1000.0) as u64);
         line.set_message(format!("{:.1} s of the model's time", at_ns as f64 / 1e9));
         !stop.load(Relaxed)
     });
-    line.finish_and_clear();
+    drop(line);
     report.map_err(|error| match error {
         ModelError::Interrupted => Failure::new(Status::Detached, "interrupted"),
         ModelError::Migration(_) => Failure::new(Status::FailedInTheMiddle, error),
@@ -60,14 +60,12 @@ pub(crate) fn run(
     })
 }
 
-fn plan(
-    machines: &str,
-    modelled: &ModelledArguments,
-    options: &DemoOptions,
-    terminal: &Terminal,
-    stop: &AtomicBool,
-) -> Result<Plan, Failure> {
-    let only = |what: &str| Failure::refused(format!("modelled machines have {what} only"));
+/// Whether modelled machines can do what is asked for.
+///
+/// # Errors
+/// What they have instead.
+pub(crate) fn check(options: &DemoOptions) -> Result<(), Failure> {
+    let only = |what: &str| Failure::wrong_line(format!("modelled machines have {what} only"));
     if options.pacing != Pacing::Closed {
         return Err(only("a closed loop"));
     }
@@ -79,9 +77,19 @@ fn plan(
     }
     if options.cpu_lists.is_some() {
         let why = "modelled machines have processors of their own each: leave --cpu-lists out";
-        return Err(Failure::refused(why));
+        return Err(Failure::wrong_line(why));
     }
-    let mut machines = self::machines(machines).map_err(Failure::refused)?;
+    Ok(())
+}
+
+fn plan(
+    machines: &str,
+    modelled: &ModelledArguments,
+    options: &DemoOptions,
+    terminal: &Terminal,
+    stop: &AtomicBool,
+) -> Result<Plan, Failure> {
+    let mut machines = self::machines(machines).map_err(Failure::wrong_line)?;
     if let Some(shares) = &options.cpus {
         for (name, machine) in [
             ("source", &mut machines.source),
@@ -93,7 +101,7 @@ fn plan(
             }
         }
     }
-    machines.check().map_err(Failure::refused)?;
+    machines.check().map_err(Failure::wrong_line)?;
     Ok(Plan {
         machines,
         costs: costs(modelled.costs.as_deref(), options, terminal, stop)?,

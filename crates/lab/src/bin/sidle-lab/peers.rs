@@ -63,7 +63,7 @@ pub(crate) struct PeersArguments {
 
 impl PeersArguments {
     /// Checks what this program itself needs, and the two servers beside it.
-    pub(crate) fn check(&self, budget_bytes: u64) -> Result<(), String> {
+    pub(crate) fn check(&self, budget_bytes: u64) -> Result<(), Failure> {
         let deepest = self.depths.iter().max().copied().unwrap_or(1);
         let size = LoadSize {
             records: self.records,
@@ -71,14 +71,14 @@ impl PeersArguments {
             value_bytes: self.value_bytes,
             underway: u64::from(self.clients) * u64::from(deepest),
         };
-        size.check(budget_bytes)?;
+        size.check(budget_bytes).map_err(Failure::wrong_line)?;
         let record_bytes = (self.key_bytes + self.value_bytes + 128) as u64;
         let fit = budget_bytes / 4 / record_bytes;
         if self.records > fit {
             let records = self.records;
-            return Err(format!(
+            return Err(Failure::wrong_line(format!(
                 "{records} records are too many: at most {fit} fit into both servers' memory"
-            ));
+            )));
         }
         Ok(())
     }
@@ -86,7 +86,7 @@ impl PeersArguments {
 
 /// Runs `sidle-lab peers`.
 pub(crate) fn run(arguments: &PeersArguments) -> Result<(), Failure> {
-    arguments.check(memory_budget_bytes()).map_err(Failure::refused)?;
+    arguments.check(memory_budget_bytes())?;
     let options = PeerOptions {
         program: own_program()?,
         redis: arguments.redis.clone(),

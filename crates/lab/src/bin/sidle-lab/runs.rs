@@ -101,11 +101,12 @@ struct ModelArguments {
 
 impl ModelArguments {
     /// Checks a load that is made for real, or the part of it that is in memory where machines are modelled.
-    fn check(&self, size: LoadSize, budget_bytes: u64) -> Result<(), String> {
-        match self.modelled {
+    fn check(&self, size: LoadSize, budget_bytes: u64) -> Result<(), Failure> {
+        let checked = match self.modelled {
             Some(_) => size.check_modelled(self.sample, budget_bytes),
             None => size.check(budget_bytes),
-        }
+        };
+        checked.map_err(Failure::wrong_line)
     }
 
     fn on_model(&self) -> Option<OnModel> {
@@ -117,7 +118,9 @@ impl ModelArguments {
     fn node_cpu(&self) -> Result<f64, Failure> {
         match &self.modelled {
             None => Ok(Settings::default_node_cpu()),
-            Some(machines) => Ok(modelled::machines(machines).map_err(Failure::refused)?.target.processors()),
+            Some(machines) => {
+                Ok(modelled::machines(machines).map_err(Failure::wrong_line)?.target.processors())
+            }
         }
     }
 }
@@ -168,7 +171,8 @@ impl RunArguments {
     ///
     /// # Errors
     /// What does not fit, and the largest that does.
-    pub(crate) fn check(&self, budget_bytes: u64) -> Result<(), String> {
+    pub(crate) fn check(&self, budget_bytes: u64) -> Result<(), Failure> {
+        self.pacing.pacing()?;
         let mut sizes = self.value_bytes.iter().map(|&value_bytes| self.size(value_bytes));
         sizes.try_for_each(|size| self.model.check(size, budget_bytes))
     }
@@ -198,7 +202,7 @@ impl FiguresArguments {
     ///
     /// # Errors
     /// What does not fit, and the largest that does.
-    pub(crate) fn check(&self, budget_bytes: u64) -> Result<(), String> {
+    pub(crate) fn check(&self, budget_bytes: u64) -> Result<(), Failure> {
         let (_, Settings { records, key_bytes, clients, .. }) = figures::settings(self.quick, self.seed);
         let value_bytes = figures::cells(self.quick).iter().map(|cell| cell.scene.value_bytes).max();
         let size =
@@ -209,7 +213,7 @@ impl FiguresArguments {
 
 /// Runs `sidle-lab run`.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
-    arguments.check(memory_budget_bytes()).map_err(Failure::refused)?;
+    arguments.check(memory_budget_bytes())?;
     let all = || Variant::protocols();
     let matrix = Matrix {
         variants: if arguments.protocols.is_empty() { all() } else { arguments.protocols.clone() },
@@ -224,7 +228,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
 
 /// Runs `sidle-lab figures`.
 pub(crate) fn figures(arguments: &FiguresArguments) -> Result<(), Failure> {
-    arguments.check(memory_budget_bytes()).map_err(Failure::refused)?;
+    arguments.check(memory_budget_bytes())?;
     let (repeat, settings) = figures::settings(arguments.quick, arguments.seed);
     let (node_cpu, modelled) = (arguments.model.node_cpu()?, arguments.model.on_model());
     let settings = Settings { node_cpu, modelled, ..settings };
@@ -270,7 +274,7 @@ fn measure(out: &OutArguments, cells: Vec<Cell>, repeat: u32, settings: Settings
         let why = format!(
             "a share of {share} of a processor cannot be given: at least {LEAST_SHARE}; raise --node-cpu"
         );
-        return Err(Failure::refused(why));
+        return Err(Failure::wrong_line(why));
     }
     if lab.cells.is_empty() {
         return Err(Failure::refused("no cell is left to measure"));

@@ -1,9 +1,10 @@
-//! Absurd numbers on the command line.
+//! Command lines that are wrong.
 
 use crate::cli::{Cli, Command};
 use crate::demo;
 use clap::{CommandFactory, Parser};
-use sidle_cli::absurd::{BUDGET_BYTES, Flags, NumberFlag};
+use sidle_cli::exit::Failure;
+use sidle_cli::flag_checks::{BUDGET_BYTES, Flags, NumberFlag, unparsed};
 use sidle_cli::server;
 
 const NUMBERS: &[NumberFlag] = &[
@@ -54,38 +55,46 @@ const TOO_LARGE: &[(&str, &str)] = &[
     ("run --out o --modelled paper --records 1000000000000 --sample 1000000000000", "at most 22"),
 ];
 
+const WRONG: &[(&str, &str)] = &[
+    ("demo --modelled paper --loop open --rate 100", "a closed loop only"),
+    ("demo --modelled paper --client plain", "clients of Sidle's own"),
+    ("demo --modelled paper --without-offloading", "movers with threads of their own only"),
+    ("demo --modelled paper --cpu-lists source=0", "leave --cpu-lists out"),
+    ("demo --costs costs.json", "--modelled"),
+    ("demo --loop closed --rate 5", "leave out --rate"),
+    ("run --out o --loop closed --rate 5", "leave out --rate"),
+    ("run --out o --modelled moon", "'moon'"),
+    ("run", "--out"),
+    ("compare a", "--with"),
+    ("compare a --with b --measures beauty", "'beauty'"),
+    ("server --workers 0", "workers"),
+];
+
 const FITTING: &[&str] = &["server", "demo", "peers", "run --out o", "figures --out o --quick"];
 
 #[test]
-fn absurd_numbers_are_refused_with_what_would_do() {
+fn wrong_lines_are_refused_with_what_would_do() {
     let flags = Flags {
         command: Cli::command(),
         numbers: NUMBERS,
         no_numbers: NO_NUMBERS,
         too_large: TOO_LARGE,
         fitting: FITTING,
-        refusal,
+        wrong: WRONG,
+        check,
     };
-    flags.assert_absurd_numbers_are_refused();
+    flags.assert_wrong_lines_are_refused();
 }
 
 /// Parses a command line and checks it as far as is done before anything runs.
-fn refusal(line: &[&str]) -> Option<String> {
-    let parsed = match Cli::try_parse_from(["sidle-lab"].iter().chain(line)) {
-        Ok(parsed) => parsed,
-        Err(error) => return Some(error.to_string()),
-    };
-    let checked = match parsed.command {
+fn check(line: &[&str]) -> Result<(), Failure> {
+    let parsed = Cli::try_parse_from(["sidle-lab"].iter().chain(line)).map_err(|error| unparsed(&error))?;
+    match parsed.command {
         Command::Run(arguments) => arguments.check(BUDGET_BYTES),
         Command::Figures(arguments) => arguments.check(BUDGET_BYTES),
-        Command::Demo(arguments) => {
-            demo::options(&arguments, BUDGET_BYTES).map(|_| ()).map_err(|failure| failure.message)
-        }
+        Command::Demo(arguments) => demo::checked(&arguments, BUDGET_BYTES).map(|_| ()),
         Command::Peers(arguments) => arguments.check(BUDGET_BYTES),
-        Command::Server(arguments) => {
-            server::settings(*arguments).map(|_| ()).map_err(|error| error.to_string())
-        }
+        Command::Server(arguments) => server::settings(*arguments).map(|_| ()),
         Command::Report(_) | Command::Compare(_) => Ok(()),
-    };
-    checked.err()
+    }
 }

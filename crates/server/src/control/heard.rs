@@ -1,0 +1,74 @@
+//! What a conversation with the coordinator has heard of it, and how it ended.
+
+use std::cell::Cell;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// How long a node may take until it has proven itself, and a coordinator for its first word. A node that
+/// asks to join, or shows a sign of life, is answered at once.
+pub(super) const FIRST_WORD_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long it may be silent after that: longer than a node that was refused waits before it asks again.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How a conversation ended that was to be one with the coordinator.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The coordinator spoke, and the connection broke later, or it fell silent.
+    Lost(String),
+    /// The node there named another address.
+    Elsewhere(String),
+    /// Nobody there spoke as a coordinator.
+    Unanswered(String),
+}
+
+/// When the other end of a conversation spoke last.
+#[derive(Debug)]
+pub(super) struct Heard {
+    begun: Instant,
+    at: Cell<Option<Instant>>,
+}
+
+impl Heard {
+    /// Nothing yet.
+    pub(super) fn nothing() -> Heard {
+        Heard { begun: Instant::now(), at: Cell::new(None) }
+    }
+
+    /// It spoke now.
+    pub(super) fn word(&self) {
+        self.at.set(Some(Instant::now()));
+    }
+
+    /// Whether it ever spoke.
+    pub(super) fn anything(&self) -> bool {
+        self.at.get().is_some()
+    }
+
+    /// Waits until it has been silent for too long.
+    pub(super) async fn silence(&self) {
+        loop {
+            let until = self.at.get().map_or(self.begun + FIRST_WORD_TIMEOUT, |at| at + SILENCE_TIMEOUT);
+            if Instant::now() >= until {
+                return;
+            }
+            sleep_until(until).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_begins_earlier_before_the_first_word() {
+        let begun = Instant::now();
+        let heard = Heard::nothing();
+        heard.silence().await;
+        assert!(!heard.anything() && begun.elapsed() < FIRST_WORD_TIMEOUT + Duration::from_millis(10));
+        heard.word();
+        let begun = Instant::now();
+        heard.silence().await;
+        assert!(heard.anything() && begun.elapsed() >= SILENCE_TIMEOUT);
+    }
+}
