@@ -1,6 +1,6 @@
 //! What one migration is: who gives which range to whom, cut into which partitions, by which protocol.
 
-use crate::{ProtocolChoices, Tuning};
+use crate::{Copies, ProtocolChoices, Tuning};
 use sidle_pacing::{Governor, Limits};
 use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch};
 use sidle_wire::Scope;
@@ -57,6 +57,11 @@ impl MigrationSpec {
     /// What every message of the migration carries (M9).
     pub fn scope(&self) -> Scope {
         Scope { migration: self.id, epoch: self.epoch }
+    }
+
+    /// Whether the range is copied before its freeze.
+    pub(crate) fn copies_ahead(&self) -> bool {
+        matches!(self.protocol.copies, Copies::BeforeFreeze(_))
     }
 
     /// What holds bulk work back at one of the ends.

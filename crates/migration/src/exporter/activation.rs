@@ -1,17 +1,17 @@
-//! Greeting, freeze and activation.
+//! Freeze and activation.
 //!
 //! M2, M3: `Activate` leaves only after the freeze barrier has passed, and says what must precede the
 //! target's first reply: the highest version in the range. (And how many records there are: the target counts
 //! them as its own from then on, and this node from the confirmation on no more.) It is repeated until the
 //! target confirms or pulls (M10).
 
-use super::Exporter;
+use super::parts::SourceParts;
 use crate::resend::Resend;
 use crate::tuning::PRIORITY_RESEND_US;
 use crate::{BarrierPassed, SourceEvent};
 use sidle_store::Store;
-use sidle_types::{MonotonicUs, Version, fault};
-use sidle_wire::{Activate, Hello, Lane, RefusalCode};
+use sidle_types::{MonotonicUs, PositionRange, Version, fault};
+use sidle_wire::Activate;
 
 /// How far activation is.
 #[derive(Debug)]
@@ -40,6 +40,13 @@ impl Activation {
         }
     }
 
+    /// The lane that `Activate` goes over is greeted.
+    pub(super) fn reconnected(&mut self) {
+        if let Activation::Announcing { resend, .. } = self {
+            resend.reset();
+        }
+    }
+
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
         match self {
             Activation::Announcing { resend, .. } => resend.deadline(),
@@ -53,55 +60,60 @@ impl Activation {
             Activation::Announcing { frozen, .. } | Activation::Confirmed { frozen } => Some(*frozen),
         }
     }
-}
 
-impl Exporter {
-    pub(super) fn hello(&mut self, lane: Lane, hello: Hello) {
-        if hello.node != self.spec.target || hello.lane != lane {
-            let text = format!("migration {} goes to {}", self.scope.migration, self.spec.target);
-            return self.outbox.refuse(lane, self.scope, RefusalCode::WrongNode, text);
-        }
-        self.greeted[lane.index()] = true;
-        self.owes_ack[lane.index()] = true;
-        if let (Lane::Priority, Activation::Announcing { resend, .. }) = (lane, &mut self.activation) {
-            resend.reset();
+    /// Nothing in the range has changed since the freeze (M2).
+    pub(super) fn assert_unchanged(&self, range: PositionRange, store: &Store) {
+        let frozen = self.frozen().expect("M8: a migration that was never frozen cannot be done");
+        // Versions are counted by slot, so only whole slots tell whether anything in the range was written
+        // since.
+        if range.is_whole_slots() {
+            let highest = store.highest_version(range);
+            assert_eq!(
+                highest, frozen.highest_version,
+                "M2: a record changed at the source after the freeze"
+            );
         }
     }
 
     /// Every worker has let go of the range.
-    pub(super) fn freeze(&mut self, store: &Store, passed: BarrierPassed) {
-        assert!(matches!(self.activation, Activation::NotFrozen), "M2: a range is frozen once");
-        let highest_version = store.highest_version(self.spec.range);
-        let records = store.len_in(self.spec.range);
+    pub(super) fn freeze(&mut self, parts: &mut SourceParts, store: &Store, passed: BarrierPassed) {
+        assert!(matches!(self, Activation::NotFrozen), "M2: a range is frozen once");
+        let highest_version = store.highest_version(parts.spec.range);
+        let records = store.len_in(parts.spec.range);
         let frozen = Frozen { publication: passed.epoch(), highest_version, records };
-        self.writer.freeze();
-        if self.copies_ahead() {
-            self.governor.hurry();
+        parts.writer.freeze();
+        if parts.spec.copies_ahead() {
+            parts.governor.hurry();
         }
-        self.activation = Activation::Announcing { frozen, resend: Resend::new(PRIORITY_RESEND_US) };
+        *self = Activation::Announcing { frozen, resend: Resend::new(PRIORITY_RESEND_US) };
     }
 
-    pub(super) fn transmit_activate(&mut self, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
-        let Activation::Announcing { frozen, resend } = &mut self.activation else { return false };
+    pub(super) fn transmit_activate(
+        &mut self,
+        parts: &SourceParts,
+        now: MonotonicUs,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Activation::Announcing { frozen, resend } = self else { return false };
         if !resend.is_due() {
             return false;
         }
         resend.sent(now);
         let frozen = *frozen;
         let Frozen { highest_version, records, .. } = frozen;
-        Activate { scope: self.scope, highest_version, records }.write(out);
+        Activate { scope: parts.scope, highest_version, records }.write(out);
         if fault!(ActivateSentOnce) {
-            self.activation = Activation::Confirmed { frozen };
+            *self = Activation::Confirmed { frozen };
         }
         true
     }
 
     /// The target said so, or pulls, which it does only then.
-    pub(super) fn target_activated(&mut self) {
-        if let Activation::Announcing { frozen, .. } = self.activation {
-            self.activation = Activation::Confirmed { frozen };
-            self.writer.hand_over();
-            self.events.push_back(SourceEvent::Activated);
+    pub(super) fn target_activated(&mut self, parts: &mut SourceParts) {
+        if let Activation::Announcing { frozen, .. } = *self {
+            *self = Activation::Confirmed { frozen };
+            parts.writer.hand_over();
+            parts.events.push_back(SourceEvent::Activated);
         }
     }
 }

@@ -14,9 +14,10 @@
 //!
 //! Realises: Albatross 4.2 and 4.3 (iterations, atomic hand-over), RAMCloud's migration.
 
-use super::{Exporter, pieces};
+use super::parts::SourceParts;
+use super::pieces;
+use crate::ExportPhase;
 use crate::tuning::PULL_BYTES_MAX;
-use crate::{BarrierPassed, ExportPhase};
 use sidle_store::Store;
 use sidle_types::{MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::limits::CHANGED_RANGES_MAX;
@@ -42,48 +43,47 @@ impl Changes {
             self.asked = None;
         }
     }
-}
 
-impl Exporter {
-    /// Every worker marks what it changes.
-    pub(super) fn track(&mut self, _passed: BarrierPassed) {
-        self.writer.track();
-    }
-
-    pub(super) fn take_changed_pull(&mut self, lane: Lane, pull: ChangedPull) {
-        let is_asked_again = pull.sequence == self.changes.sent_sequence;
-        let is_next = pull.sequence == self.changes.sent_sequence + 1;
-        if self.accepts(lane, self.copies_ahead()) && pull.sequence > 0 && (is_asked_again || is_next) {
-            self.changes.asked = Some(pull);
+    pub(super) fn take_changed_pull(&mut self, pull: ChangedPull) {
+        let is_asked_again = pull.sequence == self.sent_sequence;
+        let is_next = pull.sequence == self.sent_sequence + 1;
+        if pull.sequence > 0 && (is_asked_again || is_next) {
+            self.asked = Some(pull);
         }
     }
 
-    pub(super) fn answer_changed_pull(&mut self, now: MonotonicUs, store: &Store, out: &mut Vec<u8>) -> bool {
-        if self.changes.asked.is_none() || self.is_paced(now) {
+    pub(super) fn answer_changed_pull(
+        &mut self,
+        parts: &mut SourceParts,
+        now: MonotonicUs,
+        store: &Store,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if self.asked.is_none() || parts.is_paced(now) {
             return false;
         }
-        let Some(pull) = self.changes.asked.take() else { return false };
-        self.assert_answerable();
+        let Some(pull) = self.asked.take() else { return false };
+        parts.assert_answerable();
         // Before the marks are taken: what is said to be frozen was marked to the last write.
-        let is_frozen = self.writer.view().phase() == ExportPhase::Frozen;
+        let is_frozen = parts.phase() == ExportPhase::Frozen;
         let mut batch = Vec::new();
-        let (records, piece) = self.pack_changes(store, &pull, &mut batch);
-        let Changes { round, queue, sent, .. } = &self.changes;
+        let (records, piece) = self.pack_changes(parts, store, &pull, &mut batch);
+        let Changes { round, queue, sent, .. } = &*self;
         let is_cut = piece.is_some_and(|piece| !piece.and(batch.len()).is_whole());
-        let remaining = queue.len() as u64 + self.writer.view().marked() + u64::from(is_cut);
+        let remaining = queue.len() as u64 + parts.writer.view().marked() + u64::from(is_cut);
         let round = RoundState { number: *round, remaining, is_frozen };
         match pull.write_reply(round, sent, piece, &batch, out) {
             Ok(()) => {
-                self.counters.records_sent += records + pieces::records(piece, batch.len());
-                self.counters.bytes_sent += batch.len() as u64;
+                parts.counters.records_sent += records + pieces::records(piece, batch.len());
+                parts.counters.bytes_sent += batch.len() as u64;
                 if fault!(RoundForgetsUnacknowledged) {
-                    self.changes.sent.clear();
+                    self.sent.clear();
                 }
                 true
             }
             Err(error) => {
-                let from = sent.first().map_or(self.spec.range.first(), |range| range.first());
-                self.unsendable(Lane::Bulk, from, error, out)
+                let from = sent.first().map_or(parts.spec.range.first(), |range| range.first());
+                parts.unsendable(Lane::Bulk, from, error, out)
             }
         }
     }
@@ -93,26 +93,27 @@ impl Exporter {
     /// what stands at one position. What has changed since its first piece was sent comes in the next round.
     fn pack_changes(
         &mut self,
+        parts: &mut SourceParts,
         store: &Store,
         pull: &ChangedPull,
         batch: &mut Vec<u8>,
     ) -> (u64, Option<Piece>) {
-        let is_asked_again = pull.sequence == self.changes.sent_sequence;
-        self.changes.sent_sequence = pull.sequence;
-        let sent = std::mem::take(&mut self.changes.sent);
+        let is_asked_again = pull.sequence == self.sent_sequence;
+        self.sent_sequence = pull.sequence;
+        let sent = std::mem::take(&mut self.sent);
         if let Some(in_hand) = pull.piece
             && (!is_asked_again || sent == [only(in_hand.position)])
         {
-            let piece = pieces::pack_piece(store, &self.spec.tuning, in_hand.position, Some(in_hand), batch);
+            let piece = pieces::pack_piece(store, &parts.spec.tuning, in_hand.position, Some(in_hand), batch);
             match piece {
                 Some(piece) if pieces::has_changed(Some(in_hand), &piece) => {
                     batch.clear();
                     if !is_asked_again {
-                        self.writer.view().mark(in_hand.position);
+                        parts.writer.view().mark(in_hand.position);
                     }
                 }
                 piece => {
-                    self.changes.sent = vec![only(in_hand.position)];
+                    self.sent = vec![only(in_hand.position)];
                     return (0, piece);
                 }
             }
@@ -122,47 +123,48 @@ impl Exporter {
             false => CHANGED_RANGES_MAX,
         };
         if is_asked_again {
-            sent.into_iter().rev().for_each(|range| self.changes.queue.push_front(range));
-        } else if self.changes.queue.is_empty() {
-            self.changes.queue = self.writer.take_marks().into();
-            self.changes.round += u32::from(!self.changes.queue.is_empty());
+            sent.into_iter().rev().for_each(|range| self.queue.push_front(range));
+        } else if self.queue.is_empty() {
+            self.queue = parts.writer.take_marks().into();
+            self.round += u32::from(!self.queue.is_empty());
         }
-        self.pack_queued(store, pull, most_ranges, batch)
+        self.pack_queued(parts, store, pull, most_ranges, batch)
     }
 
     /// Packs from the front of the queue.
     fn pack_queued(
         &mut self,
+        parts: &SourceParts,
         store: &Store,
         pull: &ChangedPull,
         most_ranges: usize,
         batch: &mut Vec<u8>,
     ) -> (u64, Option<Piece>) {
         let max_bytes = pull.max_bytes.min(PULL_BYTES_MAX) as usize;
-        let (tuning, changes) = (&self.spec.tuning, &mut self.changes);
+        let tuning = &parts.spec.tuning;
         let large_bytes = tuning.piece_bytes as usize;
         let mut records = 0;
-        while changes.sent.len() < most_ranges && batch.len() < max_bytes {
-            let Some(range) = changes.queue.pop_front() else { break };
+        while self.sent.len() < most_ranges && batch.len() < max_bytes {
+            let Some(range) = self.queue.pop_front() else { break };
             let (first, last) = (range.first(), range.last());
             let end = store.scan_to_large(first, last, max_bytes - batch.len(), large_bytes, batch);
             records += u64::from(end.records);
             if end.is_large && end.next == Some(first) {
-                if !changes.sent.is_empty() {
-                    changes.queue.push_front(range);
+                if !self.sent.is_empty() {
+                    self.queue.push_front(range);
                     break;
                 }
-                changes.sent.push(only(first));
+                self.sent.push(only(first));
                 if let Some(rest) = split(range, first.next()).1 {
-                    changes.queue.push_front(rest);
+                    self.queue.push_front(rest);
                 }
                 let piece = pieces::pack_piece(store, tuning, first, None, batch);
                 return (0, piece);
             }
             let (sent, rest) = split(range, end.next);
-            changes.sent.push(sent);
+            self.sent.push(sent);
             if let Some(rest) = rest {
-                changes.queue.push_front(rest);
+                self.queue.push_front(rest);
             }
             if first < last {
                 // The target discards what it has in the range: not much at a time.

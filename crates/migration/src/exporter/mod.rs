@@ -26,22 +26,21 @@
 
 mod activation;
 mod changes;
+mod parts;
 mod pieces;
 mod recent_replies;
 mod release;
 mod serve;
 
-use crate::outbox::Outbox;
-use crate::{Breach, Copies, ExportPhase, ExportView, ExportWriter, MigrationSpec, SourceEvent, SourceInput};
+use crate::{ExportPhase, ExportView, ExportWriter, MigrationSpec, SourceEvent, SourceInput};
 use activation::Activation;
 use changes::Changes;
+use parts::SourceParts;
 use release::Release;
 use serve::Requests;
-use sidle_pacing::Governor;
 use sidle_store::Store;
 use sidle_types::{Fill, MonotonicUs};
-use sidle_wire::{Lane, Message, RefusalCode, Scope};
-use std::collections::VecDeque;
+use sidle_wire::{Hello, Lane, Message, RefusalCode};
 use std::sync::Arc;
 
 /// What a source has done so far.
@@ -58,9 +57,7 @@ pub struct ExporterCounters {
 /// The source of a migration: see the module's header.
 #[derive(Debug)]
 pub struct Exporter {
-    spec: MigrationSpec,
-    scope: Scope,
-    writer: ExportWriter,
+    parts: SourceParts,
     /// By lane: whether the target's `Hello` was heard on the connection that is open now.
     greeted: [bool; Lane::ALL.len()],
     /// By lane: whether the answer to `Hello` is to be sent.
@@ -68,11 +65,7 @@ pub struct Exporter {
     activation: Activation,
     requests: Requests,
     changes: Changes,
-    governor: Governor,
     release: Release,
-    outbox: Outbox,
-    events: VecDeque<SourceEvent>,
-    counters: ExporterCounters,
 }
 
 impl Exporter {
@@ -81,77 +74,95 @@ impl Exporter {
         spec.check().expect("specs are checked where they enter the node");
         assert_eq!(writer.view().id(), spec.id, "M9: the view belongs to another migration");
         Exporter {
-            scope: spec.scope(),
+            parts: SourceParts::new(now, spec, writer),
             greeted: [false; Lane::ALL.len()],
             owes_ack: [false; Lane::ALL.len()],
             activation: Activation::NotFrozen,
             requests: Requests::default(),
             changes: Changes::default(),
-            governor: spec.governor(now),
             release: Release::NotDone,
-            outbox: Outbox::default(),
-            events: VecDeque::new(),
-            counters: ExporterCounters::default(),
-            spec,
-            writer,
         }
     }
 
     /// What workers see of the migration.
     pub fn view(&self) -> &Arc<ExportView> {
-        self.writer.view()
+        self.parts.writer.view()
     }
 
     /// The migration.
     pub fn spec(&self) -> &MigrationSpec {
-        &self.spec
+        &self.parts.spec
     }
 
     /// What was done so far.
     pub fn counters(&self) -> ExporterCounters {
-        self.counters
+        self.parts.counters
     }
 
     /// How full its queues are.
     pub fn queues(&self) -> impl Iterator<Item = Fill> {
-        self.requests.queues(self.spec.partitions.len()).into_iter().chain(self.outbox.queues())
+        self.requests.queues(self.parts.spec.partitions.len()).into_iter().chain(self.parts.outbox.queues())
     }
 
     /// Takes in what happened.
     pub fn handle(&mut self, now: MonotonicUs, store: &Store, input: SourceInput<'_>) {
         match input {
-            SourceInput::Tracked(passed) => self.track(passed),
-            SourceInput::Frozen(passed) => self.freeze(store, passed),
+            SourceInput::Tracked(_) => self.parts.writer.track(),
+            SourceInput::Frozen(passed) => self.activation.freeze(&mut self.parts, store, passed),
             SourceInput::Connected(lane) | SourceInput::Disconnected(lane) => self.forget(lane),
             SourceInput::Message(lane, message) => self.message(now, lane, message),
-            SourceInput::Load(load) => self.governor.measured(now, load),
-            SourceInput::Policy(policy) => self.governor.follow(now, policy),
+            SourceInput::Load(load) => self.parts.governor.measured(now, load),
+            SourceInput::Policy(policy) => self.parts.governor.follow(now, policy),
             SourceInput::Timeout => {
+                self.parts.paced_until = self.parts.paced_until.filter(|&until| until > now);
                 self.activation.timeout(now);
-                self.requests.timeout(now);
-                self.release_slice(now, store);
+                self.release.slice(&mut self.parts, now, store);
             }
             SourceInput::DoneCommitted => self.finish(store),
-            SourceInput::Over(passed) => self.begin_release(now, passed),
+            SourceInput::Over(passed) => {
+                self.release.begin(&self.parts, self.activation.frozen(), now, passed);
+            }
         }
+    }
+
+    fn hello(&mut self, lane: Lane, hello: Hello) {
+        if hello.node != self.parts.spec.target || hello.lane != lane {
+            let text = format!("migration {} goes to {}", self.parts.spec.id, self.parts.spec.target);
+            return self.parts.refuse(lane, RefusalCode::WrongNode, text);
+        }
+        self.greeted[lane.index()] = true;
+        self.owes_ack[lane.index()] = true;
+        if lane == Lane::Priority {
+            self.activation.reconnected();
+        }
+    }
+
+    /// The coordinator committed `Done`: from here on nothing is answered from frozen data.
+    fn finish(&mut self, store: &Store) {
+        if self.parts.phase() == ExportPhase::Done {
+            return;
+        }
+        self.activation.assert_unchanged(self.parts.spec.range, store);
+        self.parts.writer.finish();
+        Lane::ALL.into_iter().for_each(|lane| self.requests.forget(lane));
     }
 
     /// The lane's connection is new, or gone: what was asked over it will be asked again.
     fn forget(&mut self, lane: Lane) {
         self.greeted[lane.index()] = false;
         self.owes_ack[lane.index()] = false;
-        self.outbox.clear(lane);
+        self.parts.outbox.clear(lane);
         self.requests.forget(lane);
         self.changes.forget(lane);
     }
 
     fn message(&mut self, now: MonotonicUs, lane: Lane, message: Message<'_>) {
-        if let Some(scope) = message.scope().filter(|&scope| scope != self.scope) {
+        if let Some(scope) = message.scope().filter(|&scope| scope != self.parts.scope) {
             // M9; a refusal is not refused: two nodes would go on for ever.
             if !matches!(message, Message::Refuse(_)) {
-                let text =
-                    format!("this is migration {} at epoch {}", self.scope.migration, self.scope.epoch.0);
-                self.outbox.refuse(lane, scope, RefusalCode::StaleScope, text);
+                let MigrationSpec { id, epoch, .. } = self.parts.spec;
+                let text = format!("this is migration {id} at epoch {}", epoch.0);
+                self.parts.outbox.refuse(lane, scope, RefusalCode::StaleScope, text);
             }
             return;
         }
@@ -162,37 +173,57 @@ impl Exporter {
             // From a connection before this one (M10): it will be asked again after `Hello`.
             return;
         }
+        if serve::is_in_range(&self.parts.spec, &message).is_some_and(|is_so| !self.accepts(lane, is_so)) {
+            return;
+        }
         match message {
-            Message::Activated(_) => self.target_activated(),
-            Message::Pull(pull) => self.take_pull(now, lane, pull),
-            Message::SampPull(pull) => self.take_samp_pull(now, lane, pull),
-            Message::PriorityPull(pull) => self.take_priority_pull(now, lane, pull),
-            Message::ChangedPull(pull) => self.take_changed_pull(lane, pull),
-            Message::Probe(probe) => self.take_probe(lane, probe),
-            Message::Ping(nonce) => self.outbox.pong(lane, nonce),
+            Message::Activated(_) => self.activation.target_activated(&mut self.parts),
+            Message::Pull(pull) => self.requests.take_pull(now, pull),
+            Message::SampPull(pull) => self.requests.take_samp_pull(now, pull),
+            Message::PriorityPull(pull) => self.requests.take_priority_pull(now, pull),
+            Message::ChangedPull(pull) => self.changes.take_changed_pull(pull),
+            Message::Probe(probe) => self.requests.take_probe(probe),
+            Message::Ping(nonce) => self.parts.outbox.pong(lane, nonce),
             Message::Pong(_) | Message::Refuse(_) => {}
             Message::Hello(_) => unreachable!("taken above"),
-            Message::HelloAck(_) => self.breach(lane, Breach::WrongDirection("HelloAck")),
-            Message::Activate(_) => self.breach(lane, Breach::WrongDirection("Activate")),
-            Message::PullReply(_) => self.breach(lane, Breach::WrongDirection("PullReply")),
-            Message::SampPullReply(_) => self.breach(lane, Breach::WrongDirection("SampPullReply")),
-            Message::PriorityPullReply(_) => self.breach(lane, Breach::WrongDirection("PriorityPullReply")),
-            Message::ChangedPullReply(_) => self.breach(lane, Breach::WrongDirection("ChangedPullReply")),
-            Message::ProbeReply(_) => self.breach(lane, Breach::WrongDirection("ProbeReply")),
-            Message::Forward(_) => self.breach(lane, Breach::WrongDirection("Forward")),
-            Message::Control(_) => self.breach(lane, Breach::WrongDirection("Control")),
+            Message::HelloAck(_) => self.parts.wrong_direction(lane, "HelloAck"),
+            Message::Activate(_) => self.parts.wrong_direction(lane, "Activate"),
+            Message::PullReply(_) => self.parts.wrong_direction(lane, "PullReply"),
+            Message::SampPullReply(_) => self.parts.wrong_direction(lane, "SampPullReply"),
+            Message::PriorityPullReply(_) => self.parts.wrong_direction(lane, "PriorityPullReply"),
+            Message::ChangedPullReply(_) => self.parts.wrong_direction(lane, "ChangedPullReply"),
+            Message::ProbeReply(_) => self.parts.wrong_direction(lane, "ProbeReply"),
+            Message::Forward(_) => self.parts.wrong_direction(lane, "Forward"),
+            Message::Control(_) => self.parts.wrong_direction(lane, "Control"),
         }
     }
 
-    fn breach(&mut self, lane: Lane, breach: Breach) {
-        self.events.push_back(SourceEvent::Close(lane, breach));
+    /// Whether a request for something in or out of the range can be answered; refuses it otherwise.
+    fn accepts(&mut self, lane: Lane, is_in_range: bool) -> bool {
+        let refusal = self.not_ready(lane).or_else(|| {
+            let MigrationSpec { id, range, .. } = self.parts.spec;
+            (!is_in_range).then(|| (RefusalCode::OutOfRange, format!("migration {id} moves {range}")))
+        });
+        match refusal {
+            Some((code, text)) => {
+                self.parts.refuse(lane, code, text);
+                false
+            }
+            None => {
+                // A target that copies ahead pulls before it has heard `Activate`.
+                if !self.parts.spec.copies_ahead() {
+                    self.activation.target_activated(&mut self.parts);
+                }
+                true
+            }
+        }
     }
 
     /// Why a pull of this lane cannot be answered now, if so (M2, M8, M11). While the range is copied ahead,
     /// nobody waits for a key of it.
     fn not_ready(&self, lane: Lane) -> Option<(RefusalCode, String)> {
-        let id = self.scope.migration;
-        match self.writer.view().phase() {
+        let id = self.parts.spec.id;
+        match self.parts.phase() {
             ExportPhase::Frozen => None,
             ExportPhase::Tracking if lane == Lane::Bulk => None,
             ExportPhase::Pending | ExportPhase::Tracking => {
@@ -202,38 +233,37 @@ impl Exporter {
         }
     }
 
-    /// Whether the range is copied before its freeze.
-    fn copies_ahead(&self) -> bool {
-        matches!(self.spec.protocol.copies, Copies::BeforeFreeze(_))
-    }
-
     /// Appends one frame for this lane to `out`; whether there was one. Call it while the lane's output is
     /// short.
     pub fn poll_transmit(&mut self, now: MonotonicUs, store: &Store, lane: Lane, out: &mut Vec<u8>) -> bool {
         if std::mem::take(&mut self.owes_ack[lane.index()]) {
-            self.scope.write_hello_ack(out);
+            self.parts.scope.write_hello_ack(out);
             return true;
         }
-        if self.outbox.transmit(lane, out) {
+        if self.parts.outbox.transmit(lane, out) {
             return true;
         }
         if !self.greeted[lane.index()] {
             return false;
         }
+        let Exporter { parts, activation, requests, changes, .. } = self;
         match lane {
-            Lane::Bulk => self.answer_pull(now, store, out) || self.answer_changed_pull(now, store, out),
+            Lane::Bulk => {
+                requests.answer_pull(parts, now, store, out)
+                    || changes.answer_changed_pull(parts, now, store, out)
+            }
             Lane::Priority => {
-                self.transmit_activate(now, out)
-                    || self.answer_priority_pull(now, store, out)
-                    || self.answer_samp_pull(now, store, out)
-                    || self.answer_probe(store, out)
+                activation.transmit_activate(parts, now, out)
+                    || requests.answer_priority_pull(parts, now, store, out)
+                    || requests.answer_samp_pull(parts, now, store, out)
+                    || requests.answer_probe(parts, store, out)
             }
         }
     }
 
     /// When [`SourceInput::Timeout`] is due, if ever.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
-        [self.activation.deadline(), self.requests.deadline(), self.release.deadline()]
+        [self.activation.deadline(), self.parts.paced_until, self.release.deadline()]
             .into_iter()
             .flatten()
             .min()
@@ -241,6 +271,6 @@ impl Exporter {
 
     /// The next thing that the driver should do or know.
     pub fn poll_event(&mut self) -> Option<SourceEvent> {
-        self.events.pop_front()
+        self.parts.events.pop_front()
     }
 }

@@ -3,15 +3,16 @@
 //! Requests wait here until their lane takes an answer, and are packed straight into the lane's output. What
 //! waits is bounded: one pull for each partition, one sampled pull, one probe, and a few priority pulls.
 
+use super::parts::SourceParts;
+use super::pieces;
 use super::recent_replies::{RecentReplies, Request};
-use super::{Exporter, pieces};
 use crate::tuning::{PRIORITY_PULLS_QUEUED_MAX, PRIORITY_REPLY_BYTES, PULL_BYTES_MAX, SAMP_REPLY_BYTES};
-use crate::{Breach, ExportPhase};
+use crate::{ExportPhase, MigrationSpec};
 use sidle_store::{Packed, Store};
 use sidle_types::{Fill, HashedKey, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{
-    AbsentKeys, Lane, Piece, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart,
-    RefusalCode, SampPull, SampPullReplyStart, WireError,
+    AbsentKeys, Lane, Message, Piece, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull,
+    PullReplyStart, SampPull, SampPullReplyStart,
 };
 use std::collections::VecDeque;
 
@@ -38,19 +39,9 @@ pub(super) struct Requests {
     priority_pulls: VecDeque<Keys>,
     probe: Option<Positions>,
     answered: RecentReplies,
-    /// Pulls are not answered before this, to spare the workers.
-    pub(super) paced_until: Option<MonotonicUs>,
 }
 
 impl Requests {
-    pub(super) fn timeout(&mut self, now: MonotonicUs) {
-        self.paced_until = self.paced_until.filter(|&until| until > now);
-    }
-
-    pub(super) fn deadline(&self) -> Option<MonotonicUs> {
-        self.paced_until
-    }
-
     /// How full the queues are. `partitions`: how many the range has.
     pub(super) fn queues(&self, partitions: usize) -> [Fill; 2] {
         let priority = self.priority_pulls.len();
@@ -71,85 +62,41 @@ impl Requests {
             }
         }
     }
-}
 
-impl Exporter {
-    /// Whether a request for something in or out of the range can be answered; refuses it otherwise.
-    pub(super) fn accepts(&mut self, lane: Lane, is_in_range: bool) -> bool {
-        let refusal = self.not_ready(lane).or_else(|| {
-            let text = || format!("migration {} moves {}", self.scope.migration, self.spec.range);
-            (!is_in_range).then(|| (RefusalCode::OutOfRange, text()))
-        });
-        match refusal {
-            Some((code, text)) => {
-                self.outbox.refuse(lane, self.scope, code, text);
-                false
-            }
-            None => {
-                // A target that copies ahead pulls before it has heard `Activate`.
-                if !self.copies_ahead() {
-                    self.target_activated();
-                }
-                true
-            }
-        }
-    }
-
-    pub(super) fn take_pull(&mut self, now: MonotonicUs, lane: Lane, pull: Pull) {
-        let partition = self.spec.partitions.get(usize::from(pull.partition));
-        let is_rest_of = |bounds: &sidle_types::PositionRange| {
-            bounds.covers(pull.range) && bounds.last() == pull.range.last()
-        };
-        let request = Request::Pull(pull.partition, pull.sequence);
-        if !self.accepts(lane, partition.is_some_and(is_rest_of))
-            || self.requests.answered.stands(now, request)
-        {
+    pub(super) fn take_pull(&mut self, now: MonotonicUs, pull: Pull) {
+        if self.answered.stands(now, Request::Pull(pull.partition, pull.sequence)) {
             return;
         }
-        match self.requests.pulls.iter_mut().find(|waiting| waiting.partition == pull.partition) {
+        match self.pulls.iter_mut().find(|waiting| waiting.partition == pull.partition) {
             // M10: an older pull that arrives late does not replace a newer one.
             Some(waiting) if waiting.sequence <= pull.sequence => *waiting = pull,
             Some(_) => {}
-            None => self.requests.pulls.push_back(pull),
+            None => self.pulls.push_back(pull),
         }
     }
 
-    pub(super) fn take_samp_pull(&mut self, now: MonotonicUs, lane: Lane, pull: SampPull<'_>) {
-        let range = self.spec.range;
-        let is_in_range = pull.positions.iter().all(|position| range.contains(position));
-        let request = Request::SampPull(pull.sequence);
-        if !self.accepts(lane, is_in_range) || self.requests.answered.stands(now, request) {
+    pub(super) fn take_samp_pull(&mut self, now: MonotonicUs, pull: SampPull<'_>) {
+        if self.answered.stands(now, Request::SampPull(pull.sequence)) {
             return;
         }
-        if self.requests.samp_pull.as_ref().is_none_or(|waiting| waiting.sequence <= pull.sequence) {
+        if self.samp_pull.as_ref().is_none_or(|waiting| waiting.sequence <= pull.sequence) {
             let positions = pull.positions.iter().collect();
-            self.requests.samp_pull = Some(Positions { sequence: pull.sequence, positions });
+            self.samp_pull = Some(Positions { sequence: pull.sequence, positions });
         }
     }
 
-    pub(super) fn take_probe(&mut self, lane: Lane, probe: Probe<'_>) {
-        let range = self.spec.range;
-        let is_in_range = probe.positions.iter().all(|position| range.contains(position));
-        if self.accepts(lane, is_in_range)
-            && self.requests.probe.as_ref().is_none_or(|waiting| waiting.sequence <= probe.sequence)
-        {
+    pub(super) fn take_probe(&mut self, probe: Probe<'_>) {
+        if self.probe.as_ref().is_none_or(|waiting| waiting.sequence <= probe.sequence) {
             let positions = probe.positions.iter().collect();
-            self.requests.probe = Some(Positions { sequence: probe.sequence, positions });
+            self.probe = Some(Positions { sequence: probe.sequence, positions });
         }
     }
 
-    pub(super) fn take_priority_pull(&mut self, now: MonotonicUs, lane: Lane, pull: PriorityPull<'_>) {
-        let range = self.spec.range;
-        let is_of_piece = |key| pull.piece.is_none_or(|piece: Piece| piece.position == Position::of_key(key));
-        let is_in_range =
-            pull.keys.iter().all(|key| range.contains(Position::of_key(key)) && is_of_piece(key));
-        let request = Request::PriorityPull(pull.sequence);
-        if !self.accepts(lane, is_in_range && !pull.keys.is_empty())
-            || self.requests.answered.stands(now, request)
-        {
+    pub(super) fn take_priority_pull(&mut self, now: MonotonicUs, pull: PriorityPull<'_>) {
+        if self.answered.stands(now, Request::PriorityPull(pull.sequence)) {
             return;
         }
-        let queue = &mut self.requests.priority_pulls;
+        let queue = &mut self.priority_pulls;
         if queue.iter().any(|waiting| waiting.sequence == pull.sequence) {
             return;
         }
@@ -160,68 +107,57 @@ impl Exporter {
         queue.push_back(Keys { sequence: pull.sequence, keys, piece: pull.piece });
     }
 
-    pub(super) fn assert_answerable(&self) {
-        let phase = self.writer.view().phase();
-        assert!(
-            matches!(phase, ExportPhase::Tracking | ExportPhase::Frozen),
-            "M2, M8, M11: records leave only a range that is frozen or tracked, and not over"
-        );
-    }
-
-    /// Whether bulk work has to wait for the workers; notes until when.
-    pub(super) fn is_paced(&mut self, now: MonotonicUs) -> bool {
-        let ready_at = self.governor.may_answer_at(now);
-        if ready_at > now {
-            self.requests.paced_until = Some(ready_at);
-        }
-        ready_at > now
-    }
-
-    pub(super) fn answer_pull(&mut self, now: MonotonicUs, store: &Store, out: &mut Vec<u8>) -> bool {
-        if self.requests.pulls.is_empty() || self.is_paced(now) {
+    pub(super) fn answer_pull(
+        &mut self,
+        parts: &mut SourceParts,
+        now: MonotonicUs,
+        store: &Store,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if self.pulls.is_empty() || parts.is_paced(now) {
             return false;
         }
-        let Some(pull) = self.requests.pulls.pop_front() else { return false };
-        self.assert_answerable();
+        let Some(pull) = self.pulls.pop_front() else { return false };
+        parts.assert_answerable();
         let start = PullReplyStart::begin(&pull, out);
         let before = out.len();
-        let (mut next, records, piece) = self.pack_pulled(store, &pull, out);
+        let (mut next, records, piece) = Requests::pack_pulled(parts, store, &pull, out);
         let bytes = out.len() - before;
         assert!(next.is_none_or(|next| next > pull.range.first()), "a pull always makes progress");
         if fault!(PartitionSkipsPosition) && piece.is_none() {
             next = next.and_then(Position::next).filter(|&next| pull.range.contains(next));
         }
         if fault!(SourceReleasesAtFin) && next.is_none() && piece.is_none() {
-            let partition = self.spec.partitions[usize::from(pull.partition)];
+            let partition = parts.spec.partitions[usize::from(pull.partition)];
             store.discard(partition.first(), partition.last(), usize::MAX);
         }
         match start.finish(next, piece, out) {
             Ok(()) => {
-                self.requests.answered.note(now, Request::Pull(pull.partition, pull.sequence));
-                self.counters.records_sent += records + pieces::records(piece, bytes);
-                self.counters.bytes_sent += bytes as u64;
+                self.answered.note(now, Request::Pull(pull.partition, pull.sequence));
+                parts.counters.records_sent += records + pieces::records(piece, bytes);
+                parts.counters.bytes_sent += bytes as u64;
                 true
             }
-            Err(error) => self.unsendable(Lane::Bulk, pull.range.first(), error, out),
+            Err(error) => parts.unsendable(Lane::Bulk, pull.range.first(), error, out),
         }
     }
 
     /// Packs what answers a pull: where to go on, how many whole records, or which piece of what stands at
     /// the first position. What has changed since its first piece was sent is left to a round (M11).
     fn pack_pulled(
-        &self,
+        parts: &SourceParts,
         store: &Store,
         pull: &Pull,
         out: &mut Vec<u8>,
     ) -> (Option<Position>, u64, Option<Piece>) {
         let (first, last) = (pull.range.first(), pull.range.last());
-        let (before, tuning) = (out.len(), &self.spec.tuning);
+        let (before, tuning) = (out.len(), &parts.spec.tuning);
         let max_bytes = pull.max_bytes.min(PULL_BYTES_MAX) as usize;
         let end = store.scan_to_large(first, last, max_bytes, tuning.piece_bytes as usize, out);
         if !end.is_large || end.next != Some(first) {
             return (end.next, u64::from(end.records), None);
         }
-        let view = self.writer.view();
+        let view = parts.writer.view();
         let mut piece = pieces::pack_piece(store, tuning, first, pull.piece, out);
         if view.phase() == ExportPhase::Tracking
             && piece.is_some_and(|piece| pieces::has_changed(pull.piece, &piece))
@@ -233,13 +169,19 @@ impl Exporter {
         (first.next().filter(|&next| next <= last), 0, piece)
     }
 
-    pub(super) fn answer_samp_pull(&mut self, now: MonotonicUs, store: &Store, out: &mut Vec<u8>) -> bool {
-        let Some(Positions { sequence, positions }) = self.requests.samp_pull.take() else { return false };
-        self.assert_answerable();
-        let start = SampPullReplyStart::begin(self.scope, sequence, out);
+    pub(super) fn answer_samp_pull(
+        &mut self,
+        parts: &mut SourceParts,
+        now: MonotonicUs,
+        store: &Store,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some(Positions { sequence, positions }) = self.samp_pull.take() else { return false };
+        parts.assert_answerable();
+        let start = SampPullReplyStart::begin(parts.scope, sequence, out);
         let before = out.len();
         let mut records = 0;
-        let large_bytes = self.spec.tuning.piece_bytes as usize;
+        let large_bytes = parts.spec.tuning.piece_bytes as usize;
         for &position in &positions {
             // What is large comes with its partition.
             let end = store.scan_to_large(position, position, usize::MAX, large_bytes, out);
@@ -251,48 +193,49 @@ impl Exporter {
         let bytes = (out.len() - before) as u64;
         match start.finish(out) {
             Ok(()) => {
-                self.requests.answered.note(now, Request::SampPull(sequence));
-                self.counters.records_sent_early += records;
-                self.counters.bytes_sent += bytes;
+                self.answered.note(now, Request::SampPull(sequence));
+                parts.counters.records_sent_early += records;
+                parts.counters.bytes_sent += bytes;
                 true
             }
-            Err(error) => self.unsendable(Lane::Priority, self.spec.range.first(), error, out),
+            Err(error) => parts.unsendable(Lane::Priority, parts.spec.range.first(), error, out),
         }
     }
 
-    pub(super) fn answer_probe(&mut self, store: &Store, out: &mut Vec<u8>) -> bool {
-        let Some(Positions { sequence, positions }) = self.requests.probe.take() else { return false };
-        self.assert_answerable();
+    pub(super) fn answer_probe(&mut self, parts: &SourceParts, store: &Store, out: &mut Vec<u8>) -> bool {
+        let Some(Positions { sequence, positions }) = self.probe.take() else { return false };
+        parts.assert_answerable();
         let at = |position| PositionRange::new(position, position).expect("one position");
         let found = positions.iter().filter(|&&position| store.len_in(at(position)) > 0).count() as u64;
-        ProbeReply { scope: self.scope, sequence, found }.write(out);
+        ProbeReply { scope: parts.scope, sequence, found }.write(out);
         true
     }
 
     pub(super) fn answer_priority_pull(
         &mut self,
+        parts: &mut SourceParts,
         now: MonotonicUs,
         store: &Store,
         out: &mut Vec<u8>,
     ) -> bool {
-        let Some(Keys { sequence, keys, piece: in_hand }) = self.requests.priority_pulls.pop_front() else {
+        let Some(Keys { sequence, keys, piece: in_hand }) = self.priority_pulls.pop_front() else {
             return false;
         };
-        self.assert_answerable();
-        let start = PriorityPullReplyStart::begin(self.scope, sequence, out);
+        parts.assert_answerable();
+        let start = PriorityPullReplyStart::begin(parts.scope, sequence, out);
         let before = out.len();
         let mut absent = AbsentKeys::default();
         let mut answered = 0;
         let mut piece = None;
-        let large_bytes = self.spec.tuning.piece_bytes as usize;
+        let large_bytes = parts.spec.tuning.piece_bytes as usize;
         for (index, key) in keys.iter().enumerate() {
             let key = HashedKey::new(key);
             match store.pack_unless_large(key, large_bytes, out) {
-                Packed::Whole => self.counters.records_sent_early += 1,
+                Packed::Whole => parts.counters.records_sent_early += 1,
                 Packed::Absent => absent.insert(index),
                 Packed::Large if index > 0 => break,
                 Packed::Large => {
-                    piece = pieces::pack_piece(store, &self.spec.tuning, key.position(), in_hand, out);
+                    piece = pieces::pack_piece(store, &parts.spec.tuning, key.position(), in_hand, out);
                     break;
                 }
             }
@@ -304,27 +247,35 @@ impl Exporter {
         let bytes = out.len() - before;
         match start.finish(answered, absent, piece, out) {
             Ok(()) => {
-                self.requests.answered.note(now, Request::PriorityPull(sequence));
-                self.counters.records_sent_early += pieces::records(piece, bytes);
-                self.counters.bytes_sent += bytes as u64;
+                self.answered.note(now, Request::PriorityPull(sequence));
+                parts.counters.records_sent_early += pieces::records(piece, bytes);
+                parts.counters.bytes_sent += bytes as u64;
                 true
             }
-            Err(error) => self.unsendable(Lane::Priority, Position::of_key(&keys[0]), error, out),
+            Err(error) => parts.unsendable(Lane::Priority, Position::of_key(&keys[0]), error, out),
         }
     }
+}
 
-    /// What stands at one position does not fit into a frame: the target hears it, and the migration stops
-    /// there.
-    pub(super) fn unsendable(
-        &mut self,
-        lane: Lane,
-        from: Position,
-        error: WireError,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        let text = format!("the records from {from} on do not fit into a frame: {error}");
-        self.outbox.refuse(lane, self.scope, RefusalCode::TooLarge, text.clone());
-        self.events.push_back(crate::SourceEvent::Close(lane, Breach::Unsendable(text)));
-        self.outbox.transmit(lane, out)
+/// Whether a request is for something in the range, and of this protocol; `None` for what is no request.
+pub(super) fn is_in_range(spec: &MigrationSpec, message: &Message<'_>) -> Option<bool> {
+    let range = spec.range;
+    match message {
+        Message::Pull(pull) => {
+            let partition = spec.partitions.get(usize::from(pull.partition));
+            let is_rest_of =
+                |bounds: &PositionRange| bounds.covers(pull.range) && bounds.last() == pull.range.last();
+            Some(partition.is_some_and(is_rest_of))
+        }
+        Message::SampPull(pull) => Some(pull.positions.iter().all(|position| range.contains(position))),
+        Message::Probe(probe) => Some(probe.positions.iter().all(|position| range.contains(position))),
+        Message::PriorityPull(pull) => {
+            let is_of_piece =
+                |key| pull.piece.is_none_or(|piece: Piece| piece.position == Position::of_key(key));
+            let is_in_range = |key| range.contains(Position::of_key(key)) && is_of_piece(key);
+            Some(!pull.keys.is_empty() && pull.keys.iter().all(is_in_range))
+        }
+        Message::ChangedPull(_) => Some(spec.copies_ahead()),
+        _ => None,
     }
 }
