@@ -88,12 +88,7 @@ impl Activation {
         *self = Activation::Announcing { frozen, resend: Resend::new(PRIORITY_RESEND_US) };
     }
 
-    pub(super) fn transmit_activate(
-        &mut self,
-        parts: &SourceParts,
-        now: MonotonicUs,
-        out: &mut Vec<u8>,
-    ) -> bool {
+    pub(super) fn transmit(&mut self, parts: &SourceParts, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
         let Activation::Announcing { frozen, resend } = self else { return false };
         if !resend.is_due() {
             return false;

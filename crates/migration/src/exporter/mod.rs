@@ -253,7 +253,7 @@ impl Exporter {
                     || changes.answer_changed_pull(parts, now, store, out)
             }
             Lane::Priority => {
-                activation.transmit_activate(parts, now, out)
+                activation.transmit(parts, now, out)
                     || requests.answer_priority_pull(parts, now, store, out)
                     || requests.answer_samp_pull(parts, now, store, out)
                     || requests.answer_probe(parts, store, out)

@@ -13,13 +13,13 @@
 //! everybody waiting, and the copy without its last round may hold what was overwritten: it is thrown away
 //! instead, and the frozen range is pulled and served as by a protocol that copies after the freeze.
 
-use super::Importer;
-use super::partial::{Partial, Unjoined, join};
-use super::replay::Records;
+use super::partial::{Partial, join};
+use super::parts::TargetParts;
+use super::records::{Records, Untaken};
 use crate::resend::Resend;
 use crate::tuning::{PULL_BYTES_MAX, RESEND_US, ROUND_REST_US};
-use crate::{Breach, Rounds, TargetEvent};
-use sidle_store::{RecordBatch, ReplayError, Store};
+use crate::{Rounds, TargetEvent};
+use sidle_store::{RecordBatch, Store};
 use sidle_types::{Fill, MonotonicUs, PositionRange, fault};
 use sidle_wire::{ChangedPull, ChangedPullReply, Lane};
 
@@ -79,54 +79,70 @@ impl Changes {
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
         self.in_flight.as_ref().map_or(self.rests_until, Resend::deadline)
     }
-}
 
-impl Importer {
-    pub(super) fn transmit_changed_pull(&mut self, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
-        let wants = |changes: &Changes| match &changes.in_flight {
+    /// The source is frozen: what has changed is asked for at once.
+    pub(super) fn last_round_begins(&mut self) {
+        self.rests_until = None;
+    }
+
+    pub(super) fn transmit(&mut self, parts: &mut TargetParts, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
+        let wants = match &self.in_flight {
             Some(resend) => resend.is_due(),
-            None => !changes.all_here && changes.rests_until.is_none_or(|until| until <= now),
+            None => !self.all_here && self.rests_until.is_none_or(|until| until <= now),
         };
-        let stalls = self.stall.as_ref().and_then(|stall| stall.deadline()).is_some_and(|until| until > now);
-        if stalls || !self.changes.as_ref().is_some_and(wants) || !self.is_all_pulled() || self.is_paced(now)
-        {
+        let stalls = parts.stall.as_ref().and_then(|stall| stall.deadline()).is_some_and(|until| until > now);
+        if stalls || !wants || !parts.is_all_pulled() || parts.is_paced(now) {
             return false;
         }
-        let Some(changes) = &mut self.changes else { return false };
-        changes.in_flight.get_or_insert_with(|| Resend::new(RESEND_US)).sent(now);
-        let (sequence, max_bytes) = (changes.sequence, PULL_BYTES_MAX);
-        let piece = changes.partial.as_ref().map(Partial::in_hand);
-        ChangedPull { scope: self.scope, sequence, max_bytes, piece }.write(out);
-        self.governor.asked(now, u64::from(max_bytes));
-        self.counters.pulls += 1;
+        self.in_flight.get_or_insert_with(|| Resend::new(RESEND_US)).sent(now);
+        let (sequence, max_bytes) = (self.sequence, PULL_BYTES_MAX);
+        let piece = self.partial.as_ref().map(Partial::in_hand);
+        ChangedPull { scope: parts.scope, sequence, max_bytes, piece }.write(out);
+        parts.governor.asked(now, u64::from(max_bytes));
+        parts.counters.pulls += 1;
         true
     }
 
-    /// A reply to a pull of changes.
+    /// A reply to a pull of changes. If there is no memory for it, the same pull is sent again.
     pub(super) fn changed(
         &mut self,
+        parts: &mut TargetParts,
         now: MonotonicUs,
         store: &Store,
         lane: Lane,
         reply: &ChangedPullReply<'_>,
-    ) {
-        let is_awaited =
-            |changes: &&mut Changes| changes.in_flight.is_some() && changes.sequence == reply.sequence;
-        let Some(changes) = self.changes.as_mut().filter(is_awaited) else { return };
-        let records = match reply.piece.filter(|piece| self.spec.range.contains(piece.position)) {
-            Some(piece) => join(&mut changes.partial, store, piece, reply.batch),
+    ) -> Result<(), Untaken> {
+        if self.in_flight.is_none() || self.sequence != reply.sequence {
+            return Ok(());
+        }
+        let taken = self.take(parts, now, store, reply);
+        match taken {
+            Ok(()) => parts.proved(lane),
+            Err(Untaken::OutOfMemory) => self.in_flight = None,
+            Err(Untaken::Corrupt(_)) => {}
+        }
+        taken
+    }
+
+    fn take(
+        &mut self,
+        parts: &mut TargetParts,
+        now: MonotonicUs,
+        store: &Store,
+        reply: &ChangedPullReply<'_>,
+    ) -> Result<(), Untaken> {
+        let records = match reply.piece.filter(|piece| parts.spec.range.contains(piece.position)) {
+            Some(piece) => join(&mut self.partial, store, piece, reply.batch),
             None => {
-                changes.partial = None;
-                records_of(reply, self.spec.range)
+                self.partial = None;
+                records_of(reply, parts.spec.range)
             }
         };
-        self.governor.arrived(u64::from(PULL_BYTES_MAX), reply.batch.len() as u64);
-        self.counters.pieces += u64::from(reply.piece.is_some());
-        let records = match records {
-            Ok(Some(records)) => records,
-            Ok(None) => return self.took_piece(lane, reply),
-            Err(Unjoined::OutOfMemory) => return self.changes_find_no_memory(now, store),
-            Err(Unjoined::Corrupt(reason)) => return self.breach(lane, Breach::CorruptBatch(reason)),
+        parts.governor.arrived(u64::from(PULL_BYTES_MAX), reply.batch.len() as u64);
+        parts.counters.pieces += u64::from(reply.piece.is_some());
+        let Some(records) = records? else {
+            self.took(parts, now, reply, false);
+            return Ok(());
         };
         if !fault!(RoundKeepsWhatIsGone) {
             for range in reply.ranges.iter() {
@@ -135,83 +151,36 @@ impl Importer {
             }
         }
         let within = reply.piece.and_then(|piece| PositionRange::new(piece.position, piece.position));
-        match self.put_in(store, records, within.unwrap_or(self.spec.range)) {
-            Ok(_) => self.took_changes(now, lane, reply),
-            Err(ReplayError::OutOfMemory(_)) => self.changes_find_no_memory(now, store),
-            Err(error @ (ReplayError::OutsideRange(_) | ReplayError::Corrupt(_))) => {
-                self.breach(lane, Breach::CorruptBatch(error.to_string()));
+        parts.put_in(store, records, within.unwrap_or(parts.spec.range))?;
+        self.took(parts, now, reply, true);
+        Ok(())
+    }
+
+    /// The reply was taken. `is_whole`: nothing is missing of what it brought.
+    fn took(
+        &mut self,
+        parts: &mut TargetParts,
+        now: MonotonicUs,
+        reply: &ChangedPullReply<'_>,
+        is_whole: bool,
+    ) {
+        self.in_flight = None;
+        self.sequence += 1;
+        parts.counters.changes_left = reply.remaining;
+        parts.counters.bytes_moved += reply.batch.len() as u64;
+        let is_over = is_whole && reply.remaining <= self.rounds.few || reply.round > self.rounds.at_most;
+        if is_over && !self.is_caught_up {
+            self.is_caught_up = true;
+            parts.events.push_back(TargetEvent::CaughtUp);
+        }
+        if is_whole {
+            let is_frozen = reply.is_frozen || fault!(LastRoundBeforeFreeze);
+            self.all_here = is_frozen && reply.remaining == 0;
+            if self.is_caught_up && !parts.writer.view().source_is_frozen() {
+                self.rests_until = Some(now.plus_us(ROUND_REST_US));
             }
-        }
-    }
-
-    /// The same pull is sent again.
-    fn changes_find_no_memory(&mut self, now: MonotonicUs, store: &Store) {
-        if let Some(changes) = &mut self.changes {
-            changes.in_flight = None;
-        }
-        self.stall(now, store);
-    }
-
-    /// More is missing of what the reply brought.
-    fn took_piece(&mut self, lane: Lane, reply: &ChangedPullReply<'_>) {
-        let Some(changes) = &mut self.changes else { return };
-        changes.in_flight = None;
-        changes.sequence += 1;
-        let is_over = reply.round > changes.rounds.at_most;
-        self.counters.changes_left = reply.remaining;
-        self.counters.bytes_moved += reply.batch.len() as u64;
-        self.greetings[lane.index()].proved();
-        self.may_be_frozen(is_over);
-    }
-
-    /// Reports, if it is so, that the range may be frozen.
-    fn may_be_frozen(&mut self, is_so: bool) {
-        let Some(changes) = self.changes.as_mut().filter(|changes| is_so && !changes.is_caught_up) else {
-            return;
-        };
-        changes.is_caught_up = true;
-        self.events.push_back(TargetEvent::CaughtUp);
-    }
-
-    /// What the reply brought is here.
-    fn took_changes(&mut self, now: MonotonicUs, lane: Lane, reply: &ChangedPullReply<'_>) {
-        let Some(changes) = &mut self.changes else { return };
-        changes.in_flight = None;
-        changes.sequence += 1;
-        let is_frozen = reply.is_frozen || fault!(LastRoundBeforeFreeze);
-        changes.all_here = is_frozen && reply.remaining == 0;
-        let is_over = reply.remaining <= changes.rounds.few || reply.round > changes.rounds.at_most;
-        self.may_be_frozen(is_over);
-        let Some(changes) = &mut self.changes else { return };
-        if changes.is_caught_up && !self.writer.view().source_is_frozen() {
-            changes.rests_until = Some(now.plus_us(ROUND_REST_US));
-        }
-        self.counters.changes += reply.ranges.len() as u64;
-        self.counters.changes_left = reply.remaining;
-        self.counters.bytes_moved += reply.batch.len() as u64;
-        self.greetings[lane.index()].proved();
-        self.resume();
-        self.finish_if_all_here();
-    }
-
-    /// Throws the copy away, if this is one that lacks its last round: everything is pulled anew, out of
-    /// frozen data.
-    pub(super) fn throw_copy_away(&mut self, store: &Store) {
-        if self.changes.take().is_some() {
-            let rest = store.discard(self.spec.range.first(), self.spec.range.last(), usize::MAX);
-            assert_eq!(rest, None, "without a budget everything is discarded");
-            self.writer.begin_anew();
-            self.pulls.begin_anew();
-            self.counters.changes_left = 0;
-        }
-    }
-
-    /// The source is frozen: what has changed is asked for at once, and nothing is held back for clients.
-    pub(super) fn last_round_begins(&mut self) {
-        if let Some(changes) = &mut self.changes {
-            self.governor.hurry();
-            changes.rests_until = None;
-            self.finish_if_all_here();
+            parts.counters.changes += reply.ranges.len() as u64;
+            parts.resume();
         }
     }
 }
@@ -220,11 +189,11 @@ impl Importer {
 fn records_of<'b>(
     reply: &ChangedPullReply<'b>,
     whole: PositionRange,
-) -> Result<Option<Records<'b>>, Unjoined> {
-    let batch = RecordBatch::parse(reply.batch).map_err(|error| Unjoined::Corrupt(error.to_string()))?;
+) -> Result<Option<Records<'b>>, Untaken> {
+    let batch = RecordBatch::parse(reply.batch).map_err(|error| Untaken::Corrupt(error.to_string()))?;
     match is_of_ranges(&batch, reply, whole) {
         true => Ok(Some(Records::Batch(batch))),
-        false => Err(Unjoined::Corrupt("its records are not of the ranges that it names".to_owned())),
+        false => Err(Untaken::Corrupt("its records are not of the ranges that it names".to_owned())),
     }
 }
 

@@ -3,12 +3,10 @@
 //!
 //! M10: whatever was in flight on a lane is sent again once its new connection is greeted.
 
-use super::Importer;
-use crate::ImportPhase;
 use crate::resend::Resend;
 use crate::tuning::{RECONNECT_US, RECONNECT_US_MAX, RESEND_US};
 use sidle_types::MonotonicUs;
-use sidle_wire::{Hello, Lane};
+use sidle_wire::Hello;
 
 #[derive(Debug)]
 enum State {
@@ -84,49 +82,29 @@ impl Greeting {
             State::Connecting | State::Up => None,
         }
     }
-}
 
-impl Importer {
-    pub(super) fn is_up(&self, lane: Lane) -> bool {
-        matches!(self.greetings[lane.index()].state, State::Up)
-    }
-
-    /// Whether there is anything left to ask the source for.
-    pub(super) fn wants_connections(&self) -> bool {
-        !self.failed && self.writer.view().phase() != ImportPhase::Complete
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up)
     }
 
     /// Sends `Hello` if it is due.
-    pub(super) fn greet(&mut self, now: MonotonicUs, lane: Lane, out: &mut Vec<u8>) -> bool {
-        let State::Greeting(resend) = &mut self.greetings[lane.index()].state else { return false };
+    pub(super) fn transmit(&mut self, now: MonotonicUs, hello: Hello, out: &mut Vec<u8>) -> bool {
+        let State::Greeting(resend) = &mut self.state else { return false };
         if !resend.is_due() {
             return false;
         }
         resend.sent(now);
-        Hello { scope: self.scope, node: self.spec.target, lane }.write(out);
+        hello.write(out);
         true
     }
 
-    /// The source answered `Hello`.
-    pub(super) fn greeted(&mut self, lane: Lane) {
-        let greeting = &mut self.greetings[lane.index()];
-        // An answer of an earlier connection says nothing about one that has not been greeted.
-        if !matches!(greeting.state, State::Greeting(_)) {
-            return;
+    /// The source answered `Hello`; whether that was waited for. An answer of an earlier connection says
+    /// nothing about one that has not been greeted.
+    pub(super) fn greeted(&mut self) -> bool {
+        let is_greeting = matches!(self.state, State::Greeting(_));
+        if is_greeting {
+            self.state = State::Up;
         }
-        greeting.state = State::Up;
-        match lane {
-            Lane::Bulk => {
-                self.pulls.reconnected();
-                if let Some(changes) = &mut self.changes {
-                    changes.reconnected();
-                }
-            }
-            Lane::Priority => {
-                self.samples.reconnected();
-                self.probes.reconnected();
-                self.priority.reconnected();
-            }
-        }
+        is_greeting
     }
 }

@@ -1,8 +1,8 @@
 //! Keys that are waited for and whose records come in pieces: one after the other, in turns with the pulls of
 //! other keys, so that nobody waits for all of a large record but who asked for it.
 
-use super::partial::{Partial, Unjoined, join};
-use super::replay::Records;
+use super::partial::{Partial, join};
+use super::records::{Records, Untaken};
 use sidle_store::Store;
 use sidle_types::Fill;
 use sidle_wire::Piece;
@@ -62,7 +62,7 @@ impl LargeKeys {
         store: &Store,
         piece: Piece,
         bytes: &[u8],
-    ) -> Result<Option<Records<'b>>, Unjoined> {
+    ) -> Result<Option<Records<'b>>, Untaken> {
         join(&mut self.partial, store, piece, bytes)
     }
 }

@@ -1,9 +1,10 @@
 //! The target of a migration: pulls, replays, and wakes who waits.
 //!
 //! Purpose: from activation on this node owns the range and serves it, while the machine brings in what the
-//! source still has. It is split by phase: greeting (connections), activation, pull (bulk), replay,
-//! samp_pull, priority_pull, probe (counting), changes (rounds of a copy made before the freeze), release
-//! (completion and sweep). What is large comes in pieces (partial).
+//! source still has. It is made of machines: greeting (connections), pull (bulk), samp_pull, priority_pull,
+//! probe (counting), changes (rounds of a copy made before the freeze), sweep (tombstones). Each is lent what
+//! they share (parts). What concerns several of them is here, in phases and in replay. What is large comes in
+//! pieces (partial).
 //!
 //! Call order. After construction and after every call of [`Importer::handle`]: take events until
 //! [`Importer::poll_event`] has none, and for each lane whose output is short call
@@ -11,7 +12,7 @@
 //! so that the next pull is on its way, then give it to [`Importer::replay`], then take events again. When
 //! the instant of [`Importer::poll_timeout`] comes, hand in [`TargetInput::Timeout`].
 //!
-//! Invariants: M3 (activation), M5 and M7 (replay), M6 and M8 (release), M11 (changes), M9 (`message`), M10:
+//! Invariants: M3 (phases), M5 (records), M7 (replay), M6 and M8 (sweep), M11 (changes), M9 (`message`), M10:
 //! every request carries a sequence number that its reply repeats; a reply to anything but the request in
 //! flight is ignored; what is not answered is sent again, and replaying twice changes nothing.
 //!
@@ -23,40 +24,41 @@
 //!
 //! Ownership: one mover thread. Workers see only [`ImportView`](crate::ImportView).
 
-mod activation;
 mod changes;
 mod greeting;
 mod large_keys;
 mod partial;
+mod parts;
+mod phases;
 mod position_queue;
 mod priority_pull;
 mod probe;
 mod pull;
-mod release;
+mod records;
 mod replay;
 mod samp_pull;
+mod sweep;
 
 pub use replay::Replay;
 
-use crate::outbox::Outbox;
 use crate::{
     Breach, Copies, Failure, ImportPhase, ImportView, ImportWriter, MigrationSpec, TargetEvent, TargetInput,
     Waiter,
 };
 use changes::Changes;
 use greeting::Greeting;
+use parts::TargetParts;
 use priority_pull::PriorityQueue;
 use probe::Probes;
 use pull::Pulls;
-use release::Sweep;
+use records::Untaken;
 use replay::Stall;
 use samp_pull::Samples;
-use sidle_pacing::Governor;
 use sidle_store::{LogHead, Store};
 use sidle_types::{Fill, MonotonicUs};
-use sidle_wire::{Lane, Message, Refusal, RefusalCode, Scope};
-use std::collections::VecDeque;
+use sidle_wire::{Hello, Lane, Message, Refusal, RefusalCode};
 use std::sync::Arc;
+use sweep::Sweep;
 
 /// What a target has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,12 +86,7 @@ pub struct ImporterCounters {
 /// The target of a migration: see the module's header.
 #[derive(Debug)]
 pub struct Importer {
-    spec: MigrationSpec,
-    scope: Scope,
-    writer: ImportWriter,
-    /// Where replay appends: a side log, so that nothing else waits for it.
-    head: LogHead,
-    greetings: [Greeting; Lane::ALL.len()],
+    parts: TargetParts,
     /// `Activate` was heard, and its answer is not sent.
     owes_activated: bool,
     pulls: Pulls,
@@ -98,15 +95,10 @@ pub struct Importer {
     samples: Samples,
     probes: Probes,
     priority: PriorityQueue,
-    governor: Governor,
-    stall: Option<Stall>,
     /// Flushes that came before activation.
     flushes: Vec<Waiter>,
     sweep: Sweep,
     failed: bool,
-    outbox: Outbox,
-    events: VecDeque<TargetEvent>,
-    counters: ImporterCounters,
 }
 
 impl Importer {
@@ -117,8 +109,6 @@ impl Importer {
     pub fn new(now: MonotonicUs, spec: MigrationSpec, writer: ImportWriter, head: LogHead) -> Importer {
         assert_eq!(writer.view().id(), spec.id, "M9: the view belongs to another migration");
         Importer {
-            scope: spec.scope(),
-            greetings: Lane::ALL.map(|_| Greeting::default()),
             owes_activated: false,
             pulls: Pulls::new(&spec),
             changes: match spec.protocol.copies {
@@ -128,43 +118,36 @@ impl Importer {
             samples: Samples::new(spec.protocol.sampling),
             probes: Probes::default(),
             priority: PriorityQueue::new(spec.protocol.priority),
-            governor: spec.governor(now),
-            stall: None,
             flushes: Vec::new(),
             sweep: Sweep::NotYet,
             failed: false,
-            outbox: Outbox::default(),
-            events: Lane::ALL.map(TargetEvent::Connect).into(),
-            counters: ImporterCounters::default(),
-            spec,
-            writer,
-            head,
+            parts: TargetParts::new(now, spec, writer, head),
         }
     }
 
     /// What workers see of the migration.
     pub fn view(&self) -> &Arc<ImportView> {
-        self.writer.view()
+        self.parts.writer.view()
     }
 
     /// The migration.
     pub fn spec(&self) -> &MigrationSpec {
-        &self.spec
+        &self.parts.spec
     }
 
     /// What was done so far.
     pub fn counters(&self) -> ImporterCounters {
-        self.counters
+        self.parts.counters
     }
 
     /// Whether pulls pause for lack of memory.
     pub fn is_stalled(&self) -> bool {
-        self.stall.is_some()
+        self.parts.stall.is_some()
     }
 
     /// Whether both connections are open and greeted: the migration may be committed.
     pub fn is_connected(&self) -> bool {
-        Lane::ALL.into_iter().all(|lane| self.is_up(lane))
+        self.parts.greetings.iter().all(Greeting::is_up)
     }
 
     /// How full its queues are.
@@ -172,7 +155,7 @@ impl Importer {
         let queues = self.samples.queues().into_iter().chain(self.probes.queues());
         let queues = queues.chain(self.priority.queues()).chain([self.pulls.queue()]);
         let queues = queues.chain(self.changes.as_ref().map(Changes::queue));
-        queues.chain(self.outbox.queues())
+        queues.chain(self.parts.outbox.queues())
     }
 
     /// Takes in what happened. A [`Replay`] that is returned must be given to [`Importer::replay`] before the
@@ -184,21 +167,26 @@ impl Importer {
         input: TargetInput<'b>,
     ) -> Option<Replay<'b>> {
         match input {
-            TargetInput::Connected(lane) => self.greetings[lane.index()].connected(),
+            TargetInput::Connected(lane) => self.parts.greetings[lane.index()].connected(),
             TargetInput::Disconnected(lane) => {
-                self.outbox.clear(lane);
-                self.greetings[lane.index()].disconnected(now);
+                self.parts.outbox.clear(lane);
+                self.parts.greetings[lane.index()].disconnected(now);
             }
-            TargetInput::Message(lane, message) => return self.message(now, store, lane, message),
+            TargetInput::Message(lane, message) => match self.message(now, store, lane, message) {
+                Ok(replay) => return replay,
+                Err(why) => self.untaken(now, store, lane, why),
+            },
             TargetInput::Timeout => self.timeout(now, store),
-            TargetInput::SampledMiss(position) => self.samples.offer(position, self.writer.view()),
-            TargetInput::WrittenUnseen(position) => self.probes.offer(position, self.writer.view()),
-            TargetInput::PriorityPull(key, waiter) => self.pull_at_once(store, key, waiter),
-            TargetInput::Wanted(key) => self.pull_soon(store, key),
+            TargetInput::SampledMiss(position) => self.samples.offer(position, self.parts.writer.view()),
+            TargetInput::WrittenUnseen(position) => self.probes.offer(position, self.parts.writer.view()),
+            TargetInput::PriorityPull(key, waiter) => {
+                self.priority.pull_at_once(&mut self.parts, store, key, waiter);
+            }
+            TargetInput::Wanted(key) => self.priority.pull_soon(&self.parts, store, key),
             TargetInput::Flush(waiter) => self.flush(waiter),
-            TargetInput::Load(load) => self.governor.measured(now, load),
-            TargetInput::Policy(policy) => self.governor.follow(now, policy),
-            TargetInput::Over(passed) => self.begin_sweep(now, passed),
+            TargetInput::Load(load) => self.parts.governor.measured(now, load),
+            TargetInput::Policy(policy) => self.parts.governor.follow(now, policy),
+            TargetInput::Over(passed) => self.sweep.begin(&self.parts, now, passed),
         }
         None
     }
@@ -209,48 +197,71 @@ impl Importer {
         store: &Store,
         lane: Lane,
         message: Message<'b>,
-    ) -> Option<Replay<'b>> {
-        if message.scope().is_some_and(|scope| scope != self.scope) {
+    ) -> Result<Option<Replay<'b>>, Untaken> {
+        if message.scope().is_some_and(|scope| scope != self.parts.scope) {
             self.stale(lane, &message);
-            return None;
+            return Ok(None);
         }
+        let parts = &mut self.parts;
         match message {
             Message::HelloAck(_) => self.greeted(lane),
             Message::Refuse(refusal) => self.refused(now, lane, refusal),
             Message::Activate(activate) => {
                 self.activate(store, activate.highest_version, activate.records);
             }
-            Message::PullReply(reply) => return self.pulled(now, store, lane, &reply),
-            Message::ChangedPullReply(reply) => self.changed(now, store, lane, &reply),
-            Message::SampPullReply(reply) => self.samp_pulled(store, lane, &reply),
-            Message::ProbeReply(reply) => self.probed(lane, reply),
-            Message::PriorityPullReply(reply) => self.priority_pulled(store, lane, &reply),
-            Message::Ping(nonce) => self.outbox.pong(lane, nonce),
+            Message::PullReply(reply) => return self.pulls.pulled(parts, now, store, lane, &reply),
+            Message::ChangedPullReply(reply) => {
+                if let Some(changes) = &mut self.changes {
+                    changes.changed(parts, now, store, lane, &reply)?;
+                    self.finish_if_all_here();
+                }
+            }
+            Message::SampPullReply(reply) => self.samples.samp_pulled(parts, store, lane, &reply)?,
+            Message::ProbeReply(reply) => self.probes.probed(parts, lane, reply)?,
+            Message::PriorityPullReply(reply) => self.priority.priority_pulled(parts, store, lane, &reply)?,
+            Message::Ping(nonce) => parts.outbox.pong(lane, nonce),
             Message::Pong(_) => {}
-            Message::Hello(_) => self.breach(lane, Breach::WrongDirection("Hello")),
-            Message::Activated(_) => self.breach(lane, Breach::WrongDirection("Activated")),
-            Message::Pull(_) => self.breach(lane, Breach::WrongDirection("Pull")),
-            Message::SampPull(_) => self.breach(lane, Breach::WrongDirection("SampPull")),
-            Message::PriorityPull(_) => self.breach(lane, Breach::WrongDirection("PriorityPull")),
-            Message::ChangedPull(_) => self.breach(lane, Breach::WrongDirection("ChangedPull")),
-            Message::Probe(_) => self.breach(lane, Breach::WrongDirection("Probe")),
-            Message::Forward(_) => self.breach(lane, Breach::WrongDirection("Forward")),
-            Message::Control(_) => self.breach(lane, Breach::WrongDirection("Control")),
+            Message::Hello(_) => parts.breach(lane, Breach::WrongDirection("Hello")),
+            Message::Activated(_) => parts.breach(lane, Breach::WrongDirection("Activated")),
+            Message::Pull(_) => parts.breach(lane, Breach::WrongDirection("Pull")),
+            Message::SampPull(_) => parts.breach(lane, Breach::WrongDirection("SampPull")),
+            Message::PriorityPull(_) => parts.breach(lane, Breach::WrongDirection("PriorityPull")),
+            Message::ChangedPull(_) => parts.breach(lane, Breach::WrongDirection("ChangedPull")),
+            Message::Probe(_) => parts.breach(lane, Breach::WrongDirection("Probe")),
+            Message::Forward(_) => parts.breach(lane, Breach::WrongDirection("Forward")),
+            Message::Control(_) => parts.breach(lane, Breach::WrongDirection("Control")),
         }
-        None
+        Ok(None)
     }
 
     /// M9: a message of another migration, or of this one under another epoch, is refused and not applied.
     fn stale(&mut self, lane: Lane, message: &Message<'_>) {
         // A refusal is not refused: two nodes would go on for ever.
         if let (Some(scope), false) = (message.scope(), matches!(message, Message::Refuse(_))) {
-            let text = format!("this is migration {} at epoch {}", self.scope.migration, self.scope.epoch.0);
-            self.outbox.refuse(lane, scope, RefusalCode::StaleScope, text);
+            let MigrationSpec { id, epoch, .. } = self.parts.spec;
+            let text = format!("this is migration {id} at epoch {}", epoch.0);
+            self.parts.outbox.refuse(lane, scope, RefusalCode::StaleScope, text);
         }
     }
 
-    fn breach(&mut self, lane: Lane, breach: Breach) {
-        self.events.push_back(TargetEvent::Close(lane, breach));
+    /// The source answered `Hello`.
+    fn greeted(&mut self, lane: Lane) {
+        if !self.parts.greetings[lane.index()].greeted() {
+            return;
+        }
+        match lane {
+            Lane::Bulk => {
+                self.pulls.reconnected();
+                if let Some(changes) = &mut self.changes {
+                    changes.reconnected();
+                }
+            }
+            Lane::Priority => {
+                self.samples.reconnected();
+                self.probes.reconnected();
+                self.priority.reconnected();
+            }
+        }
     }
 
     fn refused(&mut self, now: MonotonicUs, lane: Lane, refusal: Refusal<'_>) {
@@ -258,10 +269,10 @@ impl Importer {
             // The source may hear of the migration a moment later than this node, and of the freeze later
             // still.
             RefusalCode::UnknownMigration | RefusalCode::NotFrozen => {
-                self.greetings[lane.index()].postponed(now);
+                self.parts.greetings[lane.index()].postponed(now);
             }
             // The coordinator committed the end, so this node reported it: a request crossed it on its way.
-            RefusalCode::Done if self.writer.view().phase() == ImportPhase::Complete => {}
+            RefusalCode::Done if self.parts.phase() == ImportPhase::Complete => {}
             RefusalCode::Done
             | RefusalCode::StaleScope
             | RefusalCode::WrongNode
@@ -273,16 +284,22 @@ impl Importer {
     fn fail(&mut self, failure: Failure) {
         if !self.failed {
             self.failed = true;
-            self.events.push_back(TargetEvent::Failed(failure));
+            self.parts.events.push_back(TargetEvent::Failed(failure));
         }
+    }
+
+    /// Whether there is anything left to ask the source for.
+    fn wants_connections(&self) -> bool {
+        !self.failed && self.parts.phase() != ImportPhase::Complete
     }
 
     fn timeout(&mut self, now: MonotonicUs, store: &Store) {
         for lane in Lane::ALL {
-            if self.wants_connections() && self.greetings[lane.index()].timeout(now) {
-                self.events.push_back(TargetEvent::Connect(lane));
+            if self.wants_connections() && self.parts.greetings[lane.index()].timeout(now) {
+                self.parts.events.push_back(TargetEvent::Connect(lane));
             }
         }
+        self.parts.paced_until = self.parts.paced_until.filter(|&until| until > now);
         self.pulls.timeout(now);
         if let Some(changes) = &mut self.changes {
             changes.timeout(now);
@@ -290,10 +307,10 @@ impl Importer {
         self.samples.timeout(now);
         self.probes.timeout(now);
         self.priority.timeout(now);
-        if let Some(stall) = &mut self.stall {
+        if let Some(stall) = &mut self.parts.stall {
             stall.timeout(now);
         }
-        self.sweep_slice(now, store);
+        self.sweep.slice(&mut self.parts, now, store);
     }
 
     /// Appends one frame for this lane to `out`; whether there was one. Call it while the lane's output is
@@ -302,30 +319,39 @@ impl Importer {
         if self.failed {
             return false;
         }
-        if !self.is_up(lane) {
-            return self.greet(now, lane, out);
+        let greeting = &mut self.parts.greetings[lane.index()];
+        if !greeting.is_up() {
+            let hello = Hello { scope: self.parts.scope, node: self.parts.spec.target, lane };
+            return greeting.transmit(now, hello, out);
         }
-        if self.outbox.transmit(lane, out) {
+        if self.parts.outbox.transmit(lane, out) {
             return true;
         }
+        if lane == Lane::Priority && self.transmit_activated(out) {
+            return true;
+        }
+        let Importer { parts, pulls, changes, samples, probes, priority, .. } = self;
         match lane {
-            Lane::Bulk => self.transmit_pull(now, out) || self.transmit_changed_pull(now, out),
+            Lane::Bulk => {
+                pulls.transmit(parts, now, out)
+                    || changes.as_mut().is_some_and(|changes| changes.transmit(parts, now, out))
+            }
             Lane::Priority => {
-                self.transmit_activated(out)
-                    || self.transmit_priority_pull(now, store, out)
-                    || self.transmit_samp_pull(now, out)
-                    || self.transmit_probe(now, out)
+                priority.transmit(parts, now, store, out)
+                    || samples.transmit(parts, now, out)
+                    || probes.transmit(parts, now, out)
             }
         }
     }
 
     /// When [`TargetInput::Timeout`] is due, if ever.
     pub fn poll_timeout(&self) -> Option<MonotonicUs> {
-        let greetings = self.greetings.iter().filter_map(Greeting::deadline);
+        let greetings = self.parts.greetings.iter().filter_map(Greeting::deadline);
         let greetings = greetings.filter(|_| self.wants_connections()).min();
-        let stall = self.stall.as_ref().and_then(Stall::deadline);
+        let stall = self.parts.stall.as_ref().and_then(Stall::deadline);
         [
             greetings,
+            self.parts.paced_until,
             self.pulls.deadline(),
             self.changes.as_ref().and_then(Changes::deadline),
             self.samples.deadline(),
@@ -341,6 +367,6 @@ impl Importer {
 
     /// The next thing that the driver should do or know.
     pub fn poll_event(&mut self) -> Option<TargetEvent> {
-        self.events.pop_front()
+        self.parts.events.pop_front()
     }
 }

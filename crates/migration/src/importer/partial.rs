@@ -6,8 +6,8 @@
 //! M12: a piece is joined only to what it says it follows. M10: each is asked for by a request of its own,
 //! which says what is in hand; one that is lost is asked for again, one that comes twice counts once.
 
-use super::replay::Records;
-use sidle_store::{Assembly, Entry, OutOfMemory, Store};
+use super::records::{Records, Untaken};
+use sidle_store::{Assembly, Entry, Store};
 use sidle_types::fault;
 use sidle_wire::Piece;
 
@@ -19,20 +19,6 @@ pub(super) struct Partial {
     assembly: Assembly,
 }
 
-/// Why a piece was not taken.
-#[derive(Debug)]
-pub(super) enum Unjoined {
-    OutOfMemory,
-    /// It is not what was asked for.
-    Corrupt(String),
-}
-
-impl From<OutOfMemory> for Unjoined {
-    fn from(_: OutOfMemory) -> Unjoined {
-        Unjoined::OutOfMemory
-    }
-}
-
 /// Takes a piece; what was in hand is dropped if it is the first one of something else. Returns the records
 /// once nothing is missing.
 pub(super) fn join<'b>(
@@ -40,7 +26,7 @@ pub(super) fn join<'b>(
     store: &Store,
     piece: Piece,
     bytes: &[u8],
-) -> Result<Option<Records<'b>>, Unjoined> {
+) -> Result<Option<Records<'b>>, Untaken> {
     if piece.offset == 0 {
         *partial = None;
         *partial = Some(Partial { piece, assembly: Assembly::begin(store, piece.total as usize)? });
@@ -50,7 +36,7 @@ pub(super) fn join<'b>(
         is_same && partial.piece.offset == piece.offset
     };
     let Some(joined) = partial.as_mut().filter(follows) else {
-        return Err(Unjoined::Corrupt("a piece that does not follow what is in hand".to_owned()));
+        return Err(Untaken::Corrupt("a piece that does not follow what is in hand".to_owned()));
     };
     assert!(joined.piece.is_of_the_same(&piece), "M12: pieces of two versions");
     joined.assembly.append(bytes);

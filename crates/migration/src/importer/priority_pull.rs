@@ -13,14 +13,13 @@
 //! told to come again where the protocol says so; for them a key is wanted and nobody waits. Deviation: all
 //! others' commands are parked and answered.
 
-use super::Importer;
 use super::large_keys::{Key, LargeKeys};
-use super::partial::Unjoined;
-use super::replay::Records;
+use super::parts::TargetParts;
+use super::records::{Records, Untaken};
 use crate::resend::Resend;
 use crate::tuning::{KEYS_WANTED_MAX, PRIORITY_REQUEST_BYTES, PRIORITY_RESEND_US, PRIORITY_WAITERS_MAX};
 use crate::{Breach, ImportPhase, ImportView, PriorityPulls, TargetEvent, Waiter, WaiterRefusal};
-use sidle_store::{Entry, Leave, OutOfMemory, RecordBatch, ReplayError, Store};
+use sidle_store::{Entry, Leave, LogHead, Store};
 use sidle_types::{Fill, HashedKey, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{Lane, Piece, PriorityPull, PriorityPullReply};
 use std::collections::{BTreeMap, VecDeque};
@@ -261,11 +260,11 @@ impl PriorityQueue {
         store: &Store,
         piece: Piece,
         bytes: &[u8],
-    ) -> Result<Option<Records<'b>>, Unjoined> {
+    ) -> Result<Option<Records<'b>>, Untaken> {
         let is_under_way = self.in_flight.iter().any(|pull| pull.is_of_large);
         let InFlight { keys, is_of_large, .. } = &self.in_flight[index];
         if piece.position != Position::of_key(&keys[0]) {
-            return Err(Unjoined::Corrupt("a piece of another key".to_owned()));
+            return Err(Untaken::Corrupt("a piece of another key".to_owned()));
         }
         let is_taken = match is_of_large {
             true => self.large.first() == Some(&keys[0]),
@@ -295,6 +294,131 @@ impl PriorityQueue {
         }
         (keys, arrived)
     }
+
+    pub(super) fn pull_at_once(
+        &mut self,
+        parts: &mut TargetParts,
+        store: &Store,
+        key: &[u8],
+        waiter: Waiter,
+    ) {
+        let key = HashedKey::new(key);
+        if is_settled(store, parts.writer.view(), key) {
+            parts.events.push_back(TargetEvent::Wake(waiter));
+        } else if !self.add(key, Some(waiter)) {
+            self.refuse(waiter);
+            parts.events.push_back(TargetEvent::Refuse(waiter, WaiterRefusal::TooManyWait));
+        }
+    }
+
+    /// A client will come again for this key.
+    pub(super) fn pull_soon(&mut self, parts: &TargetParts, store: &Store, key: &[u8]) {
+        let key = HashedKey::new(key);
+        let is_full = self.waiting.len() >= KEYS_WANTED_MAX;
+        if !is_full && !is_settled(store, parts.writer.view(), key) {
+            let has_room = self.add(key, None);
+            debug_assert!(has_room, "a key without a command takes no command's place");
+        }
+    }
+
+    /// Everything in this range is here now, by its partition's pull.
+    pub(super) fn wake_covered(&mut self, parts: &mut TargetParts, covered: PositionRange) {
+        parts.wake(self.take_covered(covered));
+    }
+
+    pub(super) fn transmit(
+        &mut self,
+        parts: &mut TargetParts,
+        now: MonotonicUs,
+        store: &Store,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if parts.phase() != ImportPhase::Serving {
+            return false;
+        }
+        if !self.in_flight.iter().any(|pull| pull.resend.is_due())
+            && self.in_flight.len() < self.most_in_flight(parts.stall.is_some())
+        {
+            let (pull, arrived) = self.next_pull(store, parts.writer.view());
+            parts.wake(arrived);
+            self.in_flight.extend(pull);
+        }
+        let Some(pull) = self.in_flight.iter_mut().find(|pull| pull.resend.is_due()) else {
+            return false;
+        };
+        pull.resend.sent(now);
+        let in_hand = self.large.in_hand().filter(|_| pull.is_of_large);
+        PriorityPull::write(parts.scope, pull.sequence, pull.keys.iter().map(|key| &**key), in_hand, out)
+            .expect("keys of a bounded length in all, and one more");
+        parts.counters.priority_pulls += 1;
+        true
+    }
+
+    pub(super) fn priority_pulled(
+        &mut self,
+        parts: &mut TargetParts,
+        store: &Store,
+        lane: Lane,
+        reply: &PriorityPullReply<'_>,
+    ) -> Result<(), Untaken> {
+        let sequence = reply.sequence;
+        let Some(index) = self.in_flight.iter().position(|pull| pull.sequence == sequence) else {
+            return Ok(());
+        };
+        if parts.phase() != ImportPhase::Serving {
+            return Ok(());
+        }
+        let asked = self.in_flight[index].keys.len();
+        parts.counters.pieces += u64::from(reply.piece.is_some());
+        let parsed = match reply.piece {
+            Some(piece) => self.join(index, store, piece, reply.batch),
+            None if !(1..=asked).contains(&reply.answered) => {
+                Err(Untaken::Corrupt("no key is answered, or too many".to_owned()))
+            }
+            None => Records::parse(reply.batch).map(Some),
+        };
+        let inserted = match parsed {
+            Ok(Some(records)) => parts.insert(store, records, parts.spec.range, reply.batch.len()),
+            Ok(None) => {
+                self.not_answered(index);
+                parts.counters.bytes_moved += reply.batch.len() as u64;
+                parts.proved(lane);
+                return Ok(());
+            }
+            Err(untaken) => Err(untaken),
+        };
+        let no_memory = match inserted {
+            Ok(_) => false,
+            Err(Untaken::OutOfMemory) => true,
+            Err(corrupt) => return Err(corrupt),
+        };
+        parts.proved(lane);
+        let mut keys = self.in_flight.swap_remove(index).keys;
+        // Of what came in pieces the first one.
+        let mut unanswered = keys.split_off(reply.answered.max(1));
+        for (index, key) in keys.into_iter().enumerate() {
+            self.large.remove(&key);
+            let is_absent = reply.absent.contains(index);
+            let is_here = settle(store, &mut parts.head, HashedKey::new(&key), is_absent);
+            if !is_here && !is_absent && !no_memory {
+                let reason = "a key is neither absent nor in the batch".to_owned();
+                parts.breach(lane, Breach::CorruptBatch(reason));
+                unanswered.push(key);
+                continue;
+            }
+            let event = |waiter| match is_here {
+                true => TargetEvent::Wake(waiter),
+                false => TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory),
+            };
+            let mut waiters = self.take(&key);
+            if fault!(LostWake) {
+                waiters.truncate(1);
+            }
+            parts.events.extend(waiters.into_iter().map(event));
+        }
+        unanswered.into_iter().rev().for_each(|key| self.queue.push_front(key));
+        Ok(())
+    }
 }
 
 /// Whether the store's word on the key is final: it has an entry, or everything from the source is here.
@@ -303,141 +427,13 @@ fn is_settled(store: &Store, view: &ImportView, key: HashedKey<'_>) -> bool {
     view.has_arrived(key.position()) || !matches!(store.pin().get(key), Entry::Absent)
 }
 
-impl Importer {
-    pub(super) fn pull_at_once(&mut self, store: &Store, key: &[u8], waiter: Waiter) {
-        let key = HashedKey::new(key);
-        if is_settled(store, self.writer.view(), key) {
-            self.events.push_back(TargetEvent::Wake(waiter));
-        } else if !self.priority.add(key, Some(waiter)) {
-            self.priority.refuse(waiter);
-            self.events.push_back(TargetEvent::Refuse(waiter, WaiterRefusal::TooManyWait));
-        }
+/// Whether the store has an entry for a key that the source has answered for; makes one where the source
+/// says that the key does not exist.
+fn settle(store: &Store, head: &mut LogHead, key: HashedKey<'_>, is_absent: bool) -> bool {
+    let slot = store.lock_slot(key.slot());
+    let overwrites = fault!(AbsentAnswerOverwrites) && is_absent;
+    if overwrites {
+        return slot.remove(head, key, Leave::Tombstone).is_ok();
     }
-
-    /// A client will come again for this key.
-    pub(super) fn pull_soon(&mut self, store: &Store, key: &[u8]) {
-        let key = HashedKey::new(key);
-        let is_full = self.priority.waiting.len() >= KEYS_WANTED_MAX;
-        if !is_full && !is_settled(store, self.writer.view(), key) {
-            let has_room = self.priority.add(key, None);
-            debug_assert!(has_room, "a key without a command takes no command's place");
-        }
-    }
-
-    fn wake(&mut self, waiters: impl IntoIterator<Item = Waiter>) {
-        self.events.extend(waiters.into_iter().map(TargetEvent::Wake));
-    }
-
-    /// Everything in this range is here now, by its partition's pull.
-    pub(super) fn wake_covered(&mut self, covered: PositionRange) {
-        let waiters = self.priority.take_covered(covered);
-        self.wake(waiters);
-    }
-
-    pub(super) fn wake_all_waiting(&mut self) {
-        let waiters = self.priority.stop();
-        self.wake(waiters);
-    }
-
-    pub(super) fn transmit_priority_pull(
-        &mut self,
-        now: MonotonicUs,
-        store: &Store,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        if self.writer.view().phase() != ImportPhase::Serving {
-            return false;
-        }
-        if !self.priority.in_flight.iter().any(|pull| pull.resend.is_due())
-            && self.priority.in_flight.len() < self.priority.most_in_flight(self.stall.is_some())
-        {
-            let (pull, arrived) = self.priority.next_pull(store, self.writer.view());
-            self.wake(arrived);
-            self.priority.in_flight.extend(pull);
-        }
-        let Some(pull) = self.priority.in_flight.iter_mut().find(|pull| pull.resend.is_due()) else {
-            return false;
-        };
-        pull.resend.sent(now);
-        let in_hand = self.priority.large.in_hand().filter(|_| pull.is_of_large);
-        PriorityPull::write(self.scope, pull.sequence, pull.keys.iter().map(|key| &**key), in_hand, out)
-            .expect("keys of a bounded length in all, and one more");
-        self.counters.priority_pulls += 1;
-        true
-    }
-
-    pub(super) fn priority_pulled(&mut self, store: &Store, lane: Lane, reply: &PriorityPullReply<'_>) {
-        let sequence = reply.sequence;
-        let Some(index) = self.priority.in_flight.iter().position(|pull| pull.sequence == sequence) else {
-            return;
-        };
-        if self.writer.view().phase() != ImportPhase::Serving {
-            return;
-        }
-        let asked = self.priority.in_flight[index].keys.len();
-        self.counters.pieces += u64::from(reply.piece.is_some());
-        let parsed = match reply.piece {
-            Some(piece) => self.priority.join(index, store, piece, reply.batch),
-            None if !(1..=asked).contains(&reply.answered) => {
-                Err(Unjoined::Corrupt("no key is answered, or too many".to_owned()))
-            }
-            None => match RecordBatch::parse(reply.batch) {
-                Ok(batch) => Ok(Some(Records::Batch(batch))),
-                Err(error) => Err(Unjoined::Corrupt(error.to_string())),
-            },
-        };
-        let inserted = match parsed {
-            Ok(Some(records)) => self.insert(store, records, self.spec.range, reply.batch.len()),
-            Ok(None) => {
-                self.priority.not_answered(index);
-                self.counters.bytes_moved += reply.batch.len() as u64;
-                return self.greetings[lane.index()].proved();
-            }
-            Err(Unjoined::OutOfMemory) => Err(ReplayError::OutOfMemory(OutOfMemory)),
-            Err(Unjoined::Corrupt(reason)) => return self.breach(lane, Breach::CorruptBatch(reason)),
-        };
-        let no_memory = match inserted {
-            Ok(_) => false,
-            Err(ReplayError::OutOfMemory(_)) => true,
-            Err(error @ (ReplayError::OutsideRange(_) | ReplayError::Corrupt(_))) => {
-                return self.breach(lane, Breach::CorruptBatch(error.to_string()));
-            }
-        };
-        self.greetings[lane.index()].proved();
-        let mut keys = self.priority.in_flight.swap_remove(index).keys;
-        // Of what came in pieces the first one.
-        let mut unanswered = keys.split_off(reply.answered.max(1));
-        for (index, key) in keys.into_iter().enumerate() {
-            self.priority.large.remove(&key);
-            let is_absent = reply.absent.contains(index);
-            let is_here = self.settle(store, HashedKey::new(&key), is_absent);
-            if !is_here && !is_absent && !no_memory {
-                let reason = "a key is neither absent nor in the batch".to_owned();
-                self.breach(lane, Breach::CorruptBatch(reason));
-                unanswered.push(key);
-                continue;
-            }
-            let event = |waiter| match is_here {
-                true => TargetEvent::Wake(waiter),
-                false => TargetEvent::Refuse(waiter, WaiterRefusal::OutOfMemory),
-            };
-            let mut waiters = self.priority.take(&key);
-            if fault!(LostWake) {
-                waiters.truncate(1);
-            }
-            self.events.extend(waiters.into_iter().map(event));
-        }
-        unanswered.into_iter().rev().for_each(|key| self.priority.queue.push_front(key));
-    }
-
-    /// Whether the store has an entry for a key that the source has answered for; makes one where the source
-    /// says that the key does not exist.
-    fn settle(&mut self, store: &Store, key: HashedKey<'_>, is_absent: bool) -> bool {
-        let slot = store.lock_slot(key.slot());
-        let overwrites = fault!(AbsentAnswerOverwrites) && is_absent;
-        if overwrites {
-            return slot.remove(&mut self.head, key, Leave::Tombstone).is_ok();
-        }
-        !matches!(slot.get(key), Entry::Absent) || is_absent && slot.mark_absent(&mut self.head, key).is_ok()
-    }
+    !matches!(slot.get(key), Entry::Absent) || is_absent && slot.mark_absent(head, key).is_ok()
 }

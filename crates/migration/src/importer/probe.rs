@@ -5,10 +5,11 @@
 //! arrived. So workers name the positions of such writes, and the source is asked at how many of them it has
 //! a record. Nothing but the number of keys depends on it.
 
-use super::Importer;
+use super::parts::TargetParts;
 use super::position_queue::{Bounds, PositionQueue};
+use super::records::Untaken;
 use crate::tuning::{PROBE_BATCH, PROBE_INTERVAL_US, PROBED_WAITING_MAX};
-use crate::{Breach, ImportPhase, ImportView};
+use crate::{ImportPhase, ImportView};
 use sidle_types::{Fill, MonotonicUs, Position};
 use sidle_wire::{Lane, Probe, ProbeReply};
 
@@ -56,30 +57,34 @@ impl Probes {
     pub(super) fn stop(&mut self) {
         self.0.stop();
     }
-}
 
-impl Importer {
-    pub(super) fn transmit_probe(&mut self, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
-        if self.writer.view().phase() != ImportPhase::Serving {
+    pub(super) fn transmit(&mut self, parts: &TargetParts, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
+        if parts.phase() != ImportPhase::Serving {
             return false;
         }
         // Those that have arrived in bulk meanwhile too: the record was found present, and no more is known
         // of it.
-        let Some((sequence, positions)) = self.probes.0.due(now, |_| true) else { return false };
-        Probe::write(self.scope, sequence, positions, out);
+        let Some((sequence, positions)) = self.0.due(now, |_| true) else { return false };
+        Probe::write(parts.scope, sequence, positions, out);
         true
     }
 
-    pub(super) fn probed(&mut self, lane: Lane, reply: ProbeReply) {
-        if !self.probes.0.is_awaited(reply.sequence) {
-            return;
+    pub(super) fn probed(
+        &mut self,
+        parts: &mut TargetParts,
+        lane: Lane,
+        reply: ProbeReply,
+    ) -> Result<(), Untaken> {
+        if !self.0.is_awaited(reply.sequence) {
+            return Ok(());
         }
-        if reply.found > self.probes.0.in_flight() as u64 {
+        if reply.found > self.0.in_flight() as u64 {
             let reason = "more positions are found than were asked for".to_owned();
-            return self.breach(lane, Breach::CorruptBatch(reason));
+            return Err(Untaken::Corrupt(reason));
         }
-        self.writer.met(reply.found);
-        self.probes.0.returned();
-        self.greetings[lane.index()].proved();
+        parts.writer.met(reply.found);
+        self.0.returned();
+        parts.proved(lane);
+        Ok(())
     }
 }

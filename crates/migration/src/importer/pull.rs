@@ -5,13 +5,14 @@
 //! how long the last one took. M10: a reply counts only for the pull in flight; a rewind gives the next pull
 //! a new number, so that a reply to the one before is late.
 
-use super::partial::{Partial, Unjoined, join};
-use super::replay::Records;
-use super::{Importer, Replay};
+use super::Replay;
+use super::partial::{Partial, join};
+use super::parts::TargetParts;
+use super::records::{Records, Untaken};
 use crate::resend::Resend;
 use crate::tuning::{PULL_BYTES_MAX, PULL_BYTES_MIN, PULL_TARGET_US, RESEND_US};
-use crate::{Breach, MigrationSpec, PullBytes};
-use sidle_store::{RecordBatch, Store};
+use crate::{MigrationSpec, PullBytes};
+use sidle_store::Store;
 use sidle_types::{Fill, MonotonicUs, Position, PositionRange, fault};
 use sidle_wire::{Lane, Pull, PullReply};
 
@@ -58,8 +59,6 @@ pub(super) struct Pulls {
     turn: usize,
     /// When the last reply came.
     replied_at: MonotonicUs,
-    /// Nothing is to go out before this, to spare the workers or to keep a rate.
-    paced_until: Option<MonotonicUs>,
 }
 
 impl Pulls {
@@ -77,13 +76,11 @@ impl Pulls {
             partitions: spec.partitions.iter().map(partition).collect(),
             turn: 0,
             replied_at: MonotonicUs(0),
-            paced_until: None,
         }
     }
 
     pub(super) fn timeout(&mut self, now: MonotonicUs) {
         self.in_flight_mut().for_each(|pull| pull.resend.expire(now));
-        self.paced_until = self.paced_until.filter(|&until| until > now);
     }
 
     pub(super) fn reconnected(&mut self) {
@@ -92,7 +89,7 @@ impl Pulls {
 
     pub(super) fn deadline(&self) -> Option<MonotonicUs> {
         let resends = self.partitions.iter().filter_map(|partition| partition.in_flight.as_ref());
-        resends.filter_map(|pull| pull.resend.deadline()).chain(self.paced_until).min()
+        resends.filter_map(|pull| pull.resend.deadline()).min()
     }
 
     /// Everything is here, or will never come: nothing is asked for any more.
@@ -100,7 +97,6 @@ impl Pulls {
         for partition in &mut self.partitions {
             (partition.cursor, partition.in_flight, partition.partial) = (None, None, None);
         }
-        self.paced_until = None;
     }
 
     /// Pulls everything again, from the start.
@@ -149,50 +145,21 @@ impl Pulls {
         self.turn = (index + 1) % count;
         Some(index)
     }
-}
 
-impl Importer {
-    /// About how many bytes have not arrived: partitions hold about equally many records, and positions are
-    /// hashes, so the share of positions is that of the bytes.
-    fn left_bytes(&self) -> u64 {
-        let view = self.writer.view();
-        let bytes_each = u128::from(self.spec.bytes) / view.partitions().len() as u128;
-        let left = view.partitions().iter().zip(view.progress()).map(|(partition, next)| {
-            let (first, last) = (u128::from(partition.first().0), u128::from(partition.last().0));
-            let left = next.map_or(0, |next| last + 1 - u128::from(next.0));
-            (bytes_each * left / (last + 1 - first)) as u64
-        });
-        left.sum()
-    }
-
-    /// Whether everything has been copied, apart from what changed since.
-    pub(super) fn is_all_pulled(&self) -> bool {
-        self.writer.view().progress().all(|next| next.is_none())
-    }
-
-    /// Whether bulk work has to wait, as the migration's policy says; notes until when.
-    pub(super) fn is_paced(&mut self, now: MonotonicUs) -> bool {
-        let ready_at = self.governor.may_pull_at(now, self.left_bytes());
-        if ready_at > now {
-            self.pulls.paced_until = Some(ready_at);
-        }
-        ready_at > now
-    }
-
-    pub(super) fn transmit_pull(&mut self, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
-        if !self.writer.view().phase().takes_records() {
+    pub(super) fn transmit(&mut self, parts: &mut TargetParts, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
+        if !parts.phase().takes_records() {
             return false;
         }
         // Out of memory: wait, then ask for one reply at a time until one fits.
-        let alone = match &self.stall {
+        let alone = match &parts.stall {
             Some(stall) if stall.deadline().is_some_and(|deadline| deadline > now) => return false,
             stall => stall.is_some(),
         };
-        if self.is_paced(now) {
+        if parts.is_paced(now) {
             return false;
         }
-        let Some(index) = self.pulls.next_to_send(alone) else { return false };
-        let partition = &mut self.pulls.partitions[index];
+        let Some(index) = self.next_to_send(alone) else { return false };
+        let partition = &mut self.partitions[index];
         let pull = partition.in_flight.get_or_insert_with(|| InFlight {
             from: partition.cursor.expect("it wants to send"),
             asked_bytes: partition.pull_bytes,
@@ -204,9 +171,9 @@ impl Importer {
         let range = PositionRange::new(pull.from, partition.bounds.last()).expect("cursors stay in bounds");
         let (sequence, max_bytes) = (partition.sequence, pull.asked_bytes);
         let piece = partition.partial.as_ref().map(Partial::in_hand);
-        Pull { scope: self.scope, partition: index as u8, sequence, range, max_bytes, piece }.write(out);
-        self.governor.asked(now, u64::from(max_bytes));
-        self.counters.pulls += 1;
+        Pull { scope: parts.scope, partition: index as u8, sequence, range, max_bytes, piece }.write(out);
+        parts.governor.asked(now, u64::from(max_bytes));
+        parts.counters.pulls += 1;
         true
     }
 
@@ -214,67 +181,69 @@ impl Importer {
     /// replay. The cursor stays while pieces are missing.
     pub(super) fn pulled<'b>(
         &mut self,
+        parts: &mut TargetParts,
         now: MonotonicUs,
         store: &Store,
         lane: Lane,
         reply: &PullReply<'b>,
-    ) -> Option<Replay<'b>> {
+    ) -> Result<Option<Replay<'b>>, Untaken> {
         let index = usize::from(reply.partition);
-        let partition = self.pulls.partitions.get_mut(index)?;
-        let pull = partition.in_flight.as_ref().filter(|_| partition.sequence == reply.sequence)?;
+        let partition =
+            self.partitions.get_mut(index).filter(|partition| partition.sequence == reply.sequence);
+        let Some(partition) = partition else { return Ok(None) };
+        let Some(pull) = &partition.in_flight else { return Ok(None) };
         assert!(!partition.replaying, "call order: a replay was handed out and did not come back");
         if pull.from != reply.from || reply.next.is_some_and(|next| !partition.bounds.contains(next)) {
-            self.breach(lane, Breach::CorruptBatch("it is not of the partition that was pulled".to_owned()));
-            return None;
+            return Err(Untaken::Corrupt("it is not of the partition that was pulled".to_owned()));
         }
         let joined = match reply.piece {
             Some(piece) => join(&mut partition.partial, store, piece, reply.batch),
-            None => match RecordBatch::parse(reply.batch) {
-                Ok(batch) => Ok(Some(Records::Batch(batch))),
-                Err(error) => Err(Unjoined::Corrupt(error.to_string())),
-            },
+            None => Records::parse(reply.batch).map(Some),
         };
         let mut records = match joined {
             Ok(records) => records,
-            Err(Unjoined::OutOfMemory) => {
-                self.pulls.rewind(index, reply.from);
-                self.stall(now, store);
-                return None;
+            Err(Untaken::OutOfMemory) => {
+                self.rewind(index, reply.from);
+                return Err(Untaken::OutOfMemory);
             }
-            Err(Unjoined::Corrupt(reason)) => {
-                self.breach(lane, Breach::CorruptBatch(reason));
-                return None;
-            }
+            Err(corrupt) => return Err(corrupt),
         };
         if records.is_none() && partition.partial.as_ref().is_some_and(|partial| partial.is_superseded(store))
         {
             records = Some(Records::Superseded);
         }
-        self.advance_cursor(now, index, reply, records.is_some());
-        self.counters.pieces += u64::from(reply.piece.is_some());
-        self.greetings[lane.index()].proved();
+        self.advance_cursor(parts, now, index, reply, records.is_some());
+        parts.counters.pieces += u64::from(reply.piece.is_some());
+        parts.proved(lane);
         let Some(records) = records else {
-            self.counters.bytes_moved += reply.batch.len() as u64;
-            return None;
+            parts.counters.bytes_moved += reply.batch.len() as u64;
+            return Ok(None);
         };
         if fault!(ProgressBeforeReplay) {
-            self.writer.advance(index, reply.next);
+            parts.writer.advance(index, reply.next);
         }
-        let last = reply.next.map_or(self.pulls.partitions[index].bounds.last(), |next| {
-            next.previous().expect("after `from`")
-        });
+        let last = reply
+            .next
+            .map_or(self.partitions[index].bounds.last(), |next| next.previous().expect("after `from`"));
         let covers = PositionRange::new(reply.from, last).expect("the cursor moved");
-        Some(Replay { partition: index, covers, next: reply.next, records, bytes: reply.batch.len() })
+        Ok(Some(Replay { partition: index, covers, next: reply.next, records, bytes: reply.batch.len() }))
     }
 
     /// The reply was taken. `is_whole`: nothing is missing of what stands before the next cursor.
-    fn advance_cursor(&mut self, now: MonotonicUs, index: usize, reply: &PullReply<'_>, is_whole: bool) {
-        let partition = &mut self.pulls.partitions[index];
+    fn advance_cursor(
+        &mut self,
+        parts: &mut TargetParts,
+        now: MonotonicUs,
+        index: usize,
+        reply: &PullReply<'_>,
+        is_whole: bool,
+    ) {
+        let partition = &mut self.partitions[index];
         let pull = partition.in_flight.take().expect("the reply is to a pull");
         // The source answers one pull after the other: a reply took from the one before it.
-        let took_us = now.since(pull.sent_at.max(self.pulls.replied_at));
-        self.pulls.replied_at = now;
-        if matches!(self.spec.protocol.pulls, PullBytes::Adaptive(_)) {
+        let took_us = now.since(pull.sent_at.max(self.replied_at));
+        self.replied_at = now;
+        if matches!(parts.spec.protocol.pulls, PullBytes::Adaptive(_)) {
             partition.adapt(took_us, pull.asked_bytes, reply.batch.len());
         }
         partition.sequence += 1;
@@ -282,6 +251,6 @@ impl Importer {
         if is_whole {
             (partition.cursor, partition.partial) = (reply.next, None);
         }
-        self.governor.arrived(u64::from(pull.asked_bytes), reply.batch.len() as u64);
+        parts.governor.arrived(u64::from(pull.asked_bytes), reply.batch.len() as u64);
     }
 }

@@ -8,12 +8,12 @@
 //! hashes; the reply is bounded, and what it left out is drawn again; what is larger than a piece comes with
 //! its partition.
 
-use super::Importer;
+use super::parts::TargetParts;
 use super::position_queue::{Bounds, PositionQueue};
-use super::replay::Records;
+use super::records::{Records, Untaken};
 use crate::tuning::{SAMP_PULL_INTERVAL_US, SAMPLED_WAITING_MAX};
-use crate::{Breach, ImportPhase, ImportView, Sampling};
-use sidle_store::{RecordBatch, ReplayError, Store};
+use crate::{ImportPhase, ImportView, Sampling};
+use sidle_store::Store;
 use sidle_types::{Fill, MonotonicUs, Position};
 use sidle_wire::{Lane, SampPull, SampPullReply};
 
@@ -68,39 +68,39 @@ impl Samples {
     fn returned(&mut self) {
         self.0.iter_mut().for_each(PositionQueue::returned);
     }
-}
 
-impl Importer {
-    pub(super) fn transmit_samp_pull(&mut self, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
-        if self.writer.view().phase() != ImportPhase::Serving || self.stall.is_some() {
+    pub(super) fn transmit(&mut self, parts: &mut TargetParts, now: MonotonicUs, out: &mut Vec<u8>) -> bool {
+        if parts.phase() != ImportPhase::Serving || parts.stall.is_some() {
             return false;
         }
-        let view = self.writer.view();
-        let due = self.samples.0.as_mut().and_then(|queue| queue.due(now, |at| !view.has_arrived(at)));
+        let view = parts.writer.view();
+        let due = self.0.as_mut().and_then(|queue| queue.due(now, |at| !view.has_arrived(at)));
         let Some((sequence, positions)) = due else { return false };
-        SampPull::write(self.scope, sequence, positions, out);
-        self.counters.samp_pulls += 1;
+        SampPull::write(parts.scope, sequence, positions, out);
+        parts.counters.samp_pulls += 1;
         true
     }
 
-    pub(super) fn samp_pulled(&mut self, store: &Store, lane: Lane, reply: &SampPullReply<'_>) {
-        let is_awaited = self.samples.0.as_ref().is_some_and(|queue| queue.is_awaited(reply.sequence));
-        if !is_awaited || self.writer.view().phase() != ImportPhase::Serving {
-            return;
+    pub(super) fn samp_pulled(
+        &mut self,
+        parts: &mut TargetParts,
+        store: &Store,
+        lane: Lane,
+        reply: &SampPullReply<'_>,
+    ) -> Result<(), Untaken> {
+        let is_awaited = self.0.as_ref().is_some_and(|queue| queue.is_awaited(reply.sequence));
+        if !is_awaited || parts.phase() != ImportPhase::Serving {
+            return Ok(());
         }
-        let batch = match RecordBatch::parse(reply.batch) {
-            Ok(batch) => batch,
-            Err(error) => return self.breach(lane, Breach::CorruptBatch(error.to_string())),
-        };
-        match self.insert(store, Records::Batch(batch), self.spec.range, reply.batch.len()) {
+        let records = Records::parse(reply.batch)?;
+        match parts.insert(store, records, parts.spec.range, reply.batch.len()) {
             // Out of memory: the bulk pulls find out too, and see to it.
-            Ok(_) | Err(ReplayError::OutOfMemory(_)) => {
-                self.samples.returned();
-                self.greetings[lane.index()].proved();
+            Ok(_) | Err(Untaken::OutOfMemory) => {
+                self.returned();
+                parts.proved(lane);
+                Ok(())
             }
-            Err(error @ (ReplayError::OutsideRange(_) | ReplayError::Corrupt(_))) => {
-                self.breach(lane, Breach::CorruptBatch(error.to_string()));
-            }
+            Err(corrupt) => Err(corrupt),
         }
     }
 }

@@ -1,0 +1,136 @@
+//! What the machines within a target are lent: what the migration is, what workers see of it, where records
+//! enter the store, how pulls are held back, and where refusals, events and counts go.
+
+use super::ImporterCounters;
+use super::greeting::Greeting;
+use super::records::{Records, Untaken};
+use super::replay::Stall;
+use crate::outbox::Outbox;
+use crate::{Breach, ImportPhase, ImportWriter, MigrationSpec, TargetEvent, Waiter};
+use sidle_pacing::Governor;
+use sidle_store::{LogHead, Replayed, Store};
+use sidle_types::{MonotonicUs, PositionRange};
+use sidle_wire::{Lane, Scope};
+use std::collections::VecDeque;
+
+/// What a target's machines share.
+#[derive(Debug)]
+pub(super) struct TargetParts {
+    pub(super) spec: MigrationSpec,
+    pub(super) scope: Scope,
+    pub(super) writer: ImportWriter,
+    /// Where replay appends: a side log, so that nothing else waits for it.
+    pub(super) head: LogHead,
+    pub(super) greetings: [Greeting; Lane::ALL.len()],
+    pub(super) governor: Governor,
+    /// Bulk work waits until this, to spare the workers or to keep a rate.
+    pub(super) paced_until: Option<MonotonicUs>,
+    pub(super) stall: Option<Stall>,
+    pub(super) outbox: Outbox,
+    pub(super) events: VecDeque<TargetEvent>,
+    pub(super) counters: ImporterCounters,
+}
+
+impl TargetParts {
+    pub(super) fn new(
+        now: MonotonicUs,
+        spec: MigrationSpec,
+        writer: ImportWriter,
+        head: LogHead,
+    ) -> TargetParts {
+        TargetParts {
+            scope: spec.scope(),
+            greetings: Lane::ALL.map(|_| Greeting::default()),
+            governor: spec.governor(now),
+            paced_until: None,
+            stall: None,
+            outbox: Outbox::default(),
+            events: Lane::ALL.map(TargetEvent::Connect).into(),
+            counters: ImporterCounters::default(),
+            spec,
+            writer,
+            head,
+        }
+    }
+
+    pub(super) fn phase(&self) -> ImportPhase {
+        self.writer.view().phase()
+    }
+
+    pub(super) fn breach(&mut self, lane: Lane, breach: Breach) {
+        self.events.push_back(TargetEvent::Close(lane, breach));
+    }
+
+    /// The lane's connection carried a right answer.
+    pub(super) fn proved(&mut self, lane: Lane) {
+        self.greetings[lane.index()].proved();
+    }
+
+    pub(super) fn wake(&mut self, waiters: impl IntoIterator<Item = Waiter>) {
+        self.events.extend(waiters.into_iter().map(TargetEvent::Wake));
+    }
+
+    /// Whether everything has been copied, apart from what changed since.
+    pub(super) fn is_all_pulled(&self) -> bool {
+        self.writer.view().progress().all(|next| next.is_none())
+    }
+
+    /// About how many bytes have not arrived: partitions hold about equally many records, and positions are
+    /// hashes, so the share of positions is that of the bytes.
+    fn left_bytes(&self) -> u64 {
+        let view = self.writer.view();
+        let bytes_each = u128::from(self.spec.bytes) / view.partitions().len() as u128;
+        let left = view.partitions().iter().zip(view.progress()).map(|(partition, next)| {
+            let (first, last) = (u128::from(partition.first().0), u128::from(partition.last().0));
+            let left = next.map_or(0, |next| last + 1 - u128::from(next.0));
+            (bytes_each * left / (last + 1 - first)) as u64
+        });
+        left.sum()
+    }
+
+    /// Whether bulk work has to wait, as the migration's policy says; notes until when.
+    pub(super) fn is_paced(&mut self, now: MonotonicUs) -> bool {
+        let ready_at = self.governor.may_pull_at(now, self.left_bytes());
+        if ready_at > now {
+            self.paced_until = Some(ready_at);
+        }
+        ready_at > now
+    }
+
+    /// Inserts records whose keys have no entry (M5).
+    pub(super) fn insert(
+        &mut self,
+        store: &Store,
+        records: Records<'_>,
+        within: PositionRange,
+        bytes: usize,
+    ) -> Result<Replayed, Untaken> {
+        let replayed = self.put_in(store, records, within)?;
+        self.writer.met(u64::from(replayed.inserted));
+        self.counters.records_moved += u64::from(replayed.inserted);
+        self.counters.records_present += u64::from(replayed.present);
+        self.counters.bytes_moved += bytes as u64;
+        Ok(replayed)
+    }
+
+    /// As [`insert`](Self::insert), uncounted.
+    pub(super) fn put_in(
+        &mut self,
+        store: &Store,
+        records: Records<'_>,
+        within: PositionRange,
+    ) -> Result<Replayed, Untaken> {
+        assert!(
+            self.phase().takes_records(),
+            "M3, M8: replay only between activation, or ahead of it, and end"
+        );
+        Ok(records.put_in(store, &mut self.head, within)?)
+    }
+
+    /// There was memory for what arrived.
+    pub(super) fn resume(&mut self) {
+        if self.stall.take().is_some() {
+            self.events.push_back(TargetEvent::Resumed);
+        }
+    }
+}
