@@ -8,7 +8,7 @@ use crate::index::ConnectionIndex;
 use crate::operation::{Class, Place};
 use crate::outcome::{Completions, Failure, Reason};
 use sidle_resp::Reply;
-use sidle_types::{MonotonicUs, fault};
+use sidle_types::{MonotonicUs, ProtocolVersion, fault};
 
 impl Core {
     /// Takes in what became of connections, and the passing of time.
@@ -43,7 +43,9 @@ impl Core {
         if self.config.awareness == Awareness::Sidle {
             // On every connection: what it opts in to belongs to the answers (progress, "not here yet"), and
             // a map is announced on each connection before it answers by it.
-            connection.write_own(Role::Capability, &[b"CLIENT", b"CAPA", b"sidle"]);
+            let version = format!("sidle-{}", ProtocolVersion::CURRENT.0);
+            let opts_in: [&[u8]; 4] = [b"CLIENT", b"CAPA", b"sidle", version.as_bytes()];
+            connection.write_own(Role::Capability, &opts_in);
         }
         self.count_own(id.index, 0);
     }

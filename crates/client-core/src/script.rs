@@ -161,7 +161,7 @@ impl Script {
     fn greet(&mut self, index: usize) -> bool {
         let reply = match self.lines.get(&index).and_then(|line| line.asked.front()).map(String::as_str) {
             Some("HELLO 3") => "%1\r\n+proto\r\n:3\r\n".to_owned(),
-            Some("CLIENT CAPA sidle") | Some("ASKING") => "+OK\r\n".to_owned(),
+            Some("CLIENT CAPA sidle sidle-4") | Some("ASKING") => "+OK\r\n".to_owned(),
             Some("SIDLE.MAP") => {
                 self.maps_asked_for += 1;
                 bulk(&serde_json::to_string(&self.map).unwrap())

@@ -296,7 +296,7 @@ impl Bounded for Request {
                 migration.check_bounds().and_then(|()| policy.check_bounds())
             }
             Request::Cancel { migration } => migration.check_bounds(),
-            Request::Status | Request::Forget { .. } => Ok(()),
+            Request::Status | Request::Forget { .. } | Request::Upgrade => Ok(()),
             Request::AwaitEnd { migration, patience_us } => {
                 migration.check_bounds()?;
                 at_most("patience_us", *patience_us, MAX_PATIENCE_US)
@@ -404,7 +404,7 @@ impl Bounded for Reply {
                 migration.check_bounds().and_then(|()| state.check_bounds())
             }
             Reply::Cancelled { migration } | Reply::PolicySet { migration } => migration.check_bounds(),
-            Reply::Forgotten { .. } => Ok(()),
+            Reply::Forgotten { .. } | Reply::Upgraded(_) => Ok(()),
             Reply::Status(report) => report.check_bounds(),
             Reply::Refused(refusal) => refusal.check_bounds(),
         }
@@ -423,7 +423,7 @@ impl Bounded for Refusal {
             | Refusal::StillUp { node }
             | Refusal::OwnsTablets { node, .. }
             | Refusal::Coordinates { node } => text("node", node, MAX_TEXT_BYTES),
-            Refusal::SeveralParts { parts, .. } => {
+            Refusal::SeveralParts { parts, .. } | Refusal::HeldBack { nodes: parts, .. } => {
                 entries("parts", parts, MAX_PARTS_NAMED)?;
                 parts.iter().try_for_each(|part| text("parts", part, MAX_TEXT_BYTES))
             }

@@ -4,7 +4,9 @@ use crate::{
     HostPort, Incarnation, MigrationCounters, MigrationRecord, MigrationState, NodeInfo, RequestKey, Tablet,
     TabletMap,
 };
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, TabletEpoch};
+use sidle_types::{
+    MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch,
+};
 
 /// The name of a node.
 pub const fn node_id(number: u8) -> NodeId {
@@ -50,6 +52,7 @@ pub fn running(id: u64, range: PositionRange, source: u8, target: u8, epoch: u64
         state: MigrationState::Running,
         counters: MigrationCounters::default(),
         requested_by: RequestKey { node: node_id(source), incarnation: Incarnation(1), number: id },
+        version: ProtocolVersion::CURRENT,
     }
 }
 

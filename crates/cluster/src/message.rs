@@ -9,10 +9,10 @@ use crate::bounds::{self, Bounded, clipped};
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_NODE_MESSAGE_BYTES};
 use crate::{
     ClusterId, Health, HostPort, Incarnation, MigrationRecord, MigrationState, OutOfBounds, Refusal,
-    StartNumber, StatusReport, TabletMap,
+    StartNumber, StatusReport, TabletMap, Upgraded,
 };
 use serde::{Deserialize, Serialize};
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange};
+use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, Speaks};
 use std::sync::Arc;
 
 /// A message on the control connection between a node and the coordinator.
@@ -112,6 +112,9 @@ pub enum NodeSays {
         /// Which process asks; `None` from versions that draw no number.
         #[serde(default)]
         start: Option<StartNumber>,
+        /// What its program speaks.
+        #[serde(default = "Speaks::unsaid", skip_serializing_if = "Speaks::is_unsaid")]
+        speaks: Speaks,
     },
     /// The node lives.
     Heartbeat(Heartbeat),
@@ -376,6 +379,8 @@ pub enum Request {
         /// The member.
         node: NodeName,
     },
+    /// Raise the cluster's version as far as all members speak it.
+    Upgrade,
     /// Report nodes, tablets and migrations.
     Status,
     /// The same once a migration is over, or after a while whatever it does then.
@@ -453,6 +458,8 @@ pub enum Reply {
         /// The node.
         node: NodeId,
     },
+    /// The cluster speaks the highest version that all its members speak.
+    Upgraded(Upgraded),
     /// Nodes, tablets and migrations.
     Status(Box<StatusReport>),
     /// Nothing was done, except where the refusal says that this is not known.

@@ -6,7 +6,7 @@ use crate::{
     ClusterId, Incarnation, MigrationCounters, MigrationRecord, MigrationState, StartNumber, TabletMap,
 };
 use serde::{Deserialize, Serialize};
-use sidle_types::{MapEpoch, MigrationId, NodeId, PositionRange};
+use sidle_types::{MapEpoch, MigrationId, NodeId, PositionRange, Speaks};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -42,6 +42,9 @@ pub struct KnownStart {
     pub incarnation: Incarnation,
     /// The number that the process drew.
     pub start: StartNumber,
+    /// What its program speaks.
+    #[serde(default = "Speaks::unsaid", skip_serializing_if = "Speaks::is_unsaid")]
+    pub speaks: Speaks,
 }
 
 impl Metadata {
@@ -57,6 +60,13 @@ impl Metadata {
     pub fn start_of(&self, node: NodeId, incarnation: Incarnation) -> Option<StartNumber> {
         let known = self.starts.iter().find(|known| (known.node, known.incarnation) == (node, incarnation));
         known.map(|known| known.start)
+    }
+
+    /// What the program of a member speaks, as it said when it joined.
+    pub fn speaks_of(&self, node: NodeId) -> Speaks {
+        let joined = self.map.node(node).map(|member| member.incarnation);
+        let is_it = |known: &&KnownStart| known.node == node && Some(known.incarnation) == joined;
+        self.starts.iter().find(is_it).map_or(Speaks::UNSAID, |known| known.speaks)
     }
 
     /// Notes which process joined as an incarnation of a node, and forgets those of nodes that nothing names

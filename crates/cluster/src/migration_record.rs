@@ -4,7 +4,9 @@ use crate::Incarnation;
 use crate::bounds;
 use crate::limits::MAX_PARTITIONS;
 use serde::{Deserialize, Serialize};
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, TabletEpoch};
+use sidle_types::{
+    MapEpoch, MigrationId, MigrationPolicy, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
+};
 
 /// Where a migration stands. What reads and writes do in each state is said with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +73,6 @@ impl std::fmt::Display for MigrationState {
 /// How much a migration moves. Brought up to date when the record's state changes; between that, progress is
 /// only in the coordinator's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct MigrationCounters {
     /// Records in the range when the source counted them.
     pub records: u64,
@@ -89,7 +90,6 @@ pub struct MigrationCounters {
 
 /// Which request asked for something: a node's incarnation and a number that it gives once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RequestKey {
     /// The node that the request came in through.
     pub node: NodeId,
@@ -101,7 +101,6 @@ pub struct RequestKey {
 
 /// One migration, as it is kept in the metadata and, while it runs, shown in the tablet map.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct MigrationRecord {
     /// Its number, never given twice.
     pub id: MigrationId,
@@ -134,6 +133,10 @@ pub struct MigrationRecord {
     pub counters: MigrationCounters,
     /// The request that started it, so that a repeated request finds it instead of starting another.
     pub requested_by: RequestKey,
+    /// The version that its two nodes write to each other in: the cluster's at the time when their
+    /// incarnations were noted. It stays when the cluster's version is raised meanwhile.
+    #[serde(default = "ProtocolVersion::unsaid", skip_serializing_if = "ProtocolVersion::is_unsaid")]
+    pub version: ProtocolVersion,
 }
 
 impl MigrationRecord {

@@ -88,7 +88,6 @@ impl From<ClusterId> for String {
 
 /// A member of the cluster, as every other member and every client sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct NodeInfo {
     /// The node's name for life.
     pub id: NodeId,

@@ -4,8 +4,8 @@ use crate::MetaError;
 use crate::bounds::{self, clipped};
 use crate::limits::MAX_TEXT_BYTES;
 use serde::{Deserialize, Serialize};
-use sidle_types::words::counted;
-use sidle_types::{MigrationId, PositionRange};
+use sidle_types::words::{count, counted};
+use sidle_types::{MigrationId, PositionRange, ProtocolVersion};
 
 /// A refused request. Nothing was done, except where the text says that this is not known. Nodes are named as
 /// `sidle status` shows them: client address and the start of the id.
@@ -122,6 +122,23 @@ pub enum Refusal {
         /// The node.
         node: String,
     },
+    /// The cluster's version is to be raised, and not all members speak the next one.
+    #[error(
+        "the cluster stays at {version}: of its nodes, {} not speak {wanted}: {}. Restart {} with a newer \
+         program, one that speaks {wanted}, or `sidle forget` what is gone for good",
+        counted_do(*.count), listed(.nodes, *.count), if *.count == 1 { "it" } else { "each" }
+    )]
+    HeldBack {
+        /// The cluster's version.
+        version: ProtocolVersion,
+        /// The one that others speak.
+        wanted: ProtocolVersion,
+        /// How many do not.
+        count: usize,
+        /// The first of them, in order of their ids.
+        #[serde(deserialize_with = "bounds::parts")]
+        nodes: Vec<String>,
+    },
     /// The migration failed before it ran, for want of memory for instance.
     #[error("migration {migration} failed before it ran: {why}")]
     NotPrepared {
@@ -208,9 +225,18 @@ impl Refusal {
 
 /// The commands, to be copied, and that there are more where there are.
 fn commands(parts: &[String], count: usize) -> String {
-    let more = if count > parts.len() { ", ..." } else { "" };
     let quoted: Vec<String> = parts.iter().map(|part| format!("`{part}`")).collect();
-    quoted.join(", ") + more
+    listed(&quoted, count)
+}
+
+/// The first of so many, and that there are more where there are.
+fn listed(first: &[String], count: usize) -> String {
+    first.join(", ") + if count > first.len() { ", ..." } else { "" }
+}
+
+/// So many, before "not".
+fn counted_do(number: usize) -> String {
+    format!("{} {}", count(number as u64), if number == 1 { "does" } else { "do" })
 }
 
 #[cfg(test)]

@@ -3,7 +3,10 @@
 use crate::bounds;
 use crate::{ClusterId, HostPort, Incarnation, Tablet};
 use serde::{Deserialize, Serialize};
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, TabletEpoch};
+use sidle_types::{
+    MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion, Speaks,
+    TabletEpoch,
+};
 
 /// The cluster at one moment, as the coordinator sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,6 +15,9 @@ pub struct StatusReport {
     pub cluster: ClusterId,
     /// The node whose process runs the coordinator.
     pub coordinator: NodeId,
+    /// The version that the nodes speak with each other. `sidle upgrade` raises it.
+    #[serde(default = "ProtocolVersion::unsaid")]
+    pub cluster_version: ProtocolVersion,
     /// The epoch of the present map.
     pub map_epoch: MapEpoch,
     /// The members, in order of their ids.
@@ -63,6 +69,9 @@ pub struct NodeStatus {
     pub client_addr: HostPort,
     /// Where other nodes reach it.
     pub bus_addr: HostPort,
+    /// The versions that its program speaks, from the lowest to the highest.
+    #[serde(default = "Speaks::unsaid")]
+    pub speaks: Speaks,
     /// Whether the coordinator hears of it.
     pub state: NodeState,
     /// Microseconds since it was last heard of, or `null` when the coordinator has not heard of it since it
@@ -81,6 +90,15 @@ pub struct NodeStatus {
     /// What is wrong with the node's data directory; `null` when nothing is.
     #[serde(default)]
     pub trouble: Option<String>,
+}
+
+/// What `SIDLE.UPGRADE` answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upgraded {
+    /// The version that the cluster spoke before; the same where there was nothing to be done.
+    pub before: ProtocolVersion,
+    /// The version that it speaks.
+    pub version: ProtocolVersion,
 }
 
 /// A migration.

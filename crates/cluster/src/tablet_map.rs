@@ -15,11 +15,12 @@ use crate::bounds;
 use crate::migration_record::tiles;
 use crate::{MigrationRecord, MigrationState, NodeInfo};
 use serde::{Deserialize, Serialize};
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, TabletEpoch};
+use sidle_types::{
+    MapEpoch, MigrationId, MigrationPolicy, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch,
+};
 
 /// A range of positions with one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Tablet {
     /// The positions.
     pub range: PositionRange,
@@ -42,10 +43,11 @@ pub struct TabletMap {
     nodes: Vec<NodeInfo>,
     tablets: Vec<Tablet>,
     migrations: Vec<MigrationRecord>,
+    #[serde(skip_serializing_if = "ProtocolVersion::is_unsaid")]
+    version: ProtocolVersion,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Unchecked {
     epoch: MapEpoch,
     #[serde(deserialize_with = "bounds::nodes")]
@@ -54,18 +56,21 @@ struct Unchecked {
     tablets: Vec<Tablet>,
     #[serde(deserialize_with = "bounds::migrations")]
     migrations: Vec<MigrationRecord>,
+    #[serde(default = "ProtocolVersion::unsaid")]
+    version: ProtocolVersion,
 }
 
 impl TryFrom<Unchecked> for TabletMap {
     type Error = MapError;
 
     fn try_from(map: Unchecked) -> Result<TabletMap, MapError> {
-        TabletMap::new(map.epoch, map.nodes, map.tablets, map.migrations)
+        let Unchecked { epoch, nodes, tablets, migrations, version } = map;
+        TabletMap::new(epoch, nodes, tablets, migrations).map(|map| map.in_version(version))
     }
 }
 
 impl TabletMap {
-    /// The map of a cluster whose first node owns everything.
+    /// The map of a cluster whose first node owns everything, in the current version.
     pub fn founded_by(first: NodeInfo) -> TabletMap {
         let everything = Tablet { range: PositionRange::ALL, owner: first.id, epoch: TabletEpoch(1) };
         TabletMap {
@@ -73,18 +78,24 @@ impl TabletMap {
             nodes: vec![first],
             tablets: vec![everything],
             migrations: Vec::new(),
+            version: ProtocolVersion::CURRENT,
         }
     }
 
-    /// The map with these parts, or which invariant they break.
+    /// The map with these parts in the current version, or which invariant they break.
     pub fn new(
         epoch: MapEpoch,
         nodes: Vec<NodeInfo>,
         tablets: Vec<Tablet>,
         migrations: Vec<MigrationRecord>,
     ) -> Result<TabletMap, MapError> {
-        let map = TabletMap { epoch, nodes, tablets, migrations };
+        let map = TabletMap { epoch, nodes, tablets, migrations, version: ProtocolVersion::CURRENT };
         map.check().map(|()| map)
+    }
+
+    /// The same map of a cluster that speaks another version.
+    pub fn in_version(self, version: ProtocolVersion) -> TabletMap {
+        TabletMap { version, ..self }
     }
 
     /// The same map with what a member says of itself in place of what the map knew of it; `None` where it is
@@ -94,6 +105,25 @@ impl TabletMap {
         let mut map = self.clone();
         map.nodes[index] = node;
         Some(map)
+    }
+
+    /// The version that the cluster speaks between its nodes.
+    pub const fn version(&self) -> ProtocolVersion {
+        self.version
+    }
+
+    /// The map in JSON, for a reader of this version and none later: what it does not know is left out.
+    pub fn written_in(&self, version: ProtocolVersion) -> String {
+        let json = |map: &TabletMap| serde_json::to_string(map);
+        let written = match version > ProtocolVersion::UNSAID {
+            true => json(self),
+            false => {
+                let mut map = self.clone().in_version(version);
+                map.migrations.iter_mut().for_each(|record| record.version = version);
+                json(&map)
+            }
+        };
+        written.expect("a map has string keys and plain values only")
     }
 
     /// Counts the changes of the map.
@@ -250,6 +280,12 @@ impl MapChange<'_> {
             (tablet.owner, tablet.epoch) = (*source, TabletEpoch(epoch.0 + 1));
         }
         self.finish(id);
+    }
+
+    /// Raises the version that the cluster speaks.
+    pub(crate) fn raise(&mut self, version: ProtocolVersion) {
+        assert!(version > self.map.version, "a cluster's version only grows");
+        self.map.version = version;
     }
 
     /// Changes how hard a running migration may press on its nodes.

@@ -8,8 +8,8 @@ mod support;
 
 use sidle_handshake::{CHALLENGE_BYTES, ClusterSecret, Handshake, ListenerName, Nonce};
 use sidle_testbed::Random;
-use sidle_types::NodeId;
 use sidle_types::{MigrationId, Position, PositionRange, TabletEpoch};
+use sidle_types::{NodeId, ProtocolVersion};
 use sidle_wire::{
     FrameFilter, FrameReader, HEADER_BYTES, Hello, Kind, Lane, Message, Pull, Scope, begin_frame, end_frame,
     limits,
@@ -84,12 +84,12 @@ fn alter(stream: &mut Vec<u8>, random: &mut Random) {
 
 /// One frame of each kind with random content.
 fn frames() -> Vec<Vec<u8>> {
-    let scope = Scope { migration: MigrationId(7), epoch: TabletEpoch(3) };
+    let scope = Scope { migration: MigrationId(7), epoch: TabletEpoch(3), version: ProtocolVersion::CURRENT };
     let mut frames: Vec<Vec<u8>> = Kind::ALL
         .into_iter()
         .map(|kind| {
             let mut frame = Vec::new();
-            let start = begin_frame(&mut frame, kind);
+            let start = begin_frame(&mut frame, kind.version(scope.version), kind);
             frame.extend_from_slice(&[7; 64]);
             end_frame(&mut frame, start).unwrap();
             frame
@@ -106,7 +106,7 @@ fn frames() -> Vec<Vec<u8>> {
         Pull { scope, partition: 0, sequence: 1, range, max_bytes: u32::MAX, piece: None }.write(out)
     });
     frame(&|out| Message::write_control(br#"{"to_coordinator":{}}"#, out).unwrap());
-    frame(&|out| Message::write_ping(1, out));
+    frame(&|out| Message::write_ping(ProtocolVersion::CURRENT, 1, out));
     frames
 }
 

@@ -9,8 +9,9 @@
 //! commit has the body `null`.
 
 use crc32c::crc32c;
-use serde_json::error::Category;
+use serde_json::Value as Json;
 use sidle_cluster::Metadata;
+use sidle_types::{ProtocolVersion, Speaks};
 
 const MAGIC: &str = "sidle-coordinator";
 /// The version that is written; unknown versions are refused.
@@ -77,10 +78,24 @@ pub(crate) fn decode(content: &[u8]) -> Result<Option<Metadata>, Unreadable> {
     if checksum != format!("{:08x}", crc32c(checked)).as_bytes() {
         return damaged("its checksum is wrong");
     }
-    serde_json::from_slice(body).map_err(|error| {
-        let kind = if error.classify() == Category::Data { "" } else { "it is no JSON: " };
-        Unreadable::Damaged(format!("{kind}{error}"))
-    })
+    let json: Json = serde_json::from_slice(body)
+        .map_err(|error| Unreadable::Damaged(format!("it is no JSON: {error}")))?;
+    if let Some(version) = version_of(&json).filter(|&version| !Speaks::THIS_BUILD.includes(version)) {
+        return Err(Unreadable::OtherVersion(format!("the record of a cluster that speaks {version}")));
+    }
+    let metadata: Option<Metadata> =
+        serde_json::from_slice(body).map_err(|error| Unreadable::Damaged(error.to_string()))?;
+    // The next commit would lose what is not known here.
+    if serde_json::to_value(&metadata).is_ok_and(|known| known != json) {
+        return Err(Unreadable::OtherVersion("of a program that writes more into it".to_owned()));
+    }
+    Ok(metadata)
+}
+
+/// The version that the cluster speaks, whatever else there is.
+fn version_of(metadata: &Json) -> Option<ProtocolVersion> {
+    let version = metadata.get("map")?.get("version")?.as_u64()?;
+    Some(ProtocolVersion(u16::try_from(version).unwrap_or(u16::MAX)))
 }
 
 /// Splits the body's length from the body.

@@ -13,7 +13,9 @@ use sidle_migration::{
     TargetInput, Tuning,
 };
 use sidle_store::{Store, StoreConfig};
-use sidle_types::{HashedKey, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch};
+use sidle_types::{
+    HashedKey, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
+};
 use sidle_wire::{FrameReader, Lane};
 use std::time::{Duration, Instant};
 
@@ -68,6 +70,7 @@ fn main() {
         id: MigrationId(1),
         epoch: TabletEpoch(2),
         range: PositionRange::ALL,
+        version: ProtocolVersion::CURRENT,
         source: NodeId::from_bytes([1; 20]),
         target: NodeId::from_bytes([2; 20]),
         partitions: source_store.partition(PositionRange::ALL, FULVA.partitions),

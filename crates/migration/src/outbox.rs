@@ -2,7 +2,7 @@
 //! comes again.
 
 use crate::tuning::NOTICES_QUEUED_MAX;
-use sidle_types::Fill;
+use sidle_types::{Fill, ProtocolVersion};
 use sidle_wire::{Lane, Message, Refusal, RefusalCode, Scope};
 use std::collections::VecDeque;
 
@@ -13,12 +13,18 @@ enum Notice {
 }
 
 /// Short messages that wait for a lane.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Outbox {
+    version: ProtocolVersion,
     lanes: [VecDeque<Notice>; Lane::ALL.len()],
 }
 
 impl Outbox {
+    /// An empty one of a migration whose ends write in this version.
+    pub(crate) fn new(version: ProtocolVersion) -> Outbox {
+        Outbox { version, lanes: Default::default() }
+    }
+
     pub(crate) fn refuse(&mut self, lane: Lane, scope: Scope, code: RefusalCode, text: String) {
         self.push(lane, Notice::Refuse(scope, code, text));
     }
@@ -50,7 +56,7 @@ impl Outbox {
     pub(crate) fn transmit(&mut self, lane: Lane, out: &mut Vec<u8>) -> bool {
         match self.lanes[lane.index()].pop_front() {
             Some(Notice::Refuse(scope, code, text)) => Refusal::write(scope, code, &text, out),
-            Some(Notice::Pong(nonce)) => Message::write_pong(nonce, out),
+            Some(Notice::Pong(nonce)) => Message::write_pong(self.version, nonce, out),
             None => return false,
         }
         true

@@ -2,7 +2,9 @@
 
 use crate::{Copies, ProtocolChoices, Tuning};
 use sidle_pacing::{Governor, Limits};
-use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch};
+use sidle_types::{
+    MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
+};
 use sidle_wire::Scope;
 
 /// The most partitions a range may be cut into: a partition's number travels as one byte, and a client keeps
@@ -18,6 +20,8 @@ pub struct MigrationSpec {
     pub epoch: TabletEpoch,
     /// What moves.
     pub range: PositionRange,
+    /// The version that both ends write in.
+    pub version: ProtocolVersion,
     /// Who gives it up.
     pub source: NodeId,
     /// Who takes it.
@@ -56,7 +60,7 @@ pub enum SpecError {
 impl MigrationSpec {
     /// What every message of the migration carries (M9).
     pub fn scope(&self) -> Scope {
-        Scope { migration: self.id, epoch: self.epoch }
+        Scope { migration: self.id, epoch: self.epoch, version: self.version }
     }
 
     /// Whether the range is copied before its freeze.
@@ -69,6 +73,12 @@ impl MigrationSpec {
         let Tuning { max_bytes_per_s, worker_lag_limit_us, .. } = self.tuning;
         let limits = Limits { max_bytes_per_s, worker_lag_limit_us };
         Governor::new(now, self.protocol.pace, self.policy, limits)
+    }
+
+    /// How large the pieces are of what is larger than that at one position; in a version without pieces it
+    /// travels whole.
+    pub(crate) fn piece_bytes(&self) -> usize {
+        if self.version.has_pieces() { self.tuning.piece_bytes as usize } else { usize::MAX }
     }
 
     /// Checks what the machines rely on.
@@ -108,6 +118,7 @@ pub(crate) mod tests {
             id: MigrationId(7),
             epoch: TabletEpoch(2),
             range,
+            version: ProtocolVersion::CURRENT,
             source: NodeId::from_bytes([1; 20]),
             target: NodeId::from_bytes([2; 20]),
             partitions,

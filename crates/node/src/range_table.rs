@@ -19,7 +19,7 @@
 use sidle_cluster::{NodeInfo, Tablet, TabletMap};
 use sidle_migration::{ExportView, ImportView};
 use sidle_store::{Leave, Store};
-use sidle_types::{MigrationId, NodeId, Position, PositionRange, Slot};
+use sidle_types::{MigrationId, NodeId, Position, PositionRange, ProtocolVersion, Slot};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -116,7 +116,8 @@ pub struct RangeTable {
     addresses: Box<[Box<str>]>,
     owns_everything: bool,
     standing: Standing,
-    map_json: OnceLock<String>,
+    /// The map for who reads the current version, and for who reads the one before only.
+    map_json: [OnceLock<String>; 2],
 }
 
 impl RangeTable {
@@ -190,7 +191,7 @@ impl RangeTable {
             addresses: map.nodes().iter().map(|node| node.client_addr.unbracketed().into()).collect(),
             entries: entries.into(),
             standing: Standing::Joined,
-            map_json: OnceLock::new(),
+            map_json: Default::default(),
             map,
         }
     }
@@ -217,11 +218,12 @@ impl RangeTable {
         self.standing == Standing::Joined
     }
 
-    /// The known tablet map as SIDLE.MAP tells it; made once.
-    pub fn map_json(&self) -> Option<&str> {
+    /// The known tablet map as SIDLE.MAP shows it to a client that reads no later version than this; made
+    /// once.
+    pub fn map_json(&self, version: ProtocolVersion) -> Option<&str> {
         let map = self.known_map()?;
-        let json = || serde_json::to_string(&**map).expect("the map has string keys and plain values only");
-        Some(self.map_json.get_or_init(json))
+        let written = &self.map_json[usize::from(version < ProtocolVersion::CURRENT)];
+        Some(written.get_or_init(|| map.written_in(version)))
     }
 
     /// Every range with its role, in order.
@@ -490,6 +492,7 @@ mod tests {
             id: MigrationId(1),
             epoch: TabletEpoch(1),
             range,
+            version: ProtocolVersion::CURRENT,
             source: id(source),
             target: id(target),
             partitions: vec![range],
@@ -561,7 +564,10 @@ mod tests {
         assert!(!table.is_joined() && !table.is_owned(Position::FIRST));
         assert_eq!(table.redirect(Position(7)), Redirect::NotServed);
         assert_eq!(table.reach(Position::FIRST), Reach::End);
-        assert!(table.known_map().is_none() && table.map_json().is_none(), "it claims no slots");
+        assert!(
+            table.known_map().is_none() && table.map_json(ProtocolVersion::CURRENT).is_none(),
+            "it claims no slots"
+        );
     }
 
     #[test]

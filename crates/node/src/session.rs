@@ -6,6 +6,7 @@ use crate::outcome::Outcome;
 use crate::queue::Ticket;
 use crate::route::RouteState;
 use sidle_resp::{ProtocolError, RespVersion};
+use sidle_types::ProtocolVersion;
 
 /// One connection's state; lives and dies on one worker.
 pub struct Session {
@@ -26,6 +27,8 @@ pub struct Session {
     pub readonly: bool,
     /// The client understands Sidle's own replies (CLIENT CAPA sidle).
     pub capa_sidle: bool,
+    /// The latest version that it reads: of a client that has opted in without one, the first that there was.
+    pub reads_version: ProtocolVersion,
     /// Another node sends on what its own clients asked it (F1): what does not belong here is neither
     /// redirected nor sent on.
     pub is_forwarded: bool,
@@ -71,6 +74,7 @@ impl Session {
             asking: false,
             readonly: false,
             capa_sidle: false,
+            reads_version: ProtocolVersion::CURRENT,
             is_forwarded: false,
             replies: Replies::On,
             route: RouteState::default(),

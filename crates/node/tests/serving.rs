@@ -206,6 +206,24 @@ fn sidle_map_is_the_map_in_json() {
 }
 
 #[test]
+fn sidle_map_is_written_for_what_its_reader_reads() {
+    let mut node = SoloNode::new();
+    let mut client = node.connect();
+    node.ask(&mut client, "HELLO 3");
+    for (words, shows_versions) in
+        [("other", true), ("sidle", false), ("sidle sidle-4 sidle-9", true), ("sidle sidle-x sidle4", false)]
+    {
+        assert_eq!(node.ask(&mut client, &format!("CLIENT CAPA {words}")), Value::Simple("OK".into()));
+        let Value::Bulk(json) = node.ask(&mut client, "SIDLE.MAP") else { panic!("no text") };
+        let map: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        assert_eq!(map.get("version").is_some(), shows_versions, "{words}: {map}");
+    }
+    node.ask(&mut client, "RESET");
+    let Value::Bulk(json) = node.ask(&mut client, "SIDLE.MAP") else { panic!("no text") };
+    assert!(String::from_utf8_lossy(&json).contains("\"version\":4"));
+}
+
+#[test]
 fn sidle_frozen_needs_a_running_migration() {
     let mut node = SoloNode::new();
     let mut client = node.connect();

@@ -161,6 +161,7 @@ impl LargeFrames {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidle_types::ProtocolVersion;
     use sidle_wire::{Kind, begin_frame, end_frame};
     use std::future::Future;
     use std::pin::pin;
@@ -175,7 +176,7 @@ mod tests {
 
     fn under_way(body_bytes: usize) -> FrameReader {
         let mut out = Vec::new();
-        let start = begin_frame(&mut out, Kind::PullReply);
+        let start = begin_frame(&mut out, ProtocolVersion::CURRENT, Kind::PullReply);
         end_frame(&mut out, start).unwrap();
         out[..4].copy_from_slice(&(body_bytes as u32).to_le_bytes());
         let mut reader = FrameReader::filtered(FrameFilter::FROM_SOURCE);

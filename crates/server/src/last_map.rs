@@ -14,7 +14,7 @@
 use crate::data_dir::{DataDir, Identity, Sync, read_file};
 use serde::{Deserialize, Serialize};
 use sidle_cluster::{ClusterId, TabletMap};
-use sidle_types::NodeId;
+use sidle_types::{NodeId, Speaks};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,6 +84,7 @@ impl LastMap {
         ensure(*node == identity.node, format!("it is of node {node}"))?;
         ensure(Some(*cluster) == identity.cluster, format!("it is of cluster {cluster}"))?;
         ensure(*starts < identity.starts, format!("it is of incarnation {starts}, which has not been yet"))?;
+        Speaks::THIS_BUILD.why_not(map.version()).map_or(Ok(()), Err)?;
         ensure(map.node(*node).is_some(), "this node is no member by it".to_owned())
     }
 }
@@ -149,6 +150,7 @@ fn keep(data_dir: &DataDir, queue: &Receiver<LastMap>, is_written: &AtomicBool) 
 mod tests {
     use super::*;
     use sidle_cluster::{Incarnation, NodeInfo};
+    use sidle_types::ProtocolVersion;
 
     fn identity(node: u8, starts: u64) -> Identity {
         Identity {
@@ -208,6 +210,10 @@ mod tests {
         assert!(good.check(&identity(2, 5)).is_err(), "of another node");
         assert!(good.check(&Identity { cluster: None, ..identity(1, 5) }).is_err(), "of another cluster");
         assert!(LastMap { format: 2, ..good.clone() }.check(&identity(1, 5)).is_err());
+        let later = ProtocolVersion(ProtocolVersion::CURRENT.0 + 1);
+        let unread = Arc::new(TabletMap::clone(&good.map).in_version(later));
+        let unread = LastMap { map: unread, ..good.clone() }.check(&identity(1, 5));
+        assert!(unread.is_err_and(|why| why.contains("speaks version 5")), "in a version that is not spoken");
         let foreign = last(&identity(9, 4)).map;
         assert!(LastMap { map: foreign, ..good }.check(&identity(1, 5)).is_err(), "no member");
     }

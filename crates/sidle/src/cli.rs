@@ -45,6 +45,9 @@ pub(crate) enum Command {
     /// Remove a node from the cluster that is down and owns nothing
     #[command(after_help = FORGET_EXAMPLES)]
     Forget(ForgetArguments),
+    /// Raise the version that the nodes speak with each other, once all of them run a program that speaks it
+    #[command(after_help = UPGRADE_EXAMPLES)]
+    Upgrade(UpgradeArguments),
     /// See it work: two nodes, a load, and half of the data moved under it
     #[command(after_help = demo::EXAMPLES)]
     Demo(Box<DemoArguments>),
@@ -209,6 +212,24 @@ pub(crate) struct ForgetArguments {
     /// The node: its client address, its id, or the first digits of that
     #[arg(value_name = "NODE")]
     pub(crate) node: String,
+    #[command(flatten)]
+    pub(crate) via: Reach,
+}
+
+const UPGRADE_EXAMPLES: &str = "\
+Examples:
+  sidle upgrade
+  sidle upgrade --via 10.0.0.1:6379
+
+Restart the nodes with the new program first, one after the other; until then they speak the version before \
+with each other. `sidle status` shows the cluster's version, and what each node speaks. A version is never \
+lowered: a program that does not speak it can take part no more.
+
+Exit status: 0 raised, or nothing to be done; 1 refused, some nodes do not speak it yet; 2 wrong command line; \
+4 node not reached, or the effect is unknown.";
+
+#[derive(Debug, Args)]
+pub(crate) struct UpgradeArguments {
     #[command(flatten)]
     pub(crate) via: Reach,
 }

@@ -21,7 +21,7 @@ pub(crate) fn no_redis(address: &str, why: impl std::fmt::Display) -> String {
 }
 
 /// The commands that take `--via`.
-const REACHING: [&str; 4] = ["bench", "forget", "migrate", "status"];
+const REACHING: [&str; 5] = ["bench", "forget", "migrate", "status", "upgrade"];
 
 /// Makes the command lines in a text work as they stand: each goes to the node that this command went to,
 /// unless it names one itself. A password stays off the line: one from the environment is there for the next

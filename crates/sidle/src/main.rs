@@ -17,6 +17,7 @@ mod node_name;
 mod policy_arguments;
 mod range;
 mod status;
+mod upgrade;
 mod via;
 #[cfg(test)]
 mod wrong_lines;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         cli::Command::Migrate(arguments) => reached(&arguments.via.via, migrate::run(&arguments)),
         cli::Command::Status(arguments) => reached(&arguments.via.via, status::run(&arguments)),
         cli::Command::Forget(arguments) => reached(&arguments.via.via, forget::run(&arguments)),
+        cli::Command::Upgrade(arguments) => reached(&arguments.via.via, upgrade::run(&arguments)),
         cli::Command::Demo(arguments) => demo::run(&arguments),
         cli::Command::Bench(arguments) => reached(arguments.via(), bench::run(&arguments)),
         cli::Command::Lab(arguments) => elsewhere::refuse("sidle lab", &[], &arguments),

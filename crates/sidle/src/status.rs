@@ -7,7 +7,7 @@ use sidle_bench::words::{bytes, clock, count, counted, percent, stored_bytes};
 use sidle_cli::exit::{Failure, Status};
 use sidle_cli::table::{Align, Table};
 use sidle_cluster::{MigrationStatus, NodeState, NodeStatus, StatusReport, Tablet};
-use sidle_types::{MigrationPolicy, NodeId};
+use sidle_types::{MigrationPolicy, NodeId, Speaks};
 use std::time::Duration;
 
 /// How often `--watch` asks.
@@ -66,7 +66,8 @@ async fn shown(node: &mut NodeConnection, arguments: &StatusArguments) -> Result
 
 /// The status as text, with so many of the migrations that are over.
 fn render(report: &StatusReport, ended_shown: usize) -> String {
-    let mut text = format!("Cluster {}, map epoch {}\n\n", report.cluster, report.map_epoch.0);
+    let StatusReport { cluster, cluster_version, map_epoch, .. } = report;
+    let mut text = format!("Cluster {cluster}, {cluster_version}, map epoch {}\n\n", map_epoch.0);
     text += &troubles(report);
     text += &nodes(report);
     text += "\n";
@@ -101,6 +102,7 @@ fn nodes(report: &StatusReport) -> String {
         ("CLIENTS AT", Align::Left),
         ("STATE", Align::Left),
         ("INCARNATION", Align::Right),
+        ("SPEAKS", Align::Left),
         ("SLOTS", Align::Right),
         ("KEYS", Align::Right),
         ("MEMORY", Align::Right),
@@ -112,6 +114,7 @@ fn nodes(report: &StatusReport) -> String {
             node.client_addr.to_string(),
             state(report, node),
             node.incarnation.0.to_string(),
+            spoken(node.speaks),
             node.slots.to_string(),
             count(node.keys),
             stored_bytes(node.memory_used_bytes),
@@ -133,6 +136,11 @@ fn state(report: &StatusReport, node: &NodeStatus) -> String {
         text += ", coordinator";
     }
     text
+}
+
+/// The versions in a few characters.
+fn spoken(Speaks { lowest, highest }: Speaks) -> String {
+    if lowest == highest { lowest.0.to_string() } else { format!("{} to {}", lowest.0, highest.0) }
 }
 
 fn tablets(report: &StatusReport) -> String {
@@ -237,7 +245,7 @@ mod tests {
             json!({
                 "id": digit.repeat(40), "incarnation": 7, "client_addr": address, "bus_addr": "127.0.0.1:9",
                 "state": state, "silent_us": silent_us, "map_epoch": 1, "keys": 0, "memory_used_bytes": 0,
-                "memory_limit_bytes": 0, "slots": 0
+                "memory_limit_bytes": 0, "slots": 0, "speaks": { "lowest": 3, "highest": 4 }
             })
         };
         let report: StatusReport = serde_json::from_value(json!({
@@ -255,6 +263,7 @@ mod tests {
         let states: Vec<String> = report.nodes.iter().map(|node| state(&report, node)).collect();
         assert_eq!(states, ["up, coordinator", "fail?, silent for 12.3 s", "up", "fail?, not heard of"]);
         assert!(shown.contains("INCARNATION") && shown.lines().count() == 5, "{shown}");
+        assert!(shown.contains("SPEAKS") && shown.contains("3 to 4"), "{shown}");
         let names: Vec<String> = report.nodes.iter().map(|node| name(&report, node.id)).collect();
         let expected = ["127.0.0.1:1", "127.0.0.1:2 (bbbbbbbb)", "127.0.0.1:2 (cccccccc)", "127.0.0.1:3"];
         assert_eq!(names, expected);

@@ -12,6 +12,7 @@ const NUMBERS: &[NumberFlag] = &[
     ("migrate set 1 --rate 1", "timeout", Some("3600")),
     ("status", "timeout", Some("3600")),
     ("forget a:1", "timeout", Some("3600")),
+    ("upgrade", "timeout", Some("3600")),
     ("migrate --to a:1 --slots 1", "rate", Some("megabytes")),
     ("migrate --to a:1 --slots 1", "deadline", Some("seconds")),
     ("migrate --to a:1 --slots 1", "slo-p99", Some("microseconds")),
@@ -104,6 +105,10 @@ fn check(line: &[&str]) -> Result<(), Failure> {
         Command::Bench(arguments) => bench::check(&arguments, BUDGET_BYTES),
         Command::Lab(arguments) => elsewhere::refuse("sidle lab", &[], &arguments),
         Command::Migrate(arguments) if arguments.command.is_some() => arguments.ensure_no_range(),
-        Command::Migrate(_) | Command::Forget(_) | Command::Status(_) | Command::CheckHistory(_) => Ok(()),
+        Command::Migrate(_)
+        | Command::Forget(_)
+        | Command::Upgrade(_)
+        | Command::Status(_)
+        | Command::CheckHistory(_) => Ok(()),
     }
 }

@@ -5,6 +5,7 @@ use crate::network::{Place, Side};
 use crate::process::{HostSetup, Process};
 use crate::world::{HostId, World};
 use sidle_cluster::StartNumber;
+use sidle_types::Speaks;
 
 /// How long the other end of a connection takes to hear that a process has died, when its machine could still
 /// tell; and when it could not, at least and at most.
@@ -53,6 +54,11 @@ impl Host {
         host
     }
 
+    /// Whether its process is of an earlier program.
+    pub fn is_old(&self) -> bool {
+        self.process.is_some() && self.setup.speaks != Speaks::THIS_BUILD
+    }
+
     /// Whether its process waits for the disk to write something.
     pub fn is_writing(&self, world: &World) -> bool {
         self.process.as_ref().is_some_and(|process| process.control.is_writing(world))
@@ -62,10 +68,14 @@ impl Host {
     /// it does not.
     pub fn begin_life(&mut self, world: &mut World) -> bool {
         assert!(self.process.is_none(), "a machine runs one process");
+        if self.starts > 0 {
+            self.setup.speaks = Speaks::THIS_BUILD;
+        }
         self.starts += 1;
         self.incarnations += u64::from(!self.is_older_copy);
         let lives = (self.incarnations, StartNumber(self.starts));
-        world.tell(|| format!("node {} starts, incarnation {}", self.id.0, lives.0));
+        let speaks = self.setup.speaks;
+        world.tell(|| format!("node {} starts, incarnation {}, of {speaks}", self.id.0, lives.0));
         match Process::start(self.id, self.setup.clone(), lives, self.disk.clone(), world) {
             Ok(process) => self.process = Some(process),
             Err(error) => {

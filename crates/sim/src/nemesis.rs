@@ -115,6 +115,8 @@ pub struct Nemesis {
     copied: BTreeSet<HostId>,
     /// Machines without a process, and when they start again.
     pub restarts: Vec<(u64, HostId)>,
+    /// When whose process is replaced by one of this build, if it is of an earlier program by then.
+    replacements: Vec<(u64, HostId)>,
     next_us: u64,
     is_over: bool,
     /// How often something went wrong.
@@ -122,8 +124,8 @@ pub struct Nemesis {
 }
 
 impl Nemesis {
-    /// Whoever lets so much go wrong.
-    pub fn new(setup: NemesisSetup, random: Random) -> Nemesis {
+    /// Whoever lets so much go wrong. `replacements`: when whose program is replaced by that of this build.
+    pub fn new(setup: NemesisSetup, replacements: Vec<(u64, HostId)>, random: Random) -> Nemesis {
         Nemesis {
             setup,
             random,
@@ -134,6 +136,7 @@ impl Nemesis {
             doomed: Vec::new(),
             copied: BTreeSet::new(),
             restarts: Vec::new(),
+            replacements,
             next_us: 0,
             is_over: setup.rest_us == 0,
             troubles: 0,
@@ -148,6 +151,7 @@ impl Nemesis {
         self.ambush = None;
         self.doomed.clear();
         self.copied.clear();
+        self.replacements.clear();
         world.heal();
         for host in hosts.iter_mut() {
             host.wake_up(world);
@@ -240,12 +244,29 @@ impl Nemesis {
                 self.ambush = None;
             }
         }
+        if struck == Struck::Nothing {
+            struck = self.replace_one(hosts, now_us);
+        }
         self.arrange(world);
         struck
     }
 
+    /// Stops one process of an earlier program whose time has come, to be started with the one of this build.
+    fn replace_one(&mut self, hosts: &[Host], now_us: u64) -> Struck {
+        let is_due = |(at_us, _): &(u64, HostId)| *at_us <= now_us;
+        while let Some(index) = self.replacements.iter().position(is_due) {
+            let (_, host) = self.replacements.swap_remove(index);
+            if hosts[host.0].is_old() {
+                let restarts_us = now_us + self.random.magnitude(1, RESTART_US.1);
+                return self.kill(host, true, restarts_us);
+            }
+        }
+        Struck::Nothing
+    }
+
     fn arrange(&self, world: &mut World) {
-        let restarts = self.restarts.iter().chain(&self.doomed).map(|(at_us, _)| *at_us);
+        let restarts =
+            self.restarts.iter().chain(&self.doomed).chain(&self.replacements).map(|(at_us, _)| *at_us);
         let next = (!self.is_over).then_some(self.next_us);
         let ambush = self.ambush.map(|_| world.now_us + AMBUSH_LOOKS_US);
         if let Some(at_us) = restarts.chain(self.heal_us).chain(self.mend_us).chain(ambush).chain(next).min()

@@ -2,7 +2,7 @@
 
 use crate::clients::{
     BareSetup, CancellerSetup, MisbehavingSetup, Misbehaviour, OperatorSetup, OtherSetup, SessionSetup,
-    SurveyorSetup,
+    SurveyorSetup, UpgradesSetup,
 };
 use crate::clock::{Clock, WALL_OFF_MS};
 use crate::link::{LinksSetup, SPREAD};
@@ -12,6 +12,7 @@ use crate::workload::{MOST_GROUPS, Workload};
 use crate::world::{HostId, Pace};
 use sidle_client_core::Awareness;
 use sidle_testbed::{Quality, Random};
+use sidle_types::{ProtocolVersion, Speaks};
 
 /// A whole simulation before it starts.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct Plan {
     pub operator: OperatorSetup,
     /// What goes wrong.
     pub nemesis: NemesisSetup,
+    /// When whose program is replaced by that of this build.
+    pub replacements: Vec<(u64, HostId)>,
     /// How long things go wrong.
     pub safety_us: u64,
     /// Whether nodes have less memory than what is written needs.
@@ -48,6 +51,7 @@ impl Plan {
         let mut links_random = Random::new(seed ^ 0x11_4b5e_ed00_0000);
         let mut operators_random = Random::new(seed ^ 0x0be2_a705_0000_0000);
         let mut groups_random = Random::new(seed ^ 0x6e0b_0000_0000);
+        let mut builds_random = Random::new(seed ^ 0xb01d_0000_0000_0000);
         let nodes = match random.below(8) {
             0 => random.between(4, 7) as usize,
             1..4 => 3,
@@ -82,7 +86,8 @@ impl Plan {
             workload.groups = groups_random.between(1, MOST_GROUPS);
         }
         let mut others = others(&mut random, nodes, think_us, &workload);
-        let operator = operator(&mut random, &mut operators_random, safety_us, nodes);
+        let (upgrades, replacements) = builds(&mut builds_random, &mut hosts, safety_us);
+        let operator = operator(&mut random, &mut operators_random, safety_us, upgrades, nodes);
         others.extend(canceller(&mut operators_random, nodes).map(OtherSetup::Canceller));
         if workload.large_permille == 0 && !is_tight && random.one_in(3) {
             // Moves that last: what happens in the middle of one happens often.
@@ -101,6 +106,7 @@ impl Plan {
             workload,
             operator,
             nemesis,
+            replacements,
             safety_us,
             is_tight,
         }
@@ -147,6 +153,7 @@ fn host(random: &mut Random, is_tight: bool) -> HostSetup {
             drift_ppm: random.below(400) as i64 - 200,
             wall_ahead_ms: random.below(2 * WALL_OFF_MS + 1) as i64 - WALL_OFF_MS as i64,
         },
+        speaks: Speaks::THIS_BUILD,
         max_bytes_per_s: None,
         piece_bytes: sidle_migration::tuning::PIECE_BYTES,
         echoes_permille: if random.one_in(2) { 0 } else { random.below(200) },
@@ -154,6 +161,53 @@ fn host(random: &mut Random, is_tight: bool) -> HostSetup {
         tick_us: random.magnitude(50_000, 2_000_000),
         pressure: Pressure::draw(random),
     }
+}
+
+/// What the operator is like. Only scripted plans have members forgotten.
+fn operator(
+    random: &mut Random,
+    operators_random: &mut Random,
+    safety_us: u64,
+    upgrades: UpgradesSetup,
+    nodes: usize,
+) -> OperatorSetup {
+    // Nodes that are restarted hold up some of what is asked for.
+    let hurry = if upgrades.permille > 0 { 10 } else { 1 };
+    OperatorSetup {
+        rest_us: random.magnitude(safety_us / 100, safety_us / 3) / hurry,
+        cancel_permille: if random.one_in(2) { random.between(100, 700) } else { random.below(100) },
+        return_permille: if random.one_in(2) { 0 } else { random.below(600) },
+        hurry_permille: if operators_random.one_in(2) { 0 } else { operators_random.below(600) },
+        forgets_permille: 0,
+        upgrades,
+        nodes,
+    }
+}
+
+/// Now and then a cluster that an earlier program founded, whose nodes are restarted with this one, one after
+/// the other or together, while an operator asks for its version to be raised: how often, and when whose
+/// program is replaced.
+fn builds(
+    random: &mut Random,
+    hosts: &mut [HostSetup],
+    safety_us: u64,
+) -> (UpgradesSetup, Vec<(u64, HostId)>) {
+    if !random.one_in(8) {
+        return (UpgradesSetup::default(), Vec::new());
+    }
+    let newer_permille = random.below(700);
+    for (number, host) in hosts.iter_mut().enumerate() {
+        if number == 0 || !random.permille(newer_permille) {
+            host.speaks = Speaks::only(ProtocolVersion::PREVIOUS);
+        }
+    }
+    let until_us = safety_us * random.between(1, 5) / 8;
+    let mut replacements: Vec<_> =
+        (0..hosts.len()).map(|host| (random.below(until_us), HostId(host))).collect();
+    if random.one_in(6) {
+        replacements.pop();
+    }
+    (UpgradesSetup { permille: random.between(200, 600), seed: random.draw() }, replacements)
 }
 
 fn others(random: &mut Random, nodes: usize, think_us: u64, workload: &Workload) -> Vec<OtherSetup> {
@@ -188,23 +242,6 @@ fn others(random: &mut Random, nodes: usize, think_us: u64, workload: &Workload)
         }
     }
     others
-}
-
-/// What the operator is like. Only scripted plans have members forgotten.
-fn operator(
-    random: &mut Random,
-    operators_random: &mut Random,
-    safety_us: u64,
-    nodes: usize,
-) -> OperatorSetup {
-    OperatorSetup {
-        rest_us: random.magnitude(safety_us / 100, safety_us / 3),
-        cancel_permille: if random.one_in(2) { random.between(100, 700) } else { random.below(100) },
-        return_permille: if random.one_in(2) { 0 } else { random.below(600) },
-        hurry_permille: if operators_random.one_in(2) { 0 } else { operators_random.below(600) },
-        forgets_permille: 0,
-        nodes,
-    }
 }
 
 fn canceller(random: &mut Random, nodes: usize) -> Option<CancellerSetup> {

@@ -57,7 +57,7 @@ impl Simulation {
     /// The simulation of a plan, before anything has happened. `seed`: draws what the plan leaves open.
     pub fn new(seed: u64, plan: Plan, story: Story) -> Simulation {
         let mut random = Random::new(seed);
-        let is_fair = plan.nemesis.rest_us == 0 && !plan.is_tight;
+        let is_fair = plan.nemesis.rest_us == 0 && !plan.is_tight && plan.replacements.is_empty();
         let mut world = World::new(random.fork(), plan.pace, Network::new(plan.links), story);
         world.checks = Checks::new(is_fair);
         let hosts = (plan.hosts.into_iter().enumerate())
@@ -87,9 +87,10 @@ impl Simulation {
         for number in (0..=sessions.len()).chain(first..first + others.len()) {
             world.turn_at(Actor::Client(number), 0);
         }
-        world.turn_at(Actor::Nemesis, plan.nemesis.starts_us);
+        let first_us = plan.replacements.iter().map(|(at_us, _)| *at_us);
+        world.turn_at(Actor::Nemesis, first_us.chain([plan.nemesis.starts_us]).min().unwrap_or(0));
         Simulation {
-            nemesis: Nemesis::new(plan.nemesis, random.fork()),
+            nemesis: Nemesis::new(plan.nemesis, plan.replacements, random.fork()),
             world,
             hosts,
             sessions,

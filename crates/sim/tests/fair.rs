@@ -6,6 +6,7 @@ use sidle_sim::{Plan, Simulation, Story};
 fn fair(seed: u64) -> Plan {
     let mut plan = Plan::draw(seed);
     plan.nemesis.rest_us = 0;
+    plan.replacements.clear();
     plan
 }
 

@@ -170,6 +170,9 @@ faults! {
         /// A node goes back to an older map when one comes late, and so to what it no longer owns (breaks M1
         /// and the agent's invariant 1).
         OlderMapAdopted, "older-map-adopted", USUAL;
+        /// The cluster's version is raised to what one member speaks, whatever the others do (breaks M9: who
+        /// does not speak it reads no message of a migration that begins in it).
+        RaisedBeforeAllSpeak, "raised-before-all-speak", Some(150);
     }
     "sidle-client-core": {
         /// The source's value is returned without waiting for what the target says (breaks M4).

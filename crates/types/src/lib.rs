@@ -11,6 +11,7 @@ mod id;
 mod key;
 mod policy;
 mod position;
+mod protocol_version;
 mod scan_cursor;
 mod slot;
 mod time;
@@ -24,6 +25,7 @@ pub use id::{MapEpoch, MigrationId, NodeId, ParseNodeIdError, TabletEpoch, Versi
 pub use key::HashedKey;
 pub use policy::{MigrationPolicy, ParsePolicyError};
 pub use position::{KeyHash, ParsePositionError, Position, PositionRange};
+pub use protocol_version::{ProtocolVersion, Speaks};
 pub use scan_cursor::ScanCursor;
 pub use slot::{SLOT_COUNT, Slot, hash_tag};
 pub use time::{MonotonicUs, WallMs};

@@ -3,16 +3,16 @@
 use crate::Message;
 use crate::layout::{
     ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ChangedRangeLayout, ForwardLayout,
-    HelloLayout, PingLayout, PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout, PullLayout,
-    PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
+    HelloLayout, PieceLayout, PingLayout, PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout,
+    PullLayout, PullReplyLayout, RefuseLayout, SampPullLayout, ScopeLayout,
 };
 use crate::limits::{CHANGED_RANGES_MAX, PRIORITY_PULL_KEYS_MAX, REFUSAL_TEXT_BYTES_MAX};
 use crate::{
-    AbsentKeys, Activate, ChangedPull, Forward, FrameStart, Hello, Keys, Kind, Piece, Positions,
-    PriorityPull, Probe, ProbeReply, Pull, Refusal, RefusalCode, SampPull, Scope, WireError, begin_frame,
-    end_frame,
+    AbsentKeys, Activate, CONTROL_VERSION, ChangedPull, Forward, FrameStart, Hello, Keys, Kind, Piece,
+    Positions, PriorityPull, Probe, ProbeReply, Pull, Refusal, RefusalCode, SampPull, Scope, WireError,
+    begin_frame, end_frame,
 };
-use sidle_types::{Position, PositionRange};
+use sidle_types::{Position, PositionRange, ProtocolVersion};
 use zerocopy::{Immutable, IntoBytes};
 
 impl From<Scope> for ScopeLayout {
@@ -22,9 +22,26 @@ impl From<Scope> for ScopeLayout {
 }
 
 /// Writes a frame with a fixed body, which always fits.
-fn write_fixed(out: &mut Vec<u8>, kind: Kind, fixed: &(impl IntoBytes + Immutable)) {
-    let start = begin_frame(out, kind);
+fn write_fixed(
+    out: &mut Vec<u8>,
+    version: ProtocolVersion,
+    kind: Kind,
+    fixed: &(impl IntoBytes + Immutable),
+) {
+    write_pull(out, version, kind, fixed, &[]);
+}
+
+/// As [`write_fixed`], with what is in hand behind the fixed part.
+fn write_pull(
+    out: &mut Vec<u8>,
+    version: ProtocolVersion,
+    kind: Kind,
+    fixed: &(impl IntoBytes + Immutable),
+    in_hand: &[PieceLayout],
+) {
+    let start = begin_frame(out, version, kind);
     out.extend_from_slice(fixed.as_bytes());
+    out.extend_from_slice(in_hand.as_bytes());
     end_frame(out, start).expect("a fixed body is far below the limit");
 }
 
@@ -33,15 +50,15 @@ impl Hello {
     pub fn write(&self, out: &mut Vec<u8>) {
         let node = *self.node.as_bytes();
         let fixed = HelloLayout { scope: self.scope.into(), node, lane: self.lane as u8, zero: [0; 3] };
-        write_fixed(out, Kind::Hello, &fixed);
+        write_fixed(out, self.scope.version, Kind::Hello, &fixed);
     }
 }
 
 impl Forward {
-    /// Appends the message as a frame.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        let (node, version) = (*self.node.as_bytes(), if self.is_resp3 { 3 } else { 2 });
-        write_fixed(out, Kind::Forward, &ForwardLayout { node, version, zero: [0; 3] });
+    /// Appends the message as a frame, in a version that its receiver speaks.
+    pub fn write(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
+        let (node, clients_version) = (*self.node.as_bytes(), if self.is_resp3 { 3 } else { 2 });
+        write_fixed(out, version, Kind::Forward, &ForwardLayout { node, clients_version, zero: [0; 3] });
     }
 }
 
@@ -53,26 +70,26 @@ impl Activate {
             highest_version: self.highest_version.0.into(),
             records: self.records.into(),
         };
-        write_fixed(out, Kind::Activate, &fixed);
+        write_fixed(out, self.scope.version, Kind::Activate, &fixed);
     }
 }
 
 impl Scope {
     /// Appends [`Message::HelloAck`] as a frame.
     pub fn write_hello_ack(self, out: &mut Vec<u8>) {
-        write_fixed(out, Kind::HelloAck, &ScopeLayout::from(self));
+        write_fixed(out, self.version, Kind::HelloAck, &ScopeLayout::from(self));
     }
 
     /// Appends [`Message::Activated`] as a frame.
     pub fn write_activated(self, out: &mut Vec<u8>) {
-        write_fixed(out, Kind::Activated, &ScopeLayout::from(self));
+        write_fixed(out, self.version, Kind::Activated, &ScopeLayout::from(self));
     }
 }
 
 impl Refusal<'_> {
     /// Appends a refusal as a frame; a text over the limit is cut.
     pub fn write(scope: Scope, code: RefusalCode, text: &str, out: &mut Vec<u8>) {
-        let start = begin_frame(out, Kind::Refuse);
+        let start = begin_frame(out, scope.version, Kind::Refuse);
         let fixed = RefuseLayout { scope: scope.into(), code: (code as u16).into(), zero: [0; 6] };
         out.extend_from_slice(fixed.as_bytes());
         out.extend_from_slice(&text.as_bytes()[..text.floor_char_boundary(REFUSAL_TEXT_BYTES_MAX)]);
@@ -91,9 +108,9 @@ impl Pull {
             max_bytes: self.max_bytes.into(),
             partition: self.partition,
             zero: [0; 3],
-            piece: Piece::layout(self.piece),
         };
-        write_fixed(out, Kind::Pull, &fixed);
+        let version = self.scope.version;
+        write_pull(out, version, Kind::Pull, &fixed, Piece::layout(self.piece, version).as_slice());
     }
 }
 
@@ -114,7 +131,7 @@ impl Probe<'_> {
 }
 
 fn write_positions(kind: Kind, scope: Scope, sequence: u64, positions: &[Position], out: &mut Vec<u8>) {
-    let start = begin_frame(out, kind);
+    let start = begin_frame(out, scope.version, kind);
     out.extend_from_slice(SampPullLayout { scope: scope.into(), sequence: sequence.into() }.as_bytes());
     Positions::write(positions, out);
     end_frame(out, start).expect("a bounded number of positions is far below the limit");
@@ -128,7 +145,7 @@ impl ProbeReply {
             sequence: self.sequence.into(),
             found: self.found.into(),
         };
-        write_fixed(out, Kind::ProbeReply, &fixed);
+        write_fixed(out, self.scope.version, Kind::ProbeReply, &fixed);
     }
 }
 
@@ -143,14 +160,29 @@ impl PriorityPull<'_> {
         out: &mut Vec<u8>,
     ) -> Result<(), WireError> {
         assert!(keys.len() <= PRIORITY_PULL_KEYS_MAX, "a priority pull of {} keys", keys.len());
-        let start = begin_frame(out, Kind::PriorityPull);
+        let start = begin_frame(out, scope.version, Kind::PriorityPull);
         let count = (keys.len() as u32).into();
-        let (scope, sequence, piece) = (scope.into(), sequence.into(), Piece::layout(piece));
-        let fixed = PriorityPullLayout { scope, sequence, count, zero: [0; 4], piece };
+        let piece = Piece::layout(piece, scope.version);
+        let fixed =
+            PriorityPullLayout { scope: scope.into(), sequence: sequence.into(), count, zero: [0; 4] };
         out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(piece.as_slice().as_bytes());
         keys.for_each(|key| Keys::write(key, out));
         end_frame(out, start)
     }
+}
+
+/// Starts a reply: its fixed part, and room for a piece where the version has them.
+fn begin_reply(
+    out: &mut Vec<u8>,
+    version: ProtocolVersion,
+    kind: Kind,
+    fixed: &(impl IntoBytes + Immutable),
+) -> FrameStart {
+    let start = begin_frame(out, version, kind);
+    out.extend_from_slice(fixed.as_bytes());
+    out.extend_from_slice(Piece::layout(None, version).as_slice().as_bytes());
+    start
 }
 
 /// Overwrites the fixed part of a body whose tail has been packed meanwhile, and ends the frame. It is taken
@@ -162,9 +194,10 @@ fn finish(
     piece: Option<Piece>,
 ) -> Result<(), WireError> {
     Piece::check(piece).inspect_err(|_| out.truncate(start.at))?;
-    let body = start.body();
-    let fixed = fixed.as_bytes();
-    out[body..body + fixed.len()].copy_from_slice(fixed);
+    let (fixed, piece) = (fixed.as_bytes(), Piece::layout(piece, start.version()));
+    let (head, piece) = (&mut out[start.body()..], piece.as_slice().as_bytes());
+    head[..fixed.len()].copy_from_slice(fixed);
+    head[fixed.len()..fixed.len() + piece.len()].copy_from_slice(piece);
     end_frame(out, start)
 }
 
@@ -188,8 +221,7 @@ impl PullReplyStart {
             partition: pull.partition,
             ..PullReplyLayout::default()
         };
-        let start = begin_frame(out, Kind::PullReply);
-        out.extend_from_slice(fixed.as_bytes());
+        let start = begin_reply(out, pull.scope.version, Kind::PullReply, &fixed);
         PullReplyStart { start, fixed }
     }
 
@@ -201,7 +233,6 @@ impl PullReplyStart {
         out: &mut Vec<u8>,
     ) -> Result<(), WireError> {
         let PullReplyStart { start, mut fixed } = self;
-        fixed.piece = Piece::layout(piece);
         fixed.next = next.map_or(0, |next| next.0).into();
         fixed.more = next.is_some().into();
         finish(out, start, &fixed, piece)
@@ -216,7 +247,7 @@ pub struct SampPullReplyStart(FrameStart);
 impl SampPullReplyStart {
     /// Starts the reply at the end of `out`.
     pub fn begin(scope: Scope, sequence: u64, out: &mut Vec<u8>) -> SampPullReplyStart {
-        let start = begin_frame(out, Kind::SampPullReply);
+        let start = begin_frame(out, scope.version, Kind::SampPullReply);
         out.extend_from_slice(SampPullLayout { scope: scope.into(), sequence: sequence.into() }.as_bytes());
         SampPullReplyStart(start)
     }
@@ -238,13 +269,12 @@ pub struct PriorityPullReplyStart {
 impl PriorityPullReplyStart {
     /// Starts the reply at the end of `out`.
     pub fn begin(scope: Scope, sequence: u64, out: &mut Vec<u8>) -> PriorityPullReplyStart {
-        let start = begin_frame(out, Kind::PriorityPullReply);
         let fixed = PriorityPullReplyLayout {
             scope: scope.into(),
             sequence: sequence.into(),
             ..PriorityPullReplyLayout::default()
         };
-        out.extend_from_slice(fixed.as_bytes());
+        let start = begin_reply(out, scope.version, Kind::PriorityPullReply, &fixed);
         PriorityPullReplyStart { start, fixed }
     }
 
@@ -262,7 +292,6 @@ impl PriorityPullReplyStart {
         let PriorityPullReplyStart { start, mut fixed } = self;
         fixed.answered = (answered as u32).into();
         fixed.absent = absent.bits().into();
-        fixed.piece = Piece::layout(piece);
         finish(out, start, &fixed, piece)
     }
 }
@@ -286,9 +315,9 @@ impl ChangedPull {
             sequence: self.sequence.into(),
             max_bytes: self.max_bytes.into(),
             zero: [0; 4],
-            piece: Piece::layout(self.piece),
         };
-        write_fixed(out, Kind::ChangedPull, &fixed);
+        let version = self.scope.version;
+        write_pull(out, version, Kind::ChangedPull, &fixed, Piece::layout(self.piece, version).as_slice());
     }
 
     /// Appends the reply to this pull as a frame: `ranges` (at most [`CHANGED_RANGES_MAX`], in order, apart)
@@ -303,7 +332,7 @@ impl ChangedPull {
     ) -> Result<(), WireError> {
         assert!(ranges.len() <= CHANGED_RANGES_MAX, "a reply of {} ranges", ranges.len());
         Piece::check(piece)?;
-        let start = begin_frame(out, Kind::ChangedPullReply);
+        let start = begin_frame(out, self.scope.version, Kind::ChangedPullReply);
         let fixed = ChangedPullReplyLayout {
             scope: self.scope.into(),
             sequence: self.sequence.into(),
@@ -312,9 +341,9 @@ impl ChangedPull {
             count: (ranges.len() as u32).into(),
             is_frozen: round.is_frozen.into(),
             zero: [0; 7],
-            piece: Piece::layout(piece),
         };
         out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(Piece::layout(piece, self.scope.version).as_slice().as_bytes());
         for range in ranges {
             let (first, last) = (range.first().0.into(), range.last().0.into());
             out.extend_from_slice(ChangedRangeLayout { first, last }.as_bytes());
@@ -327,18 +356,18 @@ impl ChangedPull {
 impl Message<'_> {
     /// Appends [`Message::Control`] as a frame around `json`.
     pub fn write_control(json: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
-        let start = begin_frame(out, Kind::Control);
+        let start = begin_frame(out, CONTROL_VERSION, Kind::Control);
         out.extend_from_slice(json);
         end_frame(out, start)
     }
 
     /// Appends [`Message::Ping`] as a frame.
-    pub fn write_ping(nonce: u64, out: &mut Vec<u8>) {
-        write_fixed(out, Kind::Ping, &PingLayout { nonce: nonce.into() });
+    pub fn write_ping(version: ProtocolVersion, nonce: u64, out: &mut Vec<u8>) {
+        write_fixed(out, version, Kind::Ping, &PingLayout { nonce: nonce.into() });
     }
 
     /// Appends [`Message::Pong`] as a frame.
-    pub fn write_pong(nonce: u64, out: &mut Vec<u8>) {
-        write_fixed(out, Kind::Pong, &PingLayout { nonce: nonce.into() });
+    pub fn write_pong(version: ProtocolVersion, nonce: u64, out: &mut Vec<u8>) {
+        write_fixed(out, version, Kind::Pong, &PingLayout { nonce: nonce.into() });
     }
 }

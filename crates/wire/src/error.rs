@@ -1,17 +1,20 @@
 //! Why a frame was not accepted.
 
+use sidle_types::{ProtocolVersion, Speaks};
+
 /// Why a frame was not accepted. The connection it came over must be closed: what follows cannot be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The peer speaks another version of this protocol.
+    /// The frame is in a version that this node does not speak.
     #[error(
-        "frame version {found} is unknown here (this node speaks {expected}): run the same release on both nodes"
+        "a frame is in {found}, and this node speaks {known}: run programs on both nodes that speak one \
+         version in common"
     )]
     UnknownVersion {
-        /// The version in the frame.
-        found: u8,
-        /// The version this node speaks.
-        expected: u8,
+        /// The version of the frame.
+        found: ProtocolVersion,
+        /// What this node speaks in frames of its kind.
+        known: Speaks,
     },
     /// Header or body were altered on the way, or the peer lost track of frame boundaries.
     #[error("frame checksum is {found:#010x}, computed {computed:#010x}: the frame was damaged on its way")]

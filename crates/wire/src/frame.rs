@@ -2,11 +2,14 @@
 
 use crate::WireError;
 use crate::limits::{BODY_BYTES_MAX, FROM_NODE_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
+use sidle_types::{ProtocolVersion, Speaks};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The version of the frame format and of all bodies.
-pub const VERSION: u8 = 4;
+/// The version that control frames are in, whatever else a node speaks. In them nodes and the coordinator say
+/// which versions they speak, so every program must be able to read them: the header and this kind of frame
+/// stay as they are. What is in them evolves as JSON does.
+pub const CONTROL_VERSION: ProtocolVersion = ProtocolVersion(3);
 
 /// How long a header is.
 pub const HEADER_BYTES: usize = size_of::<Header>();
@@ -17,9 +20,10 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 pub(crate) struct Header {
     /// Bytes of the body, the header not counted.
     length: U32,
+    /// Of the body. The header is the same in every version.
     version: u8,
     kind: u8,
-    /// None are defined in this version: zero.
+    /// None are defined: zero.
     flags: U16,
     /// CRC32C of the header, this field zero, and the body.
     checksum: U32,
@@ -106,6 +110,11 @@ impl Kind {
         }
     }
 
+    /// The version that a frame of this kind is in where `spoken` is spoken.
+    pub fn version(self, spoken: ProtocolVersion) -> ProtocolVersion {
+        if self == Kind::Control { CONTROL_VERSION } else { spoken }
+    }
+
     /// The largest body of this kind: only frames with keys or records in them may be large.
     pub const fn body_limit(self) -> usize {
         match self {
@@ -185,6 +194,8 @@ impl Default for FrameFilter {
 /// A frame whose header and checksum are right; its body is still to be parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'b> {
+    /// The version that it was written in.
+    pub version: ProtocolVersion,
     /// What the body is.
     pub kind: Kind,
     /// The body, where it was received.
@@ -194,16 +205,21 @@ pub struct Frame<'b> {
 /// What a header, once complete, announces.
 pub(crate) struct Announced {
     header: Header,
+    version: ProtocolVersion,
     kind: Kind,
     body_bytes: usize,
 }
 
 impl Announced {
-    /// Reads the header at the front of `bytes`; `None` while it is not complete.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Option<Announced>, WireError> {
+    /// Reads the header at the front of `bytes`, in a version that `speaks` includes; `None` while it is not
+    /// complete.
+    pub(crate) fn read(bytes: &[u8], speaks: Speaks) -> Result<Option<Announced>, WireError> {
         let Ok((header, _)) = Header::read_from_prefix(bytes) else { return Ok(None) };
-        if header.version != VERSION {
-            return Err(WireError::UnknownVersion { found: header.version, expected: VERSION });
+        let version = ProtocolVersion(header.version.into());
+        let is_control = header.kind == Kind::Control as u8;
+        let known = if is_control { Speaks::only(CONTROL_VERSION) } else { speaks };
+        if !known.includes(version) {
+            return Err(WireError::UnknownVersion { found: version, known });
         }
         let kind = Kind::from_byte(header.kind).ok_or(WireError::UnknownKind(header.kind))?;
         let body_bytes = header.length.get() as usize;
@@ -216,7 +232,7 @@ impl Announced {
                 reason: "reserved header fields are not zero",
             });
         }
-        Ok(Some(Announced { header, kind, body_bytes }))
+        Ok(Some(Announced { header, version, kind, body_bytes }))
     }
 
     /// Refuses what does not belong on the connection, before any of the body is waited for.
@@ -243,7 +259,7 @@ impl Announced {
         if found != computed {
             return Err(WireError::BadChecksum { found, computed });
         }
-        Ok(Some(Frame { kind: self.kind, body }))
+        Ok(Some(Frame { version: self.version, kind: self.kind, body }))
     }
 }
 
@@ -257,26 +273,34 @@ fn checksum(mut header: Header, body: &[u8]) -> u32 {
 #[must_use = "a frame that is begun must be ended"]
 pub struct FrameStart {
     pub(crate) at: usize,
+    version: u8,
     kind: Kind,
 }
 
 impl FrameStart {
+    /// The version that the frame is written in.
+    pub(crate) fn version(&self) -> ProtocolVersion {
+        ProtocolVersion(self.version.into())
+    }
+
     /// Where the body starts in the buffer.
     pub(crate) fn body(&self) -> usize {
         self.at + HEADER_BYTES
     }
 }
 
-/// Starts a frame at the end of `out`. The caller appends the body, then calls [`end_frame`].
-pub fn begin_frame(out: &mut Vec<u8>, kind: Kind) -> FrameStart {
+/// Starts a frame at the end of `out`, in this version, which its receiver must speak. The caller appends the
+/// body as it is in that version, then calls [`end_frame`].
+pub fn begin_frame(out: &mut Vec<u8>, version: ProtocolVersion, kind: Kind) -> FrameStart {
     let at = out.len();
     out.resize(at + HEADER_BYTES, 0);
-    FrameStart { at, kind }
+    let version = u8::try_from(version.0).expect("nobody speaks a version that a frame has no room for");
+    FrameStart { at, version, kind }
 }
 
 /// Ends the frame: everything after its header is its body. An oversized frame is taken out of `out` again.
 pub fn end_frame(out: &mut Vec<u8>, start: FrameStart) -> Result<(), WireError> {
-    let FrameStart { at, kind } = start;
+    let FrameStart { at, version, kind } = start;
     let body_bytes = out.len() - at - HEADER_BYTES;
     if body_bytes > kind.body_limit() {
         out.truncate(at);
@@ -284,7 +308,7 @@ pub fn end_frame(out: &mut Vec<u8>, start: FrameStart) -> Result<(), WireError> 
     }
     let mut header = Header {
         length: U32::new(body_bytes as u32),
-        version: VERSION,
+        version,
         kind: kind as u8,
         flags: U16::ZERO,
         checksum: U32::ZERO,
@@ -303,10 +327,10 @@ mod tests {
     fn header_is_sixteen_bytes_and_the_length_comes_first() {
         assert_eq!(HEADER_BYTES, 16);
         let mut out = Vec::new();
-        let start = begin_frame(&mut out, Kind::Ping);
+        let start = begin_frame(&mut out, ProtocolVersion(4), Kind::Ping);
         out.extend_from_slice(&[7; 8]);
         end_frame(&mut out, start).unwrap();
-        assert_eq!(out[..8], [8, 0, 0, 0, VERSION, Kind::Ping as u8, 0, 0]);
+        assert_eq!(out[..8], [8, 0, 0, 0, 4, Kind::Ping as u8, 0, 0]);
         assert_eq!(out[12..16], [0; 4]);
     }
 
@@ -324,7 +348,7 @@ mod tests {
     #[test]
     fn end_frame_takes_an_oversized_frame_back() {
         let mut out = b"before".to_vec();
-        let start = begin_frame(&mut out, Kind::Control);
+        let start = begin_frame(&mut out, CONTROL_VERSION, Kind::Control);
         out.resize(out.len() + REQUEST_BODY_BYTES_MAX + 1, 0);
         assert!(matches!(end_frame(&mut out, start), Err(WireError::Oversized { .. })));
         assert_eq!(out, b"before");

@@ -21,34 +21,30 @@ layouts! {
     /// Followed by the text.
     RefuseLayout { scope: ScopeLayout, code: U16, zero: [u8; 6] }
     ActivateLayout { scope: ScopeLayout, highest_version: U64, records: U64 }
-    /// All zero: none.
+    /// Behind the fixed part of a pull or a reply to one, where the version has pieces. All zero: none.
     PieceLayout { position: U64, version: U64, total: U64, offset: U64 }
     PullLayout {
         scope: ScopeLayout, sequence: U64, from: U64, last: U64, max_bytes: U32, partition: u8, zero: [u8; 3],
-        piece: PieceLayout,
     }
     /// Followed by the records. `next` counts only where `more` is 1.
     PullReplyLayout {
         scope: ScopeLayout, sequence: U64, from: U64, next: U64, more: u8, partition: u8, zero: [u8; 6],
-        piece: PieceLayout,
     }
     /// Before the positions of a sampled pull, and before the records of its reply; before the positions of a
     /// probe.
     SampPullLayout { scope: ScopeLayout, sequence: U64 }
     /// Followed by the keys, each a length (U32) and its bytes.
-    PriorityPullLayout { scope: ScopeLayout, sequence: U64, count: U32, zero: [u8; 4], piece: PieceLayout }
+    PriorityPullLayout { scope: ScopeLayout, sequence: U64, count: U32, zero: [u8; 4] }
     /// Followed by the records. Bit `i` of `absent`: the request's key `i` does not exist.
-    PriorityPullReplyLayout {
-        scope: ScopeLayout, sequence: U64, answered: U32, absent: U32, piece: PieceLayout,
-    }
-    ChangedPullLayout { scope: ScopeLayout, sequence: U64, max_bytes: U32, zero: [u8; 4], piece: PieceLayout }
+    PriorityPullReplyLayout { scope: ScopeLayout, sequence: U64, answered: U32, absent: U32 }
+    ChangedPullLayout { scope: ScopeLayout, sequence: U64, max_bytes: U32, zero: [u8; 4] }
     /// Followed by the ranges, each a `ChangedRangeLayout`, and the records.
     ChangedPullReplyLayout {
         scope: ScopeLayout, sequence: U64, remaining: U64, round: U32, count: U32,
-        is_frozen: u8, zero: [u8; 7], piece: PieceLayout,
+        is_frozen: u8, zero: [u8; 7],
     }
     ChangedRangeLayout { first: U64, last: U64 }
     ProbeReplyLayout { scope: ScopeLayout, sequence: U64, found: U64 }
     PingLayout { nonce: U64 }
-    ForwardLayout { node: [u8; 20], version: u8, zero: [u8; 3] }
+    ForwardLayout { node: [u8; 20], clients_version: u8, zero: [u8; 3] }
 }

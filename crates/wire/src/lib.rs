@@ -10,6 +10,10 @@
 //! and nothing of the frame is applied. A flipped bit anywhere in a frame is always noticed: CRC32C covers
 //! header and body.
 //!
+//! A frame is written in the version of its migration or of the cluster, and read in every version that this
+//! program speaks ([`Speaks`](sidle_types::Speaks)). Control frames are the exception
+//! ([`CONTROL_VERSION`]).
+//!
 //! The crate has no sockets and no state beyond [`FrameReader`]'s buffer.
 
 mod encode;
@@ -24,7 +28,9 @@ mod reader;
 
 pub use encode::{PriorityPullReplyStart, PullReplyStart, RoundState, SampPullReplyStart};
 pub use error::WireError;
-pub use frame::{Frame, FrameFilter, FrameStart, HEADER_BYTES, Kind, VERSION, begin_frame, end_frame};
+pub use frame::{
+    CONTROL_VERSION, Frame, FrameFilter, FrameStart, HEADER_BYTES, Kind, begin_frame, end_frame,
+};
 pub use lists::{AbsentKeys, ChangedRanges, Keys, Positions};
 pub use message::{
     Activate, ChangedPull, ChangedPullReply, Forward, Hello, Lane, Message, PriorityPull, PriorityPullReply,

@@ -1,22 +1,33 @@
 //! Messages: what a checked frame says.
 
 use crate::layout::{
-    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ForwardLayout, HelloLayout, PingLayout,
-    PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout, PullLayout, PullReplyLayout, RefuseLayout,
-    SampPullLayout, ScopeLayout,
+    ActivateLayout, ChangedPullLayout, ChangedPullReplyLayout, ForwardLayout, HelloLayout, PieceLayout,
+    PingLayout, PriorityPullLayout, PriorityPullReplyLayout, ProbeReplyLayout, PullLayout, PullReplyLayout,
+    RefuseLayout, SampPullLayout, ScopeLayout,
 };
 use crate::limits::REFUSAL_TEXT_BYTES_MAX;
 use crate::{AbsentKeys, ChangedRanges, Frame, Keys, Kind, Piece, Positions, WireError};
-use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
+use sidle_types::{MigrationId, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch, Version};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// Which migration a message belongs to, and under which ownership epoch of its range (M9).
+/// Which migration a message belongs to, under which ownership epoch of its range, and in which version (M9).
+/// Both ends of a migration write in the version that the coordinator wrote down with it. The version stands
+/// in the frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scope {
     /// The migration.
     pub migration: MigrationId,
     /// The epoch at which the target owns the range.
     pub epoch: TabletEpoch,
+    /// The version that its messages are in.
+    pub version: ProtocolVersion,
+}
+
+impl std::fmt::Display for Scope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Scope { migration, epoch, version } = self;
+        write!(f, "this is migration {migration} at epoch {}, in {version}", epoch.0)
+    }
 }
 
 /// Which of a migration's two connections a message travels over.
@@ -314,7 +325,7 @@ impl<'b> Message<'b> {
         let body = Body(frame);
         Ok(match frame.kind {
             Kind::Hello => Message::Hello(body.hello()?),
-            Kind::HelloAck => Message::HelloAck(body.whole::<ScopeLayout>()?.into()),
+            Kind::HelloAck => Message::HelloAck(body.scope(body.whole()?)),
             Kind::Refuse => Message::Refuse(body.refusal()?),
             Kind::Activate => {
                 let fixed = body.whole::<ActivateLayout>()?;
@@ -323,37 +334,36 @@ impl<'b> Message<'b> {
                     return Err(body.malformed("the version leaves no room for others"));
                 }
                 let records = fixed.records.get();
-                Message::Activate(Activate { scope: fixed.scope.into(), highest_version, records })
+                Message::Activate(Activate { scope: body.scope(fixed.scope), highest_version, records })
             }
-            Kind::Activated => Message::Activated(body.whole::<ScopeLayout>()?.into()),
+            Kind::Activated => Message::Activated(body.scope(body.whole()?)),
             Kind::Pull => Message::Pull(body.pull()?),
             Kind::PullReply => Message::PullReply(body.pull_reply()?),
             Kind::SampPull => {
                 let (fixed, rest) = body.split::<SampPullLayout>()?;
                 let positions = Positions::parse(frame.kind.name(), rest)?;
                 Message::SampPull(SampPull {
-                    scope: fixed.scope.into(),
+                    scope: body.scope(fixed.scope),
                     sequence: fixed.sequence.get(),
                     positions,
                 })
             }
             Kind::SampPullReply => {
                 let (fixed, batch) = body.split::<SampPullLayout>()?;
-                let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
+                let (scope, sequence) = (body.scope(fixed.scope), fixed.sequence.get());
                 Message::SampPullReply(SampPullReply { scope, sequence, batch })
             }
             Kind::PriorityPull => Message::PriorityPull(body.priority_pull()?),
             Kind::PriorityPullReply => Message::PriorityPullReply(body.priority_pull_reply()?),
             Kind::ChangedPull => {
-                let fixed = body.whole::<ChangedPullLayout>()?;
-                let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
-                let piece = body.checked(Piece::in_pull(&fixed.piece))?;
+                let (fixed, piece) = body.whole_pull::<ChangedPullLayout>()?;
+                let (scope, sequence) = (body.scope(fixed.scope), fixed.sequence.get());
                 Message::ChangedPull(ChangedPull { scope, sequence, max_bytes: fixed.max_bytes.get(), piece })
             }
             Kind::ChangedPullReply => Message::ChangedPullReply(body.changed_pull_reply()?),
             Kind::Probe => {
                 let (fixed, rest) = body.split::<SampPullLayout>()?;
-                let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
+                let (scope, sequence) = (body.scope(fixed.scope), fixed.sequence.get());
                 Message::Probe(Probe {
                     scope,
                     sequence,
@@ -362,7 +372,7 @@ impl<'b> Message<'b> {
             }
             Kind::ProbeReply => {
                 let fixed = body.whole::<ProbeReplyLayout>()?;
-                let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
+                let (scope, sequence) = (body.scope(fixed.scope), fixed.sequence.get());
                 Message::ProbeReply(ProbeReply { scope, sequence, found: fixed.found.get() })
             }
             Kind::Forward => Message::Forward(body.forward()?),
@@ -395,12 +405,6 @@ impl<'b> Message<'b> {
     }
 }
 
-impl From<ScopeLayout> for Scope {
-    fn from(layout: ScopeLayout) -> Scope {
-        Scope { migration: MigrationId(layout.migration.get()), epoch: TabletEpoch(layout.epoch.get()) }
-    }
-}
-
 /// A body on its way to a message.
 struct Body<'b>(Frame<'b>);
 
@@ -421,19 +425,51 @@ impl<'b> Body<'b> {
 
     fn whole<T: FromBytes + KnownLayout + Immutable + Unaligned + Copy>(&self) -> Result<T, WireError> {
         let (fixed, rest) = self.split::<T>()?;
-        if rest.is_empty() { Ok(*fixed) } else { Err(self.malformed("longer than its fixed part")) }
+        self.end(rest).map(|()| *fixed)
+    }
+
+    /// The fixed part, the piece behind it, which is none in a version without pieces, and the rest.
+    fn split_piece<T: FromBytes + KnownLayout + Immutable + Unaligned>(
+        &self,
+    ) -> Result<(&'b T, PieceLayout, &'b [u8]), WireError> {
+        let (fixed, rest) = self.split::<T>()?;
+        if !self.0.version.has_pieces() {
+            return Ok((fixed, PieceLayout::default(), rest));
+        }
+        let split = PieceLayout::read_from_prefix(rest);
+        let (piece, rest) = split.map_err(|_| self.malformed("shorter than its fixed part"))?;
+        Ok((fixed, piece, rest))
+    }
+
+    /// The fixed part of a pull, and what is in hand; nothing follows.
+    fn whole_pull<T: FromBytes + KnownLayout + Immutable + Unaligned>(
+        &self,
+    ) -> Result<(&'b T, Option<Piece>), WireError> {
+        let (fixed, piece, rest) = self.split_piece::<T>()?;
+        self.end(rest)?;
+        Ok((fixed, self.checked(Piece::in_pull(&piece))?))
+    }
+
+    fn end(&self, rest: &[u8]) -> Result<(), WireError> {
+        if rest.is_empty() { Ok(()) } else { Err(self.malformed("longer than its fixed part")) }
+    }
+
+    fn scope(&self, layout: ScopeLayout) -> Scope {
+        let ScopeLayout { migration, epoch } = layout;
+        let (migration, epoch) = (MigrationId(migration.get()), TabletEpoch(epoch.get()));
+        Scope { migration, epoch, version: self.0.version }
     }
 
     fn hello(&self) -> Result<Hello, WireError> {
         let fixed = self.whole::<HelloLayout>()?;
         let lane = Lane::ALL.into_iter().find(|&lane| lane as u8 == fixed.lane);
         let lane = lane.ok_or_else(|| self.malformed("unknown lane"))?;
-        Ok(Hello { scope: fixed.scope.into(), node: NodeId::from_bytes(fixed.node), lane })
+        Ok(Hello { scope: self.scope(fixed.scope), node: NodeId::from_bytes(fixed.node), lane })
     }
 
     fn forward(&self) -> Result<Forward, WireError> {
         let fixed = self.whole::<ForwardLayout>()?;
-        let is_resp3 = match fixed.version {
+        let is_resp3 = match fixed.clients_version {
             2 => false,
             3 => true,
             _ => return Err(self.malformed("unknown version of the clients' protocol")),
@@ -449,19 +485,18 @@ impl<'b> Body<'b> {
             return Err(self.malformed("the text is too long"));
         }
         let text = std::str::from_utf8(text).map_err(|_| self.malformed("the text is not UTF-8"))?;
-        Ok(Refusal { scope: fixed.scope.into(), code, text })
+        Ok(Refusal { scope: self.scope(fixed.scope), code, text })
     }
 
     fn pull(&self) -> Result<Pull, WireError> {
-        let fixed = self.whole::<PullLayout>()?;
+        let (fixed, piece) = self.whole_pull::<PullLayout>()?;
         let range = PositionRange::new(Position(fixed.from.get()), Position(fixed.last.get()));
         let range = range.ok_or_else(|| self.malformed("the range ends before it starts"))?;
-        let piece = self.checked(Piece::in_pull(&fixed.piece))?;
         if piece.is_some_and(|piece| piece.position != range.first()) {
             return Err(self.malformed("a piece of another position"));
         }
         Ok(Pull {
-            scope: fixed.scope.into(),
+            scope: self.scope(fixed.scope),
             partition: fixed.partition,
             sequence: fixed.sequence.get(),
             range,
@@ -471,7 +506,7 @@ impl<'b> Body<'b> {
     }
 
     fn pull_reply(&self) -> Result<PullReply<'b>, WireError> {
-        let (fixed, batch) = self.split::<PullReplyLayout>()?;
+        let (fixed, piece, batch) = self.split_piece::<PullReplyLayout>()?;
         let from = Position(fixed.from.get());
         let next = match fixed.more {
             0 => None,
@@ -479,28 +514,28 @@ impl<'b> Body<'b> {
             1 => return Err(self.malformed("the cursor did not move")),
             _ => return Err(self.malformed("neither more nor the end")),
         };
-        let piece = self.checked(Piece::in_reply(&fixed.piece, batch.len()))?;
+        let piece = self.checked(Piece::in_reply(&piece, batch.len()))?;
         if piece
             .is_some_and(|piece| piece.position != from || next.is_some_and(|next| Some(next) != from.next()))
         {
             return Err(self.malformed("a piece of another position"));
         }
-        let (scope, partition, sequence) = (fixed.scope.into(), fixed.partition, fixed.sequence.get());
+        let (scope, partition, sequence) = (self.scope(fixed.scope), fixed.partition, fixed.sequence.get());
         Ok(PullReply { scope, partition, sequence, from, next, piece, batch })
     }
 
     fn priority_pull(&self) -> Result<PriorityPull<'b>, WireError> {
-        let (fixed, keys) = self.split::<PriorityPullLayout>()?;
+        let (fixed, piece, keys) = self.split_piece::<PriorityPullLayout>()?;
         let keys = Keys::parse(fixed.count.get(), keys)?;
-        let piece = self.checked(Piece::in_pull(&fixed.piece))?;
+        let piece = self.checked(Piece::in_pull(&piece))?;
         if piece.is_some() && keys.len() != 1 {
             return Err(self.malformed("a piece, and not one key"));
         }
-        Ok(PriorityPull { scope: fixed.scope.into(), sequence: fixed.sequence.get(), keys, piece })
+        Ok(PriorityPull { scope: self.scope(fixed.scope), sequence: fixed.sequence.get(), keys, piece })
     }
 
     fn priority_pull_reply(&self) -> Result<PriorityPullReply<'b>, WireError> {
-        let (fixed, batch) = self.split::<PriorityPullReplyLayout>()?;
+        let (fixed, piece, batch) = self.split_piece::<PriorityPullReplyLayout>()?;
         let answered = fixed.answered.get() as usize;
         if answered > crate::limits::PRIORITY_PULL_KEYS_MAX {
             return Err(self.malformed("more keys answered than can be asked for"));
@@ -508,30 +543,30 @@ impl<'b> Body<'b> {
         if u64::from(fixed.absent.get()) >> answered != 0 {
             return Err(self.malformed("a key is absent that is not answered"));
         }
-        let piece = self.checked(Piece::in_reply(&fixed.piece, batch.len()))?;
+        let piece = self.checked(Piece::in_reply(&piece, batch.len()))?;
         if piece.is_some() && answered != 0 {
             return Err(self.malformed("a piece, and an answer"));
         }
-        let (scope, sequence) = (fixed.scope.into(), fixed.sequence.get());
+        let (scope, sequence) = (self.scope(fixed.scope), fixed.sequence.get());
         let absent = AbsentKeys::from_bits(fixed.absent.get());
         Ok(PriorityPullReply { scope, sequence, answered, absent, piece, batch })
     }
 
     fn changed_pull_reply(&self) -> Result<ChangedPullReply<'b>, WireError> {
-        let (fixed, rest) = self.split::<ChangedPullReplyLayout>()?;
+        let (fixed, piece, rest) = self.split_piece::<ChangedPullReplyLayout>()?;
         let (ranges, batch) = ChangedRanges::parse(fixed.count.get(), rest)?;
         let is_frozen = match fixed.is_frozen {
             0 => false,
             1 => true,
             _ => return Err(self.malformed("neither frozen nor not")),
         };
-        let piece = self.checked(Piece::in_reply(&fixed.piece, batch.len()))?;
+        let piece = self.checked(Piece::in_reply(&piece, batch.len()))?;
         let only = |position| PositionRange::new(position, position).expect("one position");
         if piece.is_some_and(|piece| !ranges.iter().eq([only(piece.position)])) {
             return Err(self.malformed("a piece of another position"));
         }
         Ok(ChangedPullReply {
-            scope: fixed.scope.into(),
+            scope: self.scope(fixed.scope),
             sequence: fixed.sequence.get(),
             round: fixed.round.get(),
             remaining: fixed.remaining.get(),

@@ -6,7 +6,7 @@
 use crate::WireError;
 use crate::layout::PieceLayout;
 use crate::limits::IMAGE_BYTES_MAX;
-use sidle_types::{Position, Version};
+use sidle_types::{Position, ProtocolVersion, Version};
 
 /// Which part of what stands at a position. In a pull: what is in hand, up to `offset`. In a reply: its
 /// records, from `offset` on.
@@ -38,13 +38,16 @@ impl Piece {
         self.offset == self.total
     }
 
-    pub(crate) fn layout(piece: Option<Piece>) -> PieceLayout {
-        piece.map_or(PieceLayout::default(), |piece| PieceLayout {
+    /// How it is written in a version, or that there is none: not at all in a version without pieces.
+    pub(crate) fn layout(piece: Option<Piece>, written_in: ProtocolVersion) -> Option<PieceLayout> {
+        assert!(piece.is_none() || written_in.has_pieces(), "a piece in {written_in}");
+        let layout = piece.map_or(PieceLayout::default(), |piece| PieceLayout {
             position: piece.position.0.into(),
             version: piece.version.0.into(),
             total: piece.total.into(),
             offset: piece.offset.into(),
-        })
+        });
+        written_in.has_pieces().then_some(layout)
     }
 
     /// Refuses what a frame must not announce.

@@ -3,6 +3,7 @@
 use crate::frame::{Announced, HEADER_BYTES};
 use crate::limits::{RECEIVE_AHEAD_BYTES, RECEIVE_KEEP_BYTES};
 use crate::{Frame, FrameFilter, WireError};
+use sidle_types::Speaks;
 
 /// Cuts a stream of received bytes into frames, without copying them.
 ///
@@ -10,13 +11,26 @@ use crate::{Frame, FrameFilter, WireError};
 /// [`receive_buffer`](Self::receive_buffer)), then [`next_frame`](Self::next_frame) until it returns `None`.
 /// After an error every further call returns it again: frame boundaries are lost, and the connection must be
 /// closed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FrameReader {
+    speaks: Speaks,
     filter: FrameFilter,
     buffer: Vec<u8>,
     /// What lies before this has been returned.
     start: usize,
     failed: Option<WireError>,
+}
+
+impl Default for FrameReader {
+    fn default() -> FrameReader {
+        FrameReader {
+            speaks: Speaks::THIS_BUILD,
+            filter: FrameFilter::default(),
+            buffer: Vec::new(),
+            start: 0,
+            failed: None,
+        }
+    }
 }
 
 impl FrameReader {
@@ -28,6 +42,11 @@ impl FrameReader {
     /// A reader at the start of a stream that carries only what `filter` lets through.
     pub fn filtered(filter: FrameFilter) -> FrameReader {
         FrameReader { filter, ..FrameReader::default() }
+    }
+
+    /// The same reader of a program that speaks these versions, not those of this build.
+    pub fn speaking(self, speaks: Speaks) -> FrameReader {
+        FrameReader { speaks, ..self }
     }
 
     /// From the next frame on, only what `filter` lets through belongs on the connection.
@@ -94,7 +113,7 @@ impl FrameReader {
     }
 
     fn announced(&self, bytes: &[u8]) -> Result<Option<Announced>, WireError> {
-        Announced::read(bytes)?.map(|announced| announced.checked_by(&self.filter)).transpose()
+        Announced::read(bytes, self.speaks)?.map(|announced| announced.checked_by(&self.filter)).transpose()
     }
 
     /// What was received behind the last frame, for a connection that carries something else from there on.

@@ -1,6 +1,7 @@
 //! `docs/protocol.md` names every kind of frame by its number.
 
-use sidle_wire::{Kind, VERSION};
+use sidle_types::Speaks;
+use sidle_wire::{CONTROL_VERSION, Kind};
 
 #[test]
 fn every_kind_of_frame_is_in_the_protocols_page() {
@@ -13,5 +14,6 @@ fn every_kind_of_frame_is_in_the_protocols_page() {
         let is_there = rows.split(['|', ',']).any(|cell| cell.trim() == entry);
         assert!(is_there, "frame kind {entry} is missing");
     }
-    assert!(frames.contains(&format!("version {VERSION}")), "the version is missing");
+    let versions = format!("{}; Control frames: {CONTROL_VERSION}, always", Speaks::THIS_BUILD);
+    assert!(frames.contains(&versions), "the page does not say: {versions}");
 }

@@ -3,15 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;
-use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
+use sidle_types::{
+    MigrationId, NodeId, Position, PositionRange, ProtocolVersion, Speaks, TabletEpoch, Version,
+};
 use sidle_wire::{
-    AbsentKeys, Activate, ChangedPull, Forward, Frame, FrameFilter, FrameReader, HEADER_BYTES, Hello, Kind,
-    Lane, Message, Piece, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply, Pull, PullReplyStart,
-    Refusal, RefusalCode, RoundState, SampPull, SampPullReplyStart, Scope, VERSION, WireError, begin_frame,
-    end_frame, limits,
+    AbsentKeys, Activate, CONTROL_VERSION, ChangedPull, Forward, Frame, FrameFilter, FrameReader,
+    HEADER_BYTES, Hello, Kind, Lane, Message, Piece, PriorityPull, PriorityPullReplyStart, Probe, ProbeReply,
+    Pull, PullReplyStart, Refusal, RefusalCode, RoundState, SampPull, SampPullReplyStart, Scope, WireError,
+    begin_frame, end_frame, limits,
 };
 
-const SCOPE: Scope = Scope { migration: MigrationId(7), epoch: TabletEpoch(3) };
+const VERSION: ProtocolVersion = ProtocolVersion::CURRENT;
+const SCOPE: Scope = Scope { migration: MigrationId(7), epoch: TabletEpoch(3), version: VERSION };
 
 const ROUND: RoundState = RoundState { number: 1, remaining: 0, is_frozen: false };
 
@@ -129,12 +132,26 @@ impl Owned {
                 ProbeReply { scope, sequence: *sequence, found: *found }.write(out);
             }
             Owned::Forward(node, is_resp3) => {
-                Forward { node: NodeId::from_bytes(*node), is_resp3: *is_resp3 }.write(out);
+                Forward { node: NodeId::from_bytes(*node), is_resp3: *is_resp3 }.write(scope.version, out);
             }
             Owned::Control(json) => Message::write_control(json, out).unwrap(),
-            Owned::Ping(nonce) => Message::write_ping(*nonce, out),
-            Owned::Pong(nonce) => Message::write_pong(*nonce, out),
+            Owned::Ping(nonce) => Message::write_ping(scope.version, *nonce, out),
+            Owned::Pong(nonce) => Message::write_pong(scope.version, *nonce, out),
         }
+    }
+
+    /// The same as it is where there are no pieces.
+    fn without_piece(mut self) -> Owned {
+        match &mut self {
+            Owned::Pull { piece, .. }
+            | Owned::PullReply { piece, .. }
+            | Owned::PriorityPull(_, _, piece)
+            | Owned::PriorityPullReply { piece, .. }
+            | Owned::ChangedPull { piece, .. }
+            | Owned::ChangedPullReply { piece, .. } => *piece = None,
+            _ => {}
+        }
+        self
     }
 
     fn of(message: &Message<'_>) -> Owned {
@@ -367,7 +384,29 @@ fn read_in_pieces(stream: &[u8], sizes: &[usize]) -> (Vec<Owned>, Option<WireErr
     (messages, None)
 }
 
+/// A version that this program speaks.
+fn version() -> impl Strategy<Value = ProtocolVersion> {
+    let Speaks { lowest, highest } = Speaks::THIS_BUILD;
+    (lowest.0..=highest.0).prop_map(ProtocolVersion)
+}
+
 proptest! {
+    #[test]
+    fn messages_round_trip_in_every_version_that_is_spoken(message in message(), version in version()) {
+        let scope = Scope { version, ..SCOPE };
+        let message = if version.has_pieces() { message } else { message.without_piece() };
+        let mut stream = Vec::new();
+        message.write(scope, &mut stream);
+        let mut reader = FrameReader::new();
+        reader.push(&stream);
+        let frame = reader.next_frame().unwrap().expect("it is whole");
+        let is_control = matches!(message, Owned::Control(_));
+        prop_assert_eq!(frame.version, if is_control { CONTROL_VERSION } else { version });
+        let parsed = frame.message().unwrap();
+        prop_assert!(parsed.scope().is_none_or(|read| read == scope), "the scope says the version");
+        prop_assert_eq!(Owned::of(&parsed), message);
+    }
+
     #[test]
     fn messages_round_trip_in_any_pieces(
         messages in prop::collection::vec(message(), 0..8),
@@ -392,7 +431,7 @@ proptest! {
         let body = &written(&message)[HEADER_BYTES..];
         prop_assume!(!body.is_empty());
         let kind = Kind::ALL.into_iter().find(|&kind| kind as u8 == written(&message)[5]).unwrap();
-        let kept = Frame { kind, body: &body[..cut.index(body.len())] };
+        let kept = Frame { version: kind.version(VERSION), kind, body: &body[..cut.index(body.len())] };
         if let Ok(parsed) = kept.message() {
             prop_assert_ne!(Owned::of(&parsed), message);
         }
@@ -401,7 +440,7 @@ proptest! {
     #[test]
     fn garbage_never_panics(garbage in bytes(400), kind in prop::sample::select(Kind::ALL.to_vec())) {
         read_in_pieces(&garbage, &[7, 64]);
-        if let Ok(message) = (Frame { kind, body: &garbage }).message() {
+        if let Ok(message) = (Frame { version: kind.version(VERSION), kind, body: &garbage }).message() {
             Owned::of(&message);
             message.scope();
         }
@@ -412,7 +451,7 @@ proptest! {
         garbage in bytes(200), kind in prop::sample::select(Kind::ALL.to_vec()),
     ) {
         let mut stream = Vec::new();
-        let start = begin_frame(&mut stream, kind);
+        let start = begin_frame(&mut stream, kind.version(VERSION), kind);
         stream.extend_from_slice(&garbage);
         end_frame(&mut stream, start).unwrap();
         read_in_pieces(&stream, &[64]);
@@ -461,7 +500,10 @@ fn next_frame_names_the_reason() {
         stream[at] = value;
         read_in_pieces(&stream, &[100]).1
     };
-    assert_eq!(damaged(4, 9), Some(WireError::UnknownVersion { found: 9, expected: VERSION }));
+    assert_eq!(
+        damaged(4, 9),
+        Some(WireError::UnknownVersion { found: ProtocolVersion(9), known: Speaks::THIS_BUILD })
+    );
     assert_eq!(damaged(5, 99), Some(WireError::UnknownKind(99)));
     assert!(matches!(damaged(3, 255), Some(WireError::Oversized { .. })));
     assert!(matches!(damaged(6, 1), Some(WireError::Malformed { .. })));
@@ -476,7 +518,7 @@ fn changed_ranges_are_in_order_and_apart() {
         let mut out = Vec::new();
         let pull = ChangedPull { scope: SCOPE, sequence: 1, max_bytes: 1, piece: None };
         pull.write_reply(ROUND, ranges, None, &[], &mut out).unwrap();
-        Frame { kind: Kind::ChangedPullReply, body: &out[HEADER_BYTES..] }.message().is_ok()
+        Frame { version: VERSION, kind: Kind::ChangedPullReply, body: &out[HEADER_BYTES..] }.message().is_ok()
     };
     assert!(parsed(&[]) && parsed(&[range(1, 1), range(2, 9), range(11, u64::MAX)]));
     assert!(!parsed(&[range(2, 9), range(9, 10)]));
@@ -497,7 +539,7 @@ fn pieces_that_do_not_fit_are_malformed() {
         let start = PullReplyStart::begin(&pull, &mut out);
         out.resize(out.len() + bytes, 7);
         start.finish(next, Some(piece), &mut out).unwrap();
-        Frame { kind: Kind::PullReply, body: &out[HEADER_BYTES..] }.message().is_ok()
+        Frame { version: VERSION, kind: Kind::PullReply, body: &out[HEADER_BYTES..] }.message().is_ok()
     };
     let next = position.next();
     assert!(parsed(good, next, 60) && parsed(good, None, 1));
@@ -513,7 +555,7 @@ fn pieces_that_do_not_fit_are_malformed() {
         let mut out = Vec::new();
         let (range, piece) = (range(position), Some(piece));
         Pull { scope: SCOPE, partition: 0, sequence: 1, range, max_bytes: 1, piece }.write(&mut out);
-        Frame { kind: Kind::Pull, body: &out[HEADER_BYTES..] }.message().is_ok()
+        Frame { version: VERSION, kind: Kind::Pull, body: &out[HEADER_BYTES..] }.message().is_ok()
     };
     assert!(asked(good) && !asked(Piece { offset: 0, ..good }));
     assert!(!asked(Piece { position: Position(6), ..good }));
@@ -526,6 +568,72 @@ fn pieces_that_do_not_fit_are_malformed() {
     assert!(matches!(written, Err(WireError::Oversized { .. })));
 }
 
+/// A message of each kind that may have a piece, with none.
+fn without_pieces() -> [(Owned, usize); 6] {
+    let range = PositionRange::new(Position(5), Position(6)).unwrap();
+    let (piece, batch) = (None, vec![7; 100]);
+    [
+        (Owned::Pull { partition: 1, sequence: 2, range, max_bytes: 3, piece }, 48),
+        (Owned::PullReply { partition: 1, sequence: 2, range, more: true, piece, batch: batch.clone() }, 148),
+        (Owned::PriorityPull(1, vec![b"key".to_vec()], piece), 32 + 7),
+        (
+            Owned::PriorityPullReply {
+                sequence: 1,
+                answered: 1,
+                absent: vec![],
+                piece,
+                batch: batch.clone(),
+            },
+            132,
+        ),
+        (Owned::ChangedPull { sequence: 1, max_bytes: 2, piece }, 32),
+        (
+            Owned::ChangedPullReply {
+                round: 1,
+                remaining: 2,
+                is_frozen: true,
+                ranges: vec![range],
+                piece,
+                batch,
+            },
+            48 + 16 + 100,
+        ),
+    ]
+}
+
+/// As a program reads and writes them that knows of no pieces.
+#[test]
+fn messages_of_version_3_have_no_place_for_a_piece() {
+    let body = |version, message: &Owned| {
+        let mut out = Vec::new();
+        message.write(Scope { version: ProtocolVersion(version), ..SCOPE }, &mut out);
+        out.split_off(HEADER_BYTES)
+    };
+    for (message, bytes) in without_pieces() {
+        assert_eq!(body(3, &message).len(), bytes, "{message:?}");
+        assert_eq!(body(4, &message).len(), bytes + 32, "{message:?}");
+    }
+}
+
+#[test]
+fn a_pull_of_version_3_with_a_piece_is_malformed() {
+    let piece = Some(Piece { position: Position(5), version: Version(3), total: 100, offset: 40 });
+    let range = PositionRange::new(Position(5), Position(6)).unwrap();
+    for (kind, pull) in [
+        (Kind::Pull, Owned::Pull { partition: 1, sequence: 2, range, max_bytes: 3, piece }),
+        (Kind::PriorityPull, Owned::PriorityPull(1, vec![b"key".to_vec()], piece)),
+        (Kind::ChangedPull, Owned::ChangedPull { sequence: 1, max_bytes: 2, piece }),
+    ] {
+        for message in [pull.clone(), pull.without_piece()] {
+            let written = written(&message);
+            let body = &written[HEADER_BYTES..];
+            assert!(Frame { version: VERSION, kind, body }.message().is_ok());
+            let read = Frame { version: ProtocolVersion(3), kind, body }.message();
+            assert!(matches!(read, Err(WireError::Malformed { .. })), "{message:?}");
+        }
+    }
+}
+
 /// What follows a frame of another kind of conversation is handed over as it came.
 #[test]
 fn the_rest_is_what_follows_the_last_frame() {
@@ -535,6 +643,35 @@ fn the_rest_is_what_follows_the_last_frame() {
     reader.push(b"PING\r\n");
     assert_eq!(Owned::of(&reader.next_frame().unwrap().unwrap().message().unwrap()), forward);
     assert_eq!(reader.into_rest(), b"PING\r\n");
+}
+
+#[test]
+fn a_frame_in_a_version_that_is_not_spoken_is_refused_by_its_header() {
+    let read = |speaks, bytes: &[u8]| {
+        let mut reader = FrameReader::new().speaking(speaks);
+        reader.push(bytes);
+        reader.next_frame().map(|frame| frame.is_some())
+    };
+    let (older, whole) = (Speaks::only(ProtocolVersion::PREVIOUS), written(&Owned::Ping(1)));
+    let unknown = Err(WireError::UnknownVersion { found: VERSION, known: older });
+    assert_eq!(read(older, &whole), unknown);
+    assert_eq!(read(older, &whole[..HEADER_BYTES]), unknown, "its body is not waited for");
+    assert_eq!(read(Speaks::THIS_BUILD, &whole), Ok(true));
+}
+
+/// In them nodes say what they speak.
+#[test]
+fn control_frames_are_read_by_every_program() {
+    for version in [1, 3, 7] {
+        let mut reader = FrameReader::new().speaking(Speaks::only(ProtocolVersion(version)));
+        reader.push(&written(&Owned::Control(b"{}".to_vec())));
+        assert!(matches!(reader.next_frame(), Ok(Some(Frame { kind: Kind::Control, .. }))));
+    }
+    let mut later = written(&Owned::Control(b"{}".to_vec()));
+    later[4] = VERSION.0 as u8;
+    let mut reader = FrameReader::new();
+    reader.push(&later);
+    assert!(matches!(reader.next_frame(), Err(WireError::UnknownVersion { .. })), "in one version only");
 }
 
 #[test]
@@ -552,7 +689,7 @@ fn next_frame_repeats_its_error() {
 fn receive_buffer_does_not_trust_a_forged_length() {
     let mut reader = FrameReader::new();
     let mut out = Vec::new();
-    let start = begin_frame(&mut out, Kind::PullReply);
+    let start = begin_frame(&mut out, VERSION, Kind::PullReply);
     end_frame(&mut out, start).unwrap();
     out[..4].copy_from_slice(&(limits::BODY_BYTES_MAX as u32).to_le_bytes());
     reader.push(&out);

@@ -10,8 +10,9 @@ mod trouble;
 use crate::config::Config;
 use crate::script::{Script, bulk, moving, still};
 use crate::{Awareness, Class, Core, Destination, Outcome, Token};
+use sidle_cluster::TabletMap;
 use sidle_testbed::fixtures::{address, map, range, running};
-use sidle_types::{HashedKey, Position};
+use sidle_types::{HashedKey, MonotonicUs, Position, ProtocolVersion};
 
 const EMPTY: &str = "+EMPTY\r\n";
 const DONE: &str = "-SIDLEDONE migration 1 is over, ask the owner\r\n";

@@ -39,6 +39,24 @@ fn operations_before_the_first_map_wait_for_it() {
     assert_eq!(script.ended(), ended(5, "null"));
 }
 
+/// A later version of a node may show more of the cluster than this client knows of.
+#[test]
+fn what_a_client_does_not_know_of_a_map_is_ignored() {
+    let record = running(1, range(0, 9), 1, 2, 3);
+    let written = map(3, 2, &[(0, 2, 3), (10, 1, 1)], vec![record]);
+    let mut later = serde_json::to_value(&written).expect("plain data");
+    later["version"] = 9.into();
+    for part in ["nodes", "tablets", "migrations"] {
+        later[part][0]["unheard_of"] = serde_json::json!({ "since": "a later version" });
+    }
+    later["unheard_of"] = 7.into();
+    let mut core = Core::new(Config::new(vec![address(1)]));
+    let read = serde_json::from_value::<TabletMap>(later).expect("the rest is as it was");
+    core.install_map(MonotonicUs(1), read.clone());
+    assert_eq!(core.map().map(|map| map.version()), Some(ProtocolVersion(9)));
+    assert_eq!(read.in_version(written.version()), written);
+}
+
 #[test]
 fn moved_is_followed_and_the_map_asked_for() {
     let mut script = Script::new(still(1, 1));

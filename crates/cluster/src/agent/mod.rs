@@ -46,7 +46,7 @@ use crate::{
 use event::Outbox;
 use health::KnownHealth;
 use requests::Requests;
-use sidle_types::{Fill, MapEpoch, MonotonicUs, NodeId, fault};
+use sidle_types::{Fill, MapEpoch, MonotonicUs, NodeId, Speaks, fault};
 use std::sync::Arc;
 
 /// The node agent's state machine. See the module's header for its rules and the order of calls. `X`, `I`:
@@ -57,6 +57,7 @@ pub struct NodeAgent<X = (), I = ()> {
     /// removes any. What it changes is sent to the coordinator with the next input, which then is due.
     pub migrations: Migrations<X, I>,
     start: StartNumber,
+    speaks: Speaks,
     cluster: Option<ClusterId>,
     joined: bool,
     map: Option<Arc<TabletMap>>,
@@ -83,6 +84,7 @@ impl<X, I> NodeAgent<X, I> {
     ) -> NodeAgent<X, I> {
         NodeAgent {
             start,
+            speaks: Speaks::THIS_BUILD,
             cluster,
             joined: false,
             map: None,
@@ -96,6 +98,16 @@ impl<X, I> NodeAgent<X, I> {
             requests: Requests::default(),
             out: Outbox::new(me),
         }
+    }
+
+    /// What its program speaks.
+    pub const fn speaks(&self) -> Speaks {
+        self.speaks
+    }
+
+    /// From now on it is the agent of a program that speaks these versions, not those of this build.
+    pub fn set_speaks(&mut self, speaks: Speaks) {
+        self.speaks = speaks;
     }
 
     /// Takes in what happened.
@@ -215,7 +227,7 @@ impl<X, I> NodeAgent<X, I> {
         self.heard_at = Some(now);
         match message.body {
             CoordinatorSays::Welcome { cluster, map } => {
-                if self.cluster.is_none_or(|own| own == cluster) {
+                if self.cluster.is_none_or(|own| own == cluster) && self.speaks_of(&map) {
                     self.welcome(now, cluster, map);
                 }
             }
@@ -240,7 +252,7 @@ impl<X, I> NodeAgent<X, I> {
                 health.into_iter().for_each(|health| self.health.heard(health));
             }
             CoordinatorSays::MapUpdate { map } => {
-                if self.joined {
+                if self.joined && self.speaks_of(&map) {
                     self.adopt(now, map);
                 }
             }
@@ -257,6 +269,15 @@ impl<X, I> NodeAgent<X, I> {
             }
             CoordinatorSays::Reply { number, reply } => self.requests.replied(number, reply, &mut self.out),
         }
+    }
+
+    /// Whether the program speaks the version of the map's cluster. If not, the map is not taken: its
+    /// coordinator should not have let the node in.
+    fn speaks_of(&mut self, map: &TabletMap) -> bool {
+        let why = self.speaks.why_not(map.version());
+        let is_spoken = why.is_none();
+        why.into_iter().for_each(|why| self.out.event(AgentEvent::JoinRefused(why)));
+        is_spoken
     }
 
     fn welcome(&mut self, now: MonotonicUs, cluster: ClusterId, map: Arc<TabletMap>) {
@@ -321,8 +342,8 @@ impl<X, I> NodeAgent<X, I> {
         } else {
             self.next_beat = now.plus_us(JOIN_RETRY_US);
             let NodeInfo { client_addr, bus_addr, .. } = self.out.me.clone();
-            let start = Some(self.start);
-            self.out.send(NodeSays::Join { client_addr, bus_addr, cluster: self.cluster, start });
+            let (start, speaks) = (Some(self.start), self.speaks);
+            self.out.send(NodeSays::Join { client_addr, bus_addr, cluster: self.cluster, start, speaks });
         }
     }
 }

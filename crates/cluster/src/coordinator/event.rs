@@ -5,7 +5,7 @@ use crate::{
     ClusterId, CoordinatorSays, Incarnation, MetaError, MigrationState, NodeInfo, StartNumber, TabletMap,
     ToCoordinator, ToNode,
 };
-use sidle_types::{Fill, MapEpoch, MigrationId, NodeId};
+use sidle_types::{Fill, MapEpoch, MigrationId, NodeId, ProtocolVersion, Speaks};
 use std::collections::VecDeque;
 
 /// What a new cluster starts with.
@@ -18,6 +18,8 @@ pub struct Founding {
     pub first: NodeInfo,
     /// What that node's process drew.
     pub start: StartNumber,
+    /// What its program speaks. A new cluster speaks the highest of these.
+    pub speaks: Speaks,
 }
 
 /// What happens to a coordinator.
@@ -76,6 +78,13 @@ pub enum CoordinatorEvent {
     RecordGone {
         /// Why not.
         error: MetaError,
+    },
+    /// The cluster speaks a later version from now on, and that is committed.
+    VersionRaised {
+        /// The version before.
+        before: ProtocolVersion,
+        /// The version now.
+        version: ProtocolVersion,
     },
     /// A node has not been heard of for [`timing::SUSPECTED_AFTER_US`].
     NodeSuspected {

@@ -4,7 +4,7 @@
 //! mistaken join, of a copy of a data directory for instance, must not do that to a node that serves: see
 //! [`Judge::earlier_life_obstacle`].
 
-use super::members::{Member, Members, incarnation_of, shown};
+use super::members::{Member, Members, Process, incarnation_of, shown};
 use super::{Coordinator, CoordinatorEvent};
 use crate::limits::{MAX_IDLE_DOWN, MAX_INCARNATION_LEAP, MAX_NODES};
 use crate::timing::{IDLE_FORGOTTEN_AFTER_US, SUSPECTED_AFTER_US};
@@ -29,12 +29,12 @@ impl<M: MetaStore> Coordinator<M> {
         &mut self,
         now: MonotonicUs,
         info: NodeInfo,
-        start: Option<StartNumber>,
+        process: Process,
         cluster: Option<ClusterId>,
     ) {
-        let (node, incarnation) = (info.id, info.incarnation);
-        match self.judge(now).join_obstacle(&info, start, cluster) {
-            None => self.admit(now, info, start),
+        let (node, incarnation, start) = (info.id, info.incarnation, process.start);
+        match self.judge(now).join_obstacle(&info, process, cluster) {
+            None => self.admit(now, info, process),
             Some(Obstacle::Refused(why)) => {
                 self.out.event(CoordinatorEvent::JoinRefused { node, why: why.clone() });
                 self.out.send_to_start(node, incarnation, start, CoordinatorSays::JoinRefused { why });
@@ -51,14 +51,15 @@ impl<M: MetaStore> Coordinator<M> {
         }
     }
 
-    fn admit(&mut self, now: MonotonicUs, info: NodeInfo, start: Option<StartNumber>) {
+    fn admit(&mut self, now: MonotonicUs, info: NodeInfo, process: Process) {
         let (node, incarnation) = (info.id, info.incarnation);
         let known = self.data.map.node(node);
         let restarted = known.is_some_and(|known| known.incarnation < incarnation);
         // In the first incarnation of the first node its founding is its joining.
         let is_new = known.is_none_or(|known| known.incarnation < incarnation)
             || self.members.get(node).is_some_and(|member| member.heard_at.is_none());
-        let noted = start.map(|start| KnownStart { node, incarnation, start });
+        let Process { start, speaks } = process;
+        let noted = start.map(|start| KnownStart { node, incarnation, start, speaks });
         if known == Some(&info) {
             // A member since before such numbers were drawn.
             if let Some(noted) = noted.filter(|_| self.data.start_of(node, incarnation).is_none()) {
@@ -151,7 +152,7 @@ impl Judge<'_> {
     fn join_obstacle(
         &self,
         info: &NodeInfo,
-        start: Option<StartNumber>,
+        process: Process,
         cluster: Option<ClusterId>,
     ) -> Option<Obstacle> {
         let own = self.data.cluster;
@@ -161,7 +162,10 @@ impl Judge<'_> {
                  coordinator, or start it with an empty data directory"
             )));
         }
-        if let Some(obstacle) = self.earlier_life_obstacle(info, start) {
+        if let Some(why) = process.speaks.why_not(self.data.map.version()) {
+            return Some(Obstacle::Refused(why));
+        }
+        if let Some(obstacle) = self.earlier_life_obstacle(info, process.start) {
             return Some(obstacle);
         }
         let is_known = self.data.map.node(info.id).is_some();

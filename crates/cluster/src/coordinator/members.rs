@@ -1,8 +1,8 @@
 //! The members: what the coordinator has heard of them since it opened, and who is suspected.
 
 use crate::timing::SUSPECTED_AFTER_US;
-use crate::{Health, Incarnation, Metadata, NodeInfo, NodeLoad, NodeState, Reply, TabletMap};
-use sidle_types::{MapEpoch, MonotonicUs, NodeId};
+use crate::{Health, Incarnation, Metadata, NodeInfo, NodeLoad, NodeState, Reply, StartNumber, TabletMap};
+use sidle_types::{MapEpoch, MonotonicUs, NodeId, Speaks};
 use std::collections::BTreeMap;
 
 /// What the coordinator has heard of a member since it opened.
@@ -29,6 +29,15 @@ pub(super) struct Member {
     pub(super) oldest_open: u64,
     /// Refusals by request number, so that a late duplicate does not start what was refused.
     pub(super) refusals: BTreeMap<u64, Reply>,
+}
+
+/// What a process states of itself when it joins, beside where it is reached.
+#[derive(Clone, Copy)]
+pub(super) struct Process {
+    /// The number that it drew.
+    pub(super) start: Option<StartNumber>,
+    /// What its program speaks.
+    pub(super) speaks: Speaks,
 }
 
 /// All members.

@@ -53,6 +53,7 @@ mod record;
 mod report;
 mod requests;
 mod steps;
+mod upgrade;
 mod waits;
 
 pub use event::{CoordinatorEvent, CoordinatorInput, Founding};
@@ -68,7 +69,7 @@ use attempt::{Attempt, Attempts, Speaker};
 use event::Outbox;
 use joins::Judge;
 use maps::Maps;
-use members::{Member, Members, incarnation_of, shown};
+use members::{Member, Members, Process, incarnation_of, shown};
 use record::Record;
 use report::Reporter;
 use sidle_types::{Fill, MigrationId, MonotonicUs, NodeId, fault};
@@ -95,24 +96,29 @@ pub struct Coordinator<M> {
 impl<M: MetaStore> Coordinator<M> {
     /// Opens the coordinator on what the store holds, or founds a cluster in an empty one. `read_protocol`
     /// knows the protocols that a migration may ask for.
+    ///
+    /// # Errors
+    /// What cannot be read, or is of a cluster whose version the program does not speak, stays as it is.
     pub fn open(
         now: MonotonicUs,
         mut meta: M,
         founding: Founding,
         read_protocol: ReadProtocol,
     ) -> Result<Coordinator<M>, MetaError> {
-        let seat = founding.first.id;
+        let (seat, speaks) = (founding.first.id, founding.speaks);
         let data = match meta.load()? {
             Some(data) => data,
             None => {
                 let NodeInfo { id: node, incarnation, .. } = founding.first;
-                let mut data = Metadata::new(founding.cluster, TabletMap::founded_by(founding.first));
-                data.note_start(KnownStart { node, incarnation, start: founding.start });
+                let map = TabletMap::founded_by(founding.first).in_version(speaks.highest);
+                let mut data = Metadata::new(founding.cluster, map);
+                data.note_start(KnownStart { node, incarnation, start: founding.start, speaks });
                 meta.commit(&data)?;
                 data
             }
         };
         data.check()?;
+        upgrade::check_spoken(&data, speaks)?;
         let members = Members::new(now, seat, &data.map);
         let attempts = data.unfinished().map(|record| (record.id, Attempt::new(now, record))).collect();
         Ok(Coordinator {
@@ -283,9 +289,9 @@ impl<M: MetaStore> Coordinator<M> {
         }
         let ToCoordinator { from, incarnation, body } = message;
         let body = match body {
-            NodeSays::Join { client_addr, bus_addr, cluster, start } => {
+            NodeSays::Join { client_addr, bus_addr, cluster, start, speaks } => {
                 let info = NodeInfo { id: from, incarnation, client_addr, bus_addr };
-                return self.join(now, info, start, cluster);
+                return self.join(now, info, Process { start, speaks }, cluster);
             }
             body => body,
         };

@@ -5,11 +5,11 @@ use super::attempt::Attempt;
 use super::joins::Judge;
 use super::members::{incarnation_of, shown};
 use super::steps::Step;
-use super::{Coordinator, CoordinatorEvent};
+use super::{Coordinator, CoordinatorEvent, upgrade};
 use crate::limits::{MAX_PARTS_NAMED, MAX_TABLETS, MAX_UNFINISHED, REQUEST_WINDOW};
 use crate::{
     CoordinatorSays, Incarnation, MetaStore, MigrationCounters, MigrationRecord, MigrationState, NodeInfo,
-    NodeName, NodeState, Refusal, Reply, Request, RequestKey,
+    NodeName, NodeState, Refusal, Reply, Request, RequestKey, Upgraded,
 };
 use sidle_types::{
     MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, PositionRange, TabletEpoch, fault,
@@ -46,6 +46,7 @@ impl<M: MetaStore> Coordinator<M> {
             Request::Cancel { migration } => Some(self.cancel(now, migration)),
             Request::SetPolicy { migration, policy } => Some(self.set_policy(now, migration, policy)),
             Request::Forget { node } => Some(self.forget(now, &node)),
+            Request::Upgrade => Some(self.upgrade(now)),
             Request::AwaitEnd { migration, patience_us } => self.await_end(now, key, migration, patience_us),
             Request::StartMigration { range, target, protocol, policy } => {
                 self.start(now, key, range, &target, Manner { protocol, policy })
@@ -116,6 +117,7 @@ impl<M: MetaStore> Coordinator<M> {
             state: MigrationState::Preparing,
             counters: MigrationCounters::default(),
             requested_by: key,
+            version: self.data.map.version(),
         };
         if self.data.unfinished().any(|earlier| earlier.shares_a_node_with(&record)) {
             record.state = MigrationState::Queued;
@@ -169,6 +171,24 @@ impl<M: MetaStore> Coordinator<M> {
             }
         };
         Reply::Refused(refused)
+    }
+
+    /// Raises the cluster's version as far as all members speak it.
+    fn upgrade(&mut self, now: MonotonicUs) -> Reply {
+        let before = self.data.map.version();
+        let next = match upgrade::raised(&self.data) {
+            Ok(Some(next)) => next,
+            Ok(None) => return Reply::Upgraded(Upgraded { before, version: before }),
+            Err(refusal) => return Reply::Refused(refusal),
+        };
+        let version = next.map.version();
+        match self.commit(now, next) {
+            Ok(()) => {
+                self.out.event(CoordinatorEvent::VersionRaised { before, version });
+                Reply::Upgraded(Upgraded { before, version })
+            }
+            Err(error) => Reply::Refused(Refusal::not_committed(&error)),
+        }
     }
 
     /// Answers the request that started the migration, if there is an answer by now.

@@ -176,6 +176,7 @@ impl Steps<'_> {
                 record.state = MigrationState::Preparing;
                 record.source_incarnation = incarnation_of(self.data, record.source);
                 record.target_incarnation = incarnation_of(self.data, record.target);
+                record.version = self.data.map.version();
             }
             (Step::Counted(survey), Some(record)) => {
                 record.counters.records = survey.records;

@@ -14,7 +14,7 @@ use sidle_cluster::{
 };
 use sidle_testbed::fixtures::running;
 use sidle_types::{
-    MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, TabletEpoch,
+    MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, Speaks, TabletEpoch,
 };
 use std::sync::Arc;
 
@@ -136,8 +136,12 @@ fn the_largest_messages_fit() {
     assert_eq!(metadata.check(), Ok(()));
     let mut store = MemoryMetaStore::new();
     store.commit(&metadata).unwrap();
-    let founding =
-        Founding { cluster: ClusterId::from_bits(1), first: map.nodes()[0].clone(), start: StartNumber(1) };
+    let founding = Founding {
+        cluster: ClusterId::from_bits(1),
+        first: map.nodes()[0].clone(),
+        start: StartNumber(1),
+        speaks: Speaks::THIS_BUILD,
+    };
     let coordinator = Coordinator::open(MonotonicUs(1), store, founding, read_protocol).unwrap();
     let report = Box::new(coordinator.report(MonotonicUs(2)));
     for body in [
@@ -316,7 +320,12 @@ fn a_huge_refusal_harms_nobody() {
 
 #[test]
 fn a_record_beyond_its_limits_is_refused_with_words() {
-    let founding = || Founding { cluster: ClusterId::from_bits(1), first: info(1, 1), start: StartNumber(1) };
+    let founding = || Founding {
+        cluster: ClusterId::from_bits(1),
+        first: info(1, 1),
+        start: StartNumber(1),
+        speaks: Speaks::THIS_BUILD,
+    };
     let metadata = |why: usize| {
         let ended = MigrationRecord { state: MigrationState::Failed { why: text(why) }, ..record(1) };
         let new = Metadata::new(ClusterId::from_bits(1), TabletMap::founded_by(info(1, 1)));

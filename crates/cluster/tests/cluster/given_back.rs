@@ -3,7 +3,7 @@
 
 use crate::world::{AHEAD, World, chunks, info, node_id, start_of};
 use sidle_cluster::{CommitFailure, CoordinatorInput, MigrationStatus, NodeSays, ToCoordinator};
-use sidle_types::MigrationId;
+use sidle_types::{MigrationId, Speaks};
 
 const RANGE: (u64, u64) = (4, 9);
 
@@ -83,7 +83,13 @@ fn a_source_that_joins_again_is_told_nothing_before_the_target() {
     let mut world = just_committed("fulva", 44);
     let source = info(1, 1);
     let (client_addr, bus_addr) = (source.client_addr.clone(), source.bus_addr.clone());
-    let body = NodeSays::Join { client_addr, bus_addr, cluster: None, start: Some(start_of(1)) };
+    let body = NodeSays::Join {
+        client_addr,
+        bus_addr,
+        cluster: None,
+        start: Some(start_of(1)),
+        speaks: Speaks::THIS_BUILD,
+    };
     let message = ToCoordinator { from: source.id, incarnation: source.incarnation, body };
     let now = world.now;
     world.coordinator().handle(now, CoordinatorInput::Message(message));

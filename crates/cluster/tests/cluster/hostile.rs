@@ -16,7 +16,8 @@ use sidle_cluster::{
 use sidle_testbed::Random;
 use sidle_testbed::fixtures::{map, running};
 use sidle_types::{
-    MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, TabletEpoch,
+    MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, ProtocolVersion,
+    Speaks, TabletEpoch,
 };
 use std::sync::Arc;
 
@@ -174,6 +175,7 @@ impl Draw {
                 bus_addr: self.address(),
                 cluster: self.one_in(2).then(|| ClusterId::from_bits(u128::from(self.below(3)))),
                 start: self.one_in(2).then(|| StartNumber(self.number())),
+                speaks: self.speaks(),
             },
             1 => NodeSays::Heartbeat(self.heartbeat(data)),
             2 => NodeSays::Surveyed { migration, survey: self.survey(hit.map(|record| record.range)) },
@@ -189,6 +191,11 @@ impl Draw {
             }
         };
         ToCoordinator { from, incarnation: Incarnation(incarnation), body }
+    }
+
+    fn speaks(&mut self) -> Speaks {
+        let lowest = ProtocolVersion(1 + self.below(5) as u16);
+        Speaks { lowest, highest: ProtocolVersion(lowest.0 + self.below(3) as u16) }
     }
 
     fn heartbeat(&mut self, data: &Metadata) -> Heartbeat {
@@ -245,7 +252,8 @@ impl Draw {
         tablets.extend(after.map(|range| Tablet { range, owner, epoch: TabletEpoch(1) }));
         let epoch = MapEpoch(if self.one_in(50) { self.number() } else { self.below(1 << 40) });
         let map = TabletMap::new(epoch, nodes, tablets, vec![record]);
-        Arc::new(map.unwrap_or_else(|_| TabletMap::founded_by(info(1 + self.below(5) as u8, 1))))
+        let map = map.unwrap_or_else(|_| TabletMap::founded_by(info(1 + self.below(5) as u8, 1)));
+        Arc::new(if self.one_in(8) { map.in_version(self.speaks().highest) } else { map })
     }
 
     /// Something from the coordinator to node 1.
@@ -308,7 +316,12 @@ impl Draw {
 }
 
 fn founding() -> Founding {
-    Founding { cluster: ClusterId::from_bits(1), first: info(1, 1), start: StartNumber(1) }
+    Founding {
+        cluster: ClusterId::from_bits(1),
+        first: info(1, 1),
+        start: StartNumber(1),
+        speaks: Speaks::THIS_BUILD,
+    }
 }
 
 /// The coordinator after its process died: on what the text of its metadata says.
@@ -324,7 +337,13 @@ fn reopened(now: MonotonicUs, coordinator: Coordinator<MemoryMetaStore>) -> Coor
 
 fn join(coordinator: &mut Coordinator<MemoryMetaStore>, now: MonotonicUs, info: NodeInfo) -> Vec<ToNode> {
     let NodeInfo { id, incarnation, client_addr, bus_addr } = info;
-    let body = NodeSays::Join { client_addr, bus_addr, cluster: None, start: Some(StartNumber(1)) };
+    let body = NodeSays::Join {
+        client_addr,
+        bus_addr,
+        cluster: None,
+        start: Some(StartNumber(1)),
+        speaks: Speaks::THIS_BUILD,
+    };
     coordinator.handle(now, CoordinatorInput::Message(ToCoordinator { from: id, incarnation, body }));
     std::iter::from_fn(|| coordinator.poll_transmit()).filter(|sent| sent.to == id).collect()
 }

@@ -6,7 +6,9 @@ use sidle_cluster::{
     MigrationState, NodeAgent, NodeSays, PrepareRefusal, RequestKey, SourceStage, StartNumber, Tablet,
     TabletMap, TargetStage, ToNode,
 };
-use sidle_types::{MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, PositionRange, TabletEpoch};
+use sidle_types::{
+    MapEpoch, MigrationId, MigrationPolicy, MonotonicUs, PositionRange, ProtocolVersion, TabletEpoch,
+};
 use std::sync::Arc;
 
 const ID: MigrationId = MigrationId(7);
@@ -46,6 +48,7 @@ fn record(source: u8, target: u8) -> MigrationRecord {
         state: MigrationState::Preparing,
         counters: MigrationCounters::default(),
         requested_by: RequestKey { node: node_id(2), incarnation: Incarnation(1), number: 1 },
+        version: ProtocolVersion::CURRENT,
     }
 }
 

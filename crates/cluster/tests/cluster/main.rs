@@ -12,4 +12,5 @@ mod migrations;
 mod named_faults;
 mod refusals;
 mod restarts;
+mod versions;
 mod world;

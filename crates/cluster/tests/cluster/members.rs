@@ -6,7 +6,7 @@ use sidle_cluster::{
     ClusterId, CommitFailure, CoordinatorEvent, CoordinatorInput, CoordinatorSays, Heartbeat, Incarnation,
     Metadata, NodeInfo, NodeName, NodeSays, NodeState, Refusal, Reply, Request, StartNumber, ToCoordinator,
 };
-use sidle_types::{MapEpoch, MigrationId, NodeId};
+use sidle_types::{MapEpoch, MigrationId, NodeId, Speaks};
 
 /// Says something to the coordinator as this incarnation of a node would; the answers to that incarnation.
 fn says(world: &mut World, from: NodeId, incarnation: u64, body: NodeSays) -> Vec<CoordinatorSays> {
@@ -34,7 +34,8 @@ fn join_of(
     start: Option<StartNumber>,
 ) -> CoordinatorSays {
     let NodeInfo { client_addr, bus_addr, .. } = info(at, 1);
-    let body = NodeSays::Join { client_addr, bus_addr, cluster: Some(ClusterId::from_bits(0xc1)), start };
+    let (cluster, speaks) = (Some(ClusterId::from_bits(0xc1)), Speaks::THIS_BUILD);
+    let body = NodeSays::Join { client_addr, bus_addr, cluster, start, speaks };
     // What it is told of its migrations may come first.
     let mut said = says(world, node_id(node), incarnation, body);
     let place = said.iter().position(|said| !matches!(said, CoordinatorSays::Over { .. }));
@@ -258,8 +259,13 @@ fn members_that_join_and_go_do_not_fill_the_cluster() {
         bytes[..8].copy_from_slice(&number.to_be_bytes());
         let host = format!("10.1.{}.{}", number / 250, number % 250);
         let addr = |port| sidle_cluster::HostPort::new(&host, port).unwrap();
-        let body =
-            NodeSays::Join { client_addr: addr(7000), bus_addr: addr(17000), cluster: None, start: None };
+        let body = NodeSays::Join {
+            client_addr: addr(7000),
+            bus_addr: addr(17000),
+            cluster: None,
+            start: None,
+            speaks: Speaks::THIS_BUILD,
+        };
         says(&mut world, NodeId::from_bytes(bytes), 1, body);
         world.run_for(2_000);
     }

@@ -1,8 +1,8 @@
 //! Tests of the tests: each known fault, put back, is seen by the scenario that tells its story.
 
 use crate::world::{BAD, World, assert_defined, chunks, state_named};
-use sidle_cluster::CommitFailure;
-use sidle_types::Fault;
+use sidle_cluster::{CommitFailure, Request};
+use sidle_types::{Fault, ProtocolVersion, Speaks};
 
 const RANGE: (u64, u64) = (4, 9);
 
@@ -15,6 +15,7 @@ const STORIES: &[(Fault, fn())] = &[
     (Fault::RequestExecutedTwice, requests_are_repeated),
     (Fault::EndToldOnce, the_end_is_not_heard),
     (Fault::OlderMapAdopted, maps_come_late),
+    (Fault::RaisedBeforeAllSpeak, an_upgrade_is_asked_for_too_early),
 ];
 
 fn start(world: &mut World) {
@@ -106,6 +107,14 @@ fn maps_come_late() {
         world.ask(3, World::start(chunks(RANGE.0, RANGE.1), 2));
         ends_done(world);
     }
+}
+
+fn an_upgrade_is_asked_for_too_early() {
+    let old = Speaks::only(ProtocolVersion::PREVIOUS);
+    let mut world = World::of_builds(35, &[old, Speaks::THIS_BUILD, old]);
+    world.ask(2, Request::Upgrade);
+    world.ask(3, World::start(chunks(RANGE.0, RANGE.1), 2));
+    ends_done(world);
 }
 
 #[test]

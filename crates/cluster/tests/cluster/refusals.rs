@@ -6,7 +6,7 @@ use sidle_cluster::{
     NodeSays, PrepareRefusal, Refusal, Reply, Request, ToCoordinator,
 };
 use sidle_testbed::Quality;
-use sidle_types::{MigrationId, MigrationPolicy, PositionRange};
+use sidle_types::{MigrationId, MigrationPolicy, PositionRange, Speaks};
 
 fn start(range: PositionRange, target: &str) -> Request {
     Request::StartMigration {
@@ -204,6 +204,7 @@ fn join_refusals_say_what_to_do() {
             bus_addr: info(address, 1).bus_addr,
             cluster: cluster.map(ClusterId::from_bits),
             start: None,
+            speaks: Speaks::THIS_BUILD,
         };
         let message = ToCoordinator { from: me.id, incarnation: Incarnation(incarnation), body };
         let coordinator = world.coordinator();

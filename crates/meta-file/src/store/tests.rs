@@ -1,7 +1,7 @@
 use super::*;
 use sidle_cluster::{ClusterId, MigrationRecord, MigrationState, TabletMap};
 use sidle_testbed::fixtures::{node_info, running};
-use sidle_types::{MigrationId, PositionRange};
+use sidle_types::{MigrationId, PositionRange, ProtocolVersion};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -180,14 +180,41 @@ fn other_versions_are_refused_by_their_names() {
     assert_refused(&redb, "is a redb database, of a development version of Sidle 0.1.0");
 }
 
+/// A file of [`metadata`] in whose body this was put in place of that.
+fn with_body(what: &str, instead: &str) -> Vec<u8> {
+    let whole = String::from_utf8(encode(Some(&metadata(6)))).unwrap();
+    let body = whole.split_once('\n').unwrap().1;
+    assert!(body.contains(what), "{body}");
+    let body = body.replace(what, instead);
+    let checked = format!("{}\n{body}", body.len());
+    format!("sidle-coordinator 1 {:08x} {checked}", crc32c::crc32c(checked.as_bytes())).into_bytes()
+}
+
 #[test]
 fn metadata_that_breaks_an_invariant_is_refused() {
-    let whole = String::from_utf8(encode(Some(&metadata(5)))).unwrap();
-    let body = whole.split_once('\n').unwrap().1;
-    let body = body.replace("0xffffffffffffffff", "0xfffffffffffffffe");
-    let checked = format!("{}\n{body}", body.len());
-    let content = format!("sidle-coordinator 1 {:08x} {checked}", crc32c::crc32c(checked.as_bytes()));
-    assert_refused(content.as_bytes(), "gap or overlap");
+    assert_refused(&with_body("0xffffffffffffffff", "0xfffffffffffffffe"), "gap or overlap");
+}
+
+#[test]
+fn the_record_of_a_cluster_that_speaks_another_version_is_refused() {
+    let later = with_body(r#","version":4"#, r#","version":5,"unheard_of":{}"#);
+    assert_refused(&later, "is the record of a cluster that speaks version 5, which this version of sidle");
+    assert_refused(&later, "Start the version that wrote it");
+    assert_refused(&with_body(r#","version":4"#, r#","version":2"#), "that speaks version 2");
+    // In no version that is spoken here does anybody write that.
+    assert_refused(&with_body(r#""client_addr""#, r#""unheard_of":1,"client_addr""#), "writes more into it");
+}
+
+/// It was written before any version was.
+#[test]
+fn the_record_of_a_cluster_that_names_no_version_is_read_and_written_as_it_was() {
+    let (_folder, path) = place();
+    let content = with_body(r#","version":4"#, "");
+    fs::write(&path, &content).unwrap();
+    let found = loaded(&path).expect("it is there");
+    assert_eq!(found.map.version(), ProtocolVersion::PREVIOUS);
+    FileMetaStore::open(&path).unwrap().commit(&found).unwrap();
+    assert!(fs::read(&path).unwrap() == content);
 }
 
 #[test]

@@ -104,7 +104,8 @@ impl Changes {
         if let Some(in_hand) = pull.piece
             && (!is_asked_again || sent == [only(in_hand.position)])
         {
-            let piece = pieces::pack_piece(store, &parts.spec.tuning, in_hand.position, Some(in_hand), batch);
+            let piece =
+                pieces::pack_piece(store, parts.spec.piece_bytes(), in_hand.position, Some(in_hand), batch);
             match piece {
                 Some(piece) if pieces::has_changed(Some(in_hand), &piece) => {
                     batch.clear();
@@ -141,8 +142,7 @@ impl Changes {
         batch: &mut Vec<u8>,
     ) -> (u64, Option<Piece>) {
         let max_bytes = pull.max_bytes.min(PULL_BYTES_MAX) as usize;
-        let tuning = &parts.spec.tuning;
-        let large_bytes = tuning.piece_bytes as usize;
+        let large_bytes = parts.spec.piece_bytes();
         let mut records = 0;
         while self.sent.len() < most_ranges && batch.len() < max_bytes {
             let Some(range) = self.queue.pop_front() else { break };
@@ -158,7 +158,7 @@ impl Changes {
                 if let Some(rest) = split(range, first.next()).1 {
                     self.queue.push_front(rest);
                 }
-                let piece = pieces::pack_piece(store, tuning, first, None, batch);
+                let piece = pieces::pack_piece(store, large_bytes, first, None, batch);
                 return (0, piece);
             }
             let (sent, rest) = split(range, end.next);

@@ -160,8 +160,7 @@ impl Exporter {
         if let Some(scope) = message.scope().filter(|&scope| scope != self.parts.scope) {
             // M9; a refusal is not refused: two nodes would go on for ever.
             if !matches!(message, Message::Refuse(_)) {
-                let MigrationSpec { id, epoch, .. } = self.parts.spec;
-                let text = format!("this is migration {id} at epoch {}", epoch.0);
+                let text = self.parts.scope.to_string();
                 self.parts.outbox.refuse(lane, scope, RefusalCode::StaleScope, text);
             }
             return;

@@ -29,7 +29,7 @@ impl SourceParts {
             scope: spec.scope(),
             governor: spec.governor(now),
             paced_until: None,
-            outbox: Outbox::default(),
+            outbox: Outbox::new(spec.version),
             events: VecDeque::new(),
             counters: ExporterCounters::default(),
             spec,

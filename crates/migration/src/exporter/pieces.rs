@@ -3,7 +3,6 @@
 //! M12: a pull says of which version it has something in hand. If something else stands there by now, which
 //! happens before the freeze only, the first piece of that is sent.
 
-use crate::Tuning;
 use sidle_store::{Image, Store};
 use sidle_types::{Position, fault};
 use sidle_wire::Piece;
@@ -12,7 +11,7 @@ use sidle_wire::Piece;
 /// there.
 pub(super) fn pack_piece(
     store: &Store,
-    tuning: &Tuning,
+    piece_bytes: usize,
     position: Position,
     in_hand: Option<Piece>,
     out: &mut Vec<u8>,
@@ -22,7 +21,7 @@ pub(super) fn pack_piece(
         is_same || fault!(PiecesOfTwoVersions) && piece.offset < image.bytes as u64
     };
     let from = |image| in_hand.filter(|piece| goes_on(piece, image)).map_or(0, |piece| piece.offset as usize);
-    let (image, offset) = store.pack_piece(position, from, tuning.piece_bytes as usize, out)?;
+    let (image, offset) = store.pack_piece(position, from, piece_bytes, out)?;
     Some(Piece { position, version: image.version, total: image.bytes as u64, offset: offset as u64 })
 }
 

@@ -151,14 +151,14 @@ impl Requests {
         out: &mut Vec<u8>,
     ) -> (Option<Position>, u64, Option<Piece>) {
         let (first, last) = (pull.range.first(), pull.range.last());
-        let (before, tuning) = (out.len(), &parts.spec.tuning);
+        let (before, large_bytes) = (out.len(), parts.spec.piece_bytes());
         let max_bytes = pull.max_bytes.min(PULL_BYTES_MAX) as usize;
-        let end = store.scan_to_large(first, last, max_bytes, tuning.piece_bytes as usize, out);
+        let end = store.scan_to_large(first, last, max_bytes, large_bytes, out);
         if !end.is_large || end.next != Some(first) {
             return (end.next, u64::from(end.records), None);
         }
         let view = parts.writer.view();
-        let mut piece = pieces::pack_piece(store, tuning, first, pull.piece, out);
+        let mut piece = pieces::pack_piece(store, large_bytes, first, pull.piece, out);
         if view.phase() == ExportPhase::Tracking
             && piece.is_some_and(|piece| pieces::has_changed(pull.piece, &piece))
         {
@@ -181,7 +181,7 @@ impl Requests {
         let start = SampPullReplyStart::begin(parts.scope, sequence, out);
         let before = out.len();
         let mut records = 0;
-        let large_bytes = parts.spec.tuning.piece_bytes as usize;
+        let large_bytes = parts.spec.piece_bytes();
         for &position in &positions {
             // What is large comes with its partition.
             let end = store.scan_to_large(position, position, usize::MAX, large_bytes, out);
@@ -227,7 +227,7 @@ impl Requests {
         let mut absent = AbsentKeys::default();
         let mut answered = 0;
         let mut piece = None;
-        let large_bytes = parts.spec.tuning.piece_bytes as usize;
+        let large_bytes = parts.spec.piece_bytes();
         for (index, key) in keys.iter().enumerate() {
             let key = HashedKey::new(key);
             match store.pack_unless_large(key, large_bytes, out) {
@@ -235,7 +235,7 @@ impl Requests {
                 Packed::Absent => absent.insert(index),
                 Packed::Large if index > 0 => break,
                 Packed::Large => {
-                    piece = pieces::pack_piece(store, &parts.spec.tuning, key.position(), in_hand, out);
+                    piece = pieces::pack_piece(store, large_bytes, key.position(), in_hand, out);
                     break;
                 }
             }

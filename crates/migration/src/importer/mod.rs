@@ -238,8 +238,7 @@ impl Importer {
     fn stale(&mut self, lane: Lane, message: &Message<'_>) {
         // A refusal is not refused: two nodes would go on for ever.
         if let (Some(scope), false) = (message.scope(), matches!(message, Message::Refuse(_))) {
-            let MigrationSpec { id, epoch, .. } = self.parts.spec;
-            let text = format!("this is migration {id} at epoch {}", epoch.0);
+            let text = self.parts.scope.to_string();
             self.parts.outbox.refuse(lane, scope, RefusalCode::StaleScope, text);
         }
     }

@@ -44,7 +44,7 @@ impl TargetParts {
             governor: spec.governor(now),
             paced_until: None,
             stall: None,
-            outbox: Outbox::default(),
+            outbox: Outbox::new(spec.version),
             events: Lane::ALL.map(TargetEvent::Connect).into(),
             counters: ImporterCounters::default(),
             spec,

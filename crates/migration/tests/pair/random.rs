@@ -8,7 +8,7 @@ use crate::workers::FrozenRead;
 use crate::world::{Outcome, Pair, Setup, key};
 use sidle_migration::{OnMissing, ProtocolChoices, Tuning};
 use sidle_testbed::Random;
-use sidle_types::{HashedKey, Position, PositionRange, Slot, WallMs};
+use sidle_types::{HashedKey, Position, PositionRange, ProtocolVersion, Slot, WallMs};
 
 /// An opted-in client's read that the target has not answered.
 struct OptedRead {
@@ -153,6 +153,7 @@ pub(crate) fn run(seed: u64, tuning: Tuning, protocol: ProtocolChoices) {
         faults,
         tuning,
         protocol,
+        version: if seed.is_multiple_of(3) { ProtocolVersion::PREVIOUS } else { ProtocolVersion::CURRENT },
         source_bytes: 8 << 20,
         target_bytes: 8 << 20,
     };

@@ -13,7 +13,9 @@ use sidle_migration::{
 use sidle_store::{Leave, LogHead, Store, StoreConfig};
 use sidle_testbed::fixtures::node_id;
 use sidle_testbed::{Random, Side};
-use sidle_types::{Fill, MigrationId, MigrationPolicy, MonotonicUs, PositionRange, TabletEpoch, WallMs};
+use sidle_types::{
+    Fill, MigrationId, MigrationPolicy, MonotonicUs, PositionRange, ProtocolVersion, TabletEpoch, WallMs,
+};
 use sidle_wire::{Frame, FrameReader, Lane, Message, Refusal, RefusalCode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -138,6 +140,8 @@ pub(crate) struct Setup {
     pub(crate) target_bytes: u64,
     pub(crate) tuning: Tuning,
     pub(crate) protocol: ProtocolChoices,
+    /// What both ends write in.
+    pub(crate) version: ProtocolVersion,
 }
 
 impl Setup {
@@ -150,6 +154,7 @@ impl Setup {
             target_bytes: 16 << 20,
             tuning: Tuning::default(),
             protocol,
+            version: ProtocolVersion::CURRENT,
         }
     }
 
@@ -179,6 +184,7 @@ impl Pair {
             id: MigrationId(id),
             epoch: TabletEpoch(id + 1),
             range: setup.range,
+            version: setup.version,
             source: node_id(1),
             target: node_id(2),
             partitions: vec![setup.range],

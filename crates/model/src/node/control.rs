@@ -13,7 +13,7 @@ use sidle_cluster::{
     StartNumber, TabletMap,
 };
 use sidle_node::{ControlEvent, ControlInput, ControlRequest, NodeControl};
-use sidle_types::{MonotonicUs, NodeId};
+use sidle_types::{MonotonicUs, NodeId, Speaks};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A control thread.
@@ -53,6 +53,7 @@ impl ControlThread {
                 cluster: ClusterId::from_bits(1),
                 first: info.clone(),
                 start: StartNumber::default(),
+                speaks: Speaks::THIS_BUILD,
             };
             Coordinator::open(MonotonicUs(0), MemoryMetaStore::new(), founding, sidle_node::read_protocol)
                 .expect("an empty store in memory opens")

@@ -10,7 +10,7 @@ use crate::table::{CommandFlags, CommandSpec};
 use sidle_commands::parse_i64;
 use sidle_commands::reply_help;
 use sidle_resp::RespVersion;
-use sidle_types::WallMs;
+use sidle_types::{ProtocolVersion, Speaks, WallMs};
 use std::fmt::Write;
 
 const HELP: CommandFlags = CommandFlags::LOADING
@@ -216,15 +216,29 @@ fn setinfo(call: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Done)
 }
 
-/// Words that mean nothing here are ignored: they are what other servers offer.
+/// `CLIENT CAPA sidle [sidle-<version> ...]`. Words that mean nothing here are ignored: they are what other
+/// servers offer, or later versions.
 fn capa(call: &mut Call<'_>) -> CommandResult {
-    let asks = call.args[2..].iter().any(|word| word.eq_ignore_ascii_case(b"sidle"));
-    if asks && call.session.version != RespVersion::Resp3 {
+    let version = call.args[2..].iter().filter_map(|word| capability(word)).max();
+    if version.is_some() && call.session.version != RespVersion::Resp3 {
         return Err(ReplyError::text("ERR CLIENT CAPA sidle needs RESP3: send HELLO 3 first"));
     }
-    call.session.capa_sidle |= asks;
+    if let Some(version) = version {
+        call.session.capa_sidle = true;
+        call.session.reads_version = version;
+    }
     call.reply.ok();
     Ok(Flow::Done)
+}
+
+/// The version whose readers name this word.
+fn capability(word: &[u8]) -> Option<ProtocolVersion> {
+    let word = std::str::from_utf8(word).ok()?.to_ascii_lowercase();
+    let version = match word.strip_prefix("sidle")? {
+        "" => ProtocolVersion::UNSAID,
+        numbered => ProtocolVersion(numbered.strip_prefix('-')?.parse().ok()?),
+    };
+    Some(version).filter(|&version| Speaks::THIS_BUILD.includes(version))
 }
 
 fn reply(call: &mut Call<'_>) -> CommandResult {

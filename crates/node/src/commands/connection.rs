@@ -6,6 +6,7 @@ use crate::shared::REDIS_VERSION;
 use crate::table::{CommandFlags, CommandSpec};
 use sidle_commands::parse_i64;
 use sidle_resp::RespVersion;
+use sidle_types::ProtocolVersion;
 
 const ALWAYS: CommandFlags =
     CommandFlags::LOADING.with(CommandFlags::STALE).with(CommandFlags::FAST).with(CommandFlags::CONNECTION);
@@ -203,6 +204,7 @@ fn reset(call: &mut Call<'_>) -> CommandResult {
     session.asking = false;
     session.readonly = false;
     session.capa_sidle = false;
+    session.reads_version = ProtocolVersion::CURRENT;
     session.replies = Replies::On;
     session.refuses_transaction = false;
     {

@@ -1,7 +1,8 @@
 //! Sidle's own commands: the map, frozen reads, migrations, status.
 //!
 //! SIDLE.MAP and SIDLE.FROZEN serve opted-in clients (Fulva's double read); they are answered to anyone who
-//! asks. SIDLE.MIGRATE and SIDLE.STATUS are for operators, on any node; the control thread has their answers.
+//! asks. SIDLE.MIGRATE, SIDLE.FORGET, SIDLE.UPGRADE and SIDLE.STATUS are for operators, on any node; the
+//! control thread has their answers.
 
 use crate::call::{Call, CommandResult, Flow};
 use crate::outcome::ControlRequest;
@@ -55,6 +56,12 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         "0.1.0",
         "O(N) where N is the number of tablets",
         "Removes a node from the cluster that is down and owns nothing.",
+    ),
+    CommandSpec::new("sidle.upgrade", 1, ADMIN, upgrade).docs(
+        "sidle",
+        "0.1.0",
+        "O(N) where N is the number of nodes",
+        "Raises the version that the cluster's nodes speak with each other, once all of them speak it.",
     ),
     CommandSpec::new("sidle.status", 1, ADMIN, status).docs(
         "sidle",
@@ -117,7 +124,7 @@ const MIGRATE: &[CommandSpec] = &[
 fn map(call: &mut Call<'_>) -> CommandResult {
     let json = call
         .ranges
-        .map_json()
+        .map_json(call.session.reads_version)
         .ok_or(ReplyError::text("CLUSTERDOWN The node has not joined its cluster yet"))?;
     call.reply.bulk(json.as_bytes());
     Ok(Flow::Done)
@@ -198,6 +205,10 @@ fn migration_argument(argument: &[u8]) -> Result<MigrationId, ReplyError> {
 
 fn status(_: &mut Call<'_>) -> CommandResult {
     Ok(Flow::Control(ControlRequest::Status))
+}
+
+fn upgrade(_: &mut Call<'_>) -> CommandResult {
+    Ok(Flow::Control(ControlRequest::Upgrade))
 }
 
 /// `SIDLE.FORGET <node>`: by its id or an address of its.

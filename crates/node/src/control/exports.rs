@@ -40,9 +40,10 @@ impl NodeControl {
     /// Has the mover take part as the source; false, with a note, where that cannot be: the target asks in
     /// vain, and gives up.
     fn serve(&mut self, id: MigrationId) -> bool {
+        let speaks = self.agent.speaks();
         let source = self.agent.migrations.sources.get_mut(&id).expect("it is to be served");
         let record = source.record.as_ref().expect("asked to be served, with its record");
-        match spec(record, self.tuning) {
+        match spec(record, self.tuning, speaks) {
             Ok(spec) => {
                 let (view, writer) = ExportView::new(&spec);
                 source.view = Some(view);

@@ -50,12 +50,13 @@ fn claims_range(target: &Target<Import>) -> bool {
 impl NodeControl {
     /// The coordinator asks whether this node can take a range.
     pub(super) fn prepare(&mut self, id: MigrationId) {
+        let speaks = self.agent.speaks();
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         let memory = self.parts.store.memory();
         let free = memory.limit.saturating_sub(memory.log_live + memory.index);
         let needed_bytes = target.record.counters.bytes;
         let free_bytes = free / 100 * FILL_PERCENT;
-        if let Err(why) = spec(&target.record, self.tuning) {
+        if let Err(why) = spec(&target.record, self.tuning, speaks) {
             target.refuse(PrepareRefusal::Other { why });
         } else if needed_bytes > free_bytes {
             target.refuse(PrepareRefusal::NoMemory { needed_bytes, free_bytes });
@@ -148,9 +149,10 @@ impl NodeControl {
     /// The next map gives the range to this node. What was copied ahead is served when the last round is
     /// here.
     pub(super) fn start_import(&mut self, id: MigrationId) {
+        let speaks = self.agent.speaks();
         let Some(target) = self.agent.migrations.targets.get_mut(&id) else { return };
         let is_copied = target.import.is_some();
-        let why = match spec(&target.record, self.tuning) {
+        let why = match spec(&target.record, self.tuning, speaks) {
             // The coordinator begins nothing that this incarnation of the node has not prepared. Without an
             // import the range is lost (R3), and nothing is acknowledged in it.
             _ if !target.is_prepared() => format!("migration {id} begins without having been prepared"),
@@ -178,9 +180,10 @@ impl NodeControl {
 
     /// Both connections to the source are open.
     fn connected(&mut self, id: MigrationId) {
+        let speaks = self.agent.speaks();
         let target = self.agent.migrations.targets.get_mut(&id);
         let Some(target) = target.filter(|target| target.stage() == TargetStage::Connecting) else { return };
-        let spec = spec(&target.record, self.tuning).ok();
+        let spec = spec(&target.record, self.tuning, speaks).ok();
         match spec.filter(|spec| matches!(spec.protocol.copies, Copies::BeforeFreeze(_))) {
             Some(spec) => {
                 target.advance(TargetStage::Copying);

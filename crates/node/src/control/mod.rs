@@ -54,7 +54,7 @@ use sidle_cluster::{
     SourceStage, StartNumber, TabletMap, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_migration::{BarrierPassed, BarrierTicket, ExportView, ImportView, MigrationSpec, Tuning};
-use sidle_types::{MigrationId, MonotonicUs, NodeId, fault};
+use sidle_types::{MigrationId, MonotonicUs, NodeId, ProtocolVersion, Speaks, fault};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use table::{Barriers, Then};
@@ -152,6 +152,17 @@ impl NodeControl {
             requests: Requests::default(),
             events: VecDeque::new(),
         }
+    }
+
+    /// From now on it is the control of a program that speaks these versions, not those of this build.
+    pub fn set_speaks(&mut self, speaks: Speaks) {
+        self.agent.set_speaks(speaks);
+    }
+
+    /// The version that this node writes in to other members, except about a migration, which has its own:
+    /// the cluster's.
+    pub fn version(&self) -> ProtocolVersion {
+        self.map.as_ref().map_or(self.agent.speaks().lowest, |map| map.version())
     }
 
     /// The node that ran the coordinator in an earlier incarnation of this one.
@@ -376,12 +387,16 @@ impl NodeControl {
 }
 
 /// What the machines of a migration are made from, or why it cannot be.
-fn spec(record: &MigrationRecord, tuning: Tuning) -> Result<MigrationSpec, String> {
+fn spec(record: &MigrationRecord, tuning: Tuning, speaks: Speaks) -> Result<MigrationSpec, String> {
+    if let Some(why) = speaks.why_not(record.version) {
+        return Err(why);
+    }
     let protocol = sidle_migration::protocol(&record.protocol).map_err(|error| error.to_string())?;
     let spec = MigrationSpec {
         id: record.id,
         epoch: record.epoch,
         range: record.range,
+        version: record.version,
         source: record.source,
         target: record.target,
         partitions: record.partitions.clone(),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// What a request's reply is made into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OpenRequest {
-    /// The migration's number, or `OK`.
+    /// The migration's number, what the cluster speaks, or `OK`.
     Plain,
     /// The whole report.
     Status,
@@ -39,6 +39,7 @@ impl Requests {
                 (OpenRequest::Migrations(Some(migration)), Request::AwaitEnd { migration, patience_us })
             }
             ControlRequest::Forget(node) => (OpenRequest::Plain, Request::Forget { node }),
+            ControlRequest::Upgrade => (OpenRequest::Plain, Request::Upgrade),
             ControlRequest::Status => (OpenRequest::Status, Request::Status),
         };
         self.0.insert(tag, open);
@@ -62,6 +63,7 @@ fn word(open: OpenRequest, reply: Reply) -> ControlReply {
             ControlReply::Integer(i64::try_from(migration.0).expect("within the limits of messages"))
         }
         (_, Reply::Cancelled { .. } | Reply::PolicySet { .. } | Reply::Forgotten { .. }) => ControlReply::Ok,
+        (_, Reply::Upgraded(upgraded)) => json(&upgraded),
         (_, Reply::Refused(refusal)) => {
             let code = if refusal.is_unclear() { UNKNOWN } else { "ERR" };
             ControlReply::Error(format!("{code} {refusal}"))
@@ -73,7 +75,7 @@ fn word(open: OpenRequest, reply: Reply) -> ControlReply {
             }
         }
         (OpenRequest::Migrations(None), Reply::Status(report)) => json(&report.migrations),
-        (OpenRequest::Plain | OpenRequest::Status, Reply::Status(report)) => json(&*report),
+        (_, Reply::Status(report)) => json(&*report),
     }
 }
 

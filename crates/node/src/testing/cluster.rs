@@ -15,7 +15,7 @@ use sidle_cluster::{
 };
 use sidle_migration::Tuning;
 use sidle_resp::Value;
-use sidle_types::{MigrationId, MonotonicUs, NodeId, WallMs};
+use sidle_types::{MigrationId, MonotonicUs, NodeId, Speaks, WallMs};
 use sidle_wire::Message;
 
 /// How much memory a node has in its next incarnation.
@@ -62,8 +62,12 @@ impl TestCluster {
     /// A cluster whose nodes have all joined.
     pub fn new(setup: ClusterSetup) -> TestCluster {
         let infos: Vec<NodeInfo> = (0..setup.nodes).map(|index| node_info(index as u8 + 1)).collect();
-        let founding =
-            Founding { cluster: ClusterId::from_bits(1), first: infos[0].clone(), start: StartNumber(1) };
+        let founding = Founding {
+            cluster: ClusterId::from_bits(1),
+            first: infos[0].clone(),
+            start: StartNumber(1),
+            speaks: Speaks::THIS_BUILD,
+        };
         let start = MonotonicUs(1);
         let coordinator = Coordinator::open(start, MemoryMetaStore::new(), founding, crate::read_protocol)
             .expect("an empty store opens");

@@ -12,7 +12,7 @@ use sidle_cluster::{
 };
 use sidle_meta_file::FileMetaStore;
 use sidle_types::words::counted;
-use sidle_types::{MonotonicUs, NodeId};
+use sidle_types::{MonotonicUs, NodeId, Speaks};
 use std::collections::BTreeMap;
 
 /// The coordinator with the conversations that it answers on.
@@ -68,7 +68,7 @@ impl<M: MetaStore> CoordinatorSeat<M> {
         door: Door,
     ) -> Result<CoordinatorSeat<M>, StartError> {
         let cluster = ClusterId::from_bits(u128::from_ne_bytes(random_bytes()?));
-        let founding = Founding { cluster, first: info.clone(), start };
+        let founding = Founding { cluster, first: info.clone(), start, speaks: Speaks::THIS_BUILD };
         let coordinator = Coordinator::open(now, meta, founding, sidle_node::read_protocol)?;
         let calls = Calls::from(info.bus_addr.clone(), door);
         Ok(CoordinatorSeat { coordinator, own: info.id, outboxes: BTreeMap::new(), guest: None, calls })
@@ -161,6 +161,9 @@ fn log(event: &CoordinatorEvent) {
         }
         CoordinatorEvent::JoinRefused { node, why } => tracing::warn!("node {node} was not let in: {why}"),
         CoordinatorEvent::NodeForgotten { node } => tracing::info!("node {node} is no member any more"),
+        CoordinatorEvent::VersionRaised { before, version } => {
+            tracing::info!("the cluster speaks {version} from now on, where it spoke {before}");
+        }
         CoordinatorEvent::UnknownMap { node, claimed, present } => tracing::error!(
             "node {node} claims to use a map of epoch {}, and the last one is of epoch {}: if the cluster's \
              record was replaced by an older copy, stop all nodes",
@@ -203,7 +206,13 @@ mod tests {
 
     fn joins(info: &NodeInfo) -> ToCoordinator {
         let NodeInfo { id, incarnation, client_addr, bus_addr } = info.clone();
-        let body = NodeSays::Join { client_addr, bus_addr, cluster: None, start: Some(StartNumber(1)) };
+        let body = NodeSays::Join {
+            client_addr,
+            bus_addr,
+            cluster: None,
+            start: Some(StartNumber(1)),
+            speaks: Speaks::THIS_BUILD,
+        };
         ToCoordinator { from: id, incarnation, body }
     }
 

@@ -129,7 +129,7 @@ mod tests {
         CoordinatorSays, MemoryMetaStore, MetaError, Metadata, NodeInfo, NodeSays, Place, StartNumber,
     };
     use sidle_testbed::fixtures::node_info;
-    use sidle_types::MonotonicUs;
+    use sidle_types::{MonotonicUs, Speaks};
     use std::sync::mpsc::{Receiver, channel};
 
     /// A store whose commits wait until they are let through.
@@ -158,7 +158,13 @@ mod tests {
         ToCoordinator {
             from: id,
             incarnation,
-            body: NodeSays::Join { client_addr, bus_addr, cluster: None, start: Some(StartNumber(1)) },
+            body: NodeSays::Join {
+                client_addr,
+                bus_addr,
+                cluster: None,
+                start: Some(StartNumber(1)),
+                speaks: Speaks::THIS_BUILD,
+            },
         }
     }
 

@@ -7,7 +7,7 @@ use crate::thread::start_task;
 use crate::worker::{WorkerInput, WorkerLink};
 use sidle_cluster::HostPort;
 use sidle_node::{ForwardLink, WorkerIndex};
-use sidle_types::NodeId;
+use sidle_types::{NodeId, ProtocolVersion};
 use sidle_wire::Forward;
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
@@ -27,11 +27,17 @@ pub(crate) struct WantedLink {
     pub(crate) is_resp3: bool,
 }
 
-/// Opens a connection for a worker of `node`, and hands it over.
-pub(super) fn open(node: NodeId, door: Door, wanted: WantedLink, worker: Arc<WorkerLink>) {
+/// Opens a connection for a worker of `node`, and hands it over. `version`: what the cluster speaks.
+pub(super) fn open(
+    node: NodeId,
+    version: ProtocolVersion,
+    door: Door,
+    wanted: WantedLink,
+    worker: Arc<WorkerLink>,
+) {
     start_task("a connection to forward requests over", async move {
         let WantedLink { link, to, ref address, is_resp3, .. } = wanted;
-        let opened = connect(&door, address, Forward { node, is_resp3 }).await;
+        let opened = connect(&door, address, version, Forward { node, is_resp3 }).await;
         worker.hand(match opened {
             Ok(stream) => WorkerInput::LinkOpened(link, stream),
             Err(error) => {
@@ -44,10 +50,15 @@ pub(super) fn open(node: NodeId, door: Door, wanted: WantedLink, worker: Arc<Wor
     });
 }
 
-async fn connect(door: &Door, address: &HostPort, forward: Forward) -> Result<std::net::TcpStream, BusError> {
+async fn connect(
+    door: &Door,
+    address: &HostPort,
+    version: ProtocolVersion,
+    forward: Forward,
+) -> Result<std::net::TcpStream, BusError> {
     let mut stream = door.connect(&address.to_string()).await?;
     let mut frame = Vec::new();
-    forward.write(&mut frame);
+    forward.write(version, &mut frame);
     stream.write_all(&frame).await?;
     Ok(stream.into_std()?)
 }

@@ -319,7 +319,8 @@ impl ControlThread {
 
     fn open_link(&self, wanted: WantedLink) {
         let worker = Arc::clone(&self.setup.workers[usize::from(wanted.worker.0)]);
-        forwarding::open(self.setup.info.id, self.setup.door.clone(), wanted, worker);
+        let version = self.control.version();
+        forwarding::open(self.setup.info.id, version, self.setup.door.clone(), wanted, worker);
     }
 
     fn tell_mover(&self, mover: MoverIndex, input: MoverInput) {

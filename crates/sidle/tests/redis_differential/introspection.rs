@@ -34,6 +34,7 @@ const UNKNOWN_TO_REDIS: &[&str] = &[
     "sidle.migrate|status",
     "sidle.migrate|wait",
     "sidle.status",
+    "sidle.upgrade",
     "sidle|help",
 ];
 

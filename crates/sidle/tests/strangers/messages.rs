@@ -1,7 +1,7 @@
 //! What a stranger may send: every kind of frame, and every control message in the worst form that it has.
 
 use serde_json::{Value as Json, json};
-use sidle_types::{MigrationId, NodeId, Position, PositionRange, TabletEpoch, Version};
+use sidle_types::{MigrationId, NodeId, Position, PositionRange, ProtocolVersion, TabletEpoch, Version};
 use sidle_wire::{
     Activate, ChangedPull, Forward, Hello, Kind, Lane, Message, Pull, Refusal, RefusalCode, SampPull, Scope,
     begin_frame, end_frame,
@@ -84,7 +84,7 @@ pub(crate) fn control_messages(victim: &str, cluster: &str, huge: &str) -> Vec<J
 
 /// A frame of each kind, right in all but that it comes from a stranger, then some that are not right at all.
 pub(crate) fn frames() -> Vec<Vec<u8>> {
-    let scope = Scope { migration: MigrationId(1), epoch: TabletEpoch(1) };
+    let scope = Scope { migration: MigrationId(1), epoch: TabletEpoch(1), version: ProtocolVersion::CURRENT };
     let everything = PositionRange::new(Position(0), Position(u64::MAX)).expect("in order");
     let mut frames = Vec::new();
     let mut add = |write: &dyn Fn(&mut Vec<u8>)| {
@@ -97,7 +97,7 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
     }
     for is_resp3 in [false, true] {
         add(&|out| {
-            Forward { node: NodeId::from_bytes([1; 20]), is_resp3 }.write(out);
+            Forward { node: NodeId::from_bytes([1; 20]), is_resp3 }.write(scope.version, out);
             // What would run if the frame were believed.
             out.extend_from_slice(b"*1\r\n$8\r\nFLUSHALL\r\n");
         });
@@ -112,17 +112,17 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
     });
     add(&|out| SampPull::write(scope, 1, &[Position(7)], out));
     add(&|out| ChangedPull { scope, sequence: 1, max_bytes: u32::MAX, piece: None }.write(out));
-    add(&|out| Message::write_ping(1, out));
-    add(&|out| Message::write_pong(1, out));
+    add(&|out| Message::write_ping(scope.version, 1, out));
+    add(&|out| Message::write_pong(scope.version, 1, out));
     for kind in Kind::ALL {
         add(&|out| {
-            let start = begin_frame(out, kind);
+            let start = begin_frame(out, kind.version(scope.version), kind);
             out.extend_from_slice(&[1; 100]);
             end_frame(out, start).expect("within the limit");
         });
         // A header that announces a gigabyte.
         add(&|out| {
-            let start = begin_frame(out, kind);
+            let start = begin_frame(out, kind.version(scope.version), kind);
             end_frame(out, start).expect("within the limit");
             out[..4].copy_from_slice(&(1_u32 << 30).to_le_bytes());
         });

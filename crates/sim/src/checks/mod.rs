@@ -227,7 +227,9 @@ mod tests {
     use sidle_history::{Datum, Op, Operation, Outcome};
     use sidle_migration::{FULVA, ImportView, ImportWriter, MigrationSpec, Tuning};
     use sidle_store::{Leave, Store, StoreConfig};
-    use sidle_types::{HashedKey, MigrationId, MigrationPolicy, NodeId, PositionRange, TabletEpoch};
+    use sidle_types::{
+        HashedKey, MigrationId, MigrationPolicy, NodeId, PositionRange, ProtocolVersion, TabletEpoch,
+    };
     use std::sync::Arc;
 
     pub(super) fn empty_store() -> Store {
@@ -272,6 +274,7 @@ mod tests {
             id: MigrationId(7),
             epoch: TabletEpoch(2),
             range: PositionRange::ALL,
+            version: ProtocolVersion::CURRENT,
             source: NodeId::from_bytes([1; 20]),
             target: NodeId::from_bytes([2; 20]),
             partitions: vec![PositionRange::ALL],

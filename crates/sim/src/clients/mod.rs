@@ -15,7 +15,7 @@ pub use bare::{Bare, BareSetup};
 pub use canceller::{Canceller, CancellerSetup, Phase, Told};
 pub use manner::Manners;
 pub use misbehaving::{Misbehaving, MisbehavingSetup, Misbehaviour};
-pub use operator::{Operator, OperatorSetup};
+pub use operator::{Operator, OperatorSetup, UpgradesSetup};
 pub use other::{Other, OtherSetup};
 pub use session::{Session, SessionSetup};
 pub use surveyor::{Surveyor, SurveyorSetup};

@@ -7,10 +7,10 @@ use crate::process::{client_address, host_of};
 use crate::workload::{TAG, keep_whole};
 use crate::world::{Actor, HostId, World};
 use sidle_client_core::{Awareness, Class, Config, Destination};
-use sidle_cluster::TabletMap;
+use sidle_cluster::{TabletMap, Upgraded};
 use sidle_resp::Value;
 use sidle_testbed::Random;
-use sidle_types::{MonotonicUs, Position, PositionRange, Slot};
+use sidle_types::{MonotonicUs, Position, PositionRange, ProtocolVersion, Slot};
 
 /// What an operator is like.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,19 @@ pub struct OperatorSetup {
     /// So many of a thousand times it has a member forgotten that owns nothing, if there is one and as long
     /// as something goes wrong: first of those whose process is gone.
     pub forgets_permille: u64,
+    /// When it asks for the cluster's version to be raised.
+    pub upgrades: UpgradesSetup,
     /// How many nodes there are.
     pub nodes: usize,
+}
+
+/// When an operator asks for the cluster's version to be raised.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UpgradesSetup {
+    /// After so many of a thousand requests; 0: never.
+    pub permille: u64,
+    /// What draws after which.
+    pub seed: u64,
 }
 
 /// How long it waits for an answer: longer than a preparation may take.
@@ -44,6 +55,16 @@ const HURRY_US: u64 = 2_000;
 
 const SET: &str = "SIDLE.MIGRATE SET";
 const FORGET: &str = "SIDLE.FORGET";
+const UPGRADE: &str = "SIDLE.UPGRADE";
+/// How soon after something else it asks for that, at most: what it asked for is under way then.
+const UPGRADE_US: u64 = 20_000;
+
+/// When the cluster's version is to be raised. What it draws leaves the rest as it was without.
+struct Upgrades {
+    permille: u64,
+    random: Random,
+    is_due: bool,
+}
 
 /// The operator.
 pub struct Operator {
@@ -75,6 +96,24 @@ pub struct Operator {
     last_move: Option<(PositionRange, HostId)>,
     /// What is to go back where it came from at once, and how often that is still tried.
     back: Option<(PositionRange, HostId, u32)>,
+    upgrades: Upgrades,
+}
+
+impl Upgrades {
+    /// Whether the next request is for that.
+    fn draw(&mut self) -> bool {
+        self.is_due = self.permille > 0 && self.random.permille(self.permille);
+        self.is_due
+    }
+
+    fn answered(&mut self, ended: &Ended) {
+        let Ended::Reply(Value::Bulk(json)) = ended else { return };
+        let told: Upgraded = serde_json::from_slice(json).expect("what was done");
+        if told.version == ProtocolVersion::CURRENT {
+            // Seldom again.
+            self.permille /= 8;
+        }
+    }
 }
 
 /// How long it takes to think better, at most: most migrations have not begun to run by then.
@@ -88,6 +127,8 @@ impl Operator {
             operation_timeout_us: TIMEOUT_US,
             ..Config::new((0..setup.nodes).map(|host| client_address(HostId(host))).collect())
         };
+        let UpgradesSetup { permille, seed } = setup.upgrades;
+        let upgrades = Upgrades { permille, random: Random::new(seed), is_due: false };
         Operator {
             number,
             setup,
@@ -107,6 +148,7 @@ impl Operator {
             rest: None,
             last_move: None,
             back: None,
+            upgrades,
         }
     }
 
@@ -147,6 +189,12 @@ impl Operator {
         for (_, ended) in self.wires.take_ended() {
             world.tell(|| format!("the operator has {:?}: {ended:?}", self.asked));
             let asked = self.asked.take().unwrap_or_default();
+            if asked == UPGRADE {
+                self.next_us = world.now_us + self.upgrades.random.below(self.setup.rest_us);
+                self.upgrades.answered(&ended);
+                timeout_us = self.wires.pump(world);
+                continue;
+            }
             self.next_us = world.now_us + self.random.below(self.setup.rest_us);
             match ended {
                 Ended::Reply(Value::Integer(id)) => {
@@ -186,6 +234,10 @@ impl Operator {
                 Ended::Failed(_) => self.untold += 1,
                 Ended::Reply(_) => {}
             }
+            let is_free = !self.regrets && !self.hurries && self.back.is_none() && self.rest.is_none();
+            if is_free && self.upgrades.draw() {
+                self.next_us = world.now_us + self.upgrades.random.magnitude(1, UPGRADE_US);
+            }
             timeout_us = self.wires.pump(world);
         }
         let next_us = (self.asked.is_none() && !self.is_stopped).then_some(self.next_us);
@@ -195,6 +247,9 @@ impl Operator {
     }
 
     fn draw(&mut self, map: Option<&TabletMap>, gone: &[HostId]) -> String {
+        if std::mem::take(&mut self.upgrades.is_due) {
+            return UPGRADE.to_owned();
+        }
         let forgets = self.setup.forgets_permille > 0 && self.random.permille(self.setup.forgets_permille);
         if let Some(idle) = map.filter(|_| forgets).and_then(|map| self.idle_member(map, gone)) {
             return format!("{FORGET} {}", client_address(idle));

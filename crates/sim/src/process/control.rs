@@ -64,13 +64,14 @@ impl ControlThread {
         setup: &HostSetup,
         disk: Option<Disk>,
     ) -> Result<ControlThread, MetaError> {
-        let seat = disk.as_ref().map(|disk| Seat::open(now, &info, start, disk)).transpose()?;
+        let seat = disk.as_ref().map(|disk| Seat::open(now, &info, start, setup.speaks, disk)).transpose()?;
         let tuning = Tuning {
             max_bytes_per_s: setup.max_bytes_per_s,
             piece_bytes: setup.piece_bytes,
             ..Tuning::default()
         };
         let mut control = NodeControl::new(now, info, start, None, parts.clone(), super::MOVERS, tuning);
+        control.set_speaks(setup.speaks);
         if seat.is_some() {
             control.handle(now, ControlInput::Connected);
         }
@@ -160,7 +161,7 @@ impl Process {
         if control.seat.is_none() && control.conversation.is_none() && is_due {
             let me = Actor::Thread(self.host, Thread::Control);
             let id = world.open(me, COORDINATOR, Port::Bus);
-            control.conversation = Some((id, FrameReader::new()));
+            control.conversation = Some((id, FrameReader::new().speaking(self.setup.speaks)));
         }
     }
 
@@ -216,7 +217,8 @@ impl Process {
 
     /// Another node says what its connection is for, or says something to the coordinator.
     fn guest_says(&mut self, id: StreamId, bytes: &[u8], now: Now, world: &mut World) {
-        let reader = self.control.guests.entry(id).or_default();
+        let speaks = self.setup.speaks;
+        let reader = self.control.guests.entry(id).or_insert_with(|| FrameReader::new().speaking(speaks));
         reader.push(bytes);
         let mut said = Vec::new();
         let mut hello = None;

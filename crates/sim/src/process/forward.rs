@@ -5,6 +5,7 @@ use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, HostId, World};
 use sidle_node::{ForwardEvent, ForwardLink, Now, Worker};
 use sidle_resp::RespVersion;
+use sidle_types::ProtocolVersion;
 use sidle_wire::Forward;
 use std::collections::BTreeMap;
 
@@ -55,11 +56,12 @@ impl ForwardLinks {
         }
     }
 
-    /// Something came over one of them; returns whether it was one.
+    /// Something came over one of them; returns whether it was one. `version`: what the cluster speaks.
     pub(super) fn hear(
         &mut self,
         id: StreamId,
         signal: &Signal,
+        version: ProtocolVersion,
         now: Now,
         worker: &mut Worker,
         world: &mut World,
@@ -68,7 +70,7 @@ impl ForwardLinks {
         match signal {
             Signal::Opened => {
                 let mut frame = Vec::new();
-                forward.write(&mut frame);
+                forward.write(version, &mut frame);
                 world.send(id, Side::Opener, frame);
                 worker.forward_connected(now.mono, link);
             }

@@ -29,7 +29,7 @@ use sidle_node::{
 };
 use sidle_store::{Store, StoreConfig};
 use sidle_testbed::fixtures;
-use sidle_types::{MonotonicUs, NodeId, WallMs};
+use sidle_types::{MonotonicUs, NodeId, Speaks, WallMs};
 use sidle_wire::Forward;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -52,6 +52,8 @@ pub struct HostSetup {
     pub memory_bytes: u64,
     /// Its clocks.
     pub clock: Clock,
+    /// What its program speaks at first. Whoever starts it again starts the program of this build.
+    pub speaks: Speaks,
     /// The most bytes that bulk pulls may bring in a second.
     pub max_bytes_per_s: Option<u64>,
     /// How large the pieces are that large records travel in.
@@ -219,6 +221,7 @@ impl Process {
             parts: &self.parts,
             tick_us: self.setup.tick_us,
             excused_at: self.excused_at,
+            version: self.control.control.version(),
         };
         (&mut self.workers[index], site, &mut self.control.calls)
     }

@@ -212,7 +212,7 @@ impl Process {
                         world.tell(|| {
                             format!("node {}: migration {migration}: opens its {lane:?} lane", host.0)
                         });
-                        let (side, reader) = (Side::Opener, FrameReader::new());
+                        let (side, reader) = (Side::Opener, FrameReader::new().speaking(self.setup.speaks));
                         let state =
                             LinkState { side, reader, wanted: Some((migration, lane)), is_open: false };
                         mover.links.insert(id, state);

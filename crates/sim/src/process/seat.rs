@@ -6,10 +6,10 @@ use crate::ledger::Ledger;
 use crate::network::StreamId;
 use crate::world::World;
 use sidle_cluster::{
-    ClusterId, Coordinator, CoordinatorInput, Founding, MetaError, NodeInfo, NodeSays, Request, StartNumber,
-    ToCoordinator, ToNode,
+    ClusterId, Coordinator, CoordinatorEvent, CoordinatorInput, Founding, MetaError, NodeInfo, NodeSays,
+    Request, StartNumber, ToCoordinator, ToNode,
 };
-use sidle_types::{MonotonicUs, NodeId};
+use sidle_types::{MonotonicUs, NodeId, Speaks};
 use std::collections::BTreeMap;
 
 /// The real coordinator with the conversations that it answers on.
@@ -27,9 +27,10 @@ impl Seat {
         now: MonotonicUs,
         info: &NodeInfo,
         start: StartNumber,
+        speaks: Speaks,
         disk: &Disk,
     ) -> Result<Seat, MetaError> {
-        let founding = Founding { cluster: ClusterId::from_bits(1), first: info.clone(), start };
+        let founding = Founding { cluster: ClusterId::from_bits(1), first: info.clone(), start, speaks };
         let coordinator = Coordinator::open(now, Ledger::open(disk)?, founding, sidle_node::read_protocol)?;
         Ok(Seat { coordinator, own: info.id, conversations: BTreeMap::new() })
     }
@@ -80,6 +81,11 @@ impl Seat {
     /// What it says, with the conversation that it goes over; `None` for its own node.
     pub(super) fn poll(&mut self, world: &mut World) -> Option<(ToNode, Option<StreamId>)> {
         while let Some(event) = self.coordinator.poll_event() {
+            if matches!(event, CoordinatorEvent::VersionRaised { .. }) {
+                world.meet("versions raised", 1);
+                let runs = self.coordinator.map().migrations().iter();
+                world.meet("versions raised in a migration", runs.count() as u64);
+            }
             world.tell(|| format!("coordinator: {event:?}"));
         }
         loop {

@@ -6,7 +6,7 @@ use super::{Mailbox, control::Call};
 use crate::network::{Side, Signal, StreamId};
 use crate::world::{Actor, Fact, HostId, Thread, World};
 use sidle_node::{ControlReply, NodeParts, Now, Worker, WorkerIndex, WorkerPort};
-use sidle_types::MonotonicUs;
+use sidle_types::{MonotonicUs, ProtocolVersion};
 use std::collections::{BTreeMap, VecDeque};
 
 /// How many values with a deadline are looked at.
@@ -20,6 +20,8 @@ pub(super) struct Site<'p> {
     pub(super) tick_us: u64,
     /// Until when commands are excused for waiting long.
     pub(super) excused_at: MonotonicUs,
+    /// What the cluster speaks.
+    pub(super) version: ProtocolVersion,
 }
 
 /// A serving thread with its connections.
@@ -134,7 +136,7 @@ impl WorkerThread {
         world: &mut World,
     ) {
         for (id, _, signal) in mail {
-            if self.links.hear(id, &signal, now, &mut self.worker, world) {
+            if self.links.hear(id, &signal, site.version, now, &mut self.worker, world) {
                 continue;
             }
             match signal {

@@ -21,7 +21,7 @@ use sidle_cluster::{
 pub(crate) use sidle_testbed::fixtures::node_id;
 use sidle_testbed::fixtures::node_info;
 use sidle_testbed::{Quality, Random, TimeQueue, Way};
-use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange};
+use sidle_types::{MigrationId, MigrationPolicy, MonotonicUs, NodeId, Position, PositionRange, Speaks};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -96,6 +96,11 @@ pub(crate) fn start_of(incarnation: u64) -> StartNumber {
 impl World {
     /// A cluster of `nodes` nodes, 1 to `nodes`, all joined; node 1 owns everything.
     pub(crate) fn new(seed: u64, nodes: u8) -> World {
+        World::of_builds(seed, &vec![Speaks::THIS_BUILD; usize::from(nodes)])
+    }
+
+    /// The same, of nodes whose programs speak these versions.
+    pub(crate) fn of_builds(seed: u64, builds: &[Speaks]) -> World {
         let mut world = World {
             now: MonotonicUs(1_000_000),
             random: Random::new(seed),
@@ -103,7 +108,7 @@ impl World {
             in_flight: TimeQueue::default(),
             coordinator: None,
             disk: Some(MemoryMetaStore::new()),
-            nodes: (1..=nodes).map(SimNode::new).collect(),
+            nodes: (1..).zip(builds).map(|(number, &speaks)| SimNode::new(number, speaks)).collect(),
             next_traffic: MonotonicUs(1_000_000),
             owners: BTreeMap::new(),
             seen: Vec::new(),
@@ -135,8 +140,8 @@ impl World {
 
     pub(crate) fn start_coordinator(&mut self) {
         let disk = self.disk.take().expect("the coordinator is down");
-        let founding =
-            Founding { cluster: ClusterId::from_bits(0xc1), first: info(1, 1), start: start_of(1) };
+        let (cluster, speaks) = (ClusterId::from_bits(0xc1), self.nodes[0].speaks);
+        let founding = Founding { cluster, first: info(1, 1), start: start_of(1), speaks };
         self.coordinator = Some(Coordinator::open(self.now, disk, founding, read_protocol).unwrap());
         for node in &mut self.nodes {
             node.connected(self.now);
@@ -321,7 +326,7 @@ impl World {
     fn step_node(&mut self, at: MonotonicUs) {
         let index =
             self.nodes.iter().position(|node| node.timeout() == Some(at)).expect("one has this timeout");
-        let mut node = std::mem::replace(&mut self.nodes[index], SimNode::new(0));
+        let mut node = std::mem::replace(&mut self.nodes[index], SimNode::new(0, Speaks::THIS_BUILD));
         let random = self.below(u64::MAX);
         node.step(self.now, random, &self.nodes);
         self.nodes[index] = node;

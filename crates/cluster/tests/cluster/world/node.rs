@@ -7,7 +7,7 @@ use sidle_cluster::{
     Progress, Reply, Request, Survey, TabletMap, Target, TargetStage, ToCoordinator, ToNode,
 };
 use sidle_testbed::TimeQueue;
-use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange};
+use sidle_types::{MapEpoch, MigrationId, MonotonicUs, NodeId, Position, PositionRange, Speaks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -58,6 +58,8 @@ enum Pending {
 
 pub(crate) struct SimNode {
     pub(crate) info: NodeInfo,
+    /// What its program speaks from its next start on.
+    pub(crate) speaks: Speaks,
     incarnation: u64,
     cluster: Option<ClusterId>,
     pub(crate) agent: Option<NodeAgent>,
@@ -76,6 +78,8 @@ pub(crate) struct SimNode {
     pub(crate) suspected: BTreeSet<NodeId>,
     /// Those of them that only this node suspects.
     pub(crate) suspected_alone: BTreeSet<NodeId>,
+    /// Why the agent was refused last.
+    pub(crate) refused: Option<String>,
     /// How often it announced that.
     pub(crate) announcements: u64,
     /// Values that were lost with an incarnation of the node.
@@ -83,9 +87,10 @@ pub(crate) struct SimNode {
 }
 
 impl SimNode {
-    pub(crate) fn new(number: u8) -> SimNode {
+    pub(crate) fn new(number: u8, speaks: Speaks) -> SimNode {
         SimNode {
             info: info(number, 0),
+            speaks,
             incarnation: 0,
             cluster: None,
             agent: None,
@@ -97,6 +102,7 @@ impl SimNode {
             refuse: None,
             suspected: BTreeSet::new(),
             suspected_alone: BTreeSet::new(),
+            refused: None,
             announcements: 0,
             lost: BTreeSet::new(),
         }
@@ -105,7 +111,8 @@ impl SimNode {
     pub(crate) fn start(&mut self, now: MonotonicUs) {
         self.incarnation += 1;
         self.info.incarnation.0 = self.incarnation;
-        let agent = NodeAgent::new(now, self.info.clone(), start_of(self.incarnation), self.cluster);
+        let mut agent = NodeAgent::new(now, self.info.clone(), start_of(self.incarnation), self.cluster);
+        agent.set_speaks(self.speaks);
         self.agent = Some(agent);
         self.suspected.clear();
         self.suspected_alone.clear();
@@ -362,7 +369,8 @@ impl SimNode {
                 self.suspected_alone = nodes.by_this_node;
                 self.announcements += 1;
             }
-            AgentEvent::JoinRefused(_) | AgentEvent::Superseded | AgentEvent::Policy(..) => {}
+            AgentEvent::JoinRefused(why) => self.refused = Some(why),
+            AgentEvent::Superseded | AgentEvent::Policy(..) => {}
             AgentEvent::Survey(migration, partitions) => {
                 let range = self.agent.as_ref().expect("it asks").migrations.sources[&migration].range;
                 let survey = self.survey(range, partitions);
