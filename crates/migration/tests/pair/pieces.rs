@@ -3,14 +3,17 @@
 use crate::model::Op;
 use crate::net::{Arrival, End, Faults};
 use crate::protocols::{
-    copies_ahead, for_every_protocol, for_protocols_that, pulls_keys_ahead, serves_while_it_fills,
+    copies_ahead, for_every_protocol, for_protocols_that, pulls_keys_ahead, samples, serves_while_it_fills,
 };
 use crate::world::{Outcome, Pair, Setup, key};
 use sidle_migration::tuning::{PRIORITY_REPLY_BYTES, PULL_BYTES_MAX};
-use sidle_migration::{Breach, ImporterCounters, ProtocolChoices, TargetEvent};
+use sidle_migration::{Breach, ImporterCounters, ProtocolChoices, TargetEvent, TargetInput};
 use sidle_store::Entry;
-use sidle_types::{HashedKey, Version, WallMs};
-use sidle_wire::{FrameReader, Lane, Message, Piece, PullReplyStart};
+use sidle_types::{HashedKey, ProtocolVersion, Version, WallMs};
+use sidle_wire::{
+    FrameReader, HEADER_BYTES, Kind, Lane, Message, Piece, Pull, PullReplyStart, Scope, begin_frame,
+    end_frame,
+};
 
 const PIECE_BYTES: u32 = 4_000;
 /// More than any budget, and many pieces.
@@ -273,6 +276,25 @@ fn no_memory_for_the_whole_of_it() {
     });
 }
 
+/// The pulls that have been recorded since the last time.
+fn pulls(pair: &mut Pair) -> Vec<Pull> {
+    let frames = std::mem::take(pair.net.record.as_mut().unwrap());
+    let to_source = frames.into_iter().filter(|frame| frame.0 == End::Source);
+    let pulls = to_source.filter_map(|(_, _, frame)| {
+        let mut reader = FrameReader::new();
+        reader.push(&frame);
+        match reader.next_frame().unwrap().unwrap().message().unwrap() {
+            Message::Pull(pull) => Some(pull),
+            _ => None,
+        }
+    });
+    pulls.collect()
+}
+
+fn is_breach(event: &TargetEvent) -> bool {
+    matches!(event, TargetEvent::Close(Lane::Bulk, Breach::CorruptBatch(_)))
+}
+
 /// What no honest source sends closes the connection, takes no memory, and applies nothing.
 #[test]
 fn pieces_that_do_not_fit_are_a_breach() {
@@ -281,20 +303,9 @@ fn pieces_that_do_not_fit_are_a_breach() {
             let mut pair = with_a_large_one(slow(protocol));
             pair.net.record = Some(Vec::new());
             pair.begin();
-            let asked = |pair: &mut Pair| {
-                let frames = std::mem::take(pair.net.record.as_mut().unwrap());
-                frames.into_iter().filter(|frame| frame.0 == End::Source).find_map(|(_, _, frame)| {
-                    let mut reader = FrameReader::new();
-                    reader.push(&frame);
-                    match reader.next_frame().unwrap().unwrap().message().unwrap() {
-                        Message::Pull(pull) => pull.piece.map(|piece| (pull, piece)),
-                        _ => None,
-                    }
-                })
-            };
             let mut found = None;
             pair.run_until("a piece is asked for", |pair| {
-                found = asked(pair);
+                found = pulls(pair).into_iter().find_map(|pull| pull.piece.map(|piece| (pull, piece)));
                 found.is_some()
             });
             let (pull, piece) = found.unwrap();
@@ -306,13 +317,101 @@ fn pieces_that_do_not_fit_are_a_breach() {
             let next = pull.range.first().next().filter(|&next| pull.range.contains(next));
             start.finish(next, Some(lie), &mut out).unwrap();
             pair.arrive(Arrival::Message(Lane::Bulk, End::Target.side(), out));
-            let is_breach = |event: &TargetEvent| {
-                matches!(event, TargetEvent::Close(Lane::Bulk, Breach::CorruptBatch(_)))
-            };
             assert!(pair.target_events.iter().any(is_breach), "{lie:?} after {piece:?}");
             let key = HashedKey::new(b"large");
             assert!(matches!(pair.target.store.pin().get(key), Entry::Absent));
             pair.ends_well();
         }
+    });
+}
+
+/// A migration of a version without pieces, which `moves` begins: in which replies the large record came.
+fn moved_whole(setup: Setup, moves: impl Fn(&mut Pair)) -> Vec<Kind> {
+    let mut pair = with_a_large_one(Setup { version: ProtocolVersion::PREVIOUS, ..setup });
+    pair.net.record = Some(Vec::new());
+    moves(&mut pair);
+    pair.ends_well();
+    pair.check_no_breach();
+    pair.check_all_answered();
+    assert_eq!(counters(&pair).pieces, 0);
+    let mut kinds = Vec::new();
+    for (_, _, bytes) in pair.net.record.take().unwrap() {
+        let mut reader = FrameReader::new();
+        reader.push(&bytes);
+        let frame = reader.next_frame().unwrap().unwrap();
+        assert_eq!(frame.version, ProtocolVersion::PREVIOUS);
+        kinds.extend(Some(frame.kind).filter(|_| frame.body.len() > LARGE_BYTES));
+    }
+    kinds
+}
+
+/// Whatever asks for it: the copy, a round, a command that waits, a sampled miss.
+#[test]
+fn a_version_without_pieces_moves_what_is_large_whole() {
+    for_every_protocol(|protocol| {
+        let kinds = moved_whole(slow(protocol), Pair::begin);
+        assert!(kinds.contains(&Kind::PullReply), "{kinds:?}");
+    });
+    for_protocols_that(copies_ahead, |protocol| {
+        let kinds = moved_whole(slow(protocol), |pair| {
+            pair.prepare();
+            pair.run_until("caught up", |pair| pair.is_caught_up());
+            pair.ask_at(End::Source, large());
+            pair.commit();
+        });
+        assert!(kinds.contains(&Kind::ChangedPullReply), "{kinds:?}");
+    });
+    let few = |protocol| {
+        let mut setup = slow(protocol);
+        setup.tuning.max_bytes_per_s = Some(10_000);
+        setup
+    };
+    for_protocols_that(pulls_keys_ahead, |protocol| {
+        let kinds = moved_whole(few(protocol), |pair| {
+            pair.begin();
+            pair.run_until_serving();
+            pair.ask_at(End::Target, Op::Get(b"large".to_vec()));
+        });
+        assert!(kinds.contains(&Kind::PriorityPullReply), "{kinds:?}");
+    });
+    for_protocols_that(samples, |protocol| {
+        let kinds = moved_whole(few(protocol), |pair| {
+            pair.begin();
+            pair.run_until_serving();
+            pair.target_input(TargetInput::SampledMiss(HashedKey::new(b"large").position()));
+            pair.pump();
+        });
+        assert!(kinds.contains(&Kind::SampPullReply), "{kinds:?}");
+    });
+}
+
+/// A reply as a later version writes it, in a frame of one without pieces.
+#[test]
+fn a_piece_in_a_version_without_pieces_is_a_breach() {
+    for_every_protocol(|protocol| {
+        let mut pair = with_a_large_one(Setup { version: ProtocolVersion::PREVIOUS, ..slow(protocol) });
+        pair.net.record = Some(Vec::new());
+        pair.begin();
+        let mut asked = None;
+        pair.run_until("something is asked for", |pair| {
+            asked = pulls(pair).pop();
+            asked.is_some()
+        });
+        let pull = asked.unwrap();
+        let scope = Scope { version: ProtocolVersion::CURRENT, ..pull.scope };
+        let position = pull.range.first();
+        let piece = Some(Piece { position, version: Version(1), total: 1_000, offset: 0 });
+        let mut later = Vec::new();
+        let start = PullReplyStart::begin(&Pull { scope, ..pull }, &mut later);
+        later.extend_from_slice(&[7; 100]);
+        start.finish(position.next().filter(|&next| pull.range.contains(next)), piece, &mut later).unwrap();
+        let mut out = Vec::new();
+        let start = begin_frame(&mut out, ProtocolVersion::PREVIOUS, Kind::PullReply);
+        out.extend_from_slice(&later[HEADER_BYTES..]);
+        end_frame(&mut out, start).unwrap();
+        pair.arrive(Arrival::Message(Lane::Bulk, End::Target.side(), out));
+        assert!(pair.target_events.iter().any(is_breach));
+        pair.ends_well();
+        assert_eq!(counters(&pair).pieces, 0);
     });
 }

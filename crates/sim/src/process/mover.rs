@@ -5,8 +5,11 @@ use super::{MOVERS, Process, host_of};
 use crate::network::{Port, Side, Signal, StreamId};
 use crate::world::{Actor, Fact, Thread, World};
 use sidle_node::{Link, Mover, MoverCommand, MoverEvent, MoverIndex, MoverPort, MoverReport, NodeParts, Now};
+use sidle_store::RecordBatch;
 use sidle_types::MigrationId;
-use sidle_wire::{FrameReader, Hello, Lane, Message};
+use sidle_wire::{
+    ChangedPullReply, FrameReader, Hello, Lane, Message, PriorityPullReply, PullReply, SampPullReply,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What a frame costs the mover.
@@ -168,6 +171,7 @@ impl Process {
         let mut reader = std::mem::take(&mut link.reader);
         while let Some(frame) = reader.next_frame().expect("nodes send whole, sound frames") {
             let message = frame.message().expect("nodes send sound messages");
+            meet_large(&message, self.setup.piece_bytes as usize, world);
             self.message(index, id, message, now, world);
         }
         if let Some(link) = self.movers[index].links.get_mut(&id) {
@@ -261,6 +265,22 @@ impl Process {
 
 /// How much is written into a connection at once.
 pub(crate) const OUTPUT_BYTES: usize = 128 << 10;
+
+/// Counts records that are larger than a piece and come whole, which they do in a version without pieces.
+fn meet_large(message: &Message<'_>, piece_bytes: usize, world: &mut World) {
+    let (Message::PullReply(PullReply { scope, batch, .. })
+    | Message::SampPullReply(SampPullReply { scope, batch, .. })
+    | Message::PriorityPullReply(PriorityPullReply { scope, batch, .. })
+    | Message::ChangedPullReply(ChangedPullReply { scope, batch, .. })) = message
+    else {
+        return;
+    };
+    if !scope.version.has_pieces() {
+        let records = RecordBatch::parse(batch).expect("nodes send sound records");
+        let large = records.iter().filter(|record| record.packed_bytes() > piece_bytes);
+        world.meet("large records whole", large.count() as u64);
+    }
+}
 
 fn meet(report: &MoverReport, world: &mut World) {
     match report {
